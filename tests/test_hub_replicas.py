@@ -139,14 +139,14 @@ def test_a_repository_gives_its_weights_and_ids(name, zoo, connected):
 
 @pytest.mark.slow
 def test_what_will_be_fetched_is_said_beforehand(zoo, hub, other_machine):
-    from sentbed_backbones.hub_models import hub_answers, outlook
+    from sentbed_backbones.hub_models import download_remark, hub_answers
 
-    outlook.cache_clear()
+    download_remark.cache_clear()
     hub_answers.cache_clear()
     with hub.connected(other_machine, READER):
         for name, layout in LAYOUTS.items():
             zoo.publish(hub, name, READER)
-            remark = outlook(name, None, True)
+            remark = download_remark(name, None, True)
             assert remark is not None
             assert remark.startswith(f"`{name}`: ")
             assert ("pickled" in remark) == layout.pickled_only, remark
@@ -157,11 +157,11 @@ def test_what_will_be_fetched_is_said_beforehand(zoo, hub, other_machine):
                 assert f"{layout.shards} files of weights" in remark
     gated = [name for name, layout in LAYOUTS.items() if layout.gated]
     # Another user asks anew.
-    outlook.cache_clear()
+    download_remark.cache_clear()
     with hub.connected(other_machine):
         for name in gated:
             with pytest.raises(sentbed.ModelError, match="accept its licence"):
-                outlook(name, None, True)
+                download_remark(name, None, True)
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from sentbed_data.find_collections import (
     collections,
     inspect_collection,
 )
-from sentbed_data.get_collection import get
+from sentbed_data.get_collection import get_missing_files
 from sentbed_evaluators.classifier_training import Classifier
 from sentbed_evaluators.transfer import part_of, read_tasks
 from sentbed_poolers.prompt_eol import PromptEOL
@@ -107,7 +107,7 @@ def test_a_search_without_a_file_that_nobody_knows_says_only_that(
 def test_label_pairs_are_of_the_training_part_of_mr(reviews, known):
     pairs = known["prompteol-label-pairs"]
     assert inspect_collection(pairs, reviews).state == MISSING
-    assert get(pairs, reviews, unseen).state == PRESENT
+    assert get_missing_files(pairs, reviews, unseen).state == PRESENT
     file = reviews / "icl" / "mr_labels.tsv"
     content = file.read_bytes()
     header, *rows = [line.split("\t") for line in content.decode().splitlines()]
@@ -128,7 +128,7 @@ def test_label_pairs_are_of_the_training_part_of_mr(reviews, known):
     }
 
     file.unlink()
-    get(pairs, reviews, unseen)
+    get_missing_files(pairs, reviews, unseen)
     assert file.read_bytes() == content
     assert len(read_candidates(str(file), Prompt("prompt-eol"), PromptEOL())) == 300
 
@@ -142,7 +142,7 @@ def test_sentences_of_another_sts_b_are_refused_with_their_row(tmp_path, known):
         DataError,
         match="row 5587 does not have the sentence of demonstration 1; take GLUE",
     ) as caught:
-        get(known["prompteol-stsb-demonstrations"], tmp_path, unseen)
+        get_missing_files(known["prompteol-stsb-demonstrations"], tmp_path, unseen)
     assert str(caught.value).endswith(f"@ {file}:5589")
 
 
@@ -151,7 +151,7 @@ def test_without_sts_b_the_message_says_how_to_get_it(tmp_path, known):
         DataError,
         match=r"has no `glue/STS-B/train\.tsv`.*`sentbed data get glue` downloads it",
     ):
-        get(known["prompteol-stsb-demonstrations"], tmp_path, unseen)
+        get_missing_files(known["prompteol-stsb-demonstrations"], tmp_path, unseen)
 
 
 def test_the_demonstrations_of_sts_b_are_the_first_of_the_authors_file(
@@ -159,7 +159,10 @@ def test_the_demonstrations_of_sts_b_are_the_first_of_the_authors_file(
 ):
     (tmp_path / "glue").symlink_to(data_directory / "glue")
     assert (
-        get(known["prompteol-stsb-demonstrations"], tmp_path, unseen).state == PRESENT
+        get_missing_files(
+            known["prompteol-stsb-demonstrations"], tmp_path, unseen
+        ).state
+        == PRESENT
     )
     made = read_candidates(
         str(tmp_path / "icl" / "demonstrations_stsb.tsv"),
@@ -194,7 +197,7 @@ def test_the_authors_file_is_downloaded_and_gives_300_candidates(
     local = attrs.evolve(
         PUBLISHED, files=(attrs.evolve(file, url=f"{replica}/{file.path}"),)
     )
-    assert get(local, tmp_path, unseen).state == KNOWN
+    assert get_missing_files(local, tmp_path, unseen).state == KNOWN
     found = read_candidates(
         str(tmp_path / "icl" / file.path), Prompt("prompt-eol"), PromptEOL()
     )

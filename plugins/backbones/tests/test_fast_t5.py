@@ -268,4 +268,4 @@ def test_the_family_packs_nothing_that_does_not_fit():
     }
     model = transformers.UMT5EncoderModel(transformers.UMT5Config(**sizes))
     family = T5Family(T5(), frozenset())
-    assert family.packed(model, Products(torch.float32)) is None
+    assert family.fast_pass(model, Products(torch.float32)) is None

@@ -66,6 +66,18 @@ def batch_of(padded, sentences):
     return batch
 
 
+@pytest.fixture
+def rebuild(no_texts, tmp_path):
+    """Save a built backbone, and build it again from the saved files."""
+
+    def rebuilt(backbone, built, context=no_texts):
+        saved = tmp_path / "saved"
+        built.save(saved)
+        return backbone.build(attrs.evolve(context, saved=saved))
+
+    return rebuilt
+
+
 def forms(built):
     return built.module.eval(), built.inference(built.module, torch.float32)
 
@@ -80,6 +92,11 @@ def vectors(module, ids, mask):
         if states.decoder_state is None
         else torch.cat([rows, states.decoder_state.float()])
     )
+
+
+def assert_same_vectors(built, other, batch):
+    for module, other_module in zip(forms(built), forms(other), strict=True):
+        assert torch.equal(vectors(module, *batch), vectors(other_module, *batch))
 
 
 @torch.no_grad()
@@ -307,10 +324,6 @@ def test_fp32_weights_are_encoded_in_bf16_where_the_runtime_asks(
     }
 
 
-def test_fp32_is_not_named_in_the_origin(save_model, no_texts):
-    assert "dtype" not in Opt(model=str(save_model("opt"))).build(no_texts).origin
-
-
 PEAK = """
 import sys, threading, time
 from pathlib import Path
@@ -416,6 +429,7 @@ def test_what_is_saved_is_rebuilt_with_the_same_vectors(
     save_model,
     no_texts,
     batch_of,
+    rebuild,
     tmp_path,
     kind,
     decodes,
@@ -425,18 +439,16 @@ def test_what_is_saved_is_rebuilt_with_the_same_vectors(
     backbone = of(kind, save_model(kind), dtype=dtype)
     built = backbone.build(context)
     disturb(built)
+    again = rebuild(backbone, built, context)
     saved = tmp_path / "saved"
-    built.save(saved)
     assert files_in(saved) == {"config.json", "model.safetensors"} | TOKENIZER
-    again = backbone.build(attrs.evolve(context, saved=saved))
     assert {p.dtype for p in again.module.parameters()} == {
         p.dtype for p in built.module.parameters()
     }
     assert (again.width, again.max_length) == (built.width, built.max_length)
     batch = batch_of(built)
     assert all(torch.equal(*pair) for pair in zip(batch, batch_of(again), strict=True))
-    for one, other in zip(forms(built), forms(again), strict=True):
-        assert torch.equal(vectors(one, *batch), vectors(other, *batch))
+    assert_same_vectors(built, again, batch)
     assert again.origin["sha256"] == {
         "model.safetensors": sha256(saved / "model.safetensors")
     }
@@ -456,19 +468,15 @@ def test_what_is_saved_is_rebuilt_with_the_same_vectors(
 )
 def test_a_random_backbone_is_rebuilt_without_its_texts(
     sentences,
-    no_texts,
     batch_of,
-    tmp_path,
+    rebuild,
     backbone,
 ):
     built = backbone.build(BuildContext(lambda: sentences))
-    saved = tmp_path / "saved"
-    built.save(saved)
-    again = backbone.build(attrs.evolve(no_texts, saved=saved))
+    again = rebuild(backbone, built)
     batch = batch_of(built)
     assert all(torch.equal(*pair) for pair in zip(batch, batch_of(again), strict=True))
-    for one, other in zip(forms(built), forms(again), strict=True):
-        assert torch.equal(vectors(one, *batch), vectors(other, *batch))
+    assert_same_vectors(built, again, batch)
 
 
 # --- adapters ----------------------------------------------------------------------------------------------
@@ -487,6 +495,7 @@ def test_over_a_pretrained_model_only_the_adapter_is_saved(
     save_model,
     no_texts,
     batch_of,
+    rebuild,
     tmp_path,
     kind,
     dtype,
@@ -495,20 +504,19 @@ def test_over_a_pretrained_model_only_the_adapter_is_saved(
     backbone = of(kind, directory, lora=LORA, dtype=dtype)
     built = adapted(backbone, no_texts)
     bare = of(kind, directory, dtype=dtype).build(no_texts)
+    again = rebuild(backbone, built)
     saved = tmp_path / "saved"
-    built.save(saved)
     assert files_in(saved) == {"base.json"} | TOKENIZER | {
         f"adapter/{name}" for name in ADAPTED
     }
     base = {"model.safetensors": sha256(directory / "model.safetensors")}
     assert json.loads((saved / "base.json").read_text()) == {"sha256": base}
     assert str(directory) not in (saved / "adapter" / "adapter_config.json").read_text()
-    again = backbone.build(attrs.evolve(no_texts, saved=saved))
     batch = batch_of(built)
-    for one, other, plain in zip(forms(built), forms(again), forms(bare), strict=True):
-        found = vectors(one, *batch)
-        assert torch.equal(found, vectors(other, *batch))
-        assert not torch.allclose(found, vectors(plain, *batch), atol=1e-2)
+    assert_same_vectors(built, again, batch)
+    for module, plain in zip(forms(built), forms(bare), strict=True):
+        found, unadapted = vectors(module, *batch), vectors(plain, *batch)
+        assert not torch.allclose(found, unadapted, atol=1e-2)
     trained = [
         name
         for name, parameter in again.module.named_parameters()
@@ -545,13 +553,14 @@ def test_over_random_weights_these_are_saved_with_the_adapter(
     sentences,
     no_texts,
     batch_of,
+    rebuild,
     tmp_path,
     backbone,
 ):
     built = backbone.build(BuildContext(lambda: sentences))
     disturb(built)
+    again = rebuild(backbone, built)
     saved = tmp_path / "saved"
-    built.save(saved)
     expected = (
         {"config.json", "model.safetensors"}
         | TOKENIZER
@@ -563,14 +572,12 @@ def test_over_random_weights_these_are_saved_with_the_adapter(
         for key in load_file(saved / "model.safetensors")
         if "lora_" in key or "base_" in key
     ]
-    again = backbone.build(attrs.evolve(no_texts, saved=saved))
     again.save(tmp_path / "once more")
     assert files_in(tmp_path / "once more") == expected
     third = backbone.build(attrs.evolve(no_texts, saved=tmp_path / "once more"))
     batch = batch_of(built)
-    for one, other, last in zip(forms(built), forms(again), forms(third), strict=True):
-        assert torch.equal(vectors(one, *batch), vectors(other, *batch))
-        assert torch.equal(vectors(one, *batch), vectors(last, *batch))
+    assert_same_vectors(built, again, batch)
+    assert_same_vectors(built, third, batch)
 
 
 def test_an_encoder_that_has_lost_its_adapter_is_refused(
@@ -637,9 +644,9 @@ def test_a_backbone_says_the_precision_that_it_encodes_in(
     precision,
 ):
     directory = save_model("opt", **WIDE["opt"])
-    assert (
-        Opt(model=str(directory), **parameters).build(no_texts).precision == precision
-    )
+    built = Opt(model=str(directory), **parameters).build(no_texts)
+    assert built.precision == precision
+    assert built.origin.get("dtype") == parameters.get("dtype")
 
 
 def test_weights_that_are_no_numbers_are_refused(save_model, no_texts, tmp_path):
@@ -699,18 +706,13 @@ def test_the_backbone_of_an_adapter_alone_is_no_model(save_model, no_texts, tmp_
 
 
 def test_random_weights_of_a_models_architecture_are_saved_with_the_adapter(
-    save_model, no_texts, batch_of, tmp_path
+    save_model, no_texts, batch_of, rebuild, tmp_path
 ):
     backbone = Opt(model=str(save_model("opt")), init="random", lora=LORA)
     built = backbone.build(no_texts)
-    saved = tmp_path / "saved"
-    built.save(saved)
-    assert "model.safetensors" in files_in(saved)
-    again = backbone.build(attrs.evolve(no_texts, saved=saved))
-    batch = batch_of(built)
-    assert torch.equal(
-        vectors(built.module.eval(), *batch), vectors(again.module.eval(), *batch)
-    )
+    again = rebuild(backbone, built)
+    assert "model.safetensors" in files_in(tmp_path / "saved")
+    assert_same_vectors(built, again, batch_of(built))
 
 
 @pytest.mark.sweep(1)
@@ -719,6 +721,7 @@ def test_training_goes_on_from_an_adapter_of_peft(
     save_model,
     no_texts,
     batch_of,
+    rebuild,
     tmp_path,
     kind,
 ):
@@ -731,16 +734,10 @@ def test_training_goes_on_from_an_adapter_of_peft(
     weights = tmp_path / "peft" / "adapter_model.safetensors"
     assert built.origin["adapter"] == {"adapter_model.safetensors": sha256(weights)}
     batch = batch_of(built)
-    for one, other in zip(forms(first), forms(built), strict=True):
-        assert torch.equal(vectors(one, *batch), vectors(other, *batch))
+    assert_same_vectors(first, built, batch)
     disturb(built)
-    saved = tmp_path / "saved"
-    built.save(saved)
     weights.unlink()
-    again = backbone.build(attrs.evolve(no_texts, saved=saved))
-    assert torch.equal(
-        vectors(forms(again)[1], *batch), vectors(forms(built)[1], *batch)
-    )
+    assert_same_vectors(rebuild(backbone, built), built, batch)
 
 
 @pytest.mark.sweep(2)
@@ -751,6 +748,7 @@ def test_a_merged_backbone_is_a_plain_one_with_the_same_vectors(
     save_model,
     no_texts,
     batch_of,
+    rebuild,
     tmp_path,
     kind,
     decodes,
@@ -763,10 +761,9 @@ def test_a_merged_backbone_is_a_plain_one_with_the_same_vectors(
     assert merged.origin["merged"] is True
     assert "sha256" not in merged.origin
     assert not [name for name, _ in merged.module.named_parameters() if "lora" in name]
+    again = rebuild(component, merged, context)
     saved = tmp_path / "saved"
-    merged.save(saved)
     assert files_in(saved) == {"config.json", "model.safetensors"} | TOKENIZER
-    again = component.build(attrs.evolve(context, saved=saved))
     batch = batch_of(built)
     expected = vectors(built.module.eval(), *batch)
     for module in (forms(built)[1], *forms(merged), *forms(again)):
@@ -777,10 +774,7 @@ def test_a_plain_backbone_is_merged_as_it_is(save_model, no_texts, batch_of):
     built = Opt(model=str(save_model("opt"))).build(no_texts)
     component, merged = built.merged()
     assert component == built.parameters
-    batch = batch_of(built)
-    assert torch.equal(
-        vectors(merged.module.eval(), *batch), vectors(built.module.eval(), *batch)
-    )
+    assert_same_vectors(merged, built, batch_of(built))
 
 
 # --- four bits ---------------------------------------------------------------------------------------------
@@ -798,6 +792,7 @@ def test_over_four_bits_only_the_adapter_is_saved(
     save_model,
     no_texts,
     batch_of,
+    rebuild,
     tmp_path,
     kind,
 ):
@@ -812,12 +807,11 @@ def test_over_four_bits_only_the_adapter_is_saved(
         for n, p in built.module.named_parameters()
         if type(p).__name__ == "Params4bit"
     ]
+    again = rebuild(backbone, built)
     saved = tmp_path / "saved"
-    built.save(saved)
     assert files_in(saved) == {"base.json"} | TOKENIZER | {
         f"adapter/{name}" for name in ADAPTED
     }
-    again = backbone.build(attrs.evolve(no_texts, saved=saved))
     batch = batch_of(built)
     found = vectors(built.inference(built.module, torch.float32), *batch)
     assert torch.equal(
@@ -837,7 +831,7 @@ def test_over_four_bits_only_the_adapter_is_saved(
 
 
 def test_four_bits_without_an_adapter_are_saved_as_a_reference(
-    save_model, no_texts, batch_of, tmp_path
+    save_model, no_texts, batch_of, rebuild, tmp_path
 ):
     backbone = Opt(model=str(save_model("opt", **WIDE["opt"])), quantization="nf4")
     built = backbone.build(no_texts)
@@ -846,14 +840,9 @@ def test_four_bits_without_an_adapter_are_saved_as_a_reference(
         for name, parameter in built.module.named_parameters()
         if parameter.requires_grad
     ]
-    saved = tmp_path / "saved"
-    built.save(saved)
-    assert files_in(saved) == {"base.json"} | TOKENIZER
-    again = backbone.build(attrs.evolve(no_texts, saved=saved))
-    batch = batch_of(built)
-    assert torch.equal(
-        vectors(built.module.eval(), *batch), vectors(again.module.eval(), *batch)
-    )
+    again = rebuild(backbone, built)
+    assert files_in(tmp_path / "saved") == {"base.json"} | TOKENIZER
+    assert_same_vectors(built, again, batch_of(built))
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from sentbed import ModelError
 from sentbed.protocols import TokenStates
 from sentbed_backbones._torch.token_states import (
     CausalStates,
-    Read,
+    PoolerStates,
     SharedPrefixStates,
 )
 
@@ -196,7 +196,7 @@ class Given(torch.nn.Module):
 )
 def test_the_layers_that_are_named_are_averaged(numbers, mean):
     ids, mask = batch("right")
-    states = Read(Given(), [numbers], False, None)(ids, mask)
+    states = PoolerStates(Given(), [numbers], False, None)(ids, mask)
     assert_close(states.last_hidden_state, ids[..., None] + float(mean))
     assert states.layers is None
     assert states.mask_state is None
@@ -206,7 +206,7 @@ def test_the_layers_that_are_named_are_averaged(numbers, mean):
 
 def test_all_layers_are_kept_where_the_pooler_needs_them():
     ids, mask = batch("right")
-    states = Read(Given(), [(0,)], True, None)(ids, mask)
+    states = PoolerStates(Given(), [(0,)], True, None)(ids, mask)
     assert states.layers is not None
     assert [float(layer[0, 0, 0] - ids[0, 0]) for layer in states.layers] == [
         0,
@@ -226,7 +226,7 @@ def test_layers_in_half_precision_are_averaged_in_fp32():
             )
             return TokenStates(layers[-1], mask, layers)
 
-    states = Read(Halves(), [(0, 1)], False, None)(torch.tensor([[1]]), None)
+    states = PoolerStates(Halves(), [(0, 1)], False, None)(torch.tensor([[1]]), None)
     assert states.last_hidden_state.item() == 2049
 
 
@@ -240,7 +240,7 @@ def test_the_mask_state_is_that_of_the_last_mask_token():
         def forward(self, ids, mask):
             return TokenStates(place, mask)
 
-    states = Read(Places(), [(-1,)], False, 50)(ids, mask)
+    states = PoolerStates(Places(), [(-1,)], False, 50)(ids, mask)
     assert states.mask_state is not None
     assert states.mask_state.tolist() == [[3, 3], [0, 0], [5, 5]]
 
@@ -249,7 +249,7 @@ def test_hidden_tokens_are_left_out_of_the_mask_and_change_no_state():
     ids, mask = batch("right")
     hidden = torch.zeros_like(ids, dtype=torch.bool)
     hidden[:, 0] = True
-    read = Read(Given(), [(-1,)], False, None, hides=True)
+    read = PoolerStates(Given(), [(-1,)], False, None, hides=True)
     states = read(ids, mask, hidden=hidden)
     assert_close(states.last_hidden_state, ids[..., None] + 200.0)
     assert states.attention_mask is not None
@@ -261,7 +261,7 @@ def test_hidden_tokens_are_left_out_of_the_mask_and_change_no_state():
 
 def test_each_row_is_read_in_the_layers_that_it_chooses():
     ids = torch.tensor([[1, 2], [3, 4], [5, 6]])
-    read = Read(Given(), [(-1,), (0,), (0, 1)], False, None)
+    read = PoolerStates(Given(), [(-1,), (0,), (0, 1)], False, None)
     states = read(ids, None, readings=torch.tensor([2, 0, 1]))
     assert states.last_hidden_state[..., 0].tolist() == [[51, 52], [203, 204], [5, 6]]
     assert states.attention_mask is None
@@ -279,7 +279,7 @@ def test_an_engine_that_drops_a_field_of_the_batch_is_an_error(
     readings, hides, missing
 ):
     ids, mask = batch("right")
-    read = Read(Given(), readings, False, None, hides=hides)
+    read = PoolerStates(Given(), readings, False, None, hides=hides)
     with pytest.raises(
         ModelError, match=f"called without {missing}; an engine hands over"
     ):

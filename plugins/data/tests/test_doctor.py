@@ -47,7 +47,7 @@ def test_a_package_is_found_with_its_version_or_named_with_its_extra(ours, monke
     arrow = Finding("data", "Parquet files", "yes", f"pyarrow {version('pyarrow')}")
     assert arrow in sentbed_data.findings(ours)
     monkeypatch.setattr("sentbed_common.doctor_findings.version_of", lambda _: None)
-    found = {finding.what: finding for finding in doctor.libraries()}
+    found = {finding.what: finding for finding in doctor.library_findings()}
     assert {finding.status for finding in found.values()} == {"no"}
     assert found["hub data sets"].remedy == "`pip install 'sentbed-data[hub]'`"
 

@@ -13,7 +13,7 @@ from sentbed import DataError, RunError
 from sentbed._registry.registry import load_plugins
 from sentbed_common import KnownArchive, KnownData, KnownFile, KnownMade
 from sentbed_data import download
-from sentbed_data.download import Bars, fetch
+from sentbed_data.download import DownloadBars, fetch
 from sentbed_data.find_collections import (
     INCOMPLETE,
     KNOWN,
@@ -24,10 +24,10 @@ from sentbed_data.find_collections import (
     collections,
     count_rows,
     data_base,
-    find,
+    find_collection,
     inspect_collection,
 )
-from sentbed_data.get_collection import SMALL, get, unpack
+from sentbed_data.get_collection import SMALL, get_missing_files, unpack
 
 TEXT = b"".join(b"line %d\n" % i for i in range(20_000))
 """Longer than what is read at a time."""
@@ -239,11 +239,11 @@ def test_plugins_say_what_is_known_and_a_misspelt_name_gets_a_suggestion(distrib
         distribute("one", {"one_plugin": "NAMES = ['glue', 'apple']" + PLUGIN})
     )
     assert list(collections(plugins)) == ["apple", "glue"]
-    assert find(plugins, "glue").name == "glue"
+    assert find_collection(plugins, "glue").name == "glue"
     with pytest.raises(
         DataError, match=r"no known data `gleu`\. Did you mean `glue`\?"
     ):
-        find(plugins, "gleu")
+        find_collection(plugins, "gleu")
 
 
 def test_two_plugins_may_not_claim_one_name(distribute):
@@ -505,7 +505,7 @@ def test_two_processes_do_not_download_one_file(server, tmp_path):
 def test_without_a_terminal_a_download_is_one_line_with_its_size(
     capsys,
 ):
-    with Bars() as bars:
+    with DownloadBars() as bars:
         for done in (1, 500_000, 1_500_000):
             bars("a.zip", done, 1_500_000)
         bars("b", 1, None)
@@ -630,11 +630,11 @@ def test_only_what_is_missing_is_downloaded(server, tmp_path):
         KnownFile("sub/b", rows=1, url=f"{server.url}/b"),
     )
     write(tmp_path, {"toy/a": b"x\n"})
-    found = get(known, tmp_path, silent)
+    found = get_missing_files(known, tmp_path, silent)
     assert (found.state, found.directory) == (PRESENT, tmp_path / "toy")
     assert (tmp_path / "toy/a").read_bytes() == b"x\n"
     assert server.asked == [("/b", None)]
-    assert get(known, tmp_path, silent).state == PRESENT
+    assert get_missing_files(known, tmp_path, silent).state == PRESENT
     assert len(server.asked) == 1
 
 
@@ -647,7 +647,7 @@ def test_a_file_that_cannot_be_right_is_kept_aside(server, tmp_path):
         archives=(KnownArchive(f"{server.url}/b.zip"),),
     )
     write(tmp_path, {"toy/a": b"mine\n", "toy/a.old": b"older", "toy/b": b"mine\n"})
-    assert get(known, tmp_path, silent).state == PRESENT
+    assert get_missing_files(known, tmp_path, silent).state == PRESENT
     assert leftovers(tmp_path / "toy") == ["a", "a.old", "a.old2", "b", "b.old"]
     assert (tmp_path / "toy/a.old2").read_bytes() == b"mine\n"
     assert (tmp_path / "toy/b").read_bytes() == b"1\n2\n"
@@ -656,7 +656,7 @@ def test_a_file_that_cannot_be_right_is_kept_aside(server, tmp_path):
 def test_a_file_with_its_rows_and_an_unknown_digest_is_left_alone(server, tmp_path):
     write(tmp_path, {"toy/a": b"1\n"})
     known = toy(KnownFile("a", rows=1, sha256=("0" * 64,), url=f"{server.url}/a"))
-    assert get(known, tmp_path, silent).state == UNKNOWN
+    assert get_missing_files(known, tmp_path, silent).state == UNKNOWN
     assert server.asked == []
 
 
@@ -674,11 +674,11 @@ def test_only_archives_that_hold_something_missing_are_downloaded(server, tmp_pa
             KnownArchive(f"{server.url}/y.tar.gz", "y/"),
         ),
     )
-    assert get(known, tmp_path, silent).state == PRESENT
+    assert get_missing_files(known, tmp_path, silent).state == PRESENT
     assert leftovers(tmp_path / "toy") == ["x", "y"]
     (tmp_path / "toy/y/b").unlink()
     server.asked.clear()
-    get(known, tmp_path, silent)
+    get_missing_files(known, tmp_path, silent)
     assert server.asked == [("/y.tar.gz", None)]
 
 
@@ -690,9 +690,9 @@ def test_an_archive_that_is_there_already_is_taken_and_left(server, tmp_path):
     )
     write(tmp_path, {"toy/x.zip": b"another"})
     with pytest.raises(DataError, match="is not the archive"):
-        get(known, tmp_path, silent)
+        get_missing_files(known, tmp_path, silent)
     write(tmp_path, {"toy/x.zip": archive})
-    assert get(known, tmp_path, silent).state == PRESENT
+    assert get_missing_files(known, tmp_path, silent).state == PRESENT
     assert leftovers(tmp_path / "toy") == ["a", "x.zip"]
     assert server.asked == []
 
@@ -701,7 +701,7 @@ def test_a_damaged_archive_is_not_kept(server, tmp_path):
     server.files["/x.zip"] = Served(b"an error page")
     known = toy(KnownFile("a"), archives=(KnownArchive(f"{server.url}/x.zip"),))
     with pytest.raises(DataError, match="damaged"):
-        get(known, tmp_path, silent)
+        get_missing_files(known, tmp_path, silent)
     assert leftovers(tmp_path / "toy") == []
 
 
@@ -710,7 +710,7 @@ def test_what_the_archive_lacks_is_still_missing_afterwards(server, tmp_path):
     known = toy(
         KnownFile("a"), KnownFile("b"), archives=(KnownArchive(f"{server.url}/x.tar"),)
     )
-    found = get(known, tmp_path, silent)
+    found = get_missing_files(known, tmp_path, silent)
     assert (found.state, [item.file.path for item in found.bad]) == (INCOMPLETE, ["b"])
 
 
@@ -730,13 +730,13 @@ def test_files_are_made_of_others(server, tmp_path):
         made=(KnownMade(("a", "b"), (raw,), halves),),
     )
     write(tmp_path, {"toy/b": b"mine\n"})
-    assert get(known, tmp_path, silent).state == PRESENT
+    assert get_missing_files(known, tmp_path, silent).state == PRESENT
     assert (tmp_path / "toy/a").read_bytes() == b"1\n"
     assert (tmp_path / "toy/b").read_bytes() == b"mine\n"
-    get(known, tmp_path, silent)
+    get_missing_files(known, tmp_path, silent)
     assert asked == [tmp_path / "toy"]
     (tmp_path / "toy/a").unlink()
-    assert get(known, tmp_path, silent).state == PRESENT
+    assert get_missing_files(known, tmp_path, silent).state == PRESENT
     assert (len(asked), server.asked) == (2, [("/raw", None)])
 
 
@@ -744,7 +744,9 @@ def test_what_has_no_source_says_what_to_do_by_hand_and_where_it_belongs(
     tmp_path,
 ):
     with pytest.raises(DataError) as raised:
-        get(toy(KnownFile("a"), advice="fill in the form"), tmp_path, silent)
+        get_missing_files(
+            toy(KnownFile("a"), advice="fill in the form"), tmp_path, silent
+        )
     assert str(raised.value) == (
         f"`toy` cannot be downloaded: fill in the form; its files belong in `{tmp_path / 'toy'}`: a"
     )
@@ -753,5 +755,5 @@ def test_what_has_no_source_says_what_to_do_by_hand_and_where_it_belongs(
 def test_optional_files_alone_are_no_reason_to_download(server, tmp_path):
     known = toy(KnownFile("a"), KnownFile("b", optional=True, url=f"{server.url}/b"))
     write(tmp_path, {"toy/a": b""})
-    assert get(known, tmp_path, silent).state == PRESENT
+    assert get_missing_files(known, tmp_path, silent).state == PRESENT
     assert server.asked == []

@@ -9,7 +9,7 @@ import pytest
 from sentbed import DataError, FilePath
 from sentbed_data.dropout import Dropout
 from sentbed_data.hub import is_on_this_machine, parse
-from sentbed_data.hub_faults import explain
+from sentbed_data.hub_error_messages import explain
 from sentbed_data.nsp import Nsp
 from sentbed_data.readers import read_columns, read_lines, suffix_of
 from sentbed_data.triplets import Triplets

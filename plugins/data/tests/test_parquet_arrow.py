@@ -5,7 +5,7 @@ import sys
 import pytest
 from sentbed import DataError
 from sentbed_data import parquet_arrow
-from sentbed_data.parquet_arrow import require
+from sentbed_data.parquet_arrow import require_package
 from sentbed_data.readers import read_columns
 
 
@@ -103,7 +103,7 @@ def test_a_file_that_is_not_parquet_is_refused(put):
     ],
 )
 def test_a_missing_library_names_the_extra(put, monkeypatch, package, location, extra):
-    require(package, extra)
+    require_package(package, extra)
     monkeypatch.setitem(sys.modules, package, None)
     if not location.startswith("hub:"):
         location = put(location, b"")

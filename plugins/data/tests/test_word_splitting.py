@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sentbed_data.word_splitting import pieces
+from sentbed_data.word_splitting import words_with_space
 
 
 @pytest.mark.parametrize(
@@ -17,10 +17,10 @@ from sentbed_data.word_splitting import pieces
     ],
 )
 def test_words_stand_between_blanks_and_wide_characters_alone(text, words):
-    assert pieces(text) == words
+    assert words_with_space(text) == words
 
 
 @given(st.text())
 def test_the_pieces_are_the_text_up_to_its_last_word(text):
-    assert "".join(pieces(text)) == text.rstrip()
-    assert all(piece.strip() for piece in pieces(text))
+    assert "".join(words_with_space(text)) == text.rstrip()
+    assert all(piece.strip() for piece in words_with_space(text))

@@ -47,11 +47,11 @@ def interventions() -> Mapping[str, Lazy]:
     return {
         "token-prepending": Lazy(
             "sentbed_backbones.token_prepending:TokenPrepending",
-            "Put the last token's state in a placeholder's place before the sentence, block after block.",
+            "Put the last token's state into a placeholder before the sentence, block after block.",
         ),
         "contrastive-prompting": Lazy(
             "sentbed_backbones.contrastive_prompting:ContrastivePrompting",
-            "Steer the last token away from an auxiliary prompt that asks for what does not matter.",
+            "Steer the last token away from an auxiliary prompt, which asks for irrelevant information.",
         ),
     }
 

@@ -24,7 +24,8 @@ RUNS_BITSANDBYTES = {
     ("Windows", "ARM64"),
     ("Darwin", "arm64"),
 }
-"""System and processor of the wheels of bitsandbytes 0.50, as Python's `platform` names them."""
+"""System and processor of the machines for which bitsandbytes 0.50 has wheels, as Python's `platform` names
+them."""
 
 
 def _names_layers(_: Any, __: Any, value: str | tuple[str, ...]) -> None:
@@ -36,22 +37,22 @@ def _names_layers(_: Any, __: Any, value: str | tuple[str, ...]) -> None:
 
 @attrs.frozen
 class LoRA:
-    """A low-rank adapter (Hu et al., 2022): W stays frozen and alpha / r * B A is trained and added to it.
+    """A low-rank adapter (Hu et al., 2022): a weight W stays frozen, and alpha / r * B A is added to it.
 
-    The defaults are those of PromptEOL.
+    B and A are trained. The defaults are those of PromptEOL.
     """
 
     r: int = attrs.field(default=64, validator=ge(1))
     """Rank of B A, at least 1."""
     alpha: float = attrs.field(default=16.0, validator=gt(0))
-    """Scale of the adapter, > 0; divided by `r`."""
+    """Scale of the adapter, > 0; B A is multiplied by alpha / r."""
     dropout: float = attrs.field(default=0.05, validator=and_(ge(0), lt(1)))
     """Dropout of the adapter's input in training, in [0, 1)."""
     targets: str | tuple[str, ...] = attrs.field(
         default=ALL_LINEAR, validator=_names_layers
     )
-    """The layers that get an adapter: `all-linear`, every linear layer but an output head, or the ends of
-    their names (`["q_proj", "v_proj"]`)."""
+    """The layers that get an adapter: `all-linear` (every linear layer except an output head), or an array of
+    the ends of their names (`["q_proj", "v_proj"]`)."""
 
 
 @attrs.frozen
@@ -59,16 +60,17 @@ class Freeze:
     """The parts of a backbone that are not trained."""
 
     embeddings: bool = False
-    """Word, position and type embeddings, with the norm after them if there is one (BERT). T5's relative
-    positions belong to its layers."""
+    """Whether word, position and type embeddings are frozen, and the norm that follows them (BERT). T5's
+    relative position biases are frozen with its layers, not with the embeddings."""
     layers: int = attrs.field(default=0, validator=ge(0))
-    """Number of first transformer layers to freeze (T5: of the encoder), adapters included."""
+    """Number of transformer layers to freeze, from the first on, with their adapters; in T5, layers of the
+    encoder."""
 
 
 def problems_of_adaptation(
     lora: LoRA | None, adapter: ModelId | None, quantization: str | None, init: str
 ) -> Iterator[str]:
-    """Yield why a backbone cannot be adapted as the recipe says, as sentences that end with what to do."""
+    """Yield why a backbone cannot be adapted as the recipe says; each sentence ends with what to do."""
     if lora is not None and adapter is not None:
         yield "`lora` makes a new adapter and `adapter` names a trained one; remove one of the two"
     if quantization == "nf4":
@@ -106,7 +108,7 @@ def problems_of_adaptation(
 
 
 def problems_of_adapter(directory: Path) -> Iterator[str]:
-    """Yield why the adapter in `directory` cannot be loaded, as sentences that end with what to do."""
+    """Yield why the adapter in `directory` cannot be loaded; each sentence ends with what to do."""
     if not (directory / ADAPTER_CONFIG).is_file():
         yield f"`{directory}` holds no `{ADAPTER_CONFIG}`; name a directory that peft has saved"
     if not any(
@@ -116,7 +118,7 @@ def problems_of_adapter(directory: Path) -> Iterator[str]:
 
 
 def not_installed(what: str, packages: tuple[str, ...], extra: str) -> Iterator[str]:
-    """Yield what to install if a package that `what` needs is missing."""
+    """Yield a message if one of the `packages` that `what` needs is missing; the `extra` installs them."""
     missing = [name for name in packages if importlib.util.find_spec(name) is None]
     if missing:
         yield (

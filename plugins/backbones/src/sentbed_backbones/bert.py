@@ -16,7 +16,7 @@ from sentbed_backbones.transformer_base import LOGITS, TEMPLATE_ALONE, Transform
 class Bert(Transformer):
     """Any BERT-family encoder: BERT, RoBERTa, XLM-R, MiniLM, or a small BERT with random weights.
 
-    The tanh layer on [CLS], if the files have one, is left out: pooling is the pooler's job.
+    The dense layer with tanh on [CLS], which some files have, is not loaded: pooling is the pooler's task.
     """
 
     name = "bert"
@@ -28,15 +28,16 @@ class Bert(Transformer):
     )
 
     size: Literal["tiny", "mini", "small", "medium", "base", "large"] = "tiny"
-    """Size of a random BERT, as in Turc et al. (2019): tiny is 2 layers of width 128, base 12 of 768."""
+    """Size of a random BERT, as in Turc et al. (2019): tiny has 2 layers of width 128, base 12 of width 768."""
     vocab_size: int = attrs.field(default=8192, validator=ge(100))
     """Largest vocabulary of a tokenizer trained on the recipe's texts."""
     lowercase: bool = True
     """Whether a tokenizer trained on the recipe's texts folds case."""
     masked_head: Literal["files", "new"] = "files"
-    """Where a pooler that reads logits has weights of the masked-language-modelling head that the files of a
-    pretrained model lack, as those of sentence encoders do. `files`: it is an error. `new`: the head begins as
-    a layer norm of the states, whose products with the input embeddings are the logits, and is to be trained."""
+    """What to do if the pooler reads logits and the files of a pretrained model lack weights of the
+    masked-language-modelling head, as the files of sentence encoders do. `files`: report an error. `new`: begin
+    with a head that only normalises the states (layer norm) and multiplies them by the input embeddings; it
+    should be trained."""
 
     def build(self, context: BuildContext) -> BuiltBackbone:
         """Load or initialise the backbone.

@@ -19,15 +19,15 @@ SIZES: Mapping[str, tuple[int, int, int, int]] = {
     "30b": (60, 6656, 52, 17920),
     "65b": (80, 8192, 64, 22016),
 }
-"""Layers, width, heads and inner width (Touvron et al., 2023)."""
+"""Layers, width, heads and inner width of each size; 7b to 65b as in Touvron et al. (2023)."""
 
 
 @attrs.frozen(kw_only=True)
 class Causal(CausalTransformer):
     """Any causal language model of transformers without its head: LLaMA, Mistral, Qwen, GPT-2, ...
 
-    A token state is that of the last layer after the final norm. Attention is that of the model, unless
-    `attention` says otherwise.
+    A token's state is the output of the last layer after the final norm. Attention is as the model was trained,
+    unless `attention` is set.
     """
 
     name = "causal"
@@ -36,7 +36,8 @@ class Causal(CausalTransformer):
     sizes = SIZES
 
     size: Literal["tiny", "mini", "7b", "13b", "30b", "65b"] = "tiny"
-    """Size of a random LLaMA: 7b to 65b as published, tiny is 2 layers of width 128, mini 4 of 256."""
+    """Size of a random LLaMA: 7b to 65b as published, tiny with 2 layers of width 128, mini with 4 of width
+    256."""
 
     def build(self, context: BuildContext) -> BuiltBackbone:
         """Load or initialise the backbone.

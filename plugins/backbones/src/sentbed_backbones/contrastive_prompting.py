@@ -13,30 +13,30 @@ from sentbed.protocols import BlockStates, Intervention, InterventionTraits, Ten
 
 @attrs.frozen(kw_only=True)
 class ContrastivePrompting(Intervention):
-    """Steer the last token away from an auxiliary prompt that asks for what does not matter.
+    """Steer the last token away from an auxiliary prompt, which asks for irrelevant information.
 
-    The joined outputs of one block's attention heads at the last token, before their projection, are replaced
-    by their difference to those of the auxiliary prompt (Cheng et al., 2025, arXiv 2505.12831). The auxiliary
-    prompt is run up to that block.
+    In one block, the concatenated outputs of the attention heads at the last token are replaced, before the
+    output projection, by their difference to the auxiliary prompt's outputs (Cheng et al., 2025, arXiv
+    2505.12831). The auxiliary prompt is run only up to that block.
     """
 
     name = "contrastive-prompting"
 
     block: int = attrs.field(default=4, validator=ge(0))
-    """The block, from 0; on LLaMA2-7B the paper's layer 5 for PromptEOL, so 4, and 7, so 6, for Pretended CoT
-    and Knowledge."""
+    """Number of the block, from 0. For LLaMA2-7B, the paper chooses layer 5 (here 4) with PromptEOL, and layer
+    7 (here 6) with Pretended CoT and Knowledge."""
     scale: float = attrs.field(default=2.0, validator=gt(0))
-    """Factor of the difference under `scaled`; on LLaMA2-7B the paper has 2 for PromptEOL (its released
-    script 0.5), and 3 for Pretended CoT and Knowledge."""
+    """Factor of the difference, for `rule = "scaled"`. For LLaMA2-7B, the paper chooses 2 with PromptEOL (its
+    released script 0.5), and 3 with Pretended CoT and Knowledge."""
     rule: Literal["scaled", "norm"] = "scaled"
-    """`scaled` (NS): the difference times `scale`. `norm` (NR): the difference at the norm of what it
-    replaces, with no factor."""
+    """`scaled` (NS): the difference is multiplied by `scale`. `norm` (NR): the difference is rescaled to the
+    norm of the outputs that it replaces, and `scale` has no effect."""
     template: str = attrs.field(default="contrastive-auxiliary", validator=min_len(1))
-    """Template of the auxiliary prompt, or the name of one."""
+    """Template of the auxiliary prompt, or the name of a template."""
 
     @property
     def traits(self) -> InterventionTraits:
-        """The auxiliary prompt; states before the last token stay as they are."""
+        """The auxiliary prompt; a prefix can be shared, since states before the last token do not change."""
         cites = ("cheng2025contrastive",)
         return InterventionTraits(
             cites=cites, auxiliary=self.template, shares_prefix=True
@@ -44,11 +44,11 @@ class ContrastivePrompting(Intervention):
 
     @property
     def places(self) -> Collection[tuple[str, int]]:
-        """The joined heads of one block."""
+        """The concatenated heads of one block."""
         return [("attention-heads", self.block)]
 
     def build(self) -> Callable[[BlockStates], Tensor]:
-        """Return the replacement of the last token's heads."""
+        """Return the function that replaces the outputs of the heads at the last token."""
         from sentbed_backbones._torch.contrastive_prompting import contrast
 
         if self.rule == "norm":

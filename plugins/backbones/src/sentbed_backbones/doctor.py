@@ -18,7 +18,7 @@ from sentbed_backbones.adaptation import RUNS_BITSANDBYTES
 OWNER = "sentbed-backbones"
 QLORA = ("bitsandbytes", "peft", "accelerate")
 OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
-"""Variables that keep huggingface-hub off the network."""
+"""Environment variables that keep huggingface-hub off the network."""
 PRODUCT_SECONDS = 60.0
 HUB_SECONDS = 3.0
 SIZE = 64
@@ -44,7 +44,7 @@ def findings() -> Iterator[Finding]:
 
 
 def four_bits() -> Finding:
-    """Return whether a product with 4-bit weights can be computed, by computing one."""
+    """Return whether matrix products with 4-bit weights work on this machine; one product is computed."""
     what, machine = "4 bits (nf4)", (platform.system(), platform.machine())
     if machine not in RUNS_BITSANDBYTES:
         return Finding(
@@ -75,7 +75,7 @@ def four_bits() -> Finding:
 
 
 def four_bit_product() -> dict[str, Any]:
-    """Multiply by nf4 weights and return the device and the relative error."""
+    """Multiply a matrix by nf4 weights; return the device and the relative error."""
     import torch
 
     layers: Any = importlib.import_module("bitsandbytes.nn")
@@ -100,7 +100,7 @@ def four_bit_product() -> dict[str, Any]:
 
 
 def hub() -> Iterator[Finding]:
-    """Yield whether models can be downloaded, and which ones are cached."""
+    """Yield whether models can be downloaded, and how many are cached."""
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:

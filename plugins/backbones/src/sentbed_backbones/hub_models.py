@@ -1,7 +1,8 @@
-"""Models of the Hugging Face Hub: the files of a repository, and which are fetched from which revision.
+"""Models of the Hugging Face Hub: which files of a repository are fetched, and from which revision.
 
-Many repositories have pickled weights only. For those the hub's conversion bot has opened pull requests with
-the same weights as safetensors; they are found as transformers finds them, and taken before any pickle.
+Many repositories have only pickled weights. For such a repository, the hub's conversion bot may have opened a
+pull request with the same weights as safetensors. It is looked for as in transformers, and preferred to the
+pickled weights.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from sentbed_common import cache_root, hub_errors
 from sentbed_backbones.model_file_checks import is_local
 
 SMALL_FILES = ("*.json", "*.txt", "*.model")
-"""Files of configurations and tokenizers."""
+"""Patterns of the files of configurations and tokenizers."""
 
 MODEL_WEIGHTS = (
     "model.safetensors",
@@ -35,39 +36,41 @@ MODEL_WEIGHTS = (
     "pytorch_model-*-of-*.bin",
     "*.safetensors",
 )
-"""Weights of a model by preference, in the order of transformers. A repository may have the same ones in
-several forms, such as `consolidated.safetensors` beside shards; only the first that it has is fetched."""
+"""Patterns of weight files in the order in which transformers prefers them. A repository may have the same
+weights in several formats, such as `consolidated.safetensors` beside shards; only the files of the first
+pattern that matches are fetched."""
 
 BOT, BOT_TITLE = "SFconvertbot", "Adding `safetensors` variant of this model"
 """Author and title of the pull requests in which the hub converts pickled weights."""
 
 SECONDS_TO_ANSWER = 3.0
-"""How long `sentbed check` and `sentbed plan` wait for the hub."""
+"""Number of seconds that `sentbed check` and `sentbed plan` wait for the hub."""
 
 
 @attrs.frozen
 class Listing:
-    """The files in a repository's top folder at one commit, with their sizes in bytes (0 if not said)."""
+    """The files in a repository's top folder at one commit."""
 
     repository: str
     commit: str
     sizes: Mapping[str, int]
+    """Size of each file in bytes, by name; 0 if the hub does not give it."""
     gated: bool
     preferred: Sequence[str] = MODEL_WEIGHTS
-    """Patterns of weights by preference: a model's, or an adapter's."""
+    """Patterns of the weight files of a model or an adapter, in order of preference."""
 
     @property
     def weights(self) -> list[str]:
-        """The files of weights that are read; empty if there is none."""
+        """Names of the weight files that are read; empty if there is none."""
         return chosen_weights(self.sizes, self.preferred)
 
     @property
     def is_pickled(self) -> bool:
-        """Whether those are pickled."""
+        """Whether the weight files that are read are pickled."""
         return any(name.endswith(".bin") for name in self.weights)
 
     def files(self, code: bool = False) -> list[str]:
-        """Return the files to fetch; with `code`, also the Python files."""
+        """Return the names of the files to fetch; with `code`, also of Python files."""
         patterns = list(SMALL_FILES)
         if code:
             patterns.append("*.py")
@@ -81,26 +84,26 @@ class Listing:
 
 @attrs.frozen
 class Conversion:
-    """A revision on the hub with the weights of a commit as safetensors."""
+    """A pull request of the hub's conversion bot, with a commit's weights as safetensors."""
 
     reference: str
-    """The pull request, such as `refs/pr/3`."""
+    """Git reference of the pull request, such as `refs/pr/3`."""
     commit: str
 
 
 @attrs.frozen
 class ModelFiles:
-    """The directory of a model, and what the manifest says of where it is from."""
+    """The directory of a model's files, and their origin for the manifest."""
 
     directory: Path
     origin: Mapping[str, Any] = attrs.field(factory=dict)
-    """Of a hub id its `commit` and, if the files are a pull request's, that `conversion`."""
+    """For a hub id, its `commit`, and as `conversion` the pull request if the files are from one."""
 
 
 def chosen_weights(
     names: Collection[str], preferred: Sequence[str] = MODEL_WEIGHTS
 ) -> list[str]:
-    """Return the files of weights that are read of all those in a repository's top folder."""
+    """Return the weight files to read, among the `names` of the files in a repository's top folder."""
     for pattern in preferred:
         matching = fnmatch.filter(names, pattern)
         if matching:
@@ -117,18 +120,17 @@ def fetch(
     preferred: Sequence[str] = MODEL_WEIGHTS,
     pickles: bool = True,
 ) -> ModelFiles:
-    """Return the files of a local model, or those of a hub id, downloaded where they are not there yet.
+    """Return the files of a local model or of a hub id; files that are not in the cache are downloaded.
 
-    Without `weights`, those may be missing; without `pickles`, pickled ones are not downloaded, and what was
-    fetched before is taken. So it is, too, if the hub cannot be asked.
+    With `code`, Python files are fetched too. If `weights` is false, the repository need not have any. If
+    `pickles` is false, pickled weights are not downloaded, and must have been fetched before. If the hub cannot
+    be asked, all files must have been fetched before.
 
     Raises:
-        ModelError: if the repository, its revision or its weights cannot be had; the message says why.
+        ModelError: if the repository, its revision or its weights cannot be obtained; the message says why.
     """
     if is_local(model):
         return ModelFiles(locate(model))
-
-    from huggingface_hub import snapshot_download
 
     with hub_errors(ModelError, "model", model, revision):
         listing = ask_for_listing(model, revision, preferred=preferred)
@@ -138,41 +140,55 @@ def fetch(
         if weights and not listing.weights:
             raise ModelError(_without_weights(listing, revision))
 
-        source, reference = revision, None
+        fetched_revision, pull_request = revision, None
         if weights and listing.is_pickled:
             conversion = find_conversion(listing)
             if conversion is not None:
-                source, reference = conversion.commit, conversion.reference
-                listing = ask_for_listing(model, source, preferred=preferred)
+                fetched_revision = conversion.commit
+                pull_request = conversion.reference
+                listing = ask_for_listing(model, fetched_revision, preferred=preferred)
             elif not pickles:
                 return _pickles_fetched_before(model, revision)
 
         if listing is None:
             raise ModelError(
-                f"the hub lists no files of `{model}` at `{reference}`; try again"
+                f"the hub lists no files of `{model}` at `{pull_request}`; try again"
             )
 
         files = listing.files(code)
-        # The name of a branch is kept by huggingface-hub beside the files, for when the hub cannot be asked.
-        directory = Path(
-            snapshot_download(
-                model,
-                revision=source,
-                allow_patterns=files,
-                ignore_patterns=["*/*"],
-            )
-        )
-        content = {"commit": directory.name, "files": files, "reference": reference}
-        # A cache that cannot be written costs the record alone.
+        directory = _download(model, fetched_revision, files)
+        content = {
+            "commit": directory.name,
+            "files": files,
+            "reference": pull_request,
+        }
+        # If the cache cannot be written, only the record is missing.
         with suppress(RunError):
             record = _record(model, revision, weights)
             write_atomic(record, json.dumps(content))
 
-        return _from_hub(directory, reference)
+        return _from_hub(directory, pull_request)
+
+
+def _download(repository: str, revision: str | None, files: Sequence[str]) -> Path:
+    """Download these files of a repository into the cache of huggingface-hub; return their directory there.
+
+    huggingface-hub records the branch's name beside the files, so that they are found if the hub cannot be asked.
+    """
+    from huggingface_hub import snapshot_download
+
+    return Path(
+        snapshot_download(
+            repository,
+            revision=revision,
+            allow_patterns=list(files),
+            ignore_patterns=["*/*"],
+        )
+    )
 
 
 def _from_hub(directory: Path, reference: str | None) -> ModelFiles:
-    """Return files of the hub, with the commit and the pull request, if any, that they are from."""
+    """Return downloaded files with their origin: the commit and, if there is one, the pull request."""
     origin = {"commit": directory.name}
     if reference is not None:
         origin["conversion"] = reference
@@ -183,7 +199,7 @@ def _from_hub(directory: Path, reference: str | None) -> ModelFiles:
 def directory_fetched_before(
     repository: str, revision: str | None = None
 ) -> Path | None:
-    """Return the directory that an earlier `fetch` has filled, without asking the hub; None if none has."""
+    """Return the directory that an earlier `fetch` filled, without asking the hub; None if there was no fetch."""
     if _remembered(repository, revision, weights=True) is None:
         return None
 
@@ -210,9 +226,9 @@ def ask_for_listing(
     seconds: float | None = None,
     preferred: Sequence[str] = MODEL_WEIGHTS,
 ) -> Listing | None:
-    """Return what the hub lists, or None if it cannot be asked: offline mode, or no answer.
+    """Return the hub's listing of a repository; None in offline mode, or if the hub does not answer.
 
-    Raises as huggingface-hub does if the hub says that there is no such thing.
+    Raises the exceptions of huggingface-hub if the hub refuses the repository or revision.
     """
     from huggingface_hub import HfApi, is_offline_mode
     from huggingface_hub.errors import HfHubHTTPError
@@ -226,7 +242,7 @@ def ask_for_listing(
             repository, revision=revision, files_metadata=True, timeout=seconds
         )
     except HfHubHTTPError as error:
-        # A server that is down is no answer; one that says "no such repository" has answered.
+        # A status from 500 on means that the hub is down. A lower status is an answer ("no such repository").
         if error.response is not None and error.response.status_code < 500:
             raise
 
@@ -243,10 +259,10 @@ def ask_for_listing(
 
 
 def find_conversion(listing: Listing) -> Conversion | None:
-    """Return the conversion bot's pull request on this very commit, or None if none is found.
+    """Return the conversion bot's pull request on the listed commit, or None if there is none.
 
-    As transformers does: an open pull request by the bot, whose parent is the commit. Another author's could
-    hold any weights. A mirror of the hub may list no pull requests.
+    As in transformers, the pull request must be open, by the bot, and its parent must be the commit. A pull
+    request of another author could hold any weights. A mirror of the hub may not list pull requests.
     """
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError
@@ -259,7 +275,7 @@ def find_conversion(listing: Listing) -> Conversion | None:
             discussion_type="pull_request",
             discussion_status="open",
         ):
-            # A server that knows no filters answers with all.
+            # A server that does not support these filters returns all discussions.
             if discussion.title != BOT_TITLE or discussion.author != BOT:
                 continue
 
@@ -277,6 +293,7 @@ def find_conversion(listing: Listing) -> Conversion | None:
 
 
 def _without_weights(listing: Listing, revision: str | None) -> str:
+    """Return the message about a repository without weights that can be read."""
     place = ""
     if revision is not None:
         place = f" at revision `{revision}`"
@@ -294,7 +311,7 @@ def _without_weights(listing: Listing, revision: str | None) -> str:
 
 
 def _record(repository: str, revision: str | None, weights: bool) -> Path:
-    """Return the file that remembers what was fetched, for when the hub cannot be asked."""
+    """Return the path of the record of a fetch, which is read if the hub cannot be asked."""
     what = json.dumps([repository, revision or "main", weights])
     name = hashlib.sha256(what.encode()).hexdigest()[:40]
     return cache_root() / "hub-models" / f"{name}.json"
@@ -303,7 +320,10 @@ def _record(repository: str, revision: str | None, weights: bool) -> Path:
 def _remembered(
     repository: str, revision: str | None, weights: bool
 ) -> Mapping[str, Any] | None:
-    """Return what `fetch` has written of a revision, with weights or else without; None if nothing."""
+    """Return the record of a revision that `fetch` wrote; None if there is none.
+
+    The record of a fetch with the same `weights` is preferred to the other record.
+    """
     for with_weights in (weights, not weights):
         file = _record(repository, revision, with_weights)
         if file.is_file():
@@ -314,9 +334,9 @@ def _remembered(
 
 
 def _fetched_before(repository: str, revision: str | None, weights: bool) -> ModelFiles:
-    """Return what was fetched before; raises as `snapshot_download` if that is nothing.
+    """Return files that were fetched before; raises like `snapshot_download` if there are none.
 
-    If another program has fetched it, its weights are looked for when they are read.
+    Files that another program fetched have no record; whether they include weights shows when these are read.
     """
     from huggingface_hub import snapshot_download
 
@@ -329,7 +349,7 @@ def _fetched_before(repository: str, revision: str | None, weights: bool) -> Mod
     directory = snapshot_download(
         repository,
         revision=revision,
-        # Without the files' names, a repository that is there in part is said to be incomplete.
+        # Without the names of the files, a repository that was fetched in part would count as incomplete.
         allow_patterns=files,
         ignore_patterns=["*/*"],
         local_files_only=True,
@@ -339,14 +359,14 @@ def _fetched_before(repository: str, revision: str | None, weights: bool) -> Mod
 
 @functools.cache
 def hub_answers() -> bool:
-    """Whether the hub's host can be reached; the library itself would try for half a minute."""
+    """Whether the hub's host can be reached; huggingface-hub itself would try for half a minute."""
     from huggingface_hub import constants, is_offline_mode
 
     if is_offline_mode():
         return False
 
     if urllib.request.getproxies():
-        # The host is asked by the proxy.
+        # The proxy connects to the host, not this process.
         return True
 
     address = urllib.parse.urlsplit(constants.ENDPOINT)
@@ -361,11 +381,11 @@ def hub_answers() -> bool:
 
 
 @functools.cache
-def outlook(repository: str, revision: str | None, weights: bool) -> str:
-    """Return what will be fetched, for `sentbed check`, or that the hub cannot be asked.
+def download_remark(repository: str, revision: str | None, weights: bool) -> str:
+    """Return a remark for `sentbed check`: what a run will download, or why the hub was not asked.
 
     Raises:
-        ModelError: if the repository cannot be had, or its weights are missing.
+        ModelError: if the hub refuses the repository, or its weights are missing.
     """
     from huggingface_hub import HfApi, constants, is_offline_mode
 
@@ -403,6 +423,7 @@ def outlook(repository: str, revision: str | None, weights: bool) -> str:
 
 
 def _amount(listing: Listing) -> str:
+    """Return the name or number of the weight files and their size, for a message."""
     weights = listing.weights
     size = sum(listing.sizes[name] for name in weights)
     files = f"{len(weights)} files of weights"

@@ -1,4 +1,4 @@
-"""What a model's configuration says about the length of its input."""
+"""The number of positions that a model's configuration gives, which limits the length of texts."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ COUNTED_AFTER_PADDING = frozenset(
         "xmod",
     }
 )
-"""Model types of transformers whose first token has the position after the padding id, as in RoBERTa."""
+"""Model types of transformers in which the first token has the position padding id + 1, as in RoBERTa."""
 
 PADDING = 1
-"""RoBERTa's padding id."""
+"""RoBERTa's padding id, for a configuration that has none."""
 
 FEWEST = 2
-"""Tokens of the shortest text that can be asked for."""
+"""Smallest number of tokens to which a recipe may limit texts."""
 
 
 def positions_of(config: Mapping[str, Any]) -> int | None:
-    """Return the number of tokens for which a `config.json` of transformers gives positions; None if none."""
+    """Return the number of tokens that have positions, by a model's `config.json`; None if it is unknown."""
     positions = config.get("max_position_embeddings", config.get("n_positions"))
     if type(positions) is not int:
         return None
@@ -45,7 +45,7 @@ def positions_of(config: Mapping[str, Any]) -> int | None:
         positions -= padding + 1
 
     if positions < FEWEST:
-        # Building the model says what is wrong.
+        # Building the model reports what is wrong.
         return None
 
     return positions

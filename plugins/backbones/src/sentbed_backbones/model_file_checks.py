@@ -1,4 +1,4 @@
-"""Checks of a model's files before anything heavy reads them."""
+"""Checks of a model's files, before a library reads them."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sentbed import ModelError, SentbedError
+from sentbed import ModelError, SentbedError, locate
 from sentbed.helpers import foreign, is_device, read_file, read_json
 from sentbed_common import pickled_files
 
 from sentbed_backbones.quantised_checkpoints import quantisation_problem
+from sentbed_backbones.token_table_folders import table_directory
 
 TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
-"""Files any of which defines a tokenizer; without them, transformers invents one that knows no words."""
+"""Files each of which defines a tokenizer. Without any of them, transformers makes a tokenizer without words."""
 
 ADAPTER_CONFIG = "adapter_config.json"
 """Configuration of an adapter, as peft writes it."""
 ADAPTER_DIRECTORY = "adapter"
 """Directory of the adapter in a saved backbone, as peft reads it."""
 BASE_FILE = "base.json"
-"""File beside an adapter with the hashes of its base weights, which are not saved."""
+"""File in a saved backbone whose base weights are not saved: it has the hashes of these weights."""
 
 TOKENIZER_SETTINGS = (
     "tokenizer_config.json",
@@ -32,10 +33,10 @@ TOKENIZER_SETTINGS = (
 """Files that transformers reads beside a tokenizer's definition."""
 
 LARGEST_JSON = 1 << 26
-"""Bytes of the largest file of settings, index of weights, or definition of a tokenizer."""
+"""Largest size in bytes of a file of settings, an index of weights or the definition of a tokenizer."""
 
 MOST_LAYERS = 1_000
-"""Layers, or experts, of the largest model."""
+"""Largest number of layers, or of experts, of a model."""
 
 LARGEST_SIZES = {
     r"layers?$|experts?$": MOST_LAYERS,
@@ -44,7 +45,7 @@ LARGEST_SIZES = {
     << 20,
     r"^vocab_size$": 1 << 24,
 }
-"""Names of sizes in a configuration, as a regular expression, and the largest that a model has."""
+"""Largest plausible sizes in a configuration, by a regular expression for the names of their settings."""
 
 INDEXES = ("*.safetensors.index.json",)
 """Files that say which weight is in which shard."""
@@ -59,13 +60,13 @@ OTHER_WEIGHTS = (
     "*.onnx",
     "*.gguf",
 )
-"""Weights that are not read; it is said that they are there."""
+"""Patterns of weight files that are not read, but mentioned in a message."""
 
 LFS_POINTER = b"version https://git-lfs"
-"""Beginning of a file that stands for a large one."""
+"""Beginning of a pointer file, which Git LFS keeps in the place of a large file."""
 
 LARGEST_POINTER = 1024
-"""Bytes of such a file at most."""
+"""Largest size in bytes of a pointer file of Git LFS."""
 
 
 def is_local(model: str) -> bool:
@@ -74,7 +75,7 @@ def is_local(model: str) -> bool:
 
 
 def files_like(directory: Path, patterns: Sequence[str]) -> list[Path]:
-    """Return the files in a directory whose names match one of the patterns, in their order."""
+    """Return the files in a directory whose names match one of the patterns, in the order of the patterns."""
     files: list[Path] = []
     for pattern in patterns:
         files += sorted(directory.glob(pattern))
@@ -82,20 +83,49 @@ def files_like(directory: Path, patterns: Sequence[str]) -> list[Path]:
     return files
 
 
+def problems_of_model(
+    model: str | None,
+    revision: str | None,
+    needs_weights: bool,
+    trust_remote_code: bool = False,
+    may_be_table: bool = False,
+) -> Iterator[str]:
+    """Yield why a recipe's `model` cannot be loaded, as far as it shows without asking the hub.
+
+    With `may_be_table`, a directory with a table of token vectors is not checked.
+    """
+    if model is not None and not is_local(model):
+        return
+
+    if revision is not None:
+        yield "`revision` is for a hub id, and the model is none; remove `revision`"
+    if model is None:
+        return
+
+    try:
+        directory = locate(model)
+    except SentbedError as error:
+        yield f"the model cannot be found: {error}"
+        return
+
+    if not may_be_table or table_directory(directory) is None:
+        yield from problems_of(directory, needs_weights, trust_remote_code)
+
+
 def problems_of(
     directory: Path, needs_weights: bool, trust_remote_code: bool
 ) -> Iterator[str]:
-    """Yield why the model in `directory` cannot be loaded, as sentences that end with what to do."""
+    """Yield why the model in `directory` cannot be loaded; each sentence ends with what to do."""
     try:
-        yield from _problems_of(directory, needs_weights, trust_remote_code)
+        yield from _problems_of_files(directory, needs_weights, trust_remote_code)
     except SentbedError as error:
         yield str(error)
 
 
-def _problems_of(
+def _problems_of_files(
     directory: Path, needs_weights: bool, trust_remote_code: bool
 ) -> Iterator[str]:
-    """Yield the problems of `problems_of`. Raises an error of sentbed for a file that cannot be read."""
+    """Yield the problems of `problems_of`. Raises `SentbedError` for a file that cannot be read."""
     files = sorted(directory.glob("*"))
     for file in files:
         if is_device(file):
@@ -129,7 +159,8 @@ def _problems_of(
         yield f"`{config}` holds {content!r}, expected a table of settings; fetch the model again"
         return
 
-    yield from _sizes(config, content)
+    yield from _implausible_sizes(config, content)
+
     for file in files_like(directory, (*TOKENIZERS, *TOKENIZER_SETTINGS)):
         if file.stat().st_size > LARGEST_JSON:
             yield (
@@ -151,12 +182,12 @@ def _problems_of(
         if problem is not None:
             yield f"in `{directory}`, {problem}"
 
-        yield from _outside(directory, content)
-        yield from _incomplete(directory)
+        yield from _weights_elsewhere(directory, content)
+        yield from _missing_weights(directory)
 
 
 def _is_lfs_pointer(file: Path) -> bool:
-    """Whether a file stands for a large one which `git lfs` has not fetched."""
+    """Whether a file is a pointer to a large file that `git lfs` has not fetched."""
     if not file.is_file() or file.stat().st_size > LARGEST_POINTER:
         return False
 
@@ -164,7 +195,7 @@ def _is_lfs_pointer(file: Path) -> bool:
 
 
 def only_pickled(saved: Path, file: str) -> str:
-    """Return why the weights of a saved encoder are refused that only the pickled `file` holds."""
+    """Return the message about a saved encoder whose weights are only in the pickled `file`."""
     return (
         f"`{saved}` has only pickled weights (`{file}`), which are never read there: a saved encoder has "
         "safetensors, and this one was written by another program or is damaged; save the encoder again, or "
@@ -172,8 +203,8 @@ def only_pickled(saved: Path, file: str) -> str:
     )
 
 
-def _incomplete(directory: Path) -> Iterator[str]:
-    """Yield why there are no weights to read: none at all, or shards without the index that orders them."""
+def _missing_weights(directory: Path) -> Iterator[str]:
+    """Yield a problem if there are no weights, or shards without their index."""
     weights = files_like(directory, ("*.safetensors",))
     if not weights and not pickled_files(directory):
         beside = ""
@@ -185,8 +216,8 @@ def _incomplete(directory: Path) -> Iterator[str]:
             "fetch the model again, or save it with `save_pretrained`"
         )
 
-    has_order = (directory / "model.safetensors").is_file()
-    if has_order or files_like(directory, INDEXES):
+    is_single_file = (directory / "model.safetensors").is_file()
+    if is_single_file or files_like(directory, INDEXES):
         return
 
     for file in weights:
@@ -198,11 +229,11 @@ def _incomplete(directory: Path) -> Iterator[str]:
             return
 
 
-def _sizes(file: Path, config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the sizes that no model has: a model of them would be built for hours, or fill the memory."""
+def _implausible_sizes(file: Path, config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a problem for each size that no model has: to build it would take hours, or fill the memory."""
     for key, value in config.items():
         if isinstance(value, dict):
-            yield from _sizes(file, value)
+            yield from _implausible_sizes(file, value)
             continue
 
         for name, largest in LARGEST_SIZES.items():
@@ -210,17 +241,18 @@ def _sizes(file: Path, config: Mapping[str, Any]) -> Iterator[str]:
                 yield f"`{file}` says `{key}` = {value:.3g}, more than {largest:,}; fetch the model again"
 
 
-def _outside(directory: Path, config: dict[str, Any]) -> Iterator[str]:
-    """Yield why weights that the model names are not safetensors files in its own directory."""
+def _weights_elsewhere(directory: Path, config: dict[str, Any]) -> Iterator[str]:
+    """Yield a problem for each reference to weights that are no safetensors file in the model's directory."""
     if (directory / ADAPTER_CONFIG).is_file():
-        # transformers would load the base that it names, whatever that is, instead of the weights here.
+        # transformers would load the base model that this file names, whatever it is, instead of these weights.
         yield (
             f"`{directory}` holds a model and, with `{ADAPTER_CONFIG}`, an adapter of another one; move that "
             "file away to load the model, or name the adapter's base as `model` and the adapter as `adapter`"
         )
 
     if "transformers_weights" in config:
-        yield from _elsewhere(directory / "config.json", config["transformers_weights"])
+        name = config["transformers_weights"]
+        yield from _problem_of_reference(directory / "config.json", name)
 
     for index in files_like(directory, INDEXES):
         with foreign(
@@ -229,11 +261,11 @@ def _outside(directory: Path, config: dict[str, Any]) -> Iterator[str]:
             names = set(read_json(index, LARGEST_JSON)["weight_map"].values())
 
         for name in sorted(map(str, names)):
-            yield from _elsewhere(index, name)
+            yield from _problem_of_reference(index, name)
 
 
-def _elsewhere(file: Path, name: Any) -> Iterator[str]:
-    """Yield why the weights that a file names are no safetensors file beside it."""
+def _problem_of_reference(file: Path, name: Any) -> Iterator[str]:
+    """Yield a problem if `name`, by which `file` refers to weights, is no safetensors file beside it."""
     is_name = isinstance(name, str) and Path(name).name == name
     if not is_name or not name.endswith(".safetensors"):
         yield (

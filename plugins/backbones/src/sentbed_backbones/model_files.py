@@ -18,7 +18,12 @@ def with_safetensors(
     trust_remote_code: bool = False,
     may_convert: bool = True,
 ) -> ModelFiles:
-    """Return the files of `model` once its weights are safetensors. Raises `ModelError` as `model_files`."""
+    """Return the files of `model` with weights as safetensors; pickled weights are converted.
+
+    Raises:
+        ModelError: if the files cannot be read; if `may_convert` is false, also if weights are pickled and were
+            not converted before.
+    """
     for problem in problems_of(files.directory, True, trust_remote_code):
         raise ModelError(problem)
 
@@ -30,11 +35,11 @@ def with_safetensors(
 
 
 def model_files(parameters: Transformer, may_convert: bool = True) -> ModelFiles:
-    """Return the files of the recipe's `model`, a hub id downloaded first, with weights as safetensors.
+    """Return the files of the recipe's `model` with weights as safetensors; a hub id is downloaded.
 
     Raises:
-        ModelError: if they cannot be had; without `may_convert`, also if they are pickled and were not
-            converted before.
+        ModelError: if the files cannot be obtained or read; if `may_convert` is false, also if weights are
+            pickled and were not converted before.
     """
     assert parameters.model is not None
     model, trust = parameters.model, parameters.trust_remote_code
@@ -53,9 +58,9 @@ def model_files(parameters: Transformer, may_convert: bool = True) -> ModelFiles
 
 
 def base_files(parameters: Transformer, saved: Path) -> ModelFiles:
-    """Return the files of the model that a saved adapter belongs to."""
+    """Return the files of the base model of a saved adapter. Raises `ModelError` if they cannot be obtained."""
     try:
-        # The saved encoder, which may be a stranger's, says which model that is.
+        # The saved encoder names the model, and it may be a stranger's: its pickled weights are not converted.
         return model_files(parameters, may_convert=False)
     except SentbedError as error:
         raise ModelError(

@@ -23,15 +23,15 @@ SIZES: Mapping[str, tuple[int, int, int]] = {
     "30b": (48, 7168, 56),
     "66b": (64, 9216, 72),
 }
-"""Layers, width and heads; the inner layer is four times as wide (Zhang et al., 2022, table 1)."""
+"""Layers, width and heads of each size; the inner layer is four times as wide (Zhang et al., 2022, table 1)."""
 
 
 @attrs.frozen(kw_only=True)
 class Opt(CausalTransformer):
     """OPT (Zhang et al., 2022), the causal model of PromptEOL's main table.
 
-    A token state is that of the last layer after the final norm (and, at 350m, after the projection to width
-    512).
+    A token's state is the output of the last layer after the final norm and, in the 350m, after the projection
+    to width 512.
     """
 
     name = "opt"
@@ -43,7 +43,8 @@ class Opt(CausalTransformer):
     size: Literal[
         "tiny", "mini", "125m", "350m", "1.3b", "2.7b", "6.7b", "13b", "30b", "66b"
     ] = "tiny"
-    """Size of a random OPT: 125m to 66b as published, tiny is 2 layers of width 128, mini 4 of 256."""
+    """Size of a random OPT: 125m to 66b as published, tiny with 2 layers of width 128, mini with 4 of width
+    256."""
 
     def build(self, context: BuildContext) -> BuiltBackbone:
         """Load or initialise the backbone.

@@ -34,8 +34,8 @@ METHODS: Mapping[str, str] = {
     "torchao": "torchao",
     "vptq": "VPTQ (vector codebooks)",
 }
-"""The methods that transformers reads, and MLX's, by their names in a `config.json`: what their authors call
-them, with the data type."""
+"""Title and data type of each quantisation method, by its name in a `config.json`: the methods that
+transformers reads, and MLX's."""
 
 SUFFIXES: Mapping[str, str] = {
     "aqlm": "`-AQLM`",
@@ -55,14 +55,14 @@ SUFFIXES: Mapping[str, str] = {
     "spqr": "`-SpQR`",
     "vptq": "`-VPTQ`",
 }
-"""How repositories of weights that are quantised by a method are usually named after their originals."""
+"""Suffixes of a repository's name by which quantised weights usually differ from their original, by method."""
 
 CONVERTED = ("fp8", "mxfp4", "mxfp8")
-"""Methods in which weights are published first, so that unquantised ones are conversions."""
+"""Methods in which some models were first published; unquantised weights of these are conversions."""
 
 
 def quantisation_problem(config: Mapping[str, Any]) -> str | None:
-    """Return why the weights of a `config.json` cannot be read if they are quantised, else None."""
+    """Return a message if the weights are quantised by their `config.json`, so cannot be read; else None."""
     settings = config.get("quantization_config")
     text_config = config.get("text_config")
     if not settings and isinstance(text_config, Mapping):
@@ -81,7 +81,7 @@ def quantisation_problem(config: Mapping[str, Any]) -> str | None:
     title = METHODS.get(str(method), f"an unknown method ({method!r})")
     if method == "bitsandbytes":
         if not in_bits:
-            # It names the library, and quantises nothing.
+            # The settings name the library, but quantise nothing.
             return None
 
         precision = "whole numbers of 8 bits"
@@ -99,7 +99,7 @@ def quantisation_problem(config: Mapping[str, Any]) -> str | None:
 
 
 def _name_of_original(method: str) -> str:
-    """Return how the repository of the same weights unquantised is to be found."""
+    """Return a clause on how to find the repository of the same weights unquantised."""
     places = []
     if method in SUFFIXES:
         places.append(f"usually that of the same name without {SUFFIXES[method]}")

@@ -1,7 +1,8 @@
-"""A program of its own: does once, within limits, what a model's files ask for.
+"""Program that runs one task with a model's files, within limits of memory and time.
 
-It is started by `strangers_files.py` with a task, bytes of memory and seconds, reads JSON from standard input
-and writes JSON. It needs neither torch nor sentbed, so that it starts in a fraction of a second.
+`untrusted_files.py` starts it with the arguments TASK, MEMORY (bytes) and SECONDS. It reads the task's
+parameters from standard input and prints the result, both as JSON. It imports neither torch nor sentbed, so
+that it starts in a fraction of a second.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 
 def limit_resources(memory: int, seconds: int) -> None:
-    """Limit this process's memory (bytes) and processor time, where the system can."""
+    """Limit this process's memory (bytes) and processor time, if the system supports it."""
     if sys.platform == "win32":
         return
 
@@ -35,7 +36,10 @@ def limit_resources(memory: int, seconds: int) -> None:
 
 
 def tokenize(file: str, texts: list[str]) -> list[list[int]]:
-    """Return the characters of each text after normalisation, and its tokens, by a `tokenizer.json`."""
+    """Return for each text its number of characters after normalisation and its number of tokens.
+
+    `file` is the path of a `tokenizer.json`.
+    """
     import tokenizers
 
     tokenizer = tokenizers.Tokenizer.from_file(file)
@@ -53,7 +57,7 @@ def tokenize(file: str, texts: list[str]) -> list[list[int]]:
 
 
 def match(patterns: list[str], names: list[str]) -> None:
-    """Match each pattern with each name: only that it ends is of interest."""
+    """Match each pattern with each name. There is no result: the caller only wants to know whether it ends."""
     for pattern in patterns:
         expression = re.compile(pattern)
         for name in names:
@@ -61,7 +65,7 @@ def match(patterns: list[str], names: list[str]) -> None:
 
 
 def main() -> None:
-    """Do the task that the arguments name."""
+    """Run the task that the arguments name."""
     task, memory, seconds = sys.argv[1:]
     limit_resources(int(memory), int(seconds))
     arguments: dict[str, Any] = json.load(sys.stdin)

@@ -10,8 +10,7 @@ from attrs.validators import ge, optional
 from sentbed import FilePath, ModelId, SentbedError, locate
 from sentbed.protocols import Backbone, BackboneTraits, BuildContext, BuiltBackbone
 
-from sentbed_backbones.model_file_checks import is_local, problems_of
-from sentbed_backbones.static_files import table_directory
+from sentbed_backbones.model_file_checks import is_local, problems_of_model
 
 if TYPE_CHECKING:
     from sentbed_backbones._torch.token_table import TokenTable
@@ -21,37 +20,38 @@ if TYPE_CHECKING:
 class Static(Backbone):
     """A table of token vectors: a model's input embeddings, StaticEmbedding, model2vec or word vectors.
 
-    The state of a token is its row, whatever stands around it. There are no positions and no attention, so
-    texts may have any length. With the pooler `mean` it is StaticEmbedding of sentence-transformers. A text
-    without a token has the zero vector.
+    The state of a token is its row, whatever the tokens around it. There are no positions and no attention, so
+    texts may have any length. With the pooler `mean`, this is StaticEmbedding of sentence-transformers. A text
+    without tokens has the zero vector.
     """
 
     name = "static"
 
     model: ModelId | None = None
-    """A model whose input embeddings become the table: a hub id, a local directory (`./my-bert`) or
-    `pkg:PACKAGE/path`. Or a folder with a table: StaticEmbedding of sentence-transformers, or model2vec."""
+    """A model whose input embeddings become the table, or a model that is a table: StaticEmbedding of
+    sentence-transformers, or model2vec. A hub id, a local directory (`./my-bert`) or `pkg:PACKAGE/path`."""
     revision: str | None = None
     """Commit, tag or branch of a hub id; only a commit is reproducible."""
     file: FilePath | None = None
-    """Word vectors as text instead of a model, one word and its numbers a line: GloVe, or word2vec with its
-    line of counts. Texts are split at white space and punctuation; words without a vector are left out."""
+    """A text file of word vectors, instead of a model, with a word and its numbers in each line: GloVe, or
+    word2vec, which begins with a line of counts. Texts are split at white space and punctuation; words without
+    a vector are left out."""
     lowercase: bool = True
-    """Whether texts are folded to lower case before words of `file` are looked up, or a tokenizer is trained;
-    a model's tokenizer decides itself."""
+    """Whether texts are lower-cased before words of `file` are looked up, or before a tokenizer is trained. A
+    model's tokenizer has its own setting."""
     most_words: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Number of first lines of `file` to read, commonly its most frequent words; default: all."""
+    """Number of lines of `file` to read, which usually begins with the most frequent words; default: all."""
     init: Literal["pretrained", "random"] = "pretrained"
-    """`random` takes the tokenizer and the size of the table of `model`, or, without a `model`, `width` and a
-    tokenizer trained on the texts of the stages, or without a stage on those of the evaluations. Rows are
-    drawn from N(0, 1)."""
+    """`random`: rows are drawn from N(0, 1). The tokenizer and the table's size are the model's. Without a
+    `model`, the tokenizer is trained on the texts of the stages (if there is no stage, of the evaluations), and
+    rows have `width` numbers."""
     width: int = attrs.field(default=256, validator=ge(1))
-    """Numbers of a random row without a `model`."""
+    """Number of components of a random row, if there is no `model`."""
     vocab_size: int = attrs.field(default=8192, validator=ge(100))
     """Largest vocabulary of a tokenizer trained on the recipe's texts."""
     special_tokens: bool = False
-    """Whether [CLS], </s> and the like, which the tokenizer puts around a text, are tokens of it.
-    StaticEmbedding leaves them out."""
+    """Whether the special tokens that the tokenizer puts around a text ([CLS], </s>) count as tokens of the
+    text. StaticEmbedding leaves them out."""
     freeze: bool = False
     """Whether the table is not trained."""
 
@@ -73,20 +73,10 @@ class Static(Backbone):
 
             return
 
-        if not is_local(self.model):
-            return
-
-        if self.revision is not None:
-            yield "`revision` is for a hub id, and the model is none; remove `revision`"
-
-        try:
-            directory = locate(self.model)
-        except SentbedError as error:
-            yield f"the model cannot be found: {error}"
-            return
-
-        if table_directory(directory) is None:
-            yield from problems_of(directory, self.init == "pretrained", False)
+        needs_weights = self.init == "pretrained"
+        yield from problems_of_model(
+            self.model, self.revision, needs_weights, may_be_table=True
+        )
 
     def _check_file(self, file: str) -> Iterator[str]:
         if self.init == "random":
@@ -103,12 +93,12 @@ class Static(Backbone):
         """Yield what will be fetched of a hub id, as far as the hub answers.
 
         Raises:
-            ModelError: if the hub says that it cannot be had.
+            ModelError: if the hub refuses the model.
         """
         if self.model is not None and not is_local(self.model):
-            from sentbed_backbones.hub_models import outlook
+            from sentbed_backbones.hub_models import download_remark
 
-            yield outlook(self.model, self.revision, True)
+            yield download_remark(self.model, self.revision, True)
 
     def misfits(self, needs: frozenset[str]) -> Iterator[str]:
         """Yield a problem if all texts would get the vector of the same special token."""
@@ -120,7 +110,7 @@ class Static(Backbone):
 
     @property
     def traits(self) -> BackboneTraits:
-        """What it offers to poolers, and where the table comes from."""
+        """What the table offers to poolers, and whether it comes from files."""
         return BackboneTraits(
             offers=frozenset({"bidirectional"}),
             heeds=frozenset(),
@@ -146,7 +136,7 @@ class Static(Backbone):
         return built
 
     def _table(self, context: BuildContext) -> TokenTable:
-        """Return the table and its tokenizer, from where the fields or `context.saved` say."""
+        """Return the table and its tokenizer, from the saved encoder or from the source that the fields name."""
         from sentbed_backbones._torch import token_table
 
         if context.saved is not None:

@@ -16,9 +16,8 @@ from sentbed_backbones.transformer_base import Transformer
 class T5(Transformer):
     """T5, T5 1.1 and their relatives (Raffel et al., 2020), as Sentence-T5 reads them.
 
-    The pooler decides what is loaded: `decoder` gets encoder and decoder, with the start token as the only
-    decoder input (EncDec-first); with every other pooler the decoder is neither read nor computed. Token
-    states are the encoder's.
+    Token states are the encoder's. The decoder is loaded only for the pooler `decoder`, which reads its first
+    output, with the start token as the only decoder input (EncDec-first).
     """
 
     name = "t5"
@@ -26,15 +25,16 @@ class T5(Transformer):
     offered = frozenset({"bidirectional", "decoder", "layers"})
 
     size: Literal["tiny", "mini", "small", "base", "large", "3b", "11b"] = "tiny"
-    """Size of a random T5: small to 11b as published, tiny is 2 layers of width 128, mini 4 of 256."""
+    """Size of a random T5: small to 11b as published, tiny with 2 layers of width 128, mini with 4 of width
+    256."""
     version: Literal["1.0", "1.1"] = "1.1"
-    """Version of a random T5: 1.0 has a feed-forward layer with ReLU, 1.1 a gated GELU and other inner
+    """Version of a random T5: feed-forward layers of 1.0 have a ReLU, those of 1.1 a gated GELU and other
     widths."""
     vocab_size: int = attrs.field(default=8192, validator=ge(300))
-    """Largest vocabulary of the tokenizer that is trained (byte-level BPE with T5's special tokens)."""
+    """Largest vocabulary of a tokenizer trained on the recipe's texts (byte-level BPE, T5's special tokens)."""
 
     def most_tokens(self) -> int | None:
-        """Return None: positions are relative, and a text may have any length."""
+        """Return None: positions are relative, so that a text may have any length."""
         return None
 
     def build(self, context: BuildContext) -> BuiltBackbone:

@@ -12,32 +12,33 @@ from sentbed.protocols import BlockStates, Intervention, InterventionTraits, Ten
 
 @attrs.frozen(kw_only=True)
 class TokenPrepending(Intervention):
-    """Put the last token's state in a placeholder's place before the sentence, block after block.
+    """Put the last token's state into a placeholder before the sentence, block after block.
 
-    So tokens of the sentence attend to what the model has made of it so far (Fu et al., 2025,
-    arXiv 2412.11556). Where a template does not hold the placeholder, it is put before the sentence's
-    quotation mark.
+    Tokens of the sentence can then attend to the model's summary of the whole sentence (Fu et al., 2025, arXiv
+    2412.11556). In a template that lacks the placeholder, it is inserted before the sentence's quotation mark.
     """
 
     name = "token-prepending"
 
     first: int = attrs.field(default=1, validator=ge(0))
-    """First block, numbered from 0, whose input gets the last token's state."""
+    """First block, numbered from 0, in whose input the placeholder gets the last token's state."""
     exit: int = attrs.field(default=7, validator=ge(1))
-    """Block, from 0, before which it ends; that block reads its input unchanged. The released code has 7 for
-    the 32 blocks of LLaMA2-7B, and 3 to 7 for other models; the paper's text gives one more."""
+    """First block after `first`, numbered from 0, whose input is unchanged again. The released code uses 7 for
+    LLaMA2-7B, which has 32 blocks, and 3 to 7 for other models; the numbers in the paper's text are higher by
+    1."""
     placeholder: str = attrs.field(default="<PST>", validator=min_len(1))
-    """The placeholder, a token of its own that is added to the tokenizer."""
+    """Text of the placeholder, which is added to the tokenizer as a token."""
     placeholder_spacing: Literal["stripped", "kept"] | None = None
-    """Whether the space before the placeholder goes with it, or stays a token or part of one. Default: as in
-    transformers 4.46, with which the released code ran: `stripped` for LLaMA and LLaMA 2, whose normaliser
-    puts a space before a text, `kept` for others (LLaMA 3, Qwen2, Gemma 2). One case differs: of a model with
-    `tokenizer.model` and no `tokenizer.json`, whose `tokenizer_config.json` says `legacy = false`, 4.46 would
-    keep the space, and the default is `stripped`; set `kept` to have that."""
+    """Whether the space before the placeholder is dropped (`stripped`), or remains a token or part of a token
+    (`kept`). The default follows transformers 4.46, with which the released code ran: `stripped` for LLaMA and
+    LLaMA 2, whose normaliser puts a space before a text, and `kept` for other models (LLaMA 3, Qwen2, Gemma 2).
+    In one case it differs: if a model has `tokenizer.model` without `tokenizer.json`, and `legacy = false` in
+    `tokenizer_config.json`, 4.46 keeps the space and the default is `stripped`; set `kept` for the behaviour of
+    4.46."""
 
     @property
     def traits(self) -> InterventionTraits:
-        """The placeholder; states before it stay as they are."""
+        """The placeholder; a prefix before it can be shared, since the prefix's states do not change."""
         cites = ("fu2025tokenprepending",)
         return InterventionTraits(
             cites=cites,
@@ -48,21 +49,22 @@ class TokenPrepending(Intervention):
 
     @property
     def places(self) -> Collection[tuple[str, int]]:
-        """The input of each block from `first` to before `exit`."""
+        """The inputs of blocks `first` to `exit` - 1."""
         return [("block-input", block) for block in range(self.first, self.exit)]
 
     def check(self) -> Iterator[str]:
-        """Yield the problem of a range without a block, or of a placeholder with white space."""
+        """Yield a problem if there is no block from `first` to `exit`, or if the placeholder has white space."""
         if self.exit <= self.first:
             yield (
                 f"`exit` is {self.exit} and `first` is {self.first}, between which there is no block; "
                 f"set `exit` to {self.first + 1} or more"
             )
+
         if any(map(str.isspace, self.placeholder)):
             yield f"the placeholder {self.placeholder!r} has white space; take one such as `<PST>`"
 
     def build(self) -> Callable[[BlockStates], Tensor]:
-        """Return the replacement of the placeholder's state."""
+        """Return the function that replaces the placeholder's state."""
         from sentbed_backbones._torch.token_prepending import prepend
 
         return prepend

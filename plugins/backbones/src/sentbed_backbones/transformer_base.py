@@ -1,4 +1,4 @@
-"""The base class of backbones that transformers runs."""
+"""The base classes of backbones that are models of transformers."""
 
 from __future__ import annotations
 
@@ -17,31 +17,35 @@ from sentbed_backbones.adaptation import (
     not_installed,
     problems_of_adaptation,
 )
-from sentbed_backbones.attention_settings import attends_both_ways
+from sentbed_backbones.attention_direction import attends_both_ways
 from sentbed_backbones.input_positions import positions_of
-from sentbed_backbones.model_file_checks import LARGEST_JSON, is_local, problems_of
+from sentbed_backbones.model_file_checks import (
+    LARGEST_JSON,
+    is_local,
+    problems_of_model,
+)
 
 Layers: TypeAlias = Literal["last", "first-last", "last-two"] | tuple[int, ...]
 
 TEMPLATE_ALONE = ("template-alone", "template-alone-from-0")
-"""Needs of poolers that subtract the state of the template alone; see `TokenStates.mask_state`."""
+"""Needs of poolers that subtract the state of the template without a sentence; see `TokenStates.mask_state`."""
 
 LOGITS = "logits"
-"""Need of poolers that read the vocabulary's logits, of a language-modelling head, as states of tokens."""
+"""Need of poolers that read the logits of a language-modelling head as token states."""
 
 LAYERS = {"last": (-1,), "first-last": (1, -1), "last-two": (-2, -1)}
-"""The layers behind each name, numbered as in transformers: 0 is the embedding output."""
+"""Numbers of the layers that each name stands for, as in transformers: 0 is the embedding output."""
 
 READS = {
     "decoder": "the decoder",
     "layers": "layers of its own",
     LOGITS: "the logits of the last layer",
 }
-"""What poolers with these needs read, in the place of `layers`."""
+"""What a pooler with one of these needs reads instead of `layers`."""
 
 
 def problem_of_layers(numbers: Iterable[int], blocks: int) -> str | None:
-    """Return why a model of so many blocks lacks one of these layers; None if it has all."""
+    """Return a message if a model of `blocks` blocks lacks one of the layers; None if it has all."""
     for number in numbers:
         if not -blocks - 1 <= number <= blocks:
             return (
@@ -55,7 +59,7 @@ def problem_of_layers(numbers: Iterable[int], blocks: int) -> str | None:
 def problem_of_intervention(
     intervention: Intervention | None, blocks: int
 ) -> str | None:
-    """Return why an intervention cannot act where only the first `blocks` are run; None if it can."""
+    """Return a message if an intervention cannot act, since only the first `blocks` blocks are run; else None."""
     if intervention is None:
         return None
 
@@ -76,32 +80,34 @@ def _not_empty(_: Any, __: Any, value: Layers) -> None:
 
 @attrs.frozen(kw_only=True)
 class Transformer(Backbone):
-    """The source and precision of weights, the layers to read and the parts to train."""
+    """Recipe fields of a transformer: source and precision of weights, layers to read, parts to train."""
 
     papers: ClassVar[tuple[str, ...]] = ()
     """Keys of the papers that introduced the architecture."""
     offered: ClassVar[frozenset[str]]
-    """Needs of a pooler that the architecture can meet."""
+    """Needs of poolers that the architecture can meet."""
     head_in_files: ClassVar[bool | None] = None
-    """Whether its language-modelling head has weights of its own; None if it has no such head."""
+    """Whether the architecture's language-modelling head has weights of its own; None if it has no head."""
 
     random_positions: ClassVar[int | None] = None
-    """Number of positions of a model of `size`; None if it has no such limit."""
+    """Number of positions of a random model; None if its input has no limit."""
 
     model: ModelId | None = None
     """A hub id (`bert-base-uncased`), a local directory (`./my-bert`) or `pkg:PACKAGE/path`."""
     revision: str | None = None
     """Commit, tag or branch of a hub id; only a commit is reproducible."""
     init: Literal["pretrained", "random"] = "pretrained"
-    """`random` takes the architecture and tokenizer of `model`, or, without a `model`, an architecture of
-    `size` and a tokenizer trained on the texts of the stages, or without a stage on those of the evaluations."""
+    """`random`: weights are random. Architecture and tokenizer are the model's. Without a `model`, the
+    architecture has `size`, and the tokenizer is trained on the texts of the stages (if there is no stage, of
+    the evaluations)."""
     dtype: Literal["fp32", "bf16", "fp16"] = "fp32"
-    """Precision of the weights in memory; they are converted one by one as they are read. Trained weights
-    need fp32; below it, encoding uses this precision whatever the runtime's."""
+    """Precision of the weights in memory; each is converted as it is read. Weights that are trained need fp32.
+    With bf16 or fp16, encoding uses this precision, whatever the runtime's precision is."""
     layers: Layers = attrs.field(default="last", validator=_not_empty)
-    """Layers to read; their states are averaged. `last`; `first-last` (layer 1 and the last);
-    `last-two`; or numbers as in transformers: 0 the embedding output, k the output of block k (from 1) before
-    the final norm, -1 the last after it. Causal models run no block after the last one that is read."""
+    """Layers to read, whose states are averaged: `last`, `first-last` (layer 1 and the last), `last-two`, or an
+    array of numbers as in transformers. 0 is the embedding output, k the output of block k (from 1) before the
+    final norm, and -1 the last layer after the final norm. Causal models do not run blocks after the last layer
+    that is read."""
     dropout: float | None = attrs.field(
         default=None, validator=optional(and_(ge(0), le(1)))
     )
@@ -109,27 +115,26 @@ class Transformer(Backbone):
     lora: LoRA | None = None
     """A new low-rank adapter; all other weights of the backbone stay frozen."""
     adapter: ModelId | None = None
-    """An adapter trained with peft to start from: a hub id or a local directory."""
+    """An adapter that was trained with peft, to start from: a hub id or a local directory."""
     adapter_revision: str | None = None
     """Commit, tag or branch of an adapter's hub id."""
     quantization: Literal["nf4"] | None = None
-    """`nf4`: hold the weights in 4 bits, with double quantisation (QLoRA, with bitsandbytes). Then `dtype` is
-    the compute precision: bf16 in PromptEOL."""
+    """`nf4`: hold the weights in 4 bits with double quantisation (QLoRA), by bitsandbytes. `dtype` is then the
+    precision of computation: bf16 in PromptEOL."""
     freeze: Freeze | None = None
     """The parts that are not trained; default: none."""
     intervention: Intervention | None = None
-    """A change of states on the way through the blocks, such as `token-prepending`."""
+    """A method that changes states between or in the blocks, such as `token-prepending`."""
     device_map: Literal["auto", "balanced", "sequential"] | None = None
-    """Spread the weights over the machine's GPUs as accelerate does."""
+    """How accelerate distributes the weights over the machine's GPUs; default: one device has all."""
     trust_remote_code: bool = False
-    """Whether Python code that comes with the model may run. Who loads the saved encoder decides anew."""
+    """Whether Python code that comes with the model may run. Whoever loads the saved encoder decides this
+    again."""
 
     def check(self) -> Iterator[str]:
         """Yield problems that show without loading."""
         if self.model is None and self.init == "pretrained":
             yield 'the backbone has no `model`; name one, or set `init = "random"`'
-        if self.revision is not None and (self.model is None or is_local(self.model)):
-            yield "`revision` is for a hub id, and the model is none; remove `revision`"
         if self.adapter_revision is not None and (
             self.adapter is None or is_local(self.adapter)
         ):
@@ -138,22 +143,17 @@ class Transformer(Backbone):
         if self.device_map is not None:
             yield from not_installed("`device_map`", ("accelerate",), "qlora")
         if self.intervention is not None:
-            yield from self._problems_of(self.intervention)
+            yield from self._problems_of_intervention(self.intervention)
 
         yield from problems_of_adaptation(
             self.lora, self.adapter, self.quantization, self.init
         )
-        if self.model is not None and is_local(self.model):
-            try:
-                directory = locate(self.model)
-            except SentbedError as error:
-                yield f"the model cannot be found: {error}"
-                return
+        needs_weights = self.init == "pretrained"
+        yield from problems_of_model(
+            self.model, self.revision, needs_weights, self.trust_remote_code
+        )
 
-            needs_weights = self.init == "pretrained"
-            yield from problems_of(directory, needs_weights, self.trust_remote_code)
-
-    def _problems_of(self, intervention: Intervention) -> Iterator[str]:
+    def _problems_of_intervention(self, intervention: Intervention) -> Iterator[str]:
         """Yield why an intervention cannot act in this backbone."""
         yield from intervention.check()
         points = {point for point, _ in intervention.places}
@@ -168,12 +168,12 @@ class Transformer(Backbone):
         """Yield what will be fetched of a hub id, as far as the hub answers.
 
         Raises:
-            ModelError: if the hub says that it cannot be had.
+            ModelError: if the hub refuses the model.
         """
         if self.model is not None and not is_local(self.model):
-            from sentbed_backbones.hub_models import outlook
+            from sentbed_backbones.hub_models import download_remark
 
-            yield outlook(self.model, self.revision, self.init == "pretrained")
+            yield download_remark(self.model, self.revision, self.init == "pretrained")
 
     def misfits(self, needs: frozenset[str]) -> Iterator[str]:
         """Yield settings that have no effect under a pooler with these needs."""
@@ -185,7 +185,7 @@ class Transformer(Backbone):
 
     @property
     def traits(self) -> BackboneTraits:
-        """The architecture's offer to poolers; whether all comes from files; whether a stage can train it."""
+        """What the architecture offers to poolers; whether it is pretrained, trainable and able to predict."""
         intervenes = InterventionTraits()
         if self.intervention is not None:
             intervenes = self.intervention.traits
@@ -215,21 +215,21 @@ class Transformer(Backbone):
         )
 
     def most_tokens(self) -> int | None:
-        """Return the number of positions that the size or a local configuration gives, else None."""
+        """Return the number of positions, by the random model's size or the local files; None if unknown."""
         if self.model is None:
             return self.random_positions
 
         return positions_of(self._local_config())
 
     def _local_config(self) -> Mapping[str, Any]:
-        """Return the `config.json` of a local model; it is empty for a hub id, or if it cannot be read."""
+        """Return the `config.json` of a local model; empty for a hub id, or if the file cannot be read."""
         if self.model is None or not is_local(self.model):
             return {}
 
         try:
             content = read_json(locate(self.model) / "config.json", LARGEST_JSON)
         except (SentbedError, OSError, ValueError):
-            # `check` says so.
+            # `check` reports the problem.
             return {}
 
         if not isinstance(content, dict):
@@ -254,6 +254,7 @@ class Transformer(Backbone):
         return self.init == "pretrained" or not self.head_in_files
 
     def _untrainable(self) -> str | None:
+        """Return why a stage cannot train this backbone, or None."""
         intervention = self.intervention
         if intervention is not None and intervention.traits.auxiliary is not None:
             return (
@@ -287,32 +288,33 @@ class Transformer(Backbone):
 
 @attrs.frozen(kw_only=True)
 class CausalTransformer(Transformer):
-    """The base class of decoders.
+    """The base class of causal language models (decoders).
 
-    A token state is that of the last layer after the final norm.
+    A token's state is the output of the last layer after the final norm.
     """
 
     offered: ClassVar[frozenset[str]] = frozenset(
         {"causal", "layers", "block-input", "attention-heads"}
     )
     sizes: ClassVar[Mapping[str, tuple[int, ...]]]
-    """What a random model of each `size` has: first the number of its blocks."""
+    """Dimensions of a random model by its `size`; the first is the number of blocks."""
 
     attention: Literal["causal", "bidirectional"] | None = None
-    """What a token attends to: itself and tokens before it, or the whole text (BehnamGhader et al., 2024);
-    default: as the model was trained, which a trial pass shows. Weights that were trained with causal
-    attention need training for the other; EmbeddingGemma and others that were not are refused under
-    `causal`. A sliding window stays, and then reaches as far behind a token as before it."""
+    """What a token attends to: itself and the tokens before it (`causal`), or the whole text (`bidirectional`;
+    BehnamGhader et al., 2024). Default: as the model was trained, which a trial pass shows. A model that was
+    trained with causal attention needs further training for `bidirectional`. A model that was trained with
+    bidirectional attention, such as EmbeddingGemma, is refused with `causal`. A sliding window remains: under
+    `bidirectional` it reaches as far after a token as before it."""
     vocab_size: int = attrs.field(default=8192, validator=ge(300))
     """Largest vocabulary of a tokenizer trained on the recipe's texts (byte-level BPE)."""
     reuse_prefix: bool = True
-    """Compute the prefix of all texts (a template, a demonstration) once when encoding, and share its keys
-    and values: the same vectors, faster. Not with bidirectional attention, under which a prefix depends on
-    the text."""
+    """Whether encoding computes the prefix that all texts share (a template, a demonstration) once, and reuses
+    its keys and values: the same vectors, faster. It has no effect with bidirectional attention, where the
+    states of a prefix depend on the text."""
 
     @property
     def traits(self) -> BackboneTraits:
-        """Those of any transformer; with bidirectional attention it offers that instead of `causal`."""
+        """As of a transformer; with bidirectional attention, `bidirectional` is offered, not `causal`."""
         traits = super().traits
         if not self.both_ways:
             return traits
@@ -326,9 +328,9 @@ class CausalTransformer(Transformer):
 
     @property
     def both_ways(self) -> bool:
-        """Whether attention is bidirectional, by this field or else by the configuration of a local model.
+        """Whether attention is bidirectional, by `attention` or else by the configuration of a local model.
 
-        What a hub id's model does is found out when it is built.
+        For a hub id, this is known only when the model is built.
         """
         if self.attention is not None:
             return self.attention == "bidirectional"
@@ -354,11 +356,12 @@ class CausalTransformer(Transformer):
         if problem is None:
             blocks_run = max(number % (count + 1) for number in self.layer_numbers)
             problem = problem_of_intervention(self.intervention, blocks_run)
+
         if problem is not None:
             yield problem
 
     def _block_count(self) -> int | None:
-        """Return the number of blocks that a size or a local configuration gives, else None."""
+        """Return the number of blocks, by the random model's size or the local files; None if unknown."""
         size: str = getattr(self, "size")  # noqa: B009 - a field of every subclass, each with its own values
         if self.model is None:
             return self.sizes[size][0]

@@ -17,21 +17,22 @@ BUFFER = 1 << 17
 
 MOST_UNPACKED = 1 << 28
 MOST_GROWTH = 100
-"""A file may be decompressed to `MOST_UNPACKED` bytes, or to `MOST_GROWTH` times its size. The factor of texts
-is 3 to 10; gzip itself reaches a factor of 1,000 for a single repeated character."""
+"""The limit for a file is `MOST_UNPACKED` bytes or `MOST_GROWTH` times its compressed size, whichever is
+larger. Texts are compressed by a factor of 3 to 10, a single repeated character by a factor of 1,000."""
 
 
 def unpacked_stream(stream: BinaryIO, file: object) -> io.BufferedReader:
-    """Return the decompressed content of a gzip file, as a stream that decompresses while it is read.
+    """Return a stream of a gzip file's decompressed content, which is decompressed as it is read.
 
-    `stream` is the compressed file, which the caller closes, and `file` its name in messages. Reading raises
-    `DataError` beyond the limit for a file of its size, and what `gzip` raises for a damaged one.
+    `stream` is the compressed file; the caller closes it. `file` is its name in messages. Reading raises
+    `DataError` if the content exceeds the limit (`MOST_UNPACKED`, `MOST_GROWTH`), and `OSError`, `EOFError` or
+    `zlib.error` if the file is damaged.
     """
     return io.BufferedReader(_BoundedGzip(stream, file), BUFFER)
 
 
 class _BoundedGzip(io.RawIOBase):
-    """The decompressed bytes of a file up to the limit."""
+    """Raw stream of a gzip file's decompressed bytes; raises `DataError` beyond the limit."""
 
     def __init__(self, stream: BinaryIO, file: object) -> None:
         self._unpacked = gzip.GzipFile(fileobj=stream, mode="rb")
@@ -57,6 +58,7 @@ class _BoundedGzip(io.RawIOBase):
                 "repeat texts less often, or unpack it first",
                 self._file,
             )
+
         view[: len(content)] = content
         return len(content)
 

@@ -11,7 +11,10 @@ from sentbed.helpers import LONGEST_LINE
 
 
 def bounded_lines(stream: IO[AnyStr], file: object) -> Iterator[AnyStr]:
-    """Yield the lines of a stream, with their ends. Raises `DataError` for an overlong line."""
+    """Yield the lines of a stream with their line ends.
+
+    Raises `DataError` for a line of more than `LONGEST_LINE` characters or, in a binary stream, bytes.
+    """
     number = 0
     while line := stream.readline(LONGEST_LINE + 1):
         number += 1
@@ -21,15 +24,16 @@ def bounded_lines(stream: IO[AnyStr], file: object) -> Iterator[AnyStr]:
                 unit = "bytes"
             message = f"the line has more than {LONGEST_LINE:,} {unit}, expected a sentence; cut the line"
             raise DataError(message, file, number)
+
         yield line
 
 
 class RepeatedKeyError(ValueError):
-    """A JSON object has a key twice; Python would silently take the last value."""
+    """Raised if a JSON object has a key twice; Python's `json` would silently keep the last value."""
 
 
 def strict_json(text: str) -> Any:
-    """Return a JSON value. Raises `ValueError` if it is invalid, or if an object in it has a key twice."""
+    """Parse JSON. Raises `ValueError` if it is invalid, or if an object in it has a key twice."""
     return json.loads(text, object_pairs_hook=_without_repeated_keys)
 
 
@@ -38,14 +42,21 @@ def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     for key, value in pairs:
         if key in row:
             raise RepeatedKeyError(f"the key `{key:.80}` occurs twice in an object")
+
         row[key] = value
+
     return row
 
 
 def json_object(
     line: str, file: object, number: int, expected: str = "an object"
 ) -> dict[str, Any]:
-    """Return the JSON object of a line. Raises `DataError` if it holds anything else, or a key twice."""
+    """Return the JSON object in a line.
+
+    `number` is the line's number in `file`; `expected` describes the expected object in the message.
+
+    Raises `DataError` if the line is not valid JSON or not an object, or if an object has a key twice.
+    """
     try:
         row = strict_json(line)
     except RepeatedKeyError as error:
@@ -59,10 +70,12 @@ def json_object(
             f"the line is not valid JSON ({reason}); expected one object a line{blank}"
         )
         raise DataError(message, file, number) from error
+
     if not isinstance(row, dict):
         raise DataError(
             f"the line holds a JSON {type(row).__name__}; expected {expected}",
             file,
             number,
         )
+
     return row

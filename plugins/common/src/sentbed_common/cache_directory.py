@@ -1,4 +1,4 @@
-"""The directory of everything that sentbed caches on this machine."""
+"""The directory in which sentbed caches files on this machine."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ def cache_root() -> Path:
     """Return the directory that `SENTBED_CACHE` names, or `sentbed` in the user's cache directory."""
     if value := os.environ.get(CACHE_VARIABLE):
         return Path(value).expanduser()
+
     from platformdirs import user_cache_path
 
     return user_cache_path("sentbed", appauthor=False, opinion=False)

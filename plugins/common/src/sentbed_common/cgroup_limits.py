@@ -15,7 +15,7 @@ MEMBERSHIP = Path("/proc/self/cgroup")
 def core_quota() -> float | None:
     """Return the smallest CPU quota, in cores, of the process's control group and its parents.
 
-    None if none of them has a quota.
+    None if no group has a quota.
     """
     quotas = []
     for group in _groups("cpu"):
@@ -23,16 +23,18 @@ def core_quota() -> float | None:
         if not words:
             quota, period = group / "cpu.cfs_quota_us", group / "cpu.cfs_period_us"
             words = _words(quota) + _words(period)
+
         # Without a quota, cgroup v2 has `max` and v1 -1.
         if len(words) == 2 and words[0].isdecimal():
             quotas.append(int(words[0]) / int(words[1]))
+
     return min(quotas, default=None)
 
 
 def memory_limit() -> int | None:
     """Return the smallest memory limit, in bytes, of the process's control group and its parents.
 
-    None if none of them has a limit.
+    None if no group has a limit.
     """
     physical = physical_memory()
     limits = []
@@ -42,33 +44,38 @@ def memory_limit() -> int | None:
                 # Without a limit, cgroup v2 has `max` and v1 a number larger than any memory.
                 if word.isdecimal() and (physical is None or int(word) < physical):
                     limits.append(int(word))
+
     return min(limits, default=None)
 
 
 def _groups(controller: str) -> Iterator[Path]:
     """Yield the directories of this process's control group and its parents.
 
-    Some may not exist: in a container, /proc/self/cgroup may give the path on the host, while /sys/fs/cgroup is
-    the container's own group.
+    Some directories may not exist: in a container, /proc/self/cgroup may give the group's path on the host,
+    while /sys/fs/cgroup is the container's group.
     """
     if not MEMBERSHIP.is_file():
         return
+
     for line in MEMBERSHIP.read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         base = CGROUPS
+        # cgroup v1 has a hierarchy for each controller; in v2, `controllers` is empty.
         if controllers:
             base = CGROUPS / controller
             if controller not in controllers.split(","):
                 continue
+
         group = base / path.lstrip("/")
         while group != base and group != group.parent:
             yield group
             group = group.parent
+
         yield base
 
 
 def _words(path: Path) -> list[str]:
-    """Return the words in a file; none if it cannot be read."""
+    """Return the words in a file; an empty list if it cannot be read."""
     try:
         return path.read_text().split()
     except OSError:

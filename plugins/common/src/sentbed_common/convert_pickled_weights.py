@@ -1,8 +1,8 @@
-"""The program that rewrites one pickled file of weights as safetensors, in a separate process.
+"""Program that rewrites one file of pickled weights as safetensors; it runs in a separate process.
 
-`pickled_weights` starts it as a file, not as a module: it needs torch and safetensors, and nothing of sentbed.
-Only tensors are read (`torch.load(weights_only=True)`), with limits on memory, time and the size of the result,
-without network, and without starting other programs.
+`pickled_weights.py` starts it by its path: it imports torch and safetensors, but nothing from sentbed. It reads
+only tensors (`torch.load(weights_only=True)`). Its memory, its time and the size of its result are limited, and
+it may neither use the network nor start other programs.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
-"""Flags of Linux's `unshare`: a user namespace, which ordinary users need first, and a network of its own."""
+CLONE_NEWNET, CLONE_NEWUSER = 0x40000000, 0x10000000
+"""Flags of Linux's `unshare`: a separate network, and the user namespace that ordinary users need for it."""
 
 FORBIDDEN_EVENTS = (
     "socket.",
@@ -92,14 +92,16 @@ class RefusedError(Exception):
 def leave_the_network() -> bool:
     """Move this process into a network without devices; return whether the system allows it.
 
-    Only Linux can, and only for a process of one thread: it is called before libraries start theirs.
+    This works only on Linux, and only while the process has a single thread. It is therefore called before
+    libraries start threads.
     """
     if sys.platform != "linux":
         return False
+
     flags = CLONE_NEWNET
     if os.geteuid() != 0:
         flags |= CLONE_NEWUSER
-    # A container may forbid it: then only the audit hook refuses the network.
+    # A container may forbid this; then only the audit hook refuses network access.
     return bool(ctypes.CDLL(None, use_errno=True).unshare(flags) == 0)
 
 
@@ -107,6 +109,7 @@ def limit_resources(memory: int, seconds: int, written: int) -> None:
     """Limit the process's memory for data (bytes), its processor time and the largest file that it writes."""
     if sys.platform == "win32":
         return
+
     import resource
 
     limits = {
@@ -117,7 +120,7 @@ def limit_resources(memory: int, seconds: int, written: int) -> None:
     }
     for kind, limit in limits.items():
         _, hard = resource.getrlimit(kind)
-        # The user's own limit may be lower.
+        # The limit that the user has set may be lower.
         lowest = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
         resource.setrlimit(kind, (lowest, lowest))
 
@@ -132,6 +135,7 @@ def forbid_side_effects(directory: Path) -> None:
             raise RefusedError(f"reading it asks for `{event}`")
         if event != "open":
             return
+
         path, _, flags = arguments
         if (
             isinstance(flags, int)
@@ -144,15 +148,16 @@ def forbid_side_effects(directory: Path) -> None:
 
 
 def member_sizes(file: Path) -> Counter[int] | None:
-    """Return the sizes in bytes of the members of torch's zip archive, with counts; None for other files.
+    """Count the members of torch's zip archive by their size in bytes; None if the file is no zip archive.
 
-    torch writes its archives uncompressed: a compressed one would grow in memory, or be read wrongly.
+    torch writes its archives uncompressed. A compressed member would grow in memory, or be read wrongly.
 
     Raises:
         RefusedError: if a member is compressed, or claims to be larger than the file.
     """
     if not zipfile.is_zipfile(file):
         return None
+
     size = file.stat().st_size
     sizes: Counter[int] = Counter()
     with zipfile.ZipFile(file) as archive:
@@ -165,7 +170,9 @@ def member_sizes(file: Path) -> Counter[int] | None:
                 raise RefusedError(
                     f"its member {member.filename!r} claims to be larger than the file"
                 )
+
             sizes[member.file_size] += 1
+
     return sizes
 
 
@@ -173,7 +180,7 @@ def read_tensors(file: Path) -> dict[str, torch.Tensor]:
     """Return the tensors of a pickled file by name.
 
     Raises:
-        RefusedError: if the file holds anything else.
+        RefusedError: if the file holds anything but dense tensors, or is damaged.
     """
     import torch
 
@@ -186,6 +193,7 @@ def read_tensors(file: Path) -> dict[str, torch.Tensor]:
         raise
     except Exception as error:
         raise RefusedError(reason_of(error)) from error
+
     if not isinstance(content, Mapping):
         raise RefusedError(
             f"it holds a `{type(content).__name__}`, expected a table of tensors by name"
@@ -194,6 +202,7 @@ def read_tensors(file: Path) -> dict[str, torch.Tensor]:
         raise RefusedError(
             f"it holds {len(content):,} entries, expected 1 to {MOST_WEIGHTS:,} tensors"
         )
+
     for name, tensor in content.items():
         require_plain_tensor(name, tensor)
     require_memory_of_file(content, sizes, file.stat().st_size)
@@ -203,15 +212,18 @@ def read_tensors(file: Path) -> dict[str, torch.Tensor]:
 def require_memory_of_file(
     tensors: Mapping[str, torch.Tensor], member_sizes: Counter[int] | None, size: int
 ) -> None:
-    """Raise `RefusedError` if the tensors need more memory than the file of `size` bytes has.
+    """Raise `RefusedError` if the tensors need more bytes than the file of `size` bytes holds.
 
-    In an archive, torch cuts off a claim beyond the end of the file, and reads the bytes that follow the
-    member. In files from before version 1.6, memory that is claimed but missing is not initialised.
+    The file may claim more bytes for a tensor than it has. In a zip archive, torch then reads the bytes that
+    follow the tensor's member, up to the end of the file. In the format of torch before 1.6, in which
+    `member_sizes` is None, the missing bytes would be uninitialised memory.
     """
+    # Tied weights share a storage, which is counted once.
     storages = {}
     for name, tensor in tensors.items():
         storage = tensor.untyped_storage()
         storages[storage.data_ptr()] = (name, storage.nbytes())
+
     total = sum(nbytes for _, nbytes in storages.values())
     if total > size:
         raise RefusedError(
@@ -219,13 +231,16 @@ def require_memory_of_file(
         )
     if member_sizes is None:
         return
-    left = Counter(member_sizes)
+
+    # Each tensor's memory must be a member of the same size, and each member is used once.
+    unused = Counter(member_sizes)
     for name, nbytes in storages.values():
-        if nbytes and not left[nbytes]:
+        if nbytes and not unused[nbytes]:
             raise RefusedError(
                 f"its entry {name!r:.80} claims more numbers than the file has"
             )
-        left[nbytes] -= 1
+
+        unused[nbytes] -= 1
 
 
 def reason_of(error: Exception) -> str:
@@ -238,16 +253,18 @@ def reason_of(error: Exception) -> str:
         return f"it asks for `{global_name[1]}`, and only tensors are read"
     if re.search(r"Unsupported operand \d+", message):
         return "it is no pickle of tensors, or is damaged"
+
     lines = []
     for line in message.splitlines():
         if line and not line.startswith(BOILERPLATE):
             lines.append(line)
+
     detail = " ".join(lines)[:200]
     return f"torch cannot read it ({type(error).__name__}: {detail})"
 
 
 def require_plain_tensor(name: Any, tensor: Any) -> None:
-    """Raise `RefusedError` unless this is a dense tensor of numbers whose memory the file has."""
+    """Raise `RefusedError` unless `name` can be a weight's name and `tensor` is a dense tensor of numbers."""
     import torch
 
     if not isinstance(name, str) or len(name) > LONGEST_NAME or not name.isprintable():
@@ -268,7 +285,7 @@ def require_plain_tensor(name: Any, tensor: Any) -> None:
         )
     if tensor.device.type != "cpu":
         raise RefusedError(f"its entry {name!r:.80} is on the device `{tensor.device}`")
-    # A stride of 0 makes a tensor of any size from one number.
+    # With a stride of 0, a single stored number makes a tensor of any size.
     if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
         raise RefusedError(
             f"its entry {name!r:.80} claims more numbers than the file has"
@@ -278,7 +295,7 @@ def require_plain_tensor(name: Any, tensor: Any) -> None:
 def write_safetensors(
     tensors: Mapping[str, torch.Tensor], file: Path, largest: int
 ) -> int:
-    """Write the tensors, each with separate memory, and return their bytes.
+    """Write the tensors, each with memory of its own, and return their size in bytes.
 
     Raises:
         RefusedError: if they need more than `largest` bytes.
@@ -290,6 +307,7 @@ def write_safetensors(
         raise RefusedError(
             f"its entries need {size:,} bytes, expected at most {largest:,} by the file's size"
         )
+
     separate: dict[str, torch.Tensor] = {}
     addresses: set[int] = set()
     for name, tensor in tensors.items():
@@ -300,21 +318,25 @@ def write_safetensors(
             plain = plain.clone()
         addresses.add(address)
         separate[name] = plain
+
     safetensors.torch.save_file(separate, file, metadata={"format": "pt"})
     return size
 
 
 def main() -> None:
-    """Convert SOURCE to TARGET within MEMORY bytes, SECONDS of processor time and LARGEST bytes of weights.
+    """Convert the file SOURCE to TARGET; the arguments are SOURCE TARGET MEMORY SECONDS LARGEST.
 
-    Prints a JSON object: `weights`, the names, and `bytes`; or `refused`, the reason.
+    The limits are MEMORY bytes of memory, SECONDS of processor time and LARGEST bytes of converted weights.
+
+    Prints a JSON object with `weights`, the names, and `bytes`, their size; or with `refused`, the reason why
+    the file was not converted.
     """
     source, target = Path(sys.argv[1]), Path(sys.argv[2])
     memory, seconds, largest = (int(argument) for argument in sys.argv[3:6])
     leave_the_network()
-    # The header beside the weights has their names, twice at most.
+    # The written file is larger than its weights, since its header has their names.
     limit_resources(memory, seconds, 2 * largest + (1 << 24))
-    # What is imported later could not be compiled and written.
+    # Imported now, since `forbid_side_effects` also forbids Python to write compiled modules.
     import safetensors.torch  # noqa: F401
     import torch
 
@@ -326,6 +348,7 @@ def main() -> None:
         answer: dict[str, Any] = {"weights": sorted(tensors), "bytes": size}
     except RefusedError as error:
         answer = {"refused": str(error)}
+
     print(json.dumps(answer))
 
 

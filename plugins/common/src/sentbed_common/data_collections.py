@@ -26,9 +26,9 @@ class KnownFile:
     url: str | None = None
     """URL from which `sentbed data get` downloads the file; None if it is in one of the archives."""
     others: tuple[str, ...] = ()
-    """Other paths at which readers look for it."""
+    """Other paths at which readers look for the file."""
     optional: bool = False
-    """Whether the collection is complete without it, as no reader needs it."""
+    """Whether the collection is complete without the file, since no reader needs it."""
 
 
 @attrs.frozen
@@ -52,9 +52,11 @@ class KnownMade:
     files: tuple[str, ...]
     """Paths of the files that are made."""
     sources: tuple[KnownFile, ...]
-    """Files to download for it; each has a `url`. Empty if it is made of other collections that are there."""
+    """Files that are downloaded first; each has a `url`. Empty if the files are made from other collections,
+    which must be present."""
     make: Callable[[Path], Mapping[str, bytes]]
-    """Takes the collection's directory, with the sources; returns path -> content of each file made."""
+    """Function that takes the collection's directory, with the downloaded sources in it, and returns the
+    content of each made file by its path."""
 
 
 @attrs.frozen
@@ -64,18 +66,18 @@ class KnownData:
     name: str
     """Name in `sentbed data get NAME`: `senteval`, `glue`, ..."""
     summary: str
-    """One-line description, with what reads it."""
+    """One-line description, which also names the components that read the collection."""
     places: tuple[str, ...]
-    """Directories below `SENTBED_DATA` where it may be, the usual one first."""
+    """Directories below `SENTBED_DATA` in which the collection may be; the usual one comes first."""
     files: tuple[KnownFile, ...]
     source: str
-    """URL of the page that describes it."""
+    """URL of the page that describes the collection."""
     archives: tuple[KnownArchive, ...] = ()
     made: tuple[KnownMade, ...] = ()
     licence: str = ""
-    """Its licence as far as known, in a few words."""
+    """Licence of the collection in a few words, if it is known."""
     advice: str = ""
-    """How to obtain manually what cannot be downloaded: a clause without a full stop."""
+    """Clause on how to obtain by hand the files that cannot be downloaded; without a full stop."""
 
     def can_download(self, path: str) -> bool:
         """Whether `sentbed data get` can obtain this file of the collection."""
@@ -87,7 +89,7 @@ class KnownData:
 
     @property
     def remedy(self) -> str:
-        """Clause on what to do about a missing file: the command that gets it, or that shows where it belongs."""
+        """Clause on what to do about a missing file: which command downloads it, or shows where it belongs."""
         if self._command:
             return self._command
         return f"`sentbed data where {self.name}` shows which file belongs where; {self.how_to_get}"
@@ -104,6 +106,7 @@ class KnownData:
         for derived in self.made:
             if not derived.sources:
                 derived_paths.update(derived.files)
+
         if derived_paths.issuperset(file.path for file in self.files):
             return f"`sentbed data get {self.name}` makes it"
         if any(self.can_download(file.path) for file in self.files):

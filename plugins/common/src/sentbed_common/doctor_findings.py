@@ -36,7 +36,7 @@ class Finding:
 
 @attrs.frozen
 class Trial(Finding):
-    """A finding that `sentbed doctor --try` replaces by the result of `attempt`, which may take a minute."""
+    """A finding that `sentbed doctor --try` replaces by the result of `attempt()`, which may take a minute."""
 
     attempt: Callable[[], Finding] = attrs.field(kw_only=True, eq=False, repr=False)
 
@@ -66,6 +66,7 @@ def packages(
         if version is None:
             missing.append(name)
             continue
+
         part = version
         if name != what:
             part = f"{name} {version}"
@@ -73,7 +74,9 @@ def packages(
         if specifier is not None and not specifier.contains(version, prereleases=True):
             is_unfit = True
             part += f", expected {specifier}"
+
         versions.append(part)
+
     if not missing and not is_unfit:
         return Finding(area, what, "yes", ", ".join(versions))
 
@@ -85,6 +88,7 @@ def packages(
         remedy = f"`{install} '{owner}[{extra}]'`"
     if not missing:
         return Finding(area, what, "limited", "; ".join(versions), remedy)
+
     versions.append(f"{', '.join(missing)} not installed")
     return Finding(area, what, "no", "; ".join(versions), remedy)
 
@@ -124,12 +128,16 @@ def elsewhere(function: Callable[[], Any], seconds: float, **environment: str) -
         )
     except subprocess.TimeoutExpired as error:
         raise RunError(f"no answer within {seconds:g} s") from error
+
     answers = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
     if done.returncode == 0 and answers:
         return json.loads(answers[-1].removeprefix(_MARK))
+
     if done.returncode < 0:
         raise RunError(f"the process was ended by {signal_name(-done.returncode)}")
+
     errors = done.stderr.strip().splitlines()
     if errors:
         raise RunError(errors[-1])
+
     raise RunError(f"the process ended with exit code {done.returncode}")

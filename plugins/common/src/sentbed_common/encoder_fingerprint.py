@@ -1,4 +1,4 @@
-"""Fingerprint of an encoder: a hash of everything that determines its vectors, to find cached ones."""
+"""Fingerprint of an encoder: a hash of everything that determines its vectors, under which vectors are cached."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ ENCODING = (
 
 @attrs.frozen
 class EncoderFingerprint:
-    """Everything but the texts that determines a vector, and a readable description of it."""
+    """What determines an encoder's vectors, apart from the texts, and a summary for users."""
 
     key: Mapping[str, Any]
-    """Everything in which two encoders may differ, JSON-serialisable."""
+    """Everything that can make the vectors of two encoders differ, serialisable as JSON."""
     about: Mapping[str, Any]
-    """Model, pooler, width, precision and length, for users."""
+    """Summary for users: model, pooler, width, precision and maximum length."""
 
     @property
     def name(self) -> str:
-        """BLAKE2b of `key`."""
+        """BLAKE2b hash of `key`, in hexadecimal."""
         content = json.dumps(self.key, sort_keys=True, default=str)
         return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
 
@@ -43,10 +43,10 @@ class EncoderFingerprint:
 def fingerprint_of(
     encoder: Encoder, fingerprint: str | None = None
 ) -> EncoderFingerprint | None:
-    """Return everything that determines the vectors of texts; None if a part cannot report it.
+    """Return an encoder's fingerprint; None if its tokenizer, its weights or its code cannot be identified.
 
-    The weights on the device are hashed, unless the caller has their hash already (`fingerprint`). Training
-    the encoder further changes it.
+    The weights on the device are hashed, unless the caller passes their hash as `fingerprint`. After further
+    training the encoder has another fingerprint.
     """
     from sentbed.tools import components_of, unstructure
 
@@ -56,9 +56,11 @@ def fingerprint_of(
     code = code_of(*parts, type(engine), type(placed), *ENCODING)
     if tokenizer is None or code is None:
         return None
+
     weights = fingerprint or placed.fingerprint()
     if not weights:
         return None
+
     prompts = []
     for prompt in recipe.resolved_prompts:
         prompts.append(prompt and attrs.asdict(prompt))

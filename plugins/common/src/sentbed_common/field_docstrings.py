@@ -9,11 +9,15 @@ from typing import Any
 
 
 def field_docs(cls: type[Any]) -> dict[str, str]:
-    """Return the docstring under each field, read from the source; Python drops them at run time."""
+    """Return the docstring below each field of a class, its base classes included, by the field's name.
+
+    They are read from the source, since Python drops them at run time.
+    """
     docstrings: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if "__annotations__" not in vars(base):
             continue
+
         tree = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
         assert isinstance(tree, ast.ClassDef)
         for field, after in zip(tree.body, tree.body[1:], strict=False):
@@ -24,4 +28,5 @@ def field_docs(cls: type[Any]) -> dict[str, str]:
                 and isinstance(after.value, ast.Constant)
             ):
                 docstrings[field.target.id] = str(after.value.value)
+
     return docstrings

@@ -1,4 +1,4 @@
-"""Imports of large libraries."""
+"""Imports of large libraries without garbage collection."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import sys
 def import_heavy(module: str) -> None:
     """Import a large library without garbage collection, which saves a sixth of the processor time.
 
-    Nearly all objects that an import makes are kept, and the collector would walk through them again and again.
+    Nearly all objects that an import creates are kept, and the collector would visit them again and again.
     """
     if module in sys.modules:
         return
+
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -21,7 +22,8 @@ def import_heavy(module: str) -> None:
     finally:
         if collects:
             if not gc.get_freeze_count():
-                # Together they move all objects to the oldest generation, which is rarely collected.
+                # The two calls move all objects to the oldest generation, which is rarely collected.
                 gc.freeze()
                 gc.unfreeze()
+
             gc.enable()

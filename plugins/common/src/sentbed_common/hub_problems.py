@@ -1,9 +1,9 @@
-"""Messages on why something of the Hugging Face Hub cannot be downloaded, by cause."""
+"""Messages on why a model or data set of the Hugging Face Hub cannot be downloaded, and on what to do."""
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from sentbed import SentbedError
@@ -16,10 +16,9 @@ def hub_errors(
     repository: str,
     revision: str | None = None,
 ) -> Iterator[None]:
-    """Turn exceptions of huggingface-hub into an `error_of` with the cause and a remedy.
+    """Turn exceptions of huggingface-hub into `error_of(message)`; the message has cause and remedy.
 
-    `kind` is `model` or `dataset`. Errors of sentbed itself are not changed, nor are Ctrl-C and the process's
-    end.
+    `kind` is `model` or `dataset`. Errors of sentbed, `KeyboardInterrupt` and `SystemExit` pass unchanged.
     """
     try:
         yield
@@ -43,7 +42,7 @@ NETWORK_LIBRARIES = frozenset(
         "urllib3",
     )
 )
-"""Modules whose errors are those of a network connection."""
+"""Top-level modules whose exceptions are problems of a network connection."""
 
 
 def causes_of(error: BaseException) -> Iterator[BaseException]:
@@ -57,7 +56,7 @@ def causes_of(error: BaseException) -> Iterator[BaseException]:
 
 
 def _is_of_network(error: BaseException) -> bool:
-    """Whether an error is one of a connection or of an HTTP answer, whatever library raised it."""
+    """Whether a library raised this error for a broken connection or an HTTP status."""
     from huggingface_hub import errors
 
     if isinstance(
@@ -68,6 +67,7 @@ def _is_of_network(error: BaseException) -> bool:
         | TimeoutError,
     ):
         return True
+
     return type(error).__module__.partition(".")[0] in NETWORK_LIBRARIES
 
 
@@ -75,64 +75,90 @@ def hub_problem(
     error: BaseException, kind: str, repository: str, revision: str | None = None
 ) -> str:
     """Return why a repository of the hub cannot be downloaded, and what to do."""
-    from huggingface_hub import constants, errors, is_offline_mode
+    from huggingface_hub import is_offline_mode
+
+    causes = list(causes_of(error))
+    problem = _refusal_of_hub(causes, kind, repository)
+    if problem is None and is_offline_mode():
+        option = ""
+        if kind == "dataset":
+            option = "--repo-type dataset "
+        problem = (
+            "it is not on this machine, and `HF_HUB_OFFLINE` is set; run "
+            f"`hf download {option}{repository}` where there is a network, or unset the variable"
+        )
+
+    if problem is None:
+        problem = _problem_of_cache(causes) or _problem_of_connection(causes)
 
     name = f"`{repository}`"
     if revision is not None:
         name += f" at revision `{revision}`"
-    directory, option = "", ""
-    if kind == "dataset":
-        directory, option = "datasets/", "--repo-type dataset "
-    subject = f"the hub gives no {kind} {name}"
-    causes = list(causes_of(error))
+    return f"the hub gives no {kind} {name}: {problem}"
+
+
+def _refusal_of_hub(
+    causes: Sequence[BaseException], kind: str, repository: str
+) -> str | None:
+    """Return why the hub refuses a repository, and what to do; None if it does not."""
+    from huggingface_hub import constants, errors
 
     def is_caused_by(*types: type[BaseException]) -> bool:
         return any(isinstance(cause, types) for cause in causes)
 
     if is_caused_by(errors.GatedRepoError):
+        directory = ""
+        if kind == "dataset":
+            directory = "datasets/"
         page = f"{constants.ENDPOINT}/{directory}{repository}"
-        return (
-            f"{subject}: it is gated; accept its licence at {page}, then log in with `hf auth login`, or set "
-            "`HF_TOKEN`"
-        )
+        return f"it is gated; accept its licence at {page}, then log in with `hf auth login`, or set `HF_TOKEN`"
     if is_caused_by(errors.RevisionNotFoundError):
-        return f"{subject}: the repository has no such revision; name a commit, tag or branch that it has"
+        return "the repository has no such revision; name a commit, tag or branch that it has"
     if is_caused_by(errors.HFValidationError):
-        return f"{subject}: that is no id of the hub, which is `OWNER/NAME`; a local directory begins with `./`"
+        return "that is no id of the hub, which is `OWNER/NAME`; a local directory begins with `./`"
     if is_caused_by(errors.RepositoryNotFoundError):
         return (
-            f"{subject}: there is no such repository, or it is private; check the id, log in with "
+            "there is no such repository, or it is private; check the id, log in with "
             "`hf auth login` if it is private, or name a local directory that begins with `./`"
         )
-    if is_caused_by(errors.EntryNotFoundError) and not is_caused_by(
-        errors.LocalEntryNotFoundError
-    ):
-        return f"{subject}: a file that it lists is not there; try again, or name another revision"
-    if is_offline_mode():
-        return (
-            f"{subject}: it is not on this machine, and `HF_HUB_OFFLINE` is set; run "
-            f"`hf download {option}{repository}` where there is a network, or unset the variable"
-        )
+    if is_caused_by(errors.LocalEntryNotFoundError):
+        return None
+    if is_caused_by(errors.EntryNotFoundError):
+        return "a file that it lists is not there; try again, or name another revision"
+    return None
+
+
+def _problem_of_cache(causes: Sequence[BaseException]) -> str | None:
+    """Return why the hub's cache cannot be written, and what to do; None if it can."""
+    from huggingface_hub import constants
+
     numbers = {getattr(cause, "errno", None) for cause in causes}
     if numbers & {errno.ENOSPC, errno.EDQUOT}:
-        return (
-            f"{subject}: the disk of {constants.HF_HUB_CACHE} is full; free some space, or set `HF_HOME` to "
-            "a larger one"
-        )
+        return f"the disk of {constants.HF_HUB_CACHE} is full; free some space, or set `HF_HOME` to a larger one"
     if numbers & {errno.EACCES, errno.EPERM, errno.EROFS}:
-        return f"{subject}: {constants.HF_HUB_CACHE} cannot be written; set `HF_HOME` to a directory that can"
+        return f"{constants.HF_HUB_CACHE} cannot be written; set `HF_HOME` to a directory that can"
+    return None
+
+
+def _problem_of_connection(causes: Sequence[BaseException]) -> str:
+    """Return why the hub cannot be reached, and what to do; also for an error of unknown cause."""
+    from huggingface_hub import constants, errors
+
+    error = causes[0]
     if isinstance(error, errors.LocalEntryNotFoundError) and len(causes) == 1:
         return (
-            f"{subject}: it is not on this machine, and {constants.ENDPOINT} does not answer; check the "
+            f"it is not on this machine, and {constants.ENDPOINT} does not answer; check the "
             "network, or name a local directory that begins with `./`"
         )
+
     reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
     if not any(_is_of_network(cause) for cause in causes):
         return (
-            f"{subject}: {reason}; that is neither an answer of the hub nor a broken connection: look at the "
+            f"{reason}; that is neither an answer of the hub nor a broken connection: look at the "
             f"files in {constants.HF_HUB_CACHE}, or update `huggingface-hub`"
         )
+
     return (
-        f"{subject}: {constants.ENDPOINT} does not answer, or broke the connection ({reason}); what has "
+        f"{constants.ENDPOINT} does not answer, or broke the connection ({reason}); what has "
         "arrived is kept: try again, check the network, or name a local directory that begins with `./`"
     )

@@ -1,4 +1,4 @@
-"""Data set in memory."""
+"""A data set whose texts and numbers are in memory."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class InMemoryDataset(Dataset):
     """Columns of equal length; a `Dataset` for sources that fit in memory."""
 
     data: Mapping[str, Sequence[Any]]
-    """Column name -> texts (`anchor`, `positive`, `negative`), or numbers."""
+    """Values of each column by its name: texts (`anchor`, `positive`, `negative`) or numbers."""
     left_out: Mapping[str, int] = attrs.field(factory=dict)
-    """Reason -> number of rows that the source left out, for the manifest; without numbers of 0."""
+    """Number of rows that the source left out, by reason, for the manifest; no number is 0."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -32,6 +32,7 @@ class InMemoryDataset(Dataset):
             digest.update(name.encode() + b"\0\0")
             for text in texts:
                 digest.update(str(text).encode() + b"\0")
+
         return digest.hexdigest()
 
     def __len__(self) -> int:
@@ -45,12 +46,13 @@ class InMemoryDataset(Dataset):
         return columns
 
     def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
-        """Yield every text, column by column; a list used for two columns counts once."""
+        """Yield every text, column by column; a list that is used for two columns is yielded once."""
         seen = set()
         for name, texts in self.data.items():
             is_left_out = columns is not None and name not in columns
             if is_left_out or id(texts) in seen:
                 continue
+
             seen.add(id(texts))
             if isinstance(next(iter(texts), ""), str):
                 yield from texts

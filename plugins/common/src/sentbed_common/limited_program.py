@@ -1,4 +1,4 @@
-"""Programs of ours that read untrusted files, run in a separate process without this one's keys and tokens."""
+"""Runs programs of sentbed that read untrusted files, in a process whose environment has no keys and tokens."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ENVIRONMENT = re.compile(
     r"(PATH|PYTHONPATH|PYTHONHOME|LD_LIBRARY_PATH|DYLD_LIBRARY_PATH|VIRTUAL_ENV|SYSTEMROOT|TMPDIR|TEMP|TMP|LANG"
     r"|OPENBLAS_\w+)"
 )
-"""Environment variables that the process gets; the others may hold keys and tokens."""
+"""Names of the environment variables that are passed on. Other variables may hold keys and tokens."""
 
 
 def run_program(
@@ -23,18 +23,18 @@ def run_program(
     variables: Mapping[str, str],
     content: str = "",
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program in a process without this one's keys and tokens, and return its output.
+    """Run a Python program in a process without keys and tokens; return the completed process with its output.
 
-    `variables` are additional environment variables; `content` is its standard input. The program itself
-    limits its memory.
+    `program` is the program's file, `content` its standard input, and `variables` are added to its environment.
+    Memory is not limited here: the program does that itself.
 
     Raises:
-        TimeoutExpired: if it has not ended after `seconds`; it is killed.
+        TimeoutExpired: if the program has not ended after `seconds`; it is killed.
     """
     environment = {
         name: value for name, value in os.environ.items() if ENVIRONMENT.fullmatch(name)
     }
-    # Without writing compiled modules, which the program may be refused.
+    # Python does not write compiled modules (-B), since the program may not be allowed to write files.
     command = [sys.executable, "-B", "-P", str(program), *arguments]
     return subprocess.run(
         command,

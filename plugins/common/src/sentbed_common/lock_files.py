@@ -13,6 +13,7 @@ def is_locked(path: Path) -> bool:
     try:
         if not path.exists():
             return False
+
         with locked(path) as free:
             return not free
     except (OSError, RunError):

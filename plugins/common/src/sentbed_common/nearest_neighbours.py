@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 DOCUMENT_BLOCK = 65_536
 """Number of documents encoded, or compared with queries, at a time."""
-_QUERIES = 128
+_QUERY_BLOCK = 128
 """Number of queries compared at a time: with one block of documents, 32 MiB of products."""
 _SPARE = 8
 """Number of candidates beyond the k best, since the order of products may differ between float32 and float64.
 If more than `_SPARE` further documents tie with the k-th to float32's rounding (1e-7), a slightly worse one may
 be returned in place of a better one."""
-_GATHERED = 4096
+_PRODUCTS = 4096
 """Number of candidates whose products are computed in float64 at a time."""
-_NONE = -1
-"""In the place of a document, if a query has fewer neighbours than others."""
+_NO_DOCUMENT = -1
+"""Index that stands for no document, where a query has fewer neighbours than other queries."""
 
 
 @attrs.frozen(eq=False)
@@ -35,10 +35,10 @@ class Neighbours:
     """The nearest documents of each query, the nearest first."""
 
     places: Places
-    """`(queries, min(k, documents))`: indices of documents; -1 where all others are excluded."""
+    """`(queries, min(k, documents))`: indices of documents; -1 if all further documents are excluded."""
     similarities: Similarities
-    """`(queries, min(k, documents))`: their products with the query, descending; -inf where the place is
-    -1."""
+    """`(queries, min(k, documents))`: dot products of these documents with the query, descending; -inf where
+    the index is -1."""
 
 
 def nearest(
@@ -47,15 +47,18 @@ def nearest(
     k: int,
     *,
     excluded: Places | None = None,
-    query_block: int = _QUERIES,
+    query_block: int = _QUERY_BLOCK,
     document_block: int = DOCUMENT_BLOCK,
 ) -> Neighbours:
     """Return the `k` documents with the highest dot product for each query.
 
-    `queries` is `(n, width)`; `documents` yields consecutive arrays `(m, width)`, of which one is held at a
-    time. `excluded` is `(pairs, 2)`: a query and a document that must not be among its neighbours. Candidates
-    are found in float32, then ordered by their products in float64, summed in the same way for each document:
-    equal vectors have equal products, whatever the blocks. Of equal products, the earlier document is first.
+    `queries` is `(n, width)`. `documents` yields consecutive arrays `(m, width)`; only one array is held at a
+    time. Each row of `excluded`, `(pairs, 2)`, has the index of a query and of a document that must not be
+    among the query's neighbours.
+
+    Candidates are found in float32, then ordered by their products in float64. The products are summed in the
+    same way for every document: equal vectors have equal products, whatever the sizes of blocks. Of documents
+    with equal products, the earlier one is first.
 
     Raises:
         RunError: if queries and documents differ in width.
@@ -65,8 +68,12 @@ def nearest(
     starts = range(0, len(queries), query_block)
     best = {}
     for start in starts:
-        best[start] = _no_neighbours(len(queries[start : start + query_block]))
-    excluded_by_start = _by_start(excluded, starts, query_block)
+        rows = queries[start : start + query_block]
+        best[start] = Neighbours(
+            np.empty((len(rows), 0), np.int64), np.empty((len(rows), 0))
+        )
+
+    excluded_by_start = _excluded_by_block(excluded, starts, query_block)
 
     seen = 0
     for block in documents:
@@ -77,6 +84,7 @@ def nearest(
             for start in starts:
                 rows = queries[start : start + query_block]
                 products = rows @ chunk.T
+
                 pairs = excluded_by_start[start]
                 pairs = pairs[(pairs[:, 1] >= seen) & (pairs[:, 1] < seen + len(chunk))]
                 products[pairs[:, 0] - start, pairs[:, 1] - seen] = -np.inf
@@ -85,13 +93,23 @@ def nearest(
                 candidates = _candidates(products, k + _SPARE, limits)
                 neighbours = _with_exact_products(rows, chunk, *candidates, seen)
                 best[start] = _merge(best[start], neighbours, k)
+
             seen += len(chunk)
 
-    most = min(k, seen)
-    places, similarities = [np.empty((0, most), np.int64)], [np.empty((0, most))]
-    for part in best.values():
-        places.append(_padded(part.places, most, _NONE))
-        similarities.append(_padded(part.similarities, most, -np.inf))
+    return _concatenated(best.values(), min(k, seen))
+
+
+def _concatenated(blocks: Iterable[Neighbours], width: int) -> Neighbours:
+    """Return the neighbours of all blocks of queries, padded to `width` neighbours per query."""
+    import numpy as np
+
+    # If there are no queries, only these empty arrays are concatenated.
+    places = [np.empty((0, width), np.int64)]
+    similarities = [np.empty((0, width))]
+    for block in blocks:
+        places.append(_padded(block.places, width, _NO_DOCUMENT))
+        similarities.append(_padded(block.similarities, width, -np.inf))
+
     return Neighbours(np.concatenate(places), np.concatenate(similarities))
 
 
@@ -102,7 +120,7 @@ def in_blocks(vectors: Vectors, size: int = DOCUMENT_BLOCK) -> Iterator[Vectors]
 
 
 def unit_rows(vectors: Vectors) -> Vectors:
-    """Return the rows, none of them zero, divided by their L2 norms: their products are cosines."""
+    """Return the rows divided by their L2 norms, so that their dot products are cosines. No row may be zero."""
     import numpy as np
 
     result = np.empty(vectors.shape, dtype=np.float32)
@@ -124,17 +142,10 @@ def _require_same_width(queries: Vectors, documents: Vectors) -> None:
         )
 
 
-def _no_neighbours(rows: int) -> Neighbours:
-    """Return the neighbours of `rows` queries before any document was compared."""
-    import numpy as np
-
-    return Neighbours(np.empty((rows, 0), dtype=np.int64), np.empty((rows, 0)))
-
-
-def _by_start(
+def _excluded_by_block(
     excluded: Places | None, starts: range, query_block: int
 ) -> dict[int, Places]:
-    """Return the excluded pairs of each block of queries, by its first query."""
+    """Return the excluded pairs of each block of queries, by the index of the block's first query."""
     import numpy as np
 
     if excluded is None:
@@ -144,13 +155,15 @@ def _by_start(
     for start in starts:
         first, last = np.searchsorted(pairs[:, 0], (start, start + query_block))
         by_start[start] = pairs[first:last]
+
     return by_start
 
 
 def _limits(best: Neighbours, k: int, queries: Vectors, longest: float) -> Vectors:
-    """Return the product in float32 below which no document is among the `k` best, `(queries,)`.
+    """Return a float32 product for each query below which no document is among its `k` best, `(queries,)`.
 
-    A product of float32 differs from the exact one by at most width x 2^-24 x both norms.
+    `longest` is the largest norm of a document. A product in float32 differs from the exact product by at most
+    width x 2^-24 x both norms.
     """
     import numpy as np
 
@@ -160,7 +173,7 @@ def _limits(best: Neighbours, k: int, queries: Vectors, longest: float) -> Vecto
     norms = np.linalg.norm(queries.astype(np.float64), axis=1)
     error = 1.01 * queries.shape[1] * 2.0**-24 * norms * longest
     limits: Vectors = (best.similarities[:, -1] - error).astype(np.float32)
-    # Rounded down; `-inf`, where fewer than `k` were found, stays what it is.
+    # Rounded down, so that no neighbour is lost. -inf (fewer than `k` neighbours so far) stays -inf.
     np.nextafter(limits, np.float32(-np.inf), out=limits)
     return limits
 
@@ -175,7 +188,7 @@ def _candidates(
     """
     import numpy as np
 
-    # Most products of later chunks are below the limit: to compare is cheaper than to sort.
+    # Most products of later chunks are below the limit: comparing is cheaper than sorting.
     above = products >= limits[:, None]
     above &= products > -np.inf
     for row in np.flatnonzero(np.count_nonzero(above, axis=1) > count):
@@ -193,35 +206,41 @@ def _candidates(
 def _with_exact_products(
     queries: Vectors, documents: Vectors, rows: Places, columns: Places, seen: int
 ) -> Neighbours:
-    """Return candidates as a table, `(queries, largest number of candidates)`, with their products in float64."""
+    """Return the candidates as neighbours, with dot products in float64.
+
+    `rows` and `columns` are the result of `_candidates`; `seen` is the number of documents before `documents`.
+    The arrays are `(queries, largest number of candidates of a query)`.
+    """
     import numpy as np
 
     products = np.empty(len(rows))
-    for start in range(0, len(rows), _GATHERED):
-        part = slice(start, start + _GATHERED)
-        # By sums of rows: a matrix product may round equal vectors differently in other places.
+    for start in range(0, len(rows), _PRODUCTS):
+        part = slice(start, start + _PRODUCTS)
+        # Summed row by row: a matrix product may round equal vectors differently at different positions.
         wide = documents[columns[part]].astype(np.float64)
         products[part] = (wide * queries[rows[part]]).sum(axis=1)
 
     counts = np.bincount(rows, minlength=len(queries))
-    within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    first_of_query = np.cumsum(counts) - counts
+    rank_in_query = np.arange(len(rows)) - np.repeat(first_of_query, counts)
 
     shape = len(queries), int(counts.max(initial=0))
-    places, similarities = np.full(shape, _NONE), np.full(shape, -np.inf)
-    places[rows, within] = columns + seen
-    similarities[rows, within] = products
+    places = np.full(shape, _NO_DOCUMENT)
+    similarities = np.full(shape, -np.inf)
+    places[rows, rank_in_query] = columns + seen
+    similarities[rows, rank_in_query] = products
     return Neighbours(places, similarities)
 
 
 def _padded(values: NDArray[Any], width: int, fill: float) -> NDArray[Any]:
-    """Return the columns of `values`, and more of `fill` up to `width`."""
+    """Return `values` widened to `width` columns, which are filled with `fill`."""
     import numpy as np
 
     return np.pad(values, ((0, 0), (0, width - values.shape[1])), constant_values=fill)
 
 
 def _merge(first: Neighbours, second: Neighbours, k: int) -> Neighbours:
-    """Return the `k` nearest documents among two lists of neighbours."""
+    """Return the `k` nearest documents of each query among those of two searches."""
     import numpy as np
 
     places = np.concatenate([first.places, second.places], axis=1)

@@ -1,8 +1,8 @@
 """Pickled weights (`pytorch_model.bin`) as safetensors: converted once, in a separate process.
 
-A pickle is a program. It is read by `torch.load(weights_only=True)`, which makes tensors and refuses everything
-else, in a child process without network and with limits (`convert_pickled_weights.py`). The safetensors are kept
-in the cache under the hash of their sources.
+A pickle is a program that may do anything. It is therefore read in a child process that has no network and
+limited resources (`convert_pickled_weights.py`), by `torch.load(weights_only=True)`, which makes tensors and
+refuses everything else. The safetensors are kept in the cache, under a hash of the pickled files.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ SECONDS_AT_LEAST = 120
 
 
 def pickled_files(directory: Path, patterns: Sequence[str] = PICKLED) -> list[Path]:
-    """Return the pickled files of weights in a directory."""
+    """Return the files in a directory whose names match the patterns of pickled weights, sorted by name."""
     files: list[Path] = []
     for pattern in patterns:
         files += directory.glob(pattern)
@@ -76,16 +76,18 @@ def pickled_files(directory: Path, patterns: Sequence[str] = PICKLED) -> list[Pa
 
 
 def problem_of_shards(files: Sequence[Path]) -> str | None:
-    """Return which shard is missing by their names, `...-00001-of-00003.bin`; None if all are there."""
+    """Return a message on the first missing shard (`...-00001-of-00003.bin`); None if no shard is missing."""
     for file in files:
         numbered = re.fullmatch(r"(.*-)(\d+)-of-(\d+)(\.\w+)", file.name)
         if numbered is None:
             continue
+
         beginning, _, count, ending = numbered.groups()
         for number in range(1, int(count) + 1):
             name = f"{beginning}{number:0{len(count)}}-of-{count}{ending}"
             if not file.with_name(name).is_file():
                 return f"`{file.parent}` has `{file.name}` and not `{name}`; fetch the model again"
+
     return None
 
 
@@ -97,10 +99,10 @@ def in_safetensors(
 ) -> tuple[Path, Mapping[str, str]]:
     """Return a directory with the model's weights as safetensors, and the SHA-256 of each pickled source.
 
-    It is `directory` itself if nothing in it is pickled, or if it has the same weights as safetensors too;
-    otherwise a directory in the cache (`SENTBED_CACHE`), with configuration and tokenizer. Without
-    `may_convert`, only weights that were converted earlier are used. `shown` names the model in messages.
-    Processes that need the same model wait for the one that converts it.
+    The result is `directory` itself if it has no pickled weights, or has the same weights as safetensors too.
+    Otherwise it is a directory in the cache (`SENTBED_CACHE`), which has configuration and tokenizer as well.
+    If `may_convert` is false, weights must have been converted earlier. `shown` names the model in messages;
+    `patterns` are the names of pickled files. While a process converts a model, others that need it wait.
 
     Raises:
         ModelError: if the pickled files hold more than tensors or are damaged, or may not be converted.
@@ -110,23 +112,28 @@ def in_safetensors(
     converted_names = tuple(_converted_name(pattern) for pattern in patterns)
     if not sources or pickled_files(directory, converted_names):
         return directory, {}
+
     shown = shown or f"`{directory}`"
     if (problem := problem_of_shards(sources)) is not None:
         raise ModelError(problem)
+
     hashes = {file.name: sha256(file) for file in sources}
     target = cache_root() / CONVERTED_WEIGHTS / _key(directory, hashes)
     if target.is_dir():
         return target, hashes
+
     if not may_convert:
         raise ModelError(
             f"{shown} has pickled weights (`{sources[0].name}`), which are not read for an encoder that "
             "names them: its directory may be a stranger's; if you trust that model, name it as `model` in a "
             "recipe and run that once, which converts them"
         )
+
     _require_safe_torch()
     with locked(target.parent / f"{target.name}.lock", wait=True):
         if not target.is_dir():
             _fill_cache(directory, target, hashes, sources, shown)
+
     return target, hashes
 
 
@@ -137,10 +144,11 @@ def _fill_cache(
     sources: Sequence[Path],
     shown: str,
 ) -> None:
-    """Write the converted model to `target`, atomically, and print a line about it."""
-    # Remains of a process that was killed.
+    """Write the converted model to the directory `target`, atomically, and print a line about it."""
+    # A process that was killed may have left its temporary directory.
     for remains in target.parent.glob(f".{target.name}.*"):
         shutil.rmtree(remains, ignore_errors=True)
+
     started = time.monotonic()
 
     def fill(temporary: Path) -> None:
@@ -150,6 +158,7 @@ def _fill_cache(
                 raise ModelError(
                     f"`{file}` has changed while it was read; run this again when it is complete"
                 )
+
         for file in _small_files(directory):
             shutil.copyfile(file, temporary / file.name)
 
@@ -163,14 +172,14 @@ def _fill_cache(
 
 
 def _converted_name(pickled: str) -> str:
-    """Return the name (or pattern of names) as safetensors of pickled weights."""
+    """Return the name of the safetensors file that a pickled file becomes; also for patterns of names."""
     return (
         pickled.replace("pytorch_model", "model").removesuffix(".bin") + ".safetensors"
     )
 
 
 def _key(directory: Path, hashes: Mapping[str, str]) -> str:
-    """Return the name in the cache: a hash of everything from which the converted directory is made."""
+    """Return the name of the directory in the cache: a hash of all files that it is made from."""
     digest = hashlib.sha256(
         json.dumps([VERSION, dict(hashes)], sort_keys=True).encode()
     )
@@ -180,7 +189,7 @@ def _key(directory: Path, hashes: Mapping[str, str]) -> str:
 
 
 def _small_files(directory: Path) -> Iterator[Path]:
-    """Yield the files of configuration, tokenizer and code."""
+    """Yield the files of a model's configuration, tokenizer and code."""
     files: set[Path] = set()
     for pattern in SMALL_FILES:
         files.update(directory.glob(pattern))
@@ -201,7 +210,7 @@ def _require_safe_torch() -> None:
 
 
 def _convert_all(sources: Sequence[Path], target: Path, shown: str) -> None:
-    """Convert each file; write an index if there are several."""
+    """Convert each pickled file into the directory `target`; write an index if there are several files."""
     places: dict[str, str] = {}
     total = 0
     for source in sources:
@@ -209,6 +218,7 @@ def _convert_all(sources: Sequence[Path], target: Path, shown: str) -> None:
         answer = _convert(source, target / name, shown)
         total += answer["bytes"]
         places |= dict.fromkeys(answer["weights"], name)
+
     if len(sources) > 1:
         index = {"metadata": {"total_size": total}, "weight_map": places}
         (target / "model.safetensors.index.json").write_text(
@@ -217,7 +227,7 @@ def _convert_all(sources: Sequence[Path], target: Path, shown: str) -> None:
 
 
 def _convert(source: Path, target: Path, shown: str) -> dict[str, Any]:
-    """Convert one file in a separate process; return the names of its weights and their bytes.
+    """Convert one file in a separate process; return the program's answer: `weights` (names) and `bytes`.
 
     Raises:
         ModelError: if the file is refused, or the process fails.
@@ -225,17 +235,19 @@ def _convert(source: Path, target: Path, shown: str) -> dict[str, Any]:
     """
     size = source.stat().st_size
     seconds = SECONDS_AT_LEAST + size // BYTES_PER_SECOND
-    # Tied weights, which share memory in the pickle, are written apart.
+    # The result may be twice as large: tied weights share memory in the pickle, and are written separately.
     limits = [str(3 * size + SPARE_MEMORY), str(seconds), str(2 * size)]
     place = f"`{source.name}` of {shown}"
     advice = "take a model with safetensors, or fetch this one again"
     arguments = [str(source.resolve()), str(target.resolve()), *limits]
+
     try:
         done = run_program(PROGRAM, arguments, seconds, {"CUDA_VISIBLE_DEVICES": ""})
     except subprocess.TimeoutExpired as error:
         raise ModelError(
             f"{place} was not converted within {seconds} s; {advice}"
         ) from error
+
     if "No space left" in done.stderr:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if done.returncode == -signal.SIGKILL or "MemoryError" in done.stderr:
@@ -245,6 +257,7 @@ def _convert(source: Path, target: Path, shown: str) -> dict[str, Any]:
         )
     if done.returncode != 0:
         raise ModelError(f"{place} was not converted: {_end_of(done)}; {advice}")
+
     with foreign(ModelError, f"{place} was not converted", advice):
         answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     if "refused" in answer:
@@ -253,9 +266,10 @@ def _convert(source: Path, target: Path, shown: str) -> dict[str, Any]:
 
 
 def _end_of(done: subprocess.CompletedProcess[str]) -> str:
-    """Return how a failed process ended."""
+    """Return how a failed process ended, as a clause for a message."""
     if done.returncode < 0:
         return f"its process was ended by {signal_name(-done.returncode)}"
+
     lines = done.stderr.strip().splitlines()
     if not lines:
         return f"its process ended with exit code {done.returncode}"

@@ -1,11 +1,11 @@
-"""The bf16 instruction sets of this machine's processor, by which the precision of matrix products is chosen."""
+"""bf16 instruction sets of this machine's processor, on which the choice of precision depends."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 BF16_INSTRUCTIONS = ("amx_bf16", "avx512_bf16")
-"""Instruction sets that make bf16 faster than fp32, each of them alone; without any, bf16 is emulated and
+"""Instruction sets with each of which bf16 is faster than fp32. Without any of them, bf16 is emulated and
 slower."""
 
 

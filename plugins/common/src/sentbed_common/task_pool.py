@@ -17,9 +17,9 @@ Start: TypeAlias = Callable[[int | None], Callable[[Task, Tell], Result]]
 """Function that is called once per worker with its number of threads (None: no limit); returns the function
 that runs a task."""
 OnProgress: TypeAlias = Callable[[Task, int], None]
-"""Called with a task and the amount of its work done since the last call."""
+"""Function that is called with a task and the amount of the task's work done since the last call."""
 OnDeath: TypeAlias = Callable[[Task, str], Result]
-"""Called with a task whose workers died, and the reason; returns the result to use for it."""
+"""Function that is called with a task whose workers died, and the reason; returns the task's result."""
 
 
 class TaskPool(Protocol):

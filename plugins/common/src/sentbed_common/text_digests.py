@@ -18,9 +18,9 @@ def text_digest(content: bytes) -> bytes:
 
 
 def first_of_equal(digests: bytearray) -> NDArray[np.int64]:
-    """Return for each digest the index of the first digest that equals it, `(n,)`; its own index if it is new.
+    """Return for each digest the index of the first digest that equals it, `(n,)`; its own if it is the first.
 
-    `digests` is n digests, one after another.
+    `digests` holds n digests of 16 bytes, one after another.
     """
     import numpy as np
 

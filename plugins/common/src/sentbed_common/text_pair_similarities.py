@@ -1,4 +1,4 @@
-"""Similarities of pairs of texts, by the similarity that their encoder names, or else by cosine."""
+"""Similarities of text pairs, by the encoder's similarity component or, if it has none, by cosine."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Encoded: TypeAlias = "NDArray[np.float32] | RaggedVectors"
 _BLOCK = 4096
 """Number of rows that are checked or compared at a time."""
 _PAIRS = 64
-"""Number of pairs that a component compares at a time."""
+"""Number of pairs that a similarity component compares at a time."""
 
 
 def pair_similarities(vectors: Vectors, name: str) -> NDArray[np.float64]:
-    """Return the similarity of the two texts of each pair of a list, `(n,)`.
+    """Return the similarity of each text pair in the list `name`, `(n,)`.
 
-    The list has the first sentences of the pairs on its first side, the second ones on its second. The
-    similarity is the one that the encoder names, or else the cosine, which is 0 for a zero vector.
+    The first texts of the pairs are the list's first side, the second texts its second side. The similarity is
+    the encoder's or, if it has none, the cosine, which is 0 for a zero vector.
 
     Raises:
         RunError: if a vector is not finite.
@@ -38,7 +38,7 @@ def pair_similarities(vectors: Vectors, name: str) -> NDArray[np.float64]:
 
 
 def encoded(vectors: Vectors, name: str) -> Encoded:
-    """Return the encoder's output for the texts of a list; raises `RunError` if it is not finite."""
+    """Return the encoder's output for all texts of the list `name`; raises `RunError` if it is not finite."""
     import numpy as np
 
     if vectors.output != "tokens":
@@ -62,7 +62,10 @@ def encoded(vectors: Vectors, name: str) -> Encoded:
 def pairwise_similarities(
     similarity: Similarity | None, first: Encoded, second: Encoded
 ) -> NDArray[np.float64]:
-    """Return the similarity of each text with the one at the same place on the other side, `(n,)`."""
+    """Return the similarity of each text in `first` to the text at the same index in `second`, `(n,)`.
+
+    Without a `similarity`, it is the cosine; both must then have one vector per text.
+    """
     if not (isinstance(first, RaggedVectors) or isinstance(second, RaggedVectors)):
         if similarity is None or similarity.traits.formula == "cosine":
             return cosines(first, second)
@@ -76,7 +79,7 @@ def pairwise_similarities(
 def _pairwise_of_tensors(
     similarity: Similarity, first: Encoded, second: Encoded
 ) -> NDArray[np.float64]:
-    """Return the similarities that the component's own functions compute, in blocks and in float64, `(n,)`."""
+    """Return the similarities that a similarity component computes, in blocks and in float64, `(n,)`."""
     import numpy as np
     import torch
 
@@ -110,7 +113,7 @@ def tensors_of(texts: Encoded, dtype: torch.dtype) -> Any:
 def array_of(
     values: Any, shape: tuple[int, ...], similarity: Similarity, method: str
 ) -> NDArray[Any]:
-    """Return the result of a similarity as a NumPy array. Raises `PluginError` if it has another shape."""
+    """Return what a similarity's `method` returned as an array. Raises `PluginError` for another shape."""
     import torch
 
     returned(values, torch.Tensor, similarity, method)
@@ -125,7 +128,7 @@ def array_of(
 def require_finite(
     vectors: NDArray[np.float32], texts: Sequence[str]
 ) -> NDArray[np.float32]:
-    """Return the vectors of texts, a row for each; raises `RunError` if there are others or one is not finite."""
+    """Return the vectors as an array. Raises `RunError` unless each text has a row and all numbers are finite."""
     import numpy as np
 
     vectors = np.asarray(vectors)
@@ -151,7 +154,10 @@ def require_finite(
 def cosines(
     first: NDArray[np.float32], second: NDArray[np.float32]
 ) -> NDArray[np.float64]:
-    """Return the cosine of each row pair in float64, `(n,)`; 0 for a zero vector, as in SentEval."""
+    """Return the cosine of each row of `first` and the same row of `second` in float64, `(n,)`.
+
+    The cosine of a zero vector is 0, as in SentEval.
+    """
     import numpy as np
 
     result = np.zeros(len(first))
@@ -166,7 +172,7 @@ def cosines(
 def dots(
     first: NDArray[np.float32], second: NDArray[np.float32]
 ) -> NDArray[np.float64]:
-    """Return the dot product of each row pair in float64, `(n,)`."""
+    """Return the dot product of each row of `first` and the same row of `second` in float64, `(n,)`."""
     import numpy as np
 
     result = np.zeros(len(first))
@@ -179,7 +185,7 @@ def dots(
 def _blocks(
     first: NDArray[np.float32], second: NDArray[np.float32]
 ) -> Iterator[tuple[slice, NDArray[np.float64], NDArray[np.float64]]]:
-    """Yield slices of rows, and these rows of both sides in float64."""
+    """Yield blocks of rows: the slice, and these rows of both arrays in float64."""
     import numpy as np
 
     for start in range(0, len(first), _BLOCK):

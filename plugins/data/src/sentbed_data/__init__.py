@@ -1,4 +1,4 @@
-"""Data sources for sentbed: pairs, triplets, labels, narrative text, altered sentences, a sample corpus."""
+"""Data sources for sentbed: pairs, triplets, labelled rows, prose, altered sentences, a sample corpus."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def data_sources() -> Mapping[str, Lazy]:
         ),
         "crop": Lazy(
             "sentbed_data.crop:Crop",
-            "A sentence, and a run of its words as the positive.",
+            "A sentence, and a part of it (consecutive words) as the positive.",
         ),
         "delete": Lazy(
             "sentbed_data.delete:Delete",
@@ -42,11 +42,11 @@ def data_sources() -> Mapping[str, Lazy]:
         ),
         "synonyms": Lazy(
             "sentbed_data.synonyms:Synonyms",
-            "A sentence, and a copy with some words replaced by WordNet's synonyms: SentBench's DA.",
+            "A sentence, and a copy with some words replaced by synonyms from WordNet: SentBench's DA.",
         ),
         "nsp": Lazy(
             "sentbed_data.nsp:Nsp",
-            "A sentence and the next one of its document: SentBench's NSP (Devlin et al., 2019).",
+            "A sentence and the next sentence of its document: SentBench's NSP (Devlin et al., 2019).",
         ),
         "parallel": Lazy(
             "sentbed_data.parallel:Parallel",
@@ -54,7 +54,7 @@ def data_sources() -> Mapping[str, Lazy]:
         ),
         "clean-pairs": Lazy(
             "sentbed_data.clean_pairs:CleanPairs",
-            "Pairs of another source without duplicates, copies, and pairs of the wrong length or script.",
+            "Pairs of another source, without duplicates and pairs of equal texts, wrong length or script.",
         ),
         "nli": Lazy(
             "sentbed_data.nli:Nli",
@@ -62,19 +62,19 @@ def data_sources() -> Mapping[str, Lazy]:
         ),
         "qa": Lazy(
             "sentbed_data.qa:Qa",
-            "Questions and answers: every row, or, in a file with labels, those with a right answer.",
+            "Questions and answers: all rows or, in a file with labels, the rows with a right answer.",
         ),
         "scored": Lazy(
             "sentbed_data.scored:Scored",
-            "Rows of two texts and a score, such as their similarity; perhaps with hard negatives.",
+            "Rows of two texts and a score, such as their similarity; optionally with hard negatives.",
         ),
         "for-teacher": Lazy(
             "sentbed_data.for_teacher:ForTeacher",
-            "The rows of another source, each text once more in a column that a teacher encodes.",
+            "The rows of another source, with a copy of each text in a column that a teacher encodes.",
         ),
         "mix": Lazy(
             "sentbed_data.mix:Mix",
-            "Several sources in one stage, each with a share of the rows, in their common columns.",
+            "Several sources in one stage, each with a share of the rows; only their common columns.",
         ),
         "sample": Lazy(
             "sentbed_data.bundled_sample:Sample",
@@ -85,7 +85,7 @@ def data_sources() -> Mapping[str, Lazy]:
 
 @hookimpl
 def known_data() -> tuple[KnownData, ...]:
-    """Return the collections of data that the sources of this distribution read."""
+    """Return the known collections of data files that the sources of this distribution read."""
 
     from sentbed_data.known_collections import KNOWN
 
@@ -94,10 +94,10 @@ def known_data() -> tuple[KnownData, ...]:
 
 @hookimpl
 def findings(plugins: Plugins) -> list[Finding]:
-    """Return which files and data sets can be read on this machine, and which known ones are present."""
-    from sentbed_data.doctor import collection_findings, libraries
+    """Return which file formats can be read on this machine, and which known collections are complete."""
+    from sentbed_data.doctor import collection_findings, library_findings
 
-    return [*collection_findings(plugins), *libraries()]
+    return [*collection_findings(plugins), *library_findings()]
 
 
 @hookimpl

@@ -1,4 +1,4 @@
-"""Data sets whose positives are altered copies of their anchors, new in every epoch."""
+"""Data sets whose positives are altered copies of the anchors, altered anew in every epoch."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sentbed.protocols import Dataset
 from sentbed_data.dropout import Dropout
 
 Change: TypeAlias = Callable[[str, Random], str]
-"""(text, source of random choices) -> altered text."""
+"""Function of a text and a random generator; returns the altered text."""
 
 
 @attrs.frozen(eq=False)
 class Augmented(Dataset):
-    """A data set whose positive is its anchor, altered when a row is read.
+    """A data set whose positives are made from the anchors when rows are read.
 
-    The random choices of a row depend on `seed`, the epoch and the row, and on nothing else.
+    The random choices of a row depend only on `seed`, the epoch and the index of the row.
     """
 
     source: Dataset
@@ -28,7 +28,7 @@ class Augmented(Dataset):
     change: Change
     seed: int
     identity: str
-    """Everything that determines the effect of `change`, in one line."""
+    """All settings that determine the effect of `change`, in one line."""
 
     @property
     def varies(self) -> bool:
@@ -57,6 +57,7 @@ class Augmented(Dataset):
         for row, text in zip(indices, anchors, strict=True):
             random = Random(f"{self.seed} {epoch} {row}")
             positives.append(self.change(text, random))
+
         return {"anchor": anchors, "positive": positives}
 
     def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
@@ -71,12 +72,13 @@ class Augmented(Dataset):
 
 @attrs.frozen(kw_only=True)
 class Augmentation(Dropout):
-    """The base class of sources that alter sentences: a file, and a seed."""
+    """The base class of sources that alter sentences: `Dropout` with a seed."""
 
     seed: int = 0
-    """Seed of the changes, together with epoch and row; the order of rows is set by the stage."""
+    """Seed of the changes, combined with epoch and row; the order of the rows depends on the stage's seed."""
 
     def _augmented(self, change: Change, identity: str) -> Augmented:
+        """Return the sentences with altered copies; `identity` as in `Augmented`."""
         return Augmented(
             super().open(), change, self.seed, f"{type(self).name} {identity}"
         )

@@ -1,4 +1,4 @@
-"""The source `sample`: the small corpus that this distribution brings along."""
+"""The source `sample`: the small corpus that is part of this distribution."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from sentbed_data.triplets import Triplets
 class Sample(DataSource):
     """Some hundred synthetic triplets about everyday situations: enough to see that training works.
 
-    `sample/README.md` describes how they are made; the matching graded pairs are
+    `sample/README.md` describes how they are made. Graded pairs of the same kind are in
     `pkg:sentbed_data/sample/sts-dev.tsv` and `sts-test.tsv`.
     """
 
     name: ClassVar[str] = "sample"
 
     kind: Literal["triplets", "pairs", "sentences"] = "triplets"
-    """`triplets`: anchor, positive, negative. `pairs`: without the negative. `sentences`: every sentence of
-    these triplets once, as its own positive."""
+    """`triplets`: anchor, positive and negative. `pairs`: anchor and positive. `sentences`: each sentence of
+    the triplets once, as anchor and as positive."""
     limit: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Number of first rows to return, at least 1; default: all."""
+    """Number of rows to return, from the first, at least 1; default: all."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -38,15 +38,16 @@ class Sample(DataSource):
         return ("anchor", "positive")
 
     def check(self) -> Iterator[str]:
-        """Yield a message if the corpus is not installed."""
+        """Yield a problem if the corpus is not installed."""
         yield from self._triplets().check()
 
     def open(self) -> InMemoryDataset:
-        """Read the corpus."""
+        """Read the corpus, as rows of `kind`."""
         table = self._triplets().open()
         if self.kind == "sentences":
             texts = list(dict.fromkeys(table.texts()))[: self.limit]
             return InMemoryDataset({"anchor": texts, "positive": texts})
+
         rows = table.rows(range(len(table))[: self.limit])
         return InMemoryDataset({column: rows[column] for column in self.columns})
 

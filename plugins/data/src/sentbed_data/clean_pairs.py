@@ -1,4 +1,4 @@
-"""Pairs of another source, without those that rules and duplicates leave out."""
+"""Pairs of another source, cleaned by rules and without duplicates."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from sentbed import DataError
 from sentbed.protocols import Dataset, DataSource, Mixture
 from sentbed_common import first_of_equal, text_digest
 
-from sentbed_data.csv_tsv_jsonl import listed
-from sentbed_data.filtered_table import chosen_columns, counts_text
+from sentbed_data.columns_and_counts import chosen_columns, counts_text
+from sentbed_data.csv_tsv_jsonl import shortened_list
 from sentbed_data.mix import Mix
 from sentbed_data.word_splitting import count_words
 
@@ -47,45 +47,45 @@ _BLOCK = 1024
 """Number of rows that are read at a time."""
 
 _Rule: TypeAlias = tuple[str, Callable[[str, str], bool]]
-"""Description of the pairs that are left out, and the test whether a pair is one of them."""
+"""A rule: a description of the pairs that it leaves out, and the function that decides it for a pair."""
 
 
 @attrs.frozen(kw_only=True)
 class CleanPairs(DataSource):
-    """Pairs of another source without duplicates, copies, and pairs of the wrong length or script.
+    """Pairs of another source, without duplicates and pairs of equal texts, wrong length or script.
 
-    A pair counts for the first rule that leaves it out, in this order; a duplicate is compared with the pairs
-    that the rules keep. The manifest of a run has the counts. The texts stay where the source has them: a
-    source with `stream = true` stays on disk, and cleaning holds 24 bytes of each pair that the rules keep.
+    A pair is counted for the first rule that leaves it out: equal texts, then numbers of words, then scripts.
+    Duplicates are searched among the pairs that these rules keep. The manifest of a run has the counts. Texts
+    are not copied: a source with `stream = true` remains on disk, and cleaning needs 24 bytes of memory for
+    each pair that the rules keep.
     """
 
     name: ClassVar[str] = "clean-pairs"
 
     source: DataSource
     """A source with the columns `anchor` and `positive`: `{ use = "parallel", ... }`. A `mix` is cleaned as a
-    whole, so that a pair of one of its sources may be a duplicate of another's; its strategy must be
+    whole: a pair may be a duplicate of a pair from another of its sources. Its strategy must be
     `proportional`."""
     min_words: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Least number of words of each side, at least 1; default: no limit. A word is a run of non-blanks, or
-    one character of Chinese, Japanese or Korean."""
+    """Smallest number of words of each text, at least 1; default: no limit. Words are separated by white space;
+    in Chinese, Japanese and Korean script every character is a word."""
     max_words: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Largest number of words of each side; default: no limit."""
+    """Largest number of words of each text; default: no limit."""
     max_ratio: float | None = attrs.field(default=None, validator=optional(ge(1.0)))
-    """Largest ratio of the words of the longer side to those of the shorter one, at least 1; default: no
-    limit."""
+    """Largest ratio of the numbers of words in the longer and the shorter text, at least 1; default: no limit."""
     anchor_scripts: tuple[Script, ...] = ()
-    """Scripts of the anchor's language, such as `["latin"]` or `["han", "hiragana", "katakana"]`; default:
-    any. They tell English from Chinese, and not English from French."""
+    """Scripts of the anchor's language, such as `["latin"]` or `["han", "hiragana", "katakana"]`; default: any.
+    They distinguish English from Chinese, but not English from French."""
     positive_scripts: tuple[Script, ...] = ()
     """Scripts of the positive's language; default: any."""
     script_share: float = attrs.field(default=0.5, validator=and_(gt(0.0), le(1.0)))
-    """Least share of a side's letters that must be in its scripts, above 0 and at most 1; a side without
-    letters is in none."""
+    """Smallest share of a text's letters that must be in its scripts, above 0 and at most 1. A text without
+    letters is in no script."""
     copies: bool = False
-    """Whether pairs whose sides are the same text are kept."""
+    """Whether pairs of two equal texts are kept."""
     duplicates: Literal["pair", "anchor", "positive", "keep"] = "pair"
-    """Texts that must not occur a second time: `pair` (both texts), `anchor` or `positive` (this side alone);
-    the first occurrence is kept. `keep`: duplicates are kept."""
+    """What makes a row a duplicate of an earlier row, so that it is left out: the same `pair`, the same
+    `anchor` or the same `positive`. `keep`: duplicates are kept."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -93,26 +93,29 @@ class CleanPairs(DataSource):
         return self.source.columns
 
     def check(self) -> Iterator[str]:
-        """Problems that show without reading the data."""
+        """Yield problems that show without reading the data."""
         if lacking := {"anchor", "positive"}.difference(self.source.columns):
-            yield f"`{self.source.name}` has no column {listed(sorted(lacking))}; take a source of pairs"
+            yield f"`{self.source.name}` has no column {shortened_list(sorted(lacking))}; take a source of pairs"
+
         if self.min_words and self.max_words and self.min_words > self.max_words:
             yield f"`min_words = {self.min_words}` is above `max_words = {self.max_words}`; exchange them"
+
         if isinstance(self.source, Mix) and self.source.strategy != "proportional":
             yield (
                 f"the mix has the strategy {self.source.strategy!r}, whose shares would change with the rows "
                 'that are left out; use `strategy = "proportional"`, or clean each of its sources'
             )
-        if self.script_share != 0.5 and not (
-            self.anchor_scripts or self.positive_scripts
-        ):
+
+        has_scripts = self.anchor_scripts or self.positive_scripts
+        if self.script_share != 0.5 and not has_scripts:
             yield "`script_share` is for `anchor_scripts` and `positive_scripts`; add them, or remove it"
 
     def open(self) -> CleanedPairs:
-        """Open the source and go through it once.
+        """Open the source, and read it once to find the pairs to keep.
 
         Raises:
-            DataError: as the source does; if nothing is left; if its texts change from epoch to epoch.
+            DataError: if the source cannot be read, if its texts change from epoch to epoch, or if no pair is
+                left.
         """
         source = self.source.open()
         if source.varies:
@@ -120,6 +123,7 @@ class CleanPairs(DataSource):
                 f"the texts of `{self.source.name}` change from epoch to epoch, and with them what is left "
                 "out; expected texts that stay; take another source"
             )
+
         left_out = Counter(source.left_out)
         pairs, digests = self._pairs_by_rules(source, left_out)
         kept = self._without_duplicates(pairs, digests, left_out)
@@ -128,19 +132,21 @@ class CleanPairs(DataSource):
                 f"nothing is left of the {len(source)} pairs of `{self.source.name}`; left out: "
                 f"{counts_text(left_out)}; loosen the rules of `clean-pairs`"
             )
-        # Counts of zero are dropped.
+
+        # The unary plus drops counts of zero.
         cleaned = CleanedPairs(source, kept, dict(+left_out))
         if cleaned.mixture is not None and 0 in cleaned.mixture.sizes:
             number = cleaned.mixture.sizes.index(0) + 1
             raise DataError(
                 f"nothing is left of source {number} of the mix; take it out, or loosen the rules"
             )
+
         return cleaned
 
     def _pairs_by_rules(
         self, source: Dataset, left_out: Counter[str]
     ) -> tuple[array[int], bytearray]:
-        """Return the indices of the pairs that the rules keep, and digests of their texts to find duplicates."""
+        """Return the indices of the pairs that the rules keep, and a digest of each pair to find duplicates."""
         rules = list(self._rules())
         kept = array("Q")
         digests = bytearray()
@@ -152,6 +158,7 @@ class CleanPairs(DataSource):
                 if reason is not None:
                     left_out[reason] += 1
                     continue
+
                 kept.append(index)
                 if self.duplicates == "pair":
                     digests += _digest(anchor, positive)
@@ -163,24 +170,28 @@ class CleanPairs(DataSource):
         return kept, digests
 
     def _rules(self) -> Iterator[_Rule]:
-        """Yield the rules, the cheap ones first."""
+        """Yield the rules in the order in which they are applied: the fastest ones come first."""
         if not self.copies:
             yield "pairs with equal sides", lambda anchor, positive: anchor == positive
+
         if (least := self.min_words) is not None:
             yield (
                 f"pairs with a side below {least} words",
                 lambda *pair: min(map(_words, pair)) < least,
             )
+
         if (most := self.max_words) is not None:
             yield (
                 f"pairs with a side above {most} words",
                 lambda *pair: max(map(_words, pair)) > most,
             )
+
         if (ratio := self.max_ratio) is not None:
             yield (
                 f"pairs with a ratio of lengths above {ratio:g}",
                 lambda *pair: max(map(_words, pair)) > ratio * min(map(_words, pair)),
             )
+
         if anchor_scripts := frozenset(self.anchor_scripts):
             yield (
                 f"pairs whose anchor is not {_either(self.anchor_scripts)}",
@@ -188,6 +199,7 @@ class CleanPairs(DataSource):
                     not _written_in(anchor, anchor_scripts, self.script_share)
                 ),
             )
+
         if positive_scripts := frozenset(self.positive_scripts):
             yield (
                 f"pairs whose positive is not {_either(self.positive_scripts)}",
@@ -199,8 +211,10 @@ class CleanPairs(DataSource):
     def _without_duplicates(
         self, kept: array[int], digests: bytearray, left_out: Counter[str]
     ) -> array[int]:
+        """Return the indices in `kept` without duplicates, and count these in `left_out`."""
         if self.duplicates == "keep" or not kept:
             return kept
+
         import numpy as np
 
         is_first = first_of_equal(digests) == np.arange(len(kept))
@@ -208,19 +222,20 @@ class CleanPairs(DataSource):
         reason = f"pairs with the {self.duplicates} of an earlier row"
         if self.duplicates == "pair":
             reason = "pairs of an earlier row"
+
         left_out[reason] += len(kept) - len(first)
         return array("Q", first.tobytes())
 
 
 @attrs.frozen(eq=False)
 class CleanedPairs(Dataset):
-    """Some rows of another data set, in their order."""
+    """A selection of the rows of another data set, in the same order."""
 
     source: Dataset
     kept: Sequence[int]
-    """Indices of the rows that are left, in ascending order."""
+    """Indices of the selected rows in `source`, in ascending order."""
     left_out: Mapping[str, int] = attrs.field(factory=dict)
-    """Description of the rows that were left out -> their number."""
+    """Number of rows that were left out, by reason."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -229,24 +244,27 @@ class CleanedPairs(Dataset):
 
     @property
     def mixture(self) -> Mixture | None:  # type: ignore[override]  # read-only here
-        """The mixture of the source, with the number of kept rows of each part."""
+        """The mixture of the source, with the number of selected rows in each part."""
         mixture = self.source.mixture
         if mixture is None:
             return None
+
         sizes = []
         start = 0
         for end_in_source in accumulate(mixture.sizes):
             end = bisect_left(self.kept, end_in_source)
             sizes.append(end - start)
             start = end
+
         return attrs.evolve(mixture, sizes=tuple(sizes), takes=tuple(sizes))
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over the source's fingerprint and the rows that are left."""
+        """SHA-256 over the source's fingerprint and the indices of the selected rows."""
         digest = hashlib.sha256(self.source.fingerprint.encode())
         for index in self.kept:
             digest.update(index.to_bytes(8, "little"))
+
         return digest.hexdigest()
 
     def __len__(self) -> int:
@@ -268,33 +286,41 @@ class CleanedPairs(Dataset):
 
 
 def _digest(anchor: str, positive: str) -> bytes:
+    """Return a digest of a pair of texts."""
     first = anchor.encode()
-    # With the length of the first, so that the border between the texts counts.
+    # The length of the first text is included, so that it matters where the second text begins.
     content = len(first).to_bytes(8, sys.byteorder) + first + positive.encode()
     return text_digest(content)
 
 
-# Several rules count the words of both sides of the same pair.
+# Several rules count the words of both texts of the same pair, so the last two counts are cached.
 _words = lru_cache(maxsize=2)(count_words)
 
 
 def _written_in(text: str, scripts: frozenset[str], share: float) -> bool:
-    """Whether a text has letters, and at least a share of them is of these scripts."""
+    """Whether a text has letters, and at least the share `share` of its letters is in these scripts."""
     letters = list(filter(str.isalpha, text))
     if not letters:
         return False
-    fitting = sum(_script(letter) in scripts for letter in letters)
-    return fitting >= share * len(letters)
+
+    count = 0
+    for letter in letters:
+        if _script(letter) in scripts:
+            count += 1
+
+    return count >= share * len(letters)
 
 
 @cache
 def _script(letter: str) -> str:
-    """Return the script of a letter, in lower case: the beginning of its Unicode name."""
+    """Return the script of a letter in lower case, which is the beginning of the letter's Unicode name."""
     first, _, rest = unicodedata.name(letter, "").partition(" ")
     if first in ("FULLWIDTH", "HALFWIDTH"):
         first = rest.partition(" ")[0]
+
     if first in ("CJK", "IDEOGRAPHIC"):
         return "han"
+
     return first.partition("-")[0].lower()
 
 
@@ -305,6 +331,7 @@ def _reason_to_leave_out(
     for reason, leaves_out in rules:
         if leaves_out(anchor, positive):
             return reason
+
     return None
 
 

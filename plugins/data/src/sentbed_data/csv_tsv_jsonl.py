@@ -1,4 +1,4 @@
-"""Readers of CSV, TSV and JSONL, line by line, so that every error has a line number."""
+"""Readers of CSV, TSV and JSONL files, line by line, so that every error has a line number."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from sentbed.helpers import open_file
 from sentbed_common import bounded_lines, json_object, unpacked_stream
 
 Rows: TypeAlias = Iterator[tuple[int, Sequence[object]]]
-"""Line number (row number in formats without lines), from 1, and a value for each wanted column."""
+"""Rows of a file: the number of each line, from 1 (of each row in formats without lines), and the values of the
+requested columns."""
 
 
 GZIP = ".gz"
-"""Suffix of a text file that is compressed by gzip, after the suffix of its format."""
+"""Suffix of a text file compressed by gzip, which follows the suffix of the file's format."""
 
 MOST_LISTED = 20
 """Largest number of column names in a message."""
@@ -32,19 +33,20 @@ LONGEST_NAME = 100
 NUL_ADVICE = (
     "convert the file to UTF-8, or get it again if it was not written to its end"
 )
-"""Advice for a file with NUL bytes, which is in UTF-16 or UTF-32, is binary, or has holes."""
+"""Advice for a file with NUL bytes: it is in UTF-16 or UTF-32, is binary, or was not written completely."""
 
 
-def codec(encoding: str) -> str:
-    """Return the name under which Python decodes `encoding`.
+def python_encoding(encoding: str) -> str:
+    """Return Python's name of the encoding `encoding`.
 
     Raises:
-        DataError: if Python does not know it, or its lines do not end at the byte 0x0A.
+        DataError: if Python does not know the encoding, or lines in it do not end at the byte 0x0A.
     """
     try:
         name = codecs.lookup(encoding).name
         if name in ("utf-8", "utf-8-sig"):
             return "utf-8"
+
         one_byte_newline = "\n".encode(name) == b"\n"
     except (LookupError, UnicodeError) as error:
         raise DataError(
@@ -56,12 +58,16 @@ def codec(encoding: str) -> str:
         raise DataError(
             f"`encoding = {encoding!r}` does not end a line at a single byte; convert the file to UTF-8"
         )
+
     return name
 
 
 def decoded_lines(path: Path, encoding: str) -> Iterator[str]:
-    """Decode line by line, so that a wrong byte has a line number; line ends are kept."""
-    name = codec(encoding)
+    """Yield the decoded lines of a text file with their line ends; an invalid byte is reported with its line.
+
+    A byte order mark in UTF-8 is skipped, and a file whose name ends in `.gz` is decompressed.
+    """
+    name = python_encoding(encoding)
     try:
         with _opened(path) as stream:
             for number, raw in enumerate(bounded_lines(stream, path), 1):
@@ -73,6 +79,7 @@ def decoded_lines(path: Path, encoding: str) -> Iterator[str]:
                         path,
                         number,
                     )
+
                 try:
                     yield raw.decode(name)
                 except UnicodeDecodeError as error:
@@ -97,29 +104,30 @@ def decoded_lines(path: Path, encoding: str) -> Iterator[str]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[IO[bytes]]:
-    """Open a text file, which is decompressed while it is read if its name ends in `GZIP`."""
+    """Open a text file; if its name ends in `GZIP`, it is decompressed as it is read."""
     with open_file(path) as stream:
         if path.suffix.lower() != GZIP:
             yield stream
             return
+
         with unpacked_stream(stream, path) as unpacked:
             yield unpacked
 
 
-def chomp(line: str) -> str:
-    """Return the line without its end."""
+def without_line_end(line: str) -> str:
+    """Return the line without its line end."""
     return line.removesuffix("\n").removesuffix("\r")
 
 
 def csv_rows(path: Path, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yield the first line number of each row, and its fields."""
+    """Yield the number of each row's first line, and the row's fields."""
     reader = csv.reader(lines, strict=True)
     line = 1
     while True:
         try:
             row = next(reader, None)
         except csv.Error as error:
-            # The rest of the message is advice to a programmer.
+            # The rest of the message is advice for programmers.
             reason = str(error).partition(" - ")[0]
             raise DataError(
                 f"the row that starts here is not valid CSV ({reason}); "
@@ -127,37 +135,45 @@ def csv_rows(path: Path, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]
                 path,
                 line,
             ) from error
+
         if row is None:
             return
+
         yield line, row
         line = reader.line_num + 1
 
 
 def tsv_rows(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of each line, and its fields: the texts between tabs."""
+    """Yield the number of each line, and the line's fields, which tabs separate."""
     for number, line in enumerate(lines, 1):
-        yield number, chomp(line).split("\t")
+        yield number, without_line_end(line).split("\t")
 
 
-def select(
+def selected_fields(
     path: Path,
     rows: Iterator[tuple[int, list[str]]],
     names: Sequence[str],
     header: bool,
     hint: str,
 ) -> Rows:
-    """Yield the wanted fields of every row; every row must be as wide as the first."""
+    """Yield the fields `names` of every row.
+
+    Without a header, the rows must have exactly these fields. `hint` is advice for a row with another number of
+    fields than the first row.
+    """
     places = list(range(len(names)))
     width = len(names)
-    reason = f"{listed(names)}, as there is no header"
+    reason = f"{shortened_list(names)}, as there is no header"
     if header:
         first = next(rows, None)
         if first is None:
             return
+
         line, header_names = first
-        places = [position(name, header_names, path, line) for name in names]
+        places = [column_index(name, header_names, path, line) for name in names]
         width = len(header_names)
         reason = "as the header has"
+
     for line, row in rows:
         if row in ([], [""]):
             raise DataError(
@@ -171,13 +187,14 @@ def select(
                 path,
                 line,
             )
+
         yield line, [row[place] for place in places]
 
 
 def table_rows(
     path: Path, suffix: str, encoding: str, names: Sequence[str], header: bool = True
 ) -> Rows:
-    """Yield the wanted values of every row of a file in the format of `suffix`: CSV, TSV or JSONL."""
+    """Yield the values `names` of every row of a file; `suffix` is that of CSV, TSV or JSONL."""
     lines = decoded_lines(path, encoding)
     if suffix == ".jsonl":
         return jsonl_rows(path, lines, names)
@@ -185,20 +202,23 @@ def table_rows(
         rows, hint = csv_rows(path, lines), "quote a text that contains a comma"
     else:
         rows, hint = tsv_rows(lines), "a text must not contain a tab"
-    return select(path, rows, names, header, hint)
+
+    return selected_fields(path, rows, names, header, hint)
 
 
 def jsonl_rows(path: Path, lines: Iterator[str], names: Sequence[str]) -> Rows:
-    """Yield the number of each line, and the wanted values of its object."""
+    """Yield the number of each line, and the values `names` of the line's JSON object."""
     for number, line in enumerate(lines, 1):
-        row = json_object(line, path, number, f"an object with {listed(names)}")
+        row = json_object(line, path, number, f"an object with {shortened_list(names)}")
         keys = list(row)
         for name in names:
-            position(name, keys, path, number)
+            column_index(name, keys, path, number)
         yield number, [row[name] for name in names]
 
 
-def position(name: str, columns: Sequence[str], file: object, line: int | None) -> int:
+def column_index(
+    name: str, columns: Sequence[str], file: object, line: int | None
+) -> int:
     """Return the index of `name` in `columns`; raises `DataError` unless it occurs exactly once."""
     times = columns.count(name)
     if times == 1:
@@ -209,19 +229,23 @@ def position(name: str, columns: Sequence[str], file: object, line: int | None) 
             file,
             line,
         )
+
     close = get_close_matches(name, columns, n=1)
     advice = "name the columns of the file in the recipe"
     if close:
         advice = f"did you mean `{_shortened(close[0])}`?"
     raise DataError(
-        f"there is no column `{name}`; found {listed(columns)}; {advice}", file, line
+        f"there is no column `{name}`; found {shortened_list(columns)}; {advice}",
+        file,
+        line,
     )
 
 
-def listed(names: Sequence[str]) -> str:
-    """Return names in backticks for a message: the first `MOST_LISTED`, and how many more there are."""
+def shortened_list(names: Sequence[str]) -> str:
+    """Return names in backticks for a message: the first `MOST_LISTED` names, and the number of others."""
     if not names:
         return "no columns"
+
     shown = [f"`{_shortened(name)}`" for name in names[:MOST_LISTED]]
     if more := len(names) - len(shown):
         shown.append(f"and {more:,} more")

@@ -1,4 +1,4 @@
-"""The command `data`: the data sets that plugins know, and their files on this machine."""
+"""The command `sentbed data`: the data sets that plugins know, and their files on this machine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _digests = click.option(
 
 
 def _base(directory: str | None) -> Path | None:
-    """Return `directory`, or the data directory if it is known."""
+    """Return `directory` or, if it is None, the data directory, which is None if it is not set."""
     from sentbed.helpers import data_root
 
     if directory is None:
@@ -38,7 +38,7 @@ def _base(directory: str | None) -> Path | None:
 @_data_dir
 @_digests
 def data_list(directory: str | None, digests: bool) -> None:
-    """List the known data: name, state, what it is for."""
+    """List the known data sets: name, state and purpose."""
     from sentbed.tools import load_plugins
 
     from sentbed_data.find_collections import collections, inspect_collection
@@ -61,26 +61,32 @@ def data_list(directory: str | None, digests: bool) -> None:
 @_data_dir
 @_digests
 def data_where(name: str | None, directory: str | None, digests: bool) -> None:
-    """Show the path and state of each file of NAME (or of all known data), whether it exists or not."""
+    """Show path and state of each file of NAME (default: of all known data sets), also of missing files."""
     from sentbed.tools import load_plugins
 
-    from sentbed_data.find_collections import collections, find, inspect_collection
+    from sentbed_data.find_collections import (
+        collections,
+        find_collection,
+        inspect_collection,
+    )
 
     base = _base(directory)
     plugins = load_plugins()
     shown = list(collections(plugins).values())
     if name is not None:
-        shown = [find(plugins, name)]
+        shown = [find_collection(plugins, name)]
+
     for collection in shown:
         status = inspect_collection(collection, base, digests)
         echo(f"{collection.name}: {status.state}, {status.directory}")
         for item in status.files:
-            echo(
-                f"  {item.state:<16} {item.path.relative_to(status.directory)}  {item.detail}".rstrip()
-            )
+            path = item.path.relative_to(status.directory)
+            echo(f"  {item.state:<16} {path}  {item.detail}".rstrip())
+
         source = collection.source
         if collection.licence:
             source += f" ({collection.licence})"
+
         echo(f"  source: {source}")
         if status.bad:
             echo(f"  {collection.how_to_get}")
@@ -90,31 +96,34 @@ def data_where(name: str | None, directory: str | None, digests: bool) -> None:
 @click.argument("name")
 @_data_dir
 def data_get(name: str, directory: str | None) -> None:
-    """Download the missing files of NAME; an interrupted download is resumed by the next call."""
+    """Download the missing files of NAME. After an interruption, the next call resumes the download."""
     from sentbed.helpers import DATA_VARIABLE, data_root
     from sentbed.tools import load_plugins
 
-    from sentbed_data.download import Bars
-    from sentbed_data.find_collections import UNKNOWN, data_base, find
-    from sentbed_data.get_collection import get
+    from sentbed_data.download import DownloadBars
+    from sentbed_data.find_collections import UNKNOWN, data_base, find_collection
+    from sentbed_data.get_collection import get_missing_files
 
-    collection = find(load_plugins(), name)
+    collection = find_collection(load_plugins(), name)
     base = data_base(directory)
-    with Bars() as bars:
-        status = get(collection, base, bars)
+    with DownloadBars() as bars:
+        status = get_missing_files(collection, base, bars)
+
     for item in status.files:
         if item in status.bad or item.state == UNKNOWN:
             echo(f"{item.state}: {item.path} {item.detail}".rstrip(), err=True)
 
     if status.bad:
+        advice = collection.advice or f"see {collection.source}"
         raise SentbedError(
-            f"{len(status.bad)} of {len(status.files)} files of `{name}` are not what they should be; "
-            f"{collection.advice or f'see {collection.source}'}"
+            f"{len(status.bad)} of {len(status.files)} files of `{name}` are not what they should be; {advice}"
         )
+
     root = data_root()
     if root is None or root.absolute() != base.absolute():
         echo(
             f"for sentbed to find it: export {DATA_VARIABLE}={base.absolute()}",
             err=True,
         )
+
     echo(f"{status.directory}: {status.state}")

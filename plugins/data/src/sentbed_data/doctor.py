@@ -26,17 +26,17 @@ EXTRAS = {
     "sentences": ("sentence splitting", "syntok"),
     "wordnet": ("WordNet files", "nltk"),
 }
-"""Extra of this distribution -> its purpose, and the package that it installs."""
+"""Purpose of each extra of this distribution, and the package that the extra installs."""
 
 
-def libraries() -> Iterator[Finding]:
+def library_findings() -> Iterator[Finding]:
     """Yield which of the optional libraries are installed."""
     for extra, (what, package) in EXTRAS.items():
         yield packages("data", what, "sentbed-data", (package,), extra)
 
 
 def collection_findings(plugins: Plugins) -> Iterator[Finding]:
-    """Yield which known collections are complete; rows are not counted, which would take long."""
+    """Yield which known collections are complete. Rows are not counted, since that would take too long."""
     base = data_root()
     names: dict[str, list[str]] = {"complete": [], "incomplete": [], "missing": []}
     for name, collection in collections(plugins).items():
@@ -58,6 +58,7 @@ def collection_findings(plugins: Plugins) -> Iterator[Finding]:
     ]
     if not parts:
         return
+
     detail = "; ".join(parts)
     if not names["incomplete"] and not names["missing"]:
         yield Finding("data", "known data", "yes", detail)

@@ -1,4 +1,4 @@
-"""Download of one file: resumable, checked, and atomic."""
+"""Download of one file, which can be resumed, is checked, and appears atomically."""
 
 from __future__ import annotations
 
@@ -24,20 +24,21 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 BLOCK = 1 << 16
-LONGEST_TAG = 1000
-"""Largest number of bytes of a file's validator that is sent back to a server."""
+LONGEST_VALIDATOR = 1000
+"""Largest size in bytes of the validator of a partial file (its ETag or date), which is sent back to the
+server."""
 
 TIMEOUT_SECONDS = 60.0
-"""Seconds to wait for a silent server."""
+"""Number of seconds to wait for a server that sends nothing."""
 
 LARGEST_WITHOUT_LENGTH = 1 << 30
-"""Largest number of bytes accepted from a server that does not send the length."""
+"""Largest number of bytes that are accepted from a server that does not send the length."""
 
 TRIES = 3
-"""Number of attempts in a row without new bytes, after which a download fails."""
+"""Number of consecutive attempts without new bytes after which a download fails."""
 
 PAUSE_SECONDS = 1.0
-"""Seconds between two attempts, multiplied by the number of attempts without new bytes."""
+"""Number of seconds between two attempts, per attempt without new bytes."""
 
 
 class Follow(Protocol):
@@ -48,29 +49,29 @@ class Follow(Protocol):
 
 
 class _CutError(Exception):
-    """A connection that ended too early; another attempt may help."""
+    """Raised if a connection ends too early; another attempt may help."""
 
 
 def fetch(url: str, target: Path, digests: Collection[str], follow: Follow) -> None:
-    """Download `url` to `target`; a different file there is kept as `NAME.old`.
+    """Download `url` to `target`; a file that is there already is renamed to `NAME.old`.
 
-    Partial data is in `NAME.part`, from which the next call resumes if the server still has the same file.
-    The environment's proxies are used (`HTTPS_PROXY`).
+    After an interruption, the partial file `NAME.part` remains. The next call resumes from it if the server
+    still has the same file. Proxies of the environment are used (`HTTPS_PROXY`).
 
     Raises:
-        DataError: if the server cannot be reached or does not have the file, or if the file matches none of
-            the `digests` (if there are any).
+        DataError: if the server cannot be reached or does not have the file, or if `digests` are given and the
+            file has none of them.
         RunError: if the disk is full or `target` cannot be written.
     """
     part = target.with_name(f"{target.name}.part")
-    mark = target.with_name(f"{target.name}.part.tag")
+    validator_file = target.with_name(f"{target.name}.part.tag")
     with _opened(part) as stream:
         tries = 0
-        # A process that ended just before the renaming has left the whole file.
+        # A process that ended just before the renaming leaves a complete partial file.
         while not _is_whole(part, stream, digests):
             before = stream.tell()
             try:
-                _receive(url, target, stream, mark, follow)
+                _receive(url, target, stream, validator_file, follow)
                 break
             except _CutError as error:
                 tries += 1
@@ -78,44 +79,51 @@ def fetch(url: str, target: Path, digests: Collection[str], follow: Follow) -> N
                     tries = 0
                 if tries == TRIES:
                     raise DataError(_unreachable(url, target, error)) from error
+
                 time.sleep(PAUSE_SECONDS * tries)
+
         _flush(stream, part)
         if digests and (digest := sha256(part)) not in digests:
             part.unlink()
-            mark.unlink(missing_ok=True)
+            validator_file.unlink(missing_ok=True)
             raise DataError(
                 f"what {url} gives is not what it was: its sha256 is {digest}, expected "
                 f"{' or '.join(sorted(digests))}; it was thrown away; run it again, and where that does not "
                 f"help, the source has changed: download it by hand, look at it, and put it at `{target}`"
             )
+
         try:
             keep_aside(target)
             part.replace(target)
         except OSError as error:
             raise RunError(cannot_write(target, error)) from error
-        mark.unlink(missing_ok=True)
+
+        validator_file.unlink(missing_ok=True)
 
 
 def _is_whole(part: Path, stream: FileIO, digests: Collection[str]) -> bool:
-    """Whether a partial file has one of these digests; the stream is then at its end in any case."""
+    """Whether a partial file is complete: it has one of the digests. The stream is moved to its end."""
     size = stream.seek(0, os.SEEK_END)
     return size > 0 and bool(digests) and sha256(part) in digests
 
 
 def keep_aside(path: Path) -> None:
-    """Rename a file to `NAME.old`, `NAME.old2`, ... before it is replaced; do nothing if there is none."""
+    """Rename a file that is to be replaced to `NAME.old`, `NAME.old2`, ...; do nothing if there is no file."""
     if not path.exists():
         return
+
     old = path.with_name(f"{path.name}.old")
     count = 1
     while old.exists():
         count += 1
         old = path.with_name(f"{path.name}.old{count}")
+
     path.rename(old)
 
 
 @contextmanager
 def _opened(part: Path) -> Iterator[FileIO]:
+    """Open a partial file for appending, under a lock; remove it at the end if it is empty."""
     import fcntl
 
     if is_device(part):
@@ -123,9 +131,10 @@ def _opened(part: Path) -> Iterator[FileIO]:
             "this is a pipe or a device where a part of a download is kept; remove it",
             part,
         )
+
     try:
         part.parent.mkdir(parents=True, exist_ok=True)
-        # Unbuffered: closing then writes nothing that a full disk could refuse.
+        # Without a buffer, closing the file writes nothing, and so cannot fail on a full disk.
         stream = part.open("ab", buffering=0)
     except OSError as error:
         raise RunError(cannot_write(part, error)) from error
@@ -133,14 +142,17 @@ def _opened(part: Path) -> Iterator[FileIO]:
     with stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # The previous holder of the lock may have finished; `stream` is then the finished file.
-            ours = part.exists() and os.path.samestat(
+            # A process that held the lock before may have finished and renamed the file that `stream` has
+            # opened.
+            is_partial_file = part.exists() and os.path.samestat(
                 os.fstat(stream.fileno()), part.stat()
             )
         except BlockingIOError:
-            ours = False
-        if not ours:
+            is_partial_file = False
+
+        if not is_partial_file:
             raise DataError(f"another process is downloading `{part}`; wait for it")
+
         try:
             yield stream
         finally:
@@ -149,27 +161,73 @@ def _opened(part: Path) -> Iterator[FileIO]:
 
 
 def _receive(
-    url: str, target: Path, stream: FileIO, mark: Path, follow: Follow
+    url: str, target: Path, stream: FileIO, validator_file: Path, follow: Follow
 ) -> None:
     """Append the rest of the file at `url` to `stream`; raises `_CutError` if the connection ends early."""
     have = stream.seek(0, os.SEEK_END)
+    with _request(url, target, stream, validator_file, have) as response:
+        partial = response.status == http.HTTPStatus.PARTIAL_CONTENT
+        if have and not (
+            partial
+            and response.headers.get("Content-Range", "").startswith(f"bytes {have}-")
+        ):
+            _start_over(stream, validator_file)
+            if partial:
+                raise _CutError("it sent another part than was asked for")
+
+            have = 0
+
+        length = response.headers.get("Content-Length", "")
+        total = left = None
+        if length.isdecimal():
+            left = int(length)
+            total = have + left
+
+        _save_validator(validator_file, response.headers)
+        _require_space(url, target, left)
+        for block in _blocks(response):
+            _write(stream, block, target)
+            have += len(block)
+            if total is None and have > LARGEST_WITHOUT_LENGTH:
+                _start_over(stream, validator_file)
+                raise DataError(
+                    f"{url} has sent more than {LARGEST_WITHOUT_LENGTH:,} bytes and does not say how many "
+                    f"there are; what had arrived was thrown away; {_by_hand(url, target)}"
+                )
+
+            follow(target.name, have, total)
+
+        if total is not None and have < total:
+            raise _CutError(f"only {have:,} of {total:,} bytes arrived")
+
+
+def _request(
+    url: str, target: Path, stream: FileIO, validator_file: Path, have: int
+) -> Any:
+    """Return the server's response to a request for the file, or for the bytes from `have` on.
+
+    Raises:
+        _CutError: if another attempt may help.
+        DataError: if the server does not have the file.
+    """
     headers = {"User-Agent": f"sentbed/{__version__}", "Accept-Encoding": "identity"}
-    if have and (tag := _read_tag(mark)):
-        # The server sends the rest only if its file is still the same.
+    if have and (tag := _read_validator(validator_file)):
+        # The server sends only these bytes if its file is still the same, and otherwise the whole file.
         headers |= {"Range": f"bytes={have}-", "If-Range": tag}
+
     try:
-        # A new opener reads the environment's proxies now; the shared one did so at its first use.
+        # A new opener reads the environment's proxies now; the shared opener does so only at its first use.
         opener = urllib.request.build_opener()
-        response = opener.open(
-            urllib.request.Request(url, headers=headers), timeout=TIMEOUT_SECONDS
-        )
+        request = urllib.request.Request(url, headers=headers)
+        return opener.open(request, timeout=TIMEOUT_SECONDS)
     except urllib.error.HTTPError as error:
         error.close()
         if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-            _start_over(stream, mark)
+            _start_over(stream, validator_file)
             raise _CutError("what had arrived is longer than the file") from error
         if error.code >= http.HTTPStatus.INTERNAL_SERVER_ERROR:
             raise _CutError(f"it answers {error.code} {error.reason}") from error
+
         raise DataError(
             f"{url} answers {error.code} {error.reason}: it has moved, or is not open to everyone; "
             f"{_by_hand(url, target)}"
@@ -183,80 +241,56 @@ def _receive(
             f"{url} is no address: {error}; tell the plugin's author"
         ) from error
 
-    with response:
-        partial = response.status == http.HTTPStatus.PARTIAL_CONTENT
-        if have and not (
-            partial
-            and response.headers.get("Content-Range", "").startswith(f"bytes {have}-")
-        ):
-            _start_over(stream, mark)
-            if partial:
-                raise _CutError("it sent another part than was asked for")
-            have = 0
-        length = response.headers.get("Content-Length", "")
-        total = left = None
-        if length.isdecimal():
-            left = int(length)
-            total = have + left
-        _tag(mark, response.headers)
-        _require_space(url, target, left)
-        for block in _blocks(response):
-            _write(stream, block, target)
-            have += len(block)
-            if total is None and have > LARGEST_WITHOUT_LENGTH:
-                _start_over(stream, mark)
-                raise DataError(
-                    f"{url} has sent more than {LARGEST_WITHOUT_LENGTH:,} bytes and does not say how many "
-                    f"there are; what had arrived was thrown away; {_by_hand(url, target)}"
-                )
-            follow(target.name, have, total)
-        if total is not None and have < total:
-            raise _CutError(f"only {have:,} of {total:,} bytes arrived")
-
 
 def _blocks(response: Any) -> Iterator[bytes]:
+    """Yield the content of a response, block by block."""
     while True:
         try:
             block = response.read(BLOCK)
         except (OSError, http.client.HTTPException) as error:
             raise _CutError(str(error) or type(error).__name__) from error
+
         if not block:
             return
+
         yield block
 
 
-def _read_tag(mark: Path) -> str:
-    """Return the validator that `_tag` saved; empty if there is none that fits into a header."""
+def _read_validator(validator_file: Path) -> str:
+    """Return the saved validator; empty if there is none, or none that fits into a header."""
     try:
-        tag = read_file(mark, LONGEST_TAG).decode("ascii")
+        tag = read_file(validator_file, LONGEST_VALIDATOR).decode("ascii")
     except (OSError, UnicodeDecodeError, DataError):
         return ""
+
     if not tag.isprintable():
         return ""
     return tag
 
 
-def _tag(mark: Path, headers: Any) -> None:
-    """Save the validator of the server's file: only a strong ETag or a date is valid in `If-Range`."""
+def _save_validator(validator_file: Path, headers: Any) -> None:
+    """Save the validator of the server's file that `If-Range` accepts: a strong ETag, or else the date."""
     tag = headers.get("ETag", "")
     if not tag.startswith('"'):
         tag = headers.get("Last-Modified", "")
     try:
         if tag:
-            mark.write_text(tag)
+            validator_file.write_text(tag)
         else:
-            mark.unlink(missing_ok=True)
+            validator_file.unlink(missing_ok=True)
     except OSError as error:
-        raise RunError(cannot_write(mark, error)) from error
+        raise RunError(cannot_write(validator_file, error)) from error
 
 
-def _start_over(stream: FileIO, mark: Path) -> None:
+def _start_over(stream: FileIO, validator_file: Path) -> None:
+    """Empty a partial file, and remove its validator."""
     stream.truncate(0)
     stream.seek(0)
-    mark.unlink(missing_ok=True)
+    validator_file.unlink(missing_ok=True)
 
 
 def _write(stream: FileIO, block: bytes, target: Path) -> None:
+    """Write a block to a partial file, whose stream has no buffer and may write only a part at a time."""
     rest = memoryview(block)
     try:
         while rest:
@@ -275,6 +309,7 @@ def _flush(stream: FileIO, part: Path) -> None:
 
 
 def _require_space(url: str, target: Path, needed: int | None) -> None:
+    """Raise `RunError` if the disk has fewer than `needed` bytes free."""
     free = shutil.disk_usage(target.parent).free
     if needed is not None and needed > free:
         raise RunError(
@@ -291,17 +326,18 @@ def _unreachable(url: str, target: Path, error: Exception) -> str:
 
 
 def _by_hand(url: str, target: Path) -> str:
+    """Return a clause on how to download a file by hand."""
     return f"by hand: download {url}, put it at `{target}`, and run it again"
 
 
-class Bars:
-    """Progress of downloads on standard error: a bar for each, or a line if it is not a terminal."""
+class DownloadBars:
+    """Progress of downloads on standard error: a bar for each file, or a line if it is not a terminal."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, TaskID | None] = {}
         self._progress: Progress
 
-    def __enter__(self) -> Bars:
+    def __enter__(self) -> DownloadBars:
         from rich.console import Console
         from rich.progress import (
             BarColumn,
@@ -337,7 +373,7 @@ class Bars:
         self._progress.stop()
 
     def __call__(self, what: str, done: int, total: int | None) -> None:
-        """Advance the bar of `what`, or open it; see `Follow`."""
+        """Show the progress of `what`; see `Follow`."""
         if not self._progress.console.is_terminal:
             if what not in self._tasks:
                 from rich.filesize import decimal
@@ -346,8 +382,10 @@ class Bars:
                 if total is not None:
                     size = decimal(total)
                 self._progress.console.print(f"downloading {what} ({size})")
+
             self._tasks[what] = None
             return
+
         task = self._tasks.get(what)
         if task is None:
             task = self._tasks[what] = self._progress.add_task(what, total=total)

@@ -1,4 +1,4 @@
-"""Single sentences, each its own positive: unsupervised SimCSE."""
+"""The source `dropout`: sentences, each as its own positive (unsupervised SimCSE)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from sentbed_data.readers import LINES, TABLES, read_lines, suffix_of
 class Dropout(FileSource):
     """A sentence, encoded twice: two dropout masks make the pair (Gao et al., 2021, section 3).
 
-    Anchor and positive are the same text, so the encoder must have dropout above 0. A `.txt` file holds one
-    sentence per line, and blank lines are skipped; in a table an empty text is an error.
+    Anchor and positive are the same text, so the encoder must have dropout above 0. A `.txt` file has one
+    sentence per line, and its blank lines are skipped. In a table, an empty text is an error.
     """
 
     name: ClassVar[str] = "dropout"
     papers: ClassVar[tuple[str, ...]] = ("gao2021simcse",)
 
     column: str = "text"
-    """Column of the sentence; ignored for a `.txt` file."""
+    """Column of the sentence, in a table."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -37,13 +37,14 @@ class Dropout(FileSource):
         return (self.column,)
 
     def open(self) -> Dataset:
-        """Read the file. Raises `DataError` with file and line."""
+        """Read the file. Raises `DataError`, with file and line, if a row is invalid."""
         return self._table(self._file_columns, {"anchor": 0, "positive": 0})
 
     def _rows(self, names: Sequence[str]) -> Iterator[Sequence[str]]:
         if suffix_of(self.path) != LINES or is_data_set(self.path):
             yield from super()._rows(names)
             return
+
         for line in read_lines(
             self.path, encoding=self.encoding, revision=self.revision, limit=self.limit
         ):

@@ -1,4 +1,4 @@
-"""The base class of sources that read a file: their recipe parameters."""
+"""The base class of sources that read one file or one data set of the hub."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from sentbed.protocols import Dataset, DataSource, DataTraits
 from sentbed_common import InMemoryDataset
 
 from sentbed_data import hub
-from sentbed_data.csv_tsv_jsonl import codec
+from sentbed_data.csv_tsv_jsonl import python_encoding
 from sentbed_data.known_collections import known_file, with_remedy
-from sentbed_data.parquet_arrow import ARROW, PARQUET, require
+from sentbed_data.parquet_arrow import ARROW, PARQUET, require_package
 from sentbed_data.readers import (
     TABLES,
-    collect,
+    columns_of_rows,
     read_rows,
     require_format,
     resolve,
@@ -27,57 +27,59 @@ from sentbed_data.readers import (
 from sentbed_data.streamed_table import open_streamed
 
 _TEXT_TABLES = (".csv", ".tsv", ".jsonl")
-"""Suffixes of tables whose first row is read without a library."""
+"""Suffixes of tables whose first row can be read without an optional library."""
 
 
 @attrs.frozen(kw_only=True)
 class FileSource(DataSource):
-    """A file or a data set of the hub, and how to read it."""
+    """Recipe fields of a source that reads one file or one data set of the hub."""
 
     papers: ClassVar[tuple[str, ...]] = ()
-    """Keys of the papers that the source is from."""
+    """Keys of the papers that introduced the source."""
 
     path: FilePath
     """Location of the texts: a path (relative to the recipe), `pkg:PACKAGE/path`, `data:path`, or `hub:ID`.
 
-    The suffix determines the format: `.csv` (RFC 4180 quoting), `.tsv` (split at tabs; a quote is data),
-    `.jsonl` (one object per line), each also with `.gz`; `.parquet` (needs `sentbed-data[parquet]`), `.arrow`
-    (IPC; needs `sentbed-data[arrow]`). `hub:OWNER/NAME` is a data set of the Hugging Face hub,
-    `hub:OWNER/NAME/FILE` a file in its repository, which is read as the same file here would be, and
-    `hub:./DIRECTORY` a directory laid out like a data set of the hub (all need `sentbed-data[hub]`).
+    The suffix determines the format: `.csv` (RFC 4180 quoting), `.tsv` (tabs separate fields; a quote is part
+    of a text) or `.jsonl` (one object per line), each also with `.gz`; `.parquet` (needs
+    `sentbed-data[parquet]`) or `.arrow` (IPC; needs `sentbed-data[arrow]`).
+
+    With `sentbed-data[hub]`, `hub:OWNER/NAME` is a data set of the Hugging Face hub, `hub:OWNER/NAME/FILE` a
+    file in its repository, which is read like a local file, and `hub:./DIRECTORY` a local directory with the
+    layout of a data set of the hub.
     """
     header: bool = True
     """Whether the first row of a CSV or TSV file names its columns.
 
-    Without a header, the fields must be exactly the wanted columns, in the order of `columns`.
+    Without a header, the rows must have exactly the columns that the source reads, in the source's order.
     """
     encoding: str = "utf-8"
-    """Encoding of a text file, by Python's name; in UTF-8 a byte order mark is skipped."""
+    """Encoding of a text file, as Python names it; in UTF-8, a byte order mark is skipped."""
     config: str | None = None
-    """Configuration (subset) of a `hub:` data set; default: the data set's own default. With `revision =
-    "refs/convert/parquet"`, where the hub keeps its conversion to Parquet, its directory there."""
+    """Configuration (subset) of a `hub:` data set; default: that of the data set. With `revision =
+    "refs/convert/parquet"`, where the hub keeps a conversion to Parquet, the name of the directory there."""
     split: str = "train"
     """Split of a `hub:` data set, in the notation of `datasets`: `train`, `train[:1%]`."""
     revision: str | None = None
-    """Branch, tag or commit of a `hub:` location; default: the newest. Only a commit is reproducible."""
+    """Branch, tag or commit of a `hub:` location; default: the newest commit. Only a commit is reproducible."""
     limit: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Number of first rows to read, at least 1; default: all."""
+    """Number of rows to read, from the first, at least 1; default: all."""
     stream: bool = False
     """Whether the texts stay on disk, for data too large for memory (needs `sentbed-data[arrow]`).
 
-    They are read once into an Arrow file in the cache (`SENTBED_CACHE`, or `sentbed` in the user's cache
-    directory), of which rows are read as they are needed; an `.arrow` file without compression is read as it
-    is.
+    They are written once to an Arrow file in the cache (`SENTBED_CACHE`, or `sentbed` in the user's cache
+    directory), from which rows are read when they are needed. An `.arrow` file without compression is not
+    copied.
     """
 
     def check(self) -> Iterator[str]:
-        """Problems that show without reading more than the first row."""
+        """Yield problems that show without reading more than the first row."""
         is_data_set = hub.is_data_set(self.path)
         try:
-            codec(self.encoding)
+            python_encoding(self.encoding)
             require_readable(self.path, self._suffixes())
             if self.stream and not is_data_set:
-                require("pyarrow", "arrow")
+                require_package("pyarrow", "arrow")
             self._require_columns()
         except DataError as error:
             yield with_remedy(error, self.path)
@@ -106,11 +108,11 @@ class FileSource(DataSource):
 
     @property
     def _file_columns(self) -> tuple[str, ...]:
-        """Names of the file's columns that are read, if they are known before it is opened."""
+        """Names of the columns that are read, if they are known before the file is opened."""
         return ()
 
     def _require_columns(self) -> None:
-        """Raise `DataError` if the first row of a local text file lacks a column or is malformed."""
+        """Raise `DataError` if a local text file lacks a column, or if its first row is malformed."""
         is_local = not self.path.startswith(hub.HUB)
         if self._file_columns and is_local and suffix_of(self.path) in _TEXT_TABLES:
             next(iter(self._rows(self._file_columns)))
@@ -134,8 +136,8 @@ class FileSource(DataSource):
     def _table(self, names: Sequence[str], columns: Mapping[str, int]) -> Dataset:
         """Return the rows of the file's columns `names`, in memory or on disk.
 
-        `columns` maps each column of the data set to its index in `names`. Raises `DataError` if a known file
-        has another number of rows than published.
+        `columns` maps each column of the data set to an index in `names`. Raises `DataError` if a file of a
+        known collection does not have the published number of rows.
         """
         dataset: Dataset
         if self.stream:
@@ -149,20 +151,22 @@ class FileSource(DataSource):
                 (path,), names, columns, lambda _: self._rows(names), reading
             )
         else:
-            texts = collect(self._rows(names), len(names))
+            texts = columns_of_rows(self._rows(names), len(names))
             dataset = InMemoryDataset(
                 {column: texts[place] for column, place in columns.items()}
             )
+
         self._require_rows(len(dataset))
         return dataset
 
     def _require_rows(self, count: int) -> None:
-        """Raise `DataError` if a known file has another number of rows than published."""
+        """Raise `DataError` if a file of a known collection does not have the published number of rows."""
         match = known_file(self.path)
         if match is None:
             return
+
         collection, file = match
-        # Without a header it is a text file, whose blank lines are no rows.
+        # A known file without a header is a text file, in which blank lines are no rows.
         if file.rows is None or not file.header:
             return
         if count != min(file.rows, self.limit or file.rows):
@@ -175,20 +179,21 @@ class FileSource(DataSource):
 
 
 def require_readable(location: str, suffixes: Sequence[str]) -> None:
-    """Raise `DataError` if there is no such file with one of `suffixes`, or its reader is not installed.
+    """Raise `DataError` if the file does not exist, has none of `suffixes`, or its reader is not installed.
 
     For a file of the hub, only the suffix is checked.
     """
     if not location.startswith(hub.HUB):
         resolve(location, suffixes)
         return
+
     hub.require_library(location)
     if hub.is_file(location):
         require_format(location, suffixes)
 
 
 def must_be_fetched(location: str, revision: str | None) -> bool:
-    """Whether a location is a data set or file of the hub that is not on this machine."""
+    """Whether a location is a data set or a file of the hub that must be downloaded."""
     if not location.startswith(hub.HUB):
         return False
     return not hub.is_on_this_machine(location, revision)
@@ -203,7 +208,7 @@ def option_problems(
     split: str,
     revision: str | None,
 ) -> Iterator[str]:
-    """Yield the reading options that apply to none of the locations."""
+    """Yield a problem for each reading option that applies to none of the locations."""
     suffixes = []
     has_data_set = has_hub_location = False
     for location in locations:

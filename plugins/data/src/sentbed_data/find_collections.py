@@ -1,4 +1,4 @@
-"""Finding known data collections on this machine, and checking their files."""
+"""Finds known data collections on this machine, and checks their files."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ MISSING, INCOMPLETE, WRONG, UNKNOWN, PRESENT, KNOWN = (
     "present",
     "as known",
 )
-"""States of a file or a collection, the worst first; `INCOMPLETE` applies to collections only. `PRESENT`: row
-counts, as far as known, are right, and the digest was not checked or is unknown."""
+"""States of a file or a collection, from the worst to the best; only a collection can be `INCOMPLETE`.
+`PRESENT` means that the number of rows, if it is known, is right, and that the digest was not checked or is not
+known."""
 
 _STATES = (MISSING, INCOMPLETE, WRONG, UNKNOWN, PRESENT, KNOWN)
 
@@ -34,14 +35,14 @@ class FoundFile:
 
     file: KnownFile
     path: Path
-    """Its path, whether it exists or not."""
+    """The file's path, also if the file does not exist."""
     state: str
     detail: str = ""
-    """Description of the problem, empty if there is none."""
+    """Description of the problem; empty if there is none."""
 
     @property
     def counts(self) -> bool:
-        """Whether it counts for the collection's state; a missing optional file does not."""
+        """Whether the file counts for the collection's state; a missing optional file does not count."""
         return not (self.file.optional and self.state == MISSING)
 
 
@@ -51,12 +52,12 @@ class FoundData:
 
     collection: KnownData
     directory: Path
-    """Directory of its files, whether they exist or not."""
+    """Directory of the collection's files, also if it does not exist."""
     files: tuple[FoundFile, ...]
 
     @property
     def state(self) -> str:
-        """The worst state of its required files; `incomplete` if only some exist."""
+        """The worst state of the files that count; `incomplete` if only some of them exist."""
         states = {file.state for file in self.files if file.counts}
         if MISSING in states and states != {MISSING}:
             return INCOMPLETE
@@ -64,11 +65,12 @@ class FoundData:
 
     @property
     def bad(self) -> tuple[FoundFile, ...]:
-        """The files that are missing or cannot be right."""
+        """The files that are missing, or have a wrong number of rows."""
         bad = []
         for file in self.files:
             if file.counts and file.state in (MISSING, WRONG):
                 bad.append(file)
+
         return tuple(bad)
 
     @property
@@ -77,6 +79,7 @@ class FoundData:
         state = self.state
         if state in (MISSING, PRESENT, KNOWN):
             return ""
+
         worst = state
         if state == INCOMPLETE:
             worst = MISSING
@@ -84,6 +87,7 @@ class FoundData:
         for file in self.files:
             if file.counts and file.state == worst:
                 paths.append(file.file.path)
+
         detail = paths[0]
         if worst == MISSING:
             detail = f"without {detail}"
@@ -96,7 +100,7 @@ def collections(plugins: Plugins) -> Mapping[str, KnownData]:
     """Return the collections that the plugins know, by name.
 
     Raises:
-        PluginError: if two plugins claim the same name, naming both, or if one fails to answer.
+        PluginError: if two plugins offer a collection of the same name, or if a plugin's hook fails.
     """
     by_name: dict[str, KnownData] = {}
     owners: dict[str, str] = {}
@@ -108,6 +112,7 @@ def collections(plugins: Plugins) -> Mapping[str, KnownData]:
                 f"the plugin `{implementation.plugin_name}` cannot say which data it knows: "
                 f"{reason_of(error)}; disable or uninstall it"
             ) from error
+
         for collection in offered:
             owner = owners.setdefault(collection.name, implementation.plugin_name)
             if owner != implementation.plugin_name or collection.name in by_name:
@@ -115,31 +120,35 @@ def collections(plugins: Plugins) -> Mapping[str, KnownData]:
                     f"the data `{collection.name}` is known to `{owner}` and to "
                     f"`{implementation.plugin_name}`; disable or uninstall one of them"
                 )
+
             by_name[collection.name] = collection
 
     return dict(sorted(by_name.items()))
 
 
-def find(plugins: Plugins, name: str) -> KnownData:
-    """Return the collection of this name; raises `DataError` with the closest name if there is none."""
+def find_collection(plugins: Plugins, name: str) -> KnownData:
+    """Return the collection with this name. Raises `DataError`, with a similar name, if there is none."""
     by_name = collections(plugins)
     if name not in by_name:
         raise DataError(
             f"there is no known data `{name}`.{suggest(name, list(by_name))}"
         )
+
     return by_name[name]
 
 
 def data_base(directory: str | None) -> Path:
-    """Return `directory`, or the data directory in `SENTBED_DATA`; raises `DataError`."""
+    """Return `directory` or, if it is None, the data directory. Raises `DataError` if neither is set."""
     if directory is not None:
         return Path(directory).expanduser()
+
     base = data_root()
     if base is None:
         raise DataError(
             f"no data directory is known; set `{DATA_VARIABLE}` to the directory that holds the data, or "
             f"name it with `--dir`"
         )
+
     return base
 
 
@@ -148,7 +157,7 @@ def inspect_collection(
 ) -> FoundData:
     """Find a collection below the data directory `base`, and check its files.
 
-    Rows are counted; with `digests`, hashes are compared too. Without a `base`, all files are missing.
+    Rows are counted, and with `digests`, hashes are compared too. If `base` is None, all files are missing.
     """
     if base is None:
         directory = Path(f"${DATA_VARIABLE}") / collection.places[0]
@@ -156,6 +165,7 @@ def inspect_collection(
             FoundFile(file, directory / file.path, MISSING) for file in collection.files
         ]
         return FoundData(collection, directory, tuple(missing))
+
     directory = base / collection.places[0]
     for place in collection.places:
         if any(_path(base / place, file).is_file() for file in collection.files):
@@ -167,13 +177,14 @@ def inspect_collection(
 
 
 def inspect_file(directory: Path, file: KnownFile, digests: bool = False) -> FoundFile:
-    """Check one file of the collection in `directory`."""
+    """Check one file of a collection whose files are in `directory`."""
     path = _path(directory, file)
     if not path.is_file():
         detail = ""
         if file.optional:
             detail = "not needed"
         return FoundFile(file, path, MISSING, detail)
+
     try:
         if problem := _problem_of_rows(file, path):
             return FoundFile(file, path, WRONG, problem)
@@ -191,14 +202,16 @@ def inspect_file(directory: Path, file: KnownFile, digests: bool = False) -> Fou
 
 
 def _problem_of_rows(file: KnownFile, path: Path) -> str:
-    """Return the problem with a file's number of rows; empty if there is none, or the right number is unknown."""
+    """Return the problem with a file's number of rows; empty if it is right, or not known."""
     if file.rows is None:
         return ""
+
     rows = count_rows(path)
     if file.header:
         rows -= 1
     if rows == file.rows or (rows > file.rows and file.at_least):
         return ""
+
     expected = f"{file.rows:,}"
     if file.at_least:
         expected = f"at least {expected}"
@@ -206,9 +219,9 @@ def _problem_of_rows(file: KnownFile, path: Path) -> str:
 
 
 def _path(directory: Path, file: KnownFile) -> Path:
-    """Return the path of a file, under the name that it has in the directory, if it exists."""
+    """Return the path of a file, which may be one of `file.others`; also if the file does not exist."""
     paths = list(map(directory.joinpath, (file.path, *file.others)))
-    # By directories first, as readers choose: a missing file belongs beside its neighbours.
+    # Like readers, choose a directory first: a missing file belongs beside the files that exist.
     parent = paths[0].parent
     for path in paths:
         if path.parent.is_dir():
@@ -224,15 +237,16 @@ def _path(directory: Path, file: KnownFile) -> Path:
 
 
 def count_rows(path: Path) -> int:
-    """Return the number of lines of a file, ended by the byte `\\n` alone; an unterminated last line counts.
+    """Return the number of lines of a file. Only the byte `\\n` ends a line; the last line may lack it.
 
-    In Latin-1 files other bytes look like line ends to a text reader, such as 0x85.
+    In Latin-1 files, a text reader would take other bytes, such as 0x85, for line ends.
     """
     rows, last = 0, b"\n"
     with path.open("rb") as stream:
         while block := stream.read(1 << 20):
             rows += block.count(b"\n")
             last = block[-1:]
+
     if last == b"\n":
         return rows
 

@@ -1,4 +1,4 @@
-"""The source `for-teacher`: each text of another source a second time, in a column that a teacher encodes."""
+"""The source `for-teacher`: the rows of another source, with copies of their texts for a teacher."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from typing import Any, ClassVar
 import attrs
 from sentbed.protocols import LABEL, Dataset, DataSource, DataTraits, Mixture
 
-from sentbed_data.filtered_table import chosen_columns
+from sentbed_data.columns_and_counts import chosen_columns
 
 PREFIX = "teacher_"
-"""Prefix of the names of a teacher's columns."""
+"""Prefix of the names of the columns that a teacher encodes."""
 
 
 @attrs.frozen(kw_only=True)
 class ForTeacher(DataSource):
-    """The rows of another source, each text once more in a column that a teacher encodes.
+    """The rows of another source, with a copy of each text in a column that a teacher encodes.
 
-    Beside `anchor` there is `teacher_anchor` with the same text, and so on. The stage says who encodes what:
+    For each column of texts there is a second one with the same texts: `teacher_anchor` for `anchor`. The stage
+    assigns the columns to encoders:
 
         columns = { anchor = "student", teacher_anchor = "teacher" }
 
-    with the teacher in `freeze`.
+    and has the teacher in `freeze`.
     """
 
     name: ClassVar[str] = "for-teacher"
@@ -36,36 +37,38 @@ class ForTeacher(DataSource):
 
     @property
     def _kept(self) -> tuple[str, ...]:
+        """The columns of the source that are kept."""
         return tuple(chosen_columns(self.source.columns, self.only or None))
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the source, then those of the teacher."""
+        """The kept columns of the source, then the teacher's columns."""
         untaught = {LABEL, *self.source.traits.numbers}
         of_teacher = [PREFIX + name for name in self._kept if name not in untaught]
         return (*self._kept, *of_teacher)
 
     @property
     def traits(self) -> DataTraits:
-        """The traits of the source."""
+        """The traits of the source; only kept columns can have numbers."""
         traits = self.source.traits
         return attrs.evolve(traits, numbers=traits.numbers.intersection(self._kept))
 
     def check(self) -> Iterator[str]:
-        """Problems that show without reading the data."""
+        """Yield problems that show without reading the data."""
         for name in self.only:
             if name not in self.source.columns:
                 yield (
                     f"`only` names the column `{name}`, the source `{self.source.name}` has "
                     f"{', '.join(self.source.columns)}; name some of them"
                 )
+
         for name in self._kept:
             if name.startswith(PREFIX):
                 yield f"the source has the column `{name}` already; use the source itself as the stage's data"
                 return
 
     def open(self) -> Dataset:
-        """Open the source. Raises `DataError` as it does."""
+        """Open the source. Raises `DataError` if it cannot be read."""
         return Doubled(self.columns, self.source.open())
 
     def files(self) -> Iterable[Path]:
@@ -75,14 +78,14 @@ class ForTeacher(DataSource):
 
 @attrs.frozen(eq=False)
 class Doubled(Dataset):
-    """A data set with columns `teacher_NAME`, which have the texts of `NAME`."""
+    """A data set with additional columns `teacher_NAME`, which have the same texts as `NAME`."""
 
     columns: tuple[str, ...]
     source: Dataset
 
     @property
     def mixture(self) -> Mixture | None:  # type: ignore[override]  # a class attribute in the base class
-        """How to sample the rows, from the source."""
+        """The mixture of the source, which says how rows are sampled."""
         return self.source.mixture
 
     @property
@@ -98,7 +101,7 @@ class Doubled(Dataset):
 
     @property
     def left_out(self) -> Mapping[str, int]:
-        """Counts of the rows that the source left out."""
+        """Number of rows that the source left out, by reason."""
         return self.source.left_out
 
     def __len__(self) -> int:
@@ -112,6 +115,6 @@ class Doubled(Dataset):
         return {name: values[name.removeprefix(PREFIX)] for name in self.columns}
 
     def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
-        """Yield every text of the source's columns; a teacher's column has the same ones."""
+        """Yield every text of the columns; texts of a teacher's column are those of the source's column."""
         names = chosen_columns(self.columns, columns)
         yield from self.source.texts({name.removeprefix(PREFIX) for name in names})

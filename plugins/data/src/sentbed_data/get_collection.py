@@ -1,4 +1,4 @@
-"""Missing files of a known collection: downloaded, unpacked from archives, or built from others."""
+"""Gets missing files of a known collection: downloads them, unpacks them or makes them from other files."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from sentbed_data.find_collections import (
 )
 
 MOST_UNPACKED = 100
-"""Largest ratio of the unpacked size to the archive's size; text is usually compressed by a factor of ten."""
+"""Largest ratio of the unpacked size to an archive's size; text is usually compressed by a factor of ten."""
 
 SMALL = 1 << 24
-"""Unpacked size in bytes that is allowed for any archive."""
+"""Unpacked size in bytes that is allowed for every archive."""
 
 _BROKEN = (
     zipfile.BadZipFile,
@@ -42,38 +42,42 @@ _BROKEN = (
     NotImplementedError,
     RuntimeError,
 )
-"""Errors raised by damaged archives; an encrypted member raises a `RuntimeError`."""
+"""Exceptions that damaged archives raise; an encrypted member raises a `RuntimeError`."""
 
 
-def get(collection: KnownData, base: Path, follow: Follow) -> FoundData:
+def get_missing_files(collection: KnownData, base: Path, follow: Follow) -> FoundData:
     """Get the missing files of a collection below the data directory `base`, and return its new state.
 
-    A file with the right number of rows is left alone; one that cannot be right is kept as `NAME.old`. An
-    archive that is already at its download path is used and left there.
+    Files with the right number of rows are not changed. A file with a wrong number of rows is renamed to
+    `NAME.old`. An archive that is already in the directory is used, and not removed.
 
     Raises:
-        DataError: if no missing file has a source, or a source fails to provide one.
-        RunError: if the disk is full or the place cannot be written.
+        DataError: if no missing file can be downloaded or made, or if a download fails.
+        RunError: if the disk is full or the directory cannot be written.
     """
     status = inspect_collection(collection, base)
     if not status.bad:
         return inspect_collection(collection, base, digests=True)
+
     missing: dict[str, FoundFile] = {}
     for item in status.files:
-        if item.state in (MISSING, WRONG) and collection.can_download(item.file.path):
-            missing[item.file.path] = item
+        path = item.file.path
+        if item.state in (MISSING, WRONG) and collection.can_download(path):
+            missing[path] = item
 
     if not missing:
         advice = collection.advice or f"see {collection.source}"
+        files = ", ".join(item.file.path for item in status.bad)
         raise DataError(
             f"`{collection.name}` cannot be downloaded: {advice}; its files belong in "
-            f"`{status.directory}`: {', '.join(item.file.path for item in status.bad)}"
+            f"`{status.directory}`: {files}"
         )
 
     to_download = dict(missing)
     for making in collection.made:
         for path in making.files:
             to_download.pop(path, None)
+
     _download(collection, status.directory, to_download, follow)
     for making in collection.made:
         to_make = [missing[path] for path in making.files if path in missing]
@@ -89,7 +93,7 @@ def _download(
     missing: Mapping[str, FoundFile],
     follow: Follow,
 ) -> None:
-    """Download files from their URLs, and those without one from archives."""
+    """Download the missing files, each from its URL or, if it has none, in an archive."""
     in_archives = []
     for item in missing.values():
         if item.file.url is None:
@@ -102,6 +106,7 @@ def _download(
         for item in in_archives:
             if item.file.path.startswith(archive.holds):
                 in_archive.append(item)
+
         if in_archive:
             _from_archive(archive, directory, in_archive, follow)
 
@@ -109,24 +114,26 @@ def _download(
 def _make(
     making: KnownMade, directory: Path, missing: Iterable[FoundFile], follow: Follow
 ) -> None:
-    """Make files from others, which are fetched if they are not there."""
+    """Make the missing files from other files, which are downloaded if they are missing."""
     for source in making.sources:
         item = inspect_file(directory, source)
         if item.state in (MISSING, WRONG) and source.url is not None:
             fetch(source.url, item.path, source.sha256, follow)
+
     contents = making.make(directory)
     for item in missing:
-        _put(item.path, [contents[item.file.path]])
+        _replace_file(item.path, [contents[item.file.path]])
 
 
 def _from_archive(
     archive: KnownArchive, directory: Path, missing: Iterable[FoundFile], follow: Follow
 ) -> None:
-    """Unpack files of an archive, which is fetched and removed again if it is not there."""
+    """Unpack the missing files from an archive, which is downloaded if necessary and then removed again."""
     path = directory / unquote(PurePosixPath(urlsplit(archive.url).path).name)
     digests = set()
     if archive.sha256 is not None:
         digests = {archive.sha256}
+
     was_there = path.is_file()
     if not was_there:
         fetch(archive.url, path, digests, follow)
@@ -135,6 +142,7 @@ def _from_archive(
             f"`{path}` is not the archive that {archive.url} gives: its sha256 is {digest}, expected "
             f"{archive.sha256}; delete it and run it again"
         )
+
     try:
         unpack(path, {item.file.path: item.path for item in missing})
     except DataError:
@@ -147,15 +155,14 @@ def _from_archive(
 
 
 def unpack(archive: Path, targets: Mapping[str, Path]) -> None:
-    """Unpack files from a `.zip` or `.tar` archive: the end of a member's path -> the file's new path.
+    """Unpack files from a `.zip` or `.tar` archive; `targets` maps the end of a member's path to a file's path.
 
-    Of several members with that ending, the one with the shortest path is used. Files that the archive lacks
-    are skipped.
+    If several members have the ending, the one with the shortest path is used. Files that the archive lacks are
+    skipped.
 
     Raises:
-        DataError: if the archive is damaged, or has a member outside the directory that it is unpacked
-            into.
-        RunError: if the disk is full or the place cannot be written.
+        DataError: if the archive is damaged, or has a member that would be outside the directory.
+        RunError: if the disk is full or the directory cannot be written.
     """
     try:
         if archive.suffix == ".zip":
@@ -173,7 +180,8 @@ def _unpack_zip(archive: Path, targets: Mapping[str, Path]) -> None:
             _require_inside(info.filename, info.filename, archive)
             if not info.is_dir():
                 members[info.filename] = info
-        _take(members, targets, zipped.open, archive)
+
+        _write_members(members, targets, zipped.open, archive)
 
 
 def _unpack_tar(archive: Path, targets: Mapping[str, Path]) -> None:
@@ -187,42 +195,47 @@ def _unpack_tar(archive: Path, targets: Mapping[str, Path]) -> None:
                 _require_inside(posixpath.normpath(target), member.name, archive)
             elif member.islnk():
                 _require_inside(member.linkname, member.name, archive)
+
             if member.isfile():
                 members[member.name] = member
-        # The checksum of a compressed archive is at its end.
+
+        # The checksum of a compressed archive is at its end, so the archive is read completely.
         while tarred.fileobj is not None and tarred.fileobj.read(BLOCK):
             _require_size(tarred.fileobj.tell(), "behind the last", archive)
-        _take(members, targets, tarred.extractfile, archive)
+
+        _write_members(members, targets, tarred.extractfile, archive)
 
 
 def _require_inside(path: str, member: str, archive: Path) -> None:
-    """Raise `DataError` if the path of a member, or of its link target, leaves the archive."""
-    # `tarfile.data_filter` exists since Python 3.11.4.
+    """Raise `DataError` if the path of a member, or of a link's target, is outside the archive."""
+    # `tarfile.data_filter` would do this for tar archives, but exists only since Python 3.11.4.
     parts = PurePosixPath(path.replace("\\", "/"))
     if parts.is_absolute() or ".." in parts.parts:
         raise DataError(_outside_message(member), archive)
 
 
-def _take(
+def _write_members(
     members: Mapping[str, Any],
     targets: Mapping[str, Path],
     open_member: Callable[[Any], Any],
     archive: Path,
 ) -> None:
-    """Write members of an archive to their targets."""
+    """Write members of an archive to the files in `targets`."""
     for end, target in targets.items():
         names = [name for name in members if f"/{name}".endswith(f"/{end}")]
         if not names:
             continue
+
         member = members[min(names, key=len)]
         if isinstance(member, zipfile.ZipInfo):
             _require_size(member.file_size, member.filename, archive)
+
         with open_member(member) as source:
-            _put(target, _blocks(source, archive))
+            _replace_file(target, _blocks(source, archive))
 
 
 def _require_size(size: int, name: str, archive: Path) -> None:
-    """Raise `DataError` if the bytes up to the end of a member are so many that the archive must be a bomb."""
+    """Raise `DataError` if an archive unpacks to an implausible size; `size` includes the member `name`."""
     if size > max(archive.stat().st_size * MOST_UNPACKED, SMALL):
         raise DataError(
             f"the archive unpacks to {size:,} bytes with its member `{name}`, more than {MOST_UNPACKED} "
@@ -232,21 +245,26 @@ def _require_size(size: int, name: str, archive: Path) -> None:
 
 
 def _blocks(source: IO[bytes], archive: Path) -> Iterator[bytes]:
+    """Yield the content of an open member, block by block."""
     while True:
         try:
             block = source.read(BLOCK)
         except _BROKEN as error:
             raise DataError(_damaged(error), archive) from error
+
         if not block:
             return
+
         yield block
 
 
-def _put(target: Path, blocks: Iterable[bytes]) -> None:
+def _replace_file(target: Path, blocks: Iterable[bytes]) -> None:
+    """Write blocks to a file, atomically; a file that is there already is renamed."""
     new = target.with_name(f"{target.name}.new")
     with atomic_file(new) as stream:
         for block in blocks:
             stream.write(block)
+
     try:
         keep_aside(target)
         new.replace(target)

@@ -1,4 +1,4 @@
-"""Data sets of the Hugging Face hub, and single files in their repositories."""
+"""Data sets of the Hugging Face hub, and files in their repositories."""
 
 from __future__ import annotations
 
@@ -12,21 +12,20 @@ from pathlib import Path
 import attrs
 from sentbed import DataError, locate
 
-from sentbed_data.csv_tsv_jsonl import Rows, position
-from sentbed_data.hub_faults import FilesOf, explain, is_data_file, named
-from sentbed_data.parquet_arrow import require
+from sentbed_data.csv_tsv_jsonl import Rows, column_index
+from sentbed_data.hub_error_messages import FilesOf, explain, is_data_file, named_files
+from sentbed_data.parquet_arrow import require_package
 
 HUB = "hub:"
-"""Prefix of a data set of the hub: `hub:OWNER/NAME`, a file of it: `hub:OWNER/NAME/FILE`, or a directory."""
+"""Prefix of the locations `hub:OWNER/NAME` (a data set), `hub:OWNER/NAME/FILE` (a file) and `hub:./DIRECTORY`."""
 
 CONVERTED = "refs/convert/parquet"
-"""Branch on which the hub keeps its own conversion of a data set to Parquet, with a directory for each
-configuration."""
+"""Branch on which the hub keeps its conversion of a data set to Parquet, with a directory per configuration."""
 
 COMMIT = re.compile("[0-9a-f]{40}")
 
 ID_PARTS = 2
-"""Number of parts of an id, between slashes; the parts after them are a file in the repository."""
+"""Number of parts of an id, separated by slashes; further parts are the path of a file in the repository."""
 
 
 @attrs.frozen
@@ -36,16 +35,16 @@ class HubLocation:
     name: str
     """Id of the data set, or path of a local directory."""
     file: str | None
-    """Path of a file in the repository; None for the data set."""
+    """Path of a file in the repository; None if the location is the data set."""
 
     @property
     def is_directory(self) -> bool:
-        """Whether it names a local directory, laid out like a data set of the hub."""
+        """Whether the location is a local directory with the layout of a data set of the hub."""
         return self.name.startswith((".", "/", "~"))
 
 
 def parse(location: str) -> HubLocation:
-    """Return the parts of a location with the prefix `HUB`."""
+    """Return the parts of a location that begins with `HUB`."""
     name = location.removeprefix(HUB)
     if name.startswith((".", "/", "~")):
         return HubLocation(name, None)
@@ -67,9 +66,9 @@ def is_file(location: str) -> bool:
 
 
 def is_on_this_machine(location: str, revision: str | None = None) -> bool:
-    """Whether a data set or file of the hub is available without download: a directory, or in the hub's cache.
+    """Whether a location of the hub needs no download: it is a directory, or in the hub's cache.
 
-    A data set counts at any branch or tag: the cache of `datasets` knows only commits.
+    The cache of `datasets` knows commits but no branches and tags: for these, any cached commit will do.
     """
     place = parse(location)
     if place.is_directory:
@@ -81,11 +80,12 @@ def is_on_this_machine(location: str, revision: str | None = None) -> bool:
             place.file,
             revision or "main",
         )
+
     name = place.name.replace("/", "___")
     cache = _cache_directory("HF_DATASETS_CACHE", "datasets")
     for directory in (cache / name.lower(), cache / name):
         if revision is not None and COMMIT.fullmatch(revision):
-            # Below the configuration and its version.
+            # The directories above the commit are the configuration and its version.
             if list(directory.glob(f"*/*/{revision}")):
                 return True
         elif directory.is_dir():
@@ -95,17 +95,18 @@ def is_on_this_machine(location: str, revision: str | None = None) -> bool:
 
 
 def _cache_directory(variable: str, name: str) -> Path:
-    """Return the directory of the hub's cache `name`, which an environment variable may change."""
+    """Return the directory of the hub's cache `name`; the environment variable `variable` may set it."""
     if cache := os.environ.get(variable):
         return Path(cache).expanduser()
     if home := os.environ.get("HF_HOME"):
         return Path(home).expanduser() / name
+
     caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(caches).expanduser() / "huggingface" / name
 
 
 def _has_file(repository: Path, file: str, revision: str) -> bool:
-    """Whether a repository in the cache has a file at a branch, tag or commit."""
+    """Whether a repository's directory in the cache has a file at a branch, tag or commit."""
     commit = revision
     reference = repository / "refs" / revision
     if reference.is_file():
@@ -114,22 +115,23 @@ def _has_file(repository: Path, file: str, revision: str) -> bool:
 
 
 def require_library(location: str) -> None:
-    """Raise `DataError` if the library for a location is not installed, or its directory does not exist."""
+    """Raise `DataError` if the library that reads a location is missing, or if its directory does not exist."""
     if is_file(location):
-        require("huggingface_hub", "hub")
+        require_package("huggingface_hub", "hub")
         return
-    require("datasets", "hub")
+
+    require_package("datasets", "hub")
     if (place := parse(location)).is_directory:
         locate(place.name)
 
 
 def hub_file(location: str, revision: str | None) -> Path:
-    """Return the path in the hub's cache of a file in a repository, which is downloaded if it is not there.
+    """Return the path of a repository's file in the hub's cache; it is downloaded if it is not there.
 
     Raises:
         DataError: if there is no such file, or it cannot be downloaded.
     """
-    require("huggingface_hub", "hub")
+    require_package("huggingface_hub", "hub")
     from huggingface_hub import hf_hub_download
 
     place = parse(location)
@@ -138,6 +140,7 @@ def hub_file(location: str, revision: str | None) -> Path:
         path = hf_hub_download(
             place.name, place.file, repo_type="dataset", revision=revision
         )
+
     return Path(path)
 
 
@@ -149,15 +152,16 @@ def hub_rows(
     revision: str | None,
     limit: int | None,
 ) -> Rows:
-    """Yield the number of each row in the split of a data set, and its values in the columns `names`."""
-    require("datasets", "hub")
+    """Yield the number of each row in a split of a data set, and the row's values in the columns `names`."""
+    require_package("datasets", "hub")
     import datasets
 
     place = parse(location)
     directory = None
     if revision == CONVERTED:
-        # The branch has no list of configurations.
+        # This branch has directories instead of configurations.
         config, directory = None, config
+
     with _explained(location, revision):
         table = datasets.load_dataset(
             place.name, name=config, data_dir=directory, split=split, revision=revision
@@ -167,7 +171,8 @@ def hub_rows(
         _require_column(name, table.column_names, location, revision)
     if limit is not None:
         table = table.select(range(min(limit, len(table))))
-    # By batches: `table[name]` is the whole column in memory before version 4 of `datasets`.
+
+    # Rows are read in batches: before version 4 of `datasets`, `table[name]` is the whole column in memory.
     numbers = count(1)
     for batch in table.select_columns(sorted(set(names))).iter(batch_size=1024):
         for row in zip(*(batch[name] for name in names), strict=True):
@@ -177,9 +182,9 @@ def hub_rows(
 def _require_column(
     name: str, columns: Sequence[str], location: str, revision: str | None
 ) -> None:
-    """Raise `DataError` if a data set has no such column, and list its files if they are of several kinds."""
+    """Raise `DataError` if a data set lacks a column; if its files have several formats, list the files."""
     try:
-        position(name, columns, None, None)
+        column_index(name, columns, None, None)
     except DataError as error:
         message = str(error)
         files = list(filter(is_data_file, _files_of(location, revision)()))
@@ -187,15 +192,16 @@ def _require_column(
         if len(formats) > 1:
             example = f"{HUB}{parse(location).name}/{files[-1]}"
             message += (
-                f"; the data set has {named(files)}, of which only those of one format are read; "
+                f"; the data set has {named_files(files)}, of which only those of one format are read; "
                 f"name the file, as in `{example}`"
             )
+
         raise DataError(message, location) from error
 
 
 @contextmanager
 def _explained(location: str, revision: str | None) -> Iterator[None]:
-    """Turn exceptions of the libraries into a `DataError` with the problem and a remedy."""
+    """Turn exceptions of the hub's libraries into a `DataError` with the problem and a remedy."""
     try:
         yield
     except DataError:
@@ -213,9 +219,10 @@ def _explained(location: str, revision: str | None) -> Iterator[None]:
 
 
 def _refusal(error: Exception, place: HubLocation) -> Exception:
-    """Return the hub's own error, which `datasets` drops if a data set is gated or missing; otherwise `error`."""
+    """Return the hub's exception for a gated or missing data set, which `datasets` drops; else `error`."""
     if type(error).__name__ != "DatasetNotFoundError" or place.is_directory:
         return error
+
     from huggingface_hub import HfApi
 
     try:
@@ -227,7 +234,7 @@ def _refusal(error: Exception, place: HubLocation) -> Exception:
 
 
 def _files_of(location: str, revision: str | None) -> FilesOf:
-    """Return a function that lists the files of a repository or directory; the list is empty if that fails."""
+    """Return a function that lists the files of a repository or directory; the list is empty on failure."""
     place = parse(location)
 
     def files() -> Sequence[str]:
@@ -235,6 +242,7 @@ def _files_of(location: str, revision: str | None) -> FilesOf:
             directory = Path(place.name).expanduser()
             paths = filter(Path.is_file, sorted(directory.rglob("*")))
             return [path.relative_to(directory).as_posix() for path in paths]
+
         from huggingface_hub import HfApi
 
         try:

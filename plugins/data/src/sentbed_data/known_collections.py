@@ -1,4 +1,4 @@
-"""The known collections that the data sources read, with their origins."""
+"""The known collections of files for the data sources: where they come from, and how to check them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _CNSD_STS_DIGESTS = {
 def _files_with_digests(
     url: str, digests: Mapping[str, tuple[int, str]], prefix: str = ""
 ) -> tuple[KnownFile, ...]:
-    """Return files below `url`, with the numbers of their rows and their digests."""
+    """Return known files below `url` with their numbers of rows and their digests."""
     files = []
     for name, (rows, digest) in digests.items():
         files.append(
@@ -69,6 +69,7 @@ def _files_with_digests(
                 f"{prefix}{name}", rows=rows, sha256=(digest,), url=f"{url}/{name}"
             )
         )
+
     return tuple(files)
 
 
@@ -190,23 +191,25 @@ KNOWN = (
         "of all of them to `wmt20.en` and, line by line, their translations to `wmt20.zh`",
     ),
 )
-"""The collections."""
+"""The collections of this distribution."""
 
 
 def with_remedy(error: DataError, location: str) -> str:
-    """Return an error's message, and how to get the file if it is one of a known collection."""
+    """Return an error's message; for a file of a known collection, also how to get the file."""
     match = known_file(location)
     if match is None:
         return str(error)
+
     collection, _ = match
     return f"{error}; {collection.remedy}"
 
 
 def known_file(location: str) -> tuple[KnownData, KnownFile] | None:
-    """Return the known file that `data:PATH` names, with its collection; None if it names none."""
+    """Return the collection and the known file that a location `data:PATH` names; None if it names none."""
     for collection in KNOWN:
         for place, file in product(collection.places, collection.files):
             path = f"{place}/{file.path}".removeprefix("./")
             if location == f"data:{path}":
                 return collection, file
+
     return None

@@ -1,4 +1,4 @@
-"""Tables of labelled texts whose columns have several common names."""
+"""Tables of labelled texts, in which each column may have one of several usual names."""
 
 from __future__ import annotations
 
@@ -12,79 +12,81 @@ from sentbed import DataError, FilePath
 from sentbed.protocols import DataSource
 
 from sentbed_data.csv_tsv_jsonl import (
-    codec,
     csv_rows,
     decoded_lines,
-    listed,
+    python_encoding,
+    shortened_list,
     table_rows,
     tsv_rows,
 )
 from sentbed_data.known_collections import known_file
-from sentbed_data.readers import fault, resolve
-from sentbed_data.text_files import several
+from sentbed_data.readers import problem_of_text, resolve
+from sentbed_data.text_files import as_tuple
 
 SUFFIXES = (".csv", ".tsv", ".jsonl")
 
 
 @attrs.frozen
 class ColumnToFind:
-    """A column that is looked for in a file."""
+    """A column that a source looks for in a file."""
 
     field: str
-    """The recipe field that may name the column."""
+    """Name of the recipe field in which the user may name the column."""
     name: str | None
-    """The value of that field."""
+    """The column's name in the recipe, or None."""
     usual: Sequence[str]
-    """Usual names, in lower case, if the recipe names none; the first one in the file is used."""
+    """Usual names of the column, in lower case. If the recipe names none, the first of them in the file is
+    used."""
     required: bool = True
-    """Whether it is an error if the file has none of the usual names."""
+    """Whether it is an error if the file has no column with a usual name."""
     label: bool = False
-    """Whether whole numbers are accepted as well; they are read as text."""
+    """Whether the column has labels: whole numbers are accepted as well, and read as texts."""
 
 
 @attrs.frozen
 class Row:
-    """The values of a row, and its place."""
+    """The values of a row, with its file and line."""
 
     values: tuple[str | None, ...]
-    """A value for each column that is looked for; None for a column that the file lacks."""
+    """A value for each `ColumnToFind`, in order; None if the file lacks the column."""
     file: Path
     line: int
 
 
 @attrs.frozen(kw_only=True)
 class LabelledFiles(DataSource):
-    """The recipe parameters shared by sources of labelled rows."""
+    """The base class of sources that read labelled rows: their common recipe fields."""
 
     path: FilePath | tuple[FilePath, ...]
-    """A file, or an array of files read in order: `.csv` (RFC 4180 quoting) or `.tsv` (split at
-    tabs; a quote is data) with a header row, or `.jsonl` (one object per line)."""
+    """A file, or an array of files, which are read in order: `.csv` (RFC 4180 quoting) or `.tsv` (tabs separate
+    fields; a quote is part of a text) with a header row, or `.jsonl` (one object per line)."""
     encoding: str = "utf-8"
-    """Encoding of the files, by Python's name; in UTF-8 a byte order mark is skipped."""
+    """Encoding of the files, as Python names it; in UTF-8, a byte order mark is skipped."""
     seed: int = 0
-    """Seed of the choice between several suitable texts; equal seeds give equal choices."""
+    """Seed of the choice among several suitable texts for a row; equal seeds give equal choices."""
     limit: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Number of first rows to return, at least 1; default: all. All files are read nevertheless."""
+    """Number of rows to return, from the first, at least 1; default: all. All files are read in any case."""
 
     def check(self) -> Iterator[str]:
-        """Problems that show without reading the data."""
+        """Yield problems that show without reading the data."""
         try:
-            codec(self.encoding)
+            python_encoding(self.encoding)
             self._files()
         except DataError as error:
-            matches = map(known_file, several(self.path))
+            matches = map(known_file, as_tuple(self.path))
             remedies = dict.fromkeys(
                 collection.remedy for collection, _ in filter(None, matches)
             )
             yield "; ".join([str(error), *remedies])
 
     def _files(self) -> list[Path]:
+        """Return the files that `path` names. Raises `DataError` if one cannot be found."""
         if not self.path:
             raise DataError("`path` is empty; expected a file; name one")
-        return [resolve(location, SUFFIXES) for location in several(self.path)]
+        return [resolve(location, SUFFIXES) for location in as_tuple(self.path)]
 
     def _rows(self, columns: Sequence[ColumnToFind]) -> Iterator[Row]:
-        """Yield the rows of all files."""
+        """Yield the values of these columns in all rows of all files."""
         for file in self._files():
             names_in_file = _column_names(file, self.encoding)
             present = []
@@ -94,6 +96,7 @@ class LabelledFiles(DataSource):
                 if name is not None:
                     present.append(column)
                     names.append(name)
+
             empty = True
             rows = table_rows(file, file.suffix.lower(), self.encoding, names)
             for line, values in rows:
@@ -103,6 +106,7 @@ class LabelledFiles(DataSource):
                     texts[column.field] = _text(value, column, name, file, line)
                 of_columns = tuple(texts.get(column.field) for column in columns)
                 yield Row(of_columns, file, line)
+
             if empty:
                 raise DataError(
                     "there are no rows of data; expected at least one; check the file",
@@ -111,12 +115,13 @@ class LabelledFiles(DataSource):
 
 
 def _column_names(file: Path, encoding: str) -> Sequence[str]:
-    """Return the names in the first line; none if it cannot be read, which the reader then reports."""
+    """Return the column names in a file's first line; empty if the line is invalid, which reading will report."""
     lines = decoded_lines(file, encoding)
     if file.suffix.lower() == ".csv":
         return next(csv_rows(file, lines), (1, []))[1]
     if file.suffix.lower() == ".tsv":
         return next(tsv_rows(lines), (1, []))[1]
+
     try:
         first = json.loads(next(lines, ""))
     except (ValueError, RecursionError):
@@ -128,31 +133,38 @@ def _column_names(file: Path, encoding: str) -> Sequence[str]:
 
 
 def _pick(column: ColumnToFind, names_in_file: Sequence[str], file: Path) -> str | None:
-    """Return the name of a column in a file, None if it need not be there; raises `DataError`."""
+    """Return the name of a column in a file; None if an optional column is missing.
+
+    Raises `DataError` if a required column is missing.
+    """
     if column.name is not None:
         return column.name
     if not names_in_file:
         if column.required:
             return column.usual[0]
         return None
-    spelt = {name.lower(): name for name in reversed(names_in_file)}
+
+    # Of names that differ only in case, the first one in the file remains.
+    name_by_lower_case = {name.lower(): name for name in reversed(names_in_file)}
     for usual in column.usual:
-        if usual in spelt:
-            return spelt[usual]
+        if usual in name_by_lower_case:
+            return name_by_lower_case[usual]
 
     if column.required:
         raise DataError(
-            f"there is no column for the {column.field}: found {listed(names_in_file)}, looked for "
-            f"{listed(column.usual)}; name it in the recipe: `{column.field} = ...`",
+            f"there is no column for the {column.field}: found {shortened_list(names_in_file)}, looked for "
+            f"{shortened_list(column.usual)}; name it in the recipe: `{column.field} = ...`",
             file,
             1,
         )
+
     return None
 
 
 def _text(value: object, column: ColumnToFind, name: str, file: Path, line: int) -> str:
+    """Return a value as text. Raises `DataError` if it is neither a text nor an allowed label."""
     if column.label and type(value) is int:
         value = str(value)
-    if message := fault(value):
+    if message := problem_of_text(value):
         raise DataError(f"column `{name}`: {message}", file, line)
     return str(value)

@@ -1,4 +1,4 @@
-"""Several sources mixed into one."""
+"""The source `mix`: several sources mixed into one."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from attrs.validators import deep_iterable, ge, gt, min_len, optional
 from sentbed import DataError
 from sentbed.protocols import Dataset, DataSource, DataTraits, Mixture
 
-from sentbed_data.filtered_table import chosen_columns
+from sentbed_data.columns_and_counts import chosen_columns
 
 
 @attrs.frozen(kw_only=True)
 class Mix(DataSource):
-    """Several sources in one stage, each with a share of the rows, in their common columns.
+    """Several sources in one stage, each with a share of the rows; only their common columns.
 
-    Each source is shuffled by itself and continues in the next epoch, so that a source whose share is below
-    its size is used up completely before a row is repeated.
+    Each source is shuffled separately. If an epoch has only a part of a source's rows, the next epoch continues
+    with the other rows, so that all rows are used before one is repeated.
     """
 
     name: ClassVar[str] = "mix"
@@ -32,22 +32,23 @@ class Mix(DataSource):
     strategy: Literal["proportional", "round-robin", "temperature", "weights"] = (
         "proportional"
     )
-    """How the shares are chosen. `proportional`: by size, so that an epoch has every row once. `round-robin`:
-    equal, in strict turn. `temperature`: by size ** (1 / temperature). `weights`: those given."""
+    """How the shares of the sources are chosen. `proportional`: proportional to the numbers of rows, so that an
+    epoch has every row once. `round-robin`: equal shares; the sources take turns. `temperature`: proportional
+    to rows ** (1 / temperature). `weights`: proportional to `weights`."""
     temperature: float | None = attrs.field(default=None, validator=optional(ge(1.0)))
-    """Temperature for `strategy = "temperature"`, at least 1; 1 is proportional, higher values are more
-    uniform."""
+    """Temperature for `strategy = "temperature"`, at least 1. 1 is the same as `proportional`; higher values
+    make the shares more equal."""
     weights: tuple[float, ...] = attrs.field(
         default=(), validator=deep_iterable(gt(0.0))
     )
-    """Weights for `strategy = "weights"`: one number above 0 for each source; only their ratios count."""
+    """Weights for `strategy = "weights"`: one number above 0 for each source; only their ratios matter."""
     repeat: bool = True
-    """Whether a source with fewer rows than its share starts again within an epoch. An epoch then has as many
-    rows as all sources have (with `round-robin`, as many of each as the largest has). If false, it ends
-    before any source would have to start again."""
+    """Whether a source with fewer rows than its share is repeated within an epoch. If true, an epoch has as
+    many rows as all sources together (with `round-robin`, as many rows of each source as the largest source
+    has). If false, an epoch ends before a source would be repeated."""
     batches: Literal["mixed", "single"] = "mixed"
-    """`mixed`: a batch has rows of several sources. `single`: all rows of a batch, and so its negatives, come
-    from one source."""
+    """`mixed`: a batch may have rows of several sources. `single`: all rows of a batch, and so its in-batch
+    negatives, are from one source."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -56,29 +57,31 @@ class Mix(DataSource):
         common = set(first.columns)
         for source in others:
             common.intersection_update(source.columns)
+
         return tuple(column for column in first.columns if column in common)
 
     @property
     def traits(self) -> DataTraits:
-        """Whether any source must be downloaded from the hub, and the columns of numbers."""
+        """Whether a source must be downloaded from the hub, and which columns have numbers."""
         numbers: set[str] = set()
         fetches = False
         for source in self.sources:
             numbers.update(source.traits.numbers)
             if source.traits.fetches:
                 fetches = True
-        return DataTraits(
-            fetches=fetches, numbers=frozenset(numbers.intersection(self.columns))
-        )
+
+        common_numbers = numbers.intersection(self.columns)
+        return DataTraits(fetches=fetches, numbers=frozenset(common_numbers))
 
     def check(self) -> Iterator[str]:
-        """Problems that show without reading the data."""
+        """Yield problems that show without reading the data."""
         if not self.columns:
             each = "; ".join(
                 f"`{source.name}` has {', '.join(source.columns)}"
                 for source in self.sources
             )
             yield f"the sources have no column in common: {each}; mix sources of one kind"
+
         for column in sorted(self.traits.numbers):
             with_texts = [
                 source.name
@@ -96,10 +99,16 @@ class Mix(DataSource):
                 "a source of the mix is a mix itself, whose shares would not be kept; "
                 "put all sources into one, with `weights`"
             )
-        for field, value in (
+
+        yield from self._problems_of_strategy()
+
+    def _problems_of_strategy(self) -> Iterator[str]:
+        """Yield problems of `temperature` and `weights`, which must be given for their strategies only."""
+        options = (
             ("temperature", self.temperature),
             ("weights", self.weights or None),
-        ):
+        )
+        for field, value in options:
             if self.strategy == field and value is None:
                 yield f'`strategy = "{field}"` needs `{field}`; add it'
             elif self.strategy != field and value is not None:
@@ -112,15 +121,16 @@ class Mix(DataSource):
             )
 
     def open(self) -> Mixed:
-        """Open every source. Raises `DataError` as they do, and if one has no rows."""
-        parts = tuple(source.open() for source in self.sources)
-        for number, (source, part) in enumerate(
-            zip(self.sources, parts, strict=True), 1
-        ):
+        """Open every source. Raises `DataError` if a source cannot be read or has no rows."""
+        parts = []
+        for number, source in enumerate(self.sources, 1):
+            part = source.open()
             if not len(part):
                 raise DataError(
                     f"source {number} of the mix, `{source.name}`, has no rows; take it out"
                 )
+
+            parts.append(part)
 
         sizes = tuple(map(len, parts))
         mixture = Mixture(
@@ -129,20 +139,25 @@ class Mix(DataSource):
             in_turn=self.strategy == "round-robin",
             whole_batches=self.batches == "single",
         )
-        return Mixed(self.columns, parts, mixture)
+        return Mixed(self.columns, tuple(parts), mixture)
 
     def _takes(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """Return the number of rows of each source in an epoch."""
+        """Return the number of rows that an epoch takes from each source; `sizes` are the sources' rows."""
         if self.strategy == "proportional":
             return tuple(sizes)
+
         if self.strategy == "round-robin":
             size = min(sizes)
             if self.repeat:
                 size = max(sizes)
+
             return (size,) * len(sizes)
+
         shares: Sequence[float] = self.weights
         if self.strategy == "temperature":
-            shares = [size ** (1 / (self.temperature or 1.0)) for size in sizes]
+            exponent = 1 / (self.temperature or 1.0)
+            shares = [size**exponent for size in sizes]
+
         if self.repeat:
             rows = sum(sizes)
             total = sum(shares)
@@ -150,19 +165,20 @@ class Mix(DataSource):
             for share in shares:
                 count = round(rows * share / total)
                 counts.append(max(1, count))
+
             return tuple(counts)
 
+        # The factor makes up for rounding errors just below a whole number.
         scale = min(size / share for size, share in zip(sizes, shares, strict=True))
-        # A whole number apart from rounding errors counts as whole.
         return tuple(max(1, int(scale * share * (1 + 1e-12))) for share in shares)
 
 
 @attrs.frozen(eq=False)
 class Mixed(Dataset):
-    """A concatenation of data sets: the rows of the first, then of the second, ..."""
+    """A concatenation of data sets: first all rows of the first part, then those of the second, and so on."""
 
     columns: tuple[str, ...]
-    """Columns of every part."""
+    """Columns that every part has."""
     parts: tuple[Dataset, ...]
     mixture: Mixture
     _starts: tuple[int, ...] = attrs.field(init=False)
@@ -178,18 +194,18 @@ class Mixed(Dataset):
 
     @property
     def left_out(self) -> dict[str, int]:
-        """Description of the rows that the parts left out -> their number."""
+        """Number of rows that the parts left out, by reason."""
         counts: Counter[str] = Counter()
         for part in self.parts:
             counts.update(part.left_out)
+
         return dict(counts)
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 over the parts' fingerprints, the columns and the mixture."""
-        described = repr(
-            ([part.fingerprint for part in self.parts], self.columns, self.mixture)
-        )
+        fingerprints = [part.fingerprint for part in self.parts]
+        described = repr((fingerprints, self.columns, self.mixture))
         return hashlib.sha256(described.encode()).hexdigest()
 
     def __len__(self) -> int:
@@ -198,7 +214,8 @@ class Mixed(Dataset):
     def rows(
         self, indices: Sequence[int], epoch: int = 0
     ) -> Mapping[str, Sequence[Any]]:
-        """Return the values of these rows, by column, as their parts give them in this epoch."""
+        """Return the values of these rows in an epoch, by column."""
+        # Positions in the result of the rows that each part has.
         places: defaultdict[int, list[int]] = defaultdict(list)
         for place, index in enumerate(indices):
             number = bisect_right(self._starts, index) - 1
@@ -207,10 +224,12 @@ class Mixed(Dataset):
         mixed: dict[str, list[Any]] = {}
         for column in self.columns:
             mixed[column] = [""] * len(indices)
+
         for number, places_of_part in sorted(places.items()):
             start = self._starts[number]
             rows = [indices[place] - start for place in places_of_part]
             values = self.parts[number].rows(rows, epoch)
+
             for column, mixed_values in mixed.items():
                 if len(values[column]) != len(rows):
                     raise DataError(
@@ -218,6 +237,7 @@ class Mixed(Dataset):
                         f"`{column}`, it gave {len(values[column])} in epoch {epoch + 1}; check that its "
                         "files are complete and have not changed"
                     )
+
                 for place, value in zip(places_of_part, values[column], strict=True):
                     mixed_values[place] = value
 

@@ -1,4 +1,4 @@
-"""Natural language inference: premises, hypotheses and their labels."""
+"""The source `nli`: premises, hypotheses and labels of natural language inference."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sentbed import DataError
 from sentbed.protocols import DataTraits
 from sentbed_common import InMemoryDataset
 
-from sentbed_data.csv_tsv_jsonl import listed
-from sentbed_data.filtered_table import counts_text
+from sentbed_data.columns_and_counts import counts_text
+from sentbed_data.csv_tsv_jsonl import shortened_list
 from sentbed_data.labelled_files import ColumnToFind, LabelledFiles
 
 _CLASSES = ("entailment", "neutral", "contradiction")
@@ -31,33 +31,40 @@ class Nli(LabelledFiles):
     traits = DataTraits(cites=("gao2021simcse",))
 
     build: Literal["triplets", "pairs", "labelled"] = "triplets"
-    """Form of the rows. `triplets`: a premise, an entailment and a contradiction of it, one row per premise,
-    in the order of their first appearance; of several entailments or contradictions `seed` chooses one;
-    premises that lack either are left out (Gao et al., 2021, section 4). `pairs`: a premise and an
-    entailment, every one. `labelled`: premise, hypothesis and label, every row, for a classifying loss."""
+    """Form of the rows.
+
+    `triplets`: one row per premise, with an entailment and a contradiction of the premise, as in Gao et al.
+    (2021, section 4). Rows are in the order in which premises first occur. If there are several entailments or
+    contradictions, `seed` chooses one. Premises without an entailment or a contradiction are left out.
+
+    `pairs`: each premise with each of its entailments. `labelled`: all rows with premise, hypothesis and label,
+    for a loss that classifies.
+    """
     premise: str | None = None
-    """Column of the premise; if not given, `sentence1`, `premise`, `text_a` or `sent1`, in any case."""
+    """Column of the premise; default: `sentence1`, `premise`, `text_a` or `sent1`, in upper or lower case."""
     hypothesis: str | None = None
-    """Column of the hypothesis; if not given, `sentence2`, `hypothesis`, `text_b` or `sent2`."""
+    """Column of the hypothesis; default: `sentence2`, `hypothesis`, `text_b` or `sent2`."""
     label: str | None = None
-    """Column of the label; if not given, `gold_label` or `label`."""
+    """Column of the label; default: `gold_label` or `label`."""
     labels: Mapping[str, Literal["entailment", "neutral", "contradiction", "-"]] = (
         attrs.field(factory=dict)
     )
-    """Meaning of the file's labels if they are not these words: `{ 0 = "entailment", 1 = "neutral",
-    2 = "contradiction", -1 = "-" }`."""
+    """Meaning of the labels in the file, if they are not the words themselves: `{ 0 = "entailment", 1 =
+    "neutral", 2 = "contradiction", -1 = "-" }`."""
 
     @property
     def columns(self) -> tuple[str, ...]:
         """`anchor`, `positive` and, with triplets, `negative`; or `premise`, `hypothesis` and `label`."""
-        return {
-            "triplets": ("anchor", "positive", "negative"),
-            "pairs": ("anchor", "positive"),
-            "labelled": ("premise", "hypothesis", "label"),
-        }[self.build]
+        if self.build == "triplets":
+            return ("anchor", "positive", "negative")
+
+        if self.build == "pairs":
+            return ("anchor", "positive")
+
+        return ("premise", "hypothesis", "label")
 
     def open(self) -> InMemoryDataset:
-        """Read the files. Raises `DataError` with file and line."""
+        """Read the files. Raises `DataError`, with file and line, if a row is invalid."""
         left_out: Counter[str] = Counter()
         rows = list(self._labelled(left_out))
         if self.build == "triplets":
@@ -66,30 +73,31 @@ class Nli(LabelledFiles):
             entailed = [row for row in rows if row[2] == "entailment"]
             left_out["rows that are no entailment"] = len(rows) - len(entailed)
             rows = entailed
-        # Counts of zero are dropped.
+
+        # The unary plus drops counts of zero.
         left_out = +left_out
         if not rows:
             counts = counts_text(left_out) or "nothing"
             raise DataError(
                 f"nothing is left for `build = {self.build!r}`; left out: {counts}; "
-                f"expected labels {listed(_CLASSES)}",
+                f"expected labels {shortened_list(_CLASSES)}",
                 ", ".join(map(str, self._files())),
             )
-        data = {}
-        for place, name in enumerate(self.columns):
-            data[name] = [row[place] for row in rows[: self.limit]]
-        return InMemoryDataset(data, left_out)
+
+        # Pairs have fewer columns than `rows`, which have the label too.
+        texts = {}
+        for number, column in enumerate(self.columns):
+            texts[column] = [row[number] for row in rows[: self.limit]]
+
+        return InMemoryDataset(texts, left_out)
 
     def _labelled(self, left_out: Counter[str]) -> Iterator[tuple[str, str, str]]:
+        """Yield premise, hypothesis and label of each row with a label, and count the other rows."""
+        premises = ("sentence1", "premise", "text_a", "sent1")
+        hypotheses = ("sentence2", "hypothesis", "text_b", "sent2")
         columns = (
-            ColumnToFind(
-                "premise", self.premise, ("sentence1", "premise", "text_a", "sent1")
-            ),
-            ColumnToFind(
-                "hypothesis",
-                self.hypothesis,
-                ("sentence2", "hypothesis", "text_b", "sent2"),
-            ),
+            ColumnToFind("premise", self.premise, premises),
+            ColumnToFind("hypothesis", self.hypothesis, hypotheses),
             ColumnToFind("label", self.label, ("gold_label", "label"), label=True),
         )
         for row in self._rows(columns):
@@ -101,7 +109,7 @@ class Nli(LabelledFiles):
                 yield premise, hypothesis, label
             else:
                 raise DataError(
-                    f"found the label {spelt!r}; expected {listed((*_CLASSES, _NO_LABEL))}; "
+                    f"found the label {spelt!r}; expected {shortened_list((*_CLASSES, _NO_LABEL))}; "
                     f'say what it means: `labels = {{ {spelt} = "entailment" }}`',
                     row.file,
                     row.line,
@@ -110,14 +118,15 @@ class Nli(LabelledFiles):
     def _triplets(
         self, rows: list[tuple[str, str, str]], left_out: Counter[str]
     ) -> list[tuple[str, str, str]]:
-        """Return each premise with an entailment and a contradiction, and count the others."""
+        """Return premises with an entailment and a contradiction, and count the premises that lack one."""
         premises: dict[str, dict[str, list[str]]] = {}
         for premise, hypothesis, label in rows:
             premises.setdefault(premise, {}).setdefault(label, []).append(hypothesis)
+
         chosen = []
         for premise, hypotheses in premises.items():
             if "entailment" in hypotheses and "contradiction" in hypotheses:
-                # The choice for a premise does not depend on other premises or their order.
+                # The choice for a premise does not depend on other premises and their order.
                 random = Random(f"{self.seed} {premise}")
                 entailment = random.choice(hypotheses["entailment"])
                 contradiction = random.choice(hypotheses["contradiction"])

@@ -1,4 +1,4 @@
-"""Synonyms by the rules of nlpaug's `SynonymAug`, version 1.1.11 with its defaults."""
+"""Replacement of words by synonyms with the rules of nlpaug's `SynonymAug` (version 1.1.11, default settings)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MOST = 10
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
-# First letters of a tag of the Penn Treebank -> WordNet's part of speech; words with other tags may be any.
+# WordNet's part of speech for the first letters of a Penn Treebank tag; other words may be any part of speech.
 _PARTS = {"NN": "n", "VB": "v", "JJ": "a", "RB": "r", "IN": "a"}
 
 _GET_IT = (
@@ -45,7 +45,7 @@ _GET_IT = (
 
 @attrs.frozen(eq=False)
 class NlpaugRules:
-    """Replaces words of a sentence as nlpaug's `SynonymAug` does; see `Synonyms`."""
+    """Replaces words of a sentence by synonyms, as nlpaug's `SynonymAug` does; see `Synonyms`."""
 
     lexicon: Lexicon
     tagger: Any
@@ -55,7 +55,7 @@ class NlpaugRules:
     """SHA-256 over the files of the tagger."""
 
     def replace(self, text: str, random: Random) -> str:
-        """Return the sentence with synonyms; the text between its tokens stays as it is."""
+        """Return the sentence with some words replaced by synonyms; the text between tokens is not changed."""
         tokens = list(_TOKEN.finditer(text))
         tagged = self.tagger.tag([token[0] for token in tokens])
         places = []
@@ -63,7 +63,7 @@ class NlpaugRules:
             if word not in string.punctuation and tag != "DT":
                 places.append(place)
 
-        # The share is of all tokens, punctuation and articles too.
+        # The share `rate` is of all tokens, including punctuation and articles.
         replaced = max(1, math.ceil(self.rate * len(tokens)))
         count = min(replaced, MOST, len(places))
         for place in sorted(random.sample(places, count), reverse=True):
@@ -72,9 +72,11 @@ class NlpaugRules:
             others = [lemma for lemma in lemmas if lemma.lower() != word.lower()]
             if not others:
                 continue
+
             synonym = random.choice(others).replace("_", " ").replace("-", " ").lower()
             if _is_capitalised(word) and synonym.islower():
                 synonym = synonym.capitalize()
+
             start, end = tokens[place].span()
             text = text[:start] + synonym + text[end:]
 
@@ -82,20 +84,21 @@ class NlpaugRules:
 
 
 def _is_capitalised(word: str) -> bool:
-    """Whether the first letter alone is a capital."""
+    """Whether the first letter is a capital, and no other letter is."""
     return word[0].isupper() and not any(map(str.isupper, word[1:]))
 
 
 def find_tagger(tagger: str | None) -> Path:
-    """Return the directory of the tagger's files: `tagger`, or that in one of NLTK's directories.
+    """Return the directory of the tagger's files: `tagger`, or the tagger's directory among NLTK's data.
 
     Raises:
-        DataError: if there is none, or it lacks a file.
+        DataError: if there is no tagger, or it lacks a file.
     """
     if tagger is not None:
         place = locate(tagger)
     else:
         place = _tagger_of_nltk()
+
     for name in TAGGER_FILES:
         if not (place / name).is_file():
             raise DataError(
@@ -106,22 +109,27 @@ def find_tagger(tagger: str | None) -> Path:
 
 
 def _tagger_of_nltk() -> Path:
-    """Return the tagger's directory in one of NLTK's directories; raises `DataError`."""
+    """Return the tagger's directory among NLTK's data. Raises `DataError` if there is none."""
     names = os.environ.get("NLTK_DATA", "").split(os.pathsep)
-    directories = list(map(Path, filter(None, names)))
-    directories += [Path("~/nltk_data").expanduser(), Path(sys.prefix) / "nltk_data"]
-    directories += [Path("/usr/share/nltk_data"), Path("/usr/local/share/nltk_data")]
+    directories = [
+        *map(Path, filter(None, names)),
+        Path("~/nltk_data").expanduser(),
+        Path(sys.prefix) / "nltk_data",
+        Path("/usr/share/nltk_data"),
+        Path("/usr/local/share/nltk_data"),
+    ]
     for directory in directories:
         place = directory / "taggers" / TAGGER
         if place.is_dir():
             return place
+
     raise DataError(
         f"there is no tagger of NLTK in {listed(map(str, directories))}; {_GET_IT}"
     )
 
 
 def open_nlpaug(lexicon: Lexicon, rate: float, tagger: str | None) -> NlpaugRules:
-    """Load the tagger (some seconds); `tagger` as for `find_tagger`.
+    """Load the tagger, which takes some seconds; `tagger` as for `find_tagger`.
 
     Raises:
         DataError: if there is no tagger, or its files are damaged.
@@ -132,13 +140,15 @@ def open_nlpaug(lexicon: Lexicon, rate: float, tagger: str | None) -> NlpaugRule
     try:
         files = [(place / name).read_bytes() for name in TAGGER_FILES]
         weights, tags, classes = map(json.loads, files)
-        # Not `load_from_json`, which refuses directories outside of NLTK's own.
+        # The tagger's own method `load_from_json` refuses directories that are not NLTK's.
         loaded = PerceptronTagger(load=False)
-        loaded.model.weights, loaded.tagdict = dict(weights), dict(tags)
+        loaded.model.weights = dict(weights)
+        loaded.tagdict = dict(tags)
         loaded.classes = loaded.model.classes = set(classes)
     except (OSError, ValueError, TypeError) as error:
         raise DataError(
             f"NLTK's tagger cannot be read: {error}; {_GET_IT}", place
         ) from error
 
-    return NlpaugRules(lexicon, loaded, rate, sha256(b"".join(files)).hexdigest())
+    fingerprint = sha256(b"".join(files)).hexdigest()
+    return NlpaugRules(lexicon, loaded, rate, fingerprint)

@@ -1,4 +1,4 @@
-"""Pairs of texts that mean the same."""
+"""The source `pairs`: rows of two texts that belong together."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ class Pairs(FileSource):
         return (self.anchor, self.positive)
 
     def open(self) -> Dataset:
-        """Read the file. Raises `DataError` with file and line."""
+        """Read the file. Raises `DataError`, with file and line, if a row is invalid."""
         return self._table(self._file_columns, {"anchor": 0, "positive": 1})

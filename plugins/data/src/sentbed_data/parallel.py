@@ -1,4 +1,4 @@
-"""Sentences and their translations."""
+"""The source `parallel`: sentences and their translations."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from sentbed.errors import listed
 from sentbed.protocols import Dataset, DataSource
 from sentbed_common import InMemoryDataset
 
-from sentbed_data.csv_tsv_jsonl import codec
+from sentbed_data.csv_tsv_jsonl import python_encoding
 from sentbed_data.known_collections import with_remedy
-from sentbed_data.parquet_arrow import require
-from sentbed_data.readers import collect, fault
+from sentbed_data.parquet_arrow import require_package
+from sentbed_data.readers import columns_of_rows, problem_of_text
 from sentbed_data.streamed_table import open_streamed
 from sentbed_data.text_files import local_file, numbered_lines
 
 _Side: TypeAlias = tuple[Path, str]
+"""One text of a pair, with the file that it is from."""
 
 
 @attrs.frozen(kw_only=True)
 class Parallel(DataSource):
     """A sentence and its translation, from two line-aligned files or from two fields of a TSV file.
 
-    In the translation paper, the anchor is in the language of the trained encoder, the positive in that of
-    the frozen one.
+    In the translation paper, anchors are in the language of the trained encoder, and positives in the language
+    of the frozen encoder.
     """
 
     name: ClassVar[str] = "parallel"
@@ -40,20 +41,20 @@ class Parallel(DataSource):
     positive: FilePath | None = None
     """Text file whose line n is the translation of line n of `anchor`."""
     path: FilePath | None = None
-    """Instead of two files, one file with both languages in each line, separated by tabs; quotes are part of
-    the text. It has no header row, and the same number of fields in every line."""
+    """A single file instead of `anchor` and `positive`, with both texts in each line. Tabs separate the fields
+    of a line; quotes are part of a text. There is no header row, and every line has the same number of fields."""
     fields: tuple[int, int] = attrs.field(default=(0, 1))
-    """Indices of anchor and positive among the fields of `path`, from 0: `[0, 1]` is English and Chinese in
-    Tatoeba's files (English, Chinese, attribution)."""
+    """Indices of anchor and positive among the fields in `path`, from 0. In Tatoeba's files (English, Chinese,
+    attribution), `[0, 1]` is English and Chinese."""
     skip_empty: bool = False
-    """Whether lines with a blank side are left out; if false, they are an error."""
+    """Whether lines in which a text is blank are left out; if false, they are an error."""
     encoding: str = "utf-8"
-    """Encoding of the files, by Python's name; in UTF-8 a byte order mark is skipped."""
+    """Encoding of the files, as Python names it; in UTF-8, a byte order mark is skipped."""
     limit: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Number of first rows to return, at least 1; default: all."""
+    """Number of rows to return, from the first, at least 1; default: all."""
     stream: bool = False
     """Whether the texts stay on disk, for files too large for memory (needs `sentbed-data[arrow]`). They are
-    read once into an Arrow file in the cache, of which rows are read as they are needed."""
+    written once to an Arrow file in the cache, from which rows are read when they are needed."""
 
     @fields.validator
     def _validate_fields(self, attribute: object, value: tuple[int, int]) -> None:
@@ -66,62 +67,73 @@ class Parallel(DataSource):
         return ("anchor", "positive")
 
     def check(self) -> Iterator[str]:
-        """Problems that show without reading the data."""
+        """Yield problems that show without reading the data."""
         try:
-            codec(self.encoding)
+            python_encoding(self.encoding)
             if self.stream:
-                require("pyarrow", "arrow")
-            places = self._places()
+                require_package("pyarrow", "arrow")
+
+            paths = self._paths()
         except DataError as error:
             yield str(error)
             return
 
-        for place in places:
+        for path in paths:
             try:
-                local_file(place)
+                local_file(path)
             except DataError as error:
-                yield with_remedy(error, place)
+                yield with_remedy(error, path)
 
         if self.path is None and self.fields != (0, 1):
             yield "`fields` is for the TSV file that `path` names; remove `fields`"
 
     def open(self) -> Dataset:
-        """Read the files, into memory or onto the disk. Raises `DataError` with file and line."""
-        places = list(map(local_file, self._places()))
+        """Read the files, into memory or a cached file. Raises `DataError` if a line is invalid."""
+        files = list(map(local_file, self._paths()))
         if self.stream:
-            fields = None
-            if self.path is not None:
-                fields = list(self.fields)
-            reading = {
-                "fields": fields,
-                "skip_empty": self.skip_empty,
-                "encoding": codec(self.encoding),
-                "limit": self.limit,
-            }
-            columns = {"anchor": 0, "positive": 1}
-            return open_streamed(
-                places,
-                self.columns,
-                columns,
-                lambda counts: self._pairs(places, counts),
-                reading,
-            )
+            return self._open_streamed(files)
+
         left_out: Counter[str] = Counter()
-        anchors, positives = collect(self._pairs(places, left_out), 2)
+        anchors, positives = columns_of_rows(self._pairs(files, left_out), 2)
         texts = {"anchor": anchors, "positive": positives}
         return InMemoryDataset(texts, left_out)
 
+    def _open_streamed(self, files: Sequence[Path]) -> Dataset:
+        """Return the pairs in the files, from a cached file on disk."""
+        fields = None
+        if self.path is not None:
+            fields = list(self.fields)
+
+        reading = {
+            "fields": fields,
+            "skip_empty": self.skip_empty,
+            "encoding": python_encoding(self.encoding),
+            "limit": self.limit,
+        }
+        columns = {"anchor": 0, "positive": 1}
+        return open_streamed(
+            files,
+            self.columns,
+            columns,
+            lambda counts: self._pairs(files, counts),
+            reading,
+        )
+
     def _pairs(
-        self, places: Sequence[Path], left_out: Counter[str]
+        self, files: Sequence[Path], left_out: Counter[str]
     ) -> Iterator[tuple[str, str]]:
+        """Yield the pairs in the files, and count the lines that are left out."""
         if self.path is None:
-            rows = self._lines_of(*places)
+            rows = self._lines_of(*files)
         else:
-            rows = self._fields_of(*places)
+            rows = self._fields_of(*files)
+
         count = 0
         for number, first, second in rows:
             if count == self.limit:
-                continue  # two files are read to their ends: a line too few shifts all that follow
+                # Two files are read to their ends: if one has fewer lines, earlier pairs may be wrong too.
+                continue
+
             empty_side = _empty_side(first, second)
             if empty_side is not None and not self.skip_empty:
                 raise DataError(
@@ -130,12 +142,15 @@ class Parallel(DataSource):
                     empty_side,
                     number,
                 )
+
             if empty_side is not None:
                 left_out["lines with an empty side"] += 1
                 continue
+
             for file, text in (first, second):
-                if message := fault(text):
+                if message := problem_of_text(text):
                     raise DataError(message, file, number)
+
             count += 1
             yield first[1], second[1]
             if count == self.limit and self.path is not None:
@@ -144,25 +159,28 @@ class Parallel(DataSource):
         if not count:
             raise DataError(
                 "there is no pair of texts; expected at least one; check the file",
-                places[0],
+                files[0],
             )
 
-    def _places(self) -> tuple[FilePath, ...]:
+    def _paths(self) -> tuple[FilePath, ...]:
+        """Return the one or two files to read. Raises `DataError` if the fields do not name them."""
         if self.path is not None and self.anchor is None and self.positive is None:
             return (self.path,)
+
         if self.path is None and self.anchor is not None and self.positive is not None:
             return (self.anchor, self.positive)
-        fields = [
-            name
-            for name in ("anchor", "positive", "path")
-            if getattr(self, name) is not None
-        ]
+
+        given = []
+        for field in ("anchor", "positive", "path"):
+            if getattr(self, field) is not None:
+                given.append(field)
+
         raise DataError(
-            f"found {listed(fields) or 'no file'}; give two files, `anchor` and `positive`, or one, `path`"
+            f"found {listed(given) or 'no file'}; give two files, `anchor` and `positive`, or one, `path`"
         )
 
     def _lines_of(self, *files: Path) -> Iterator[tuple[int, _Side, _Side]]:
-        """Yield the lines of two files, side by side; raises `DataError` if one has more of them."""
+        """Yield the lines of two files in parallel. Raises `DataError` if one file has more lines."""
         first_file, second_file = files
         first_count = second_count = 0
         lines = zip_longest(
@@ -172,16 +190,20 @@ class Parallel(DataSource):
         for first, second in lines:
             if first is not None:
                 first_count += 1
+
             if second is not None:
                 second_count += 1
+
             if first is not None and second is not None:
                 yield first[0], (first_file, first[1]), (second_file, second[1])
 
         if first_count == second_count:
             return
+
         shorter = second_file
         if first_count < second_count:
             shorter = first_file
+
         raise DataError(
             f"`{first_file}` has {first_count} lines and `{second_file}` {second_count}; "
             f"expected line n of one to be the translation of line n of the other; align them",
@@ -190,6 +212,7 @@ class Parallel(DataSource):
         )
 
     def _fields_of(self, file: Path) -> Iterator[tuple[int, _Side, _Side]]:
+        """Yield the two fields of each line of one file. Raises `DataError` if lines differ in length."""
         width = 0
         for number, line in numbered_lines(file, self.encoding):
             values = line.split("\t")
@@ -201,13 +224,15 @@ class Parallel(DataSource):
                     file,
                     number,
                 )
+
             first, second = self.fields
             yield number, (file, values[first]), (file, values[second])
 
 
 def _empty_side(first: _Side, second: _Side) -> Path | None:
-    """Return the file of the first side without a text; None if both have one."""
+    """Return the file of the first blank text of a pair; None if neither text is blank."""
     for file, text in (first, second):
         if not text or text.isspace():
             return file
+
     return None

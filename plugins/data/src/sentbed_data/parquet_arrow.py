@@ -1,4 +1,4 @@
-"""Rows of Parquet and Arrow files, read with optional libraries."""
+"""Readers of Parquet and Arrow files, which need the optional library pyarrow."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from typing import Any
 from sentbed import DataError
 from sentbed.helpers import foreign
 
-from sentbed_data.csv_tsv_jsonl import Rows, position
+from sentbed_data.csv_tsv_jsonl import Rows, column_index
 
 PARQUET = ".parquet"
 """Suffix of a Parquet file."""
 
 ARROW = ".arrow"
-"""Suffix of a file in Arrow's IPC format, file or stream."""
+"""Suffix of a file in one of Arrow's IPC formats (file or stream)."""
 
 PARQUET_ROWS = 256
-"""Number of rows decoded at a time: a repeated text may take a few bytes in the file and a megabyte per row in
-memory."""
+"""Number of rows that are decoded at a time: a repeated text may take a few bytes in the file, and a megabyte
+in each row in memory."""
 
 MOST_UNPACKED = 1 << 28
 MOST_GROWTH = 1_000
-"""A file may be decoded to `MOST_UNPACKED` bytes, or to `MOST_GROWTH` times its size."""
+"""A file may be decoded to `MOST_UNPACKED` bytes or to `MOST_GROWTH` times its size, whichever is larger."""
 
 _USES = {
     "hub": "reading data of the hub",
@@ -38,8 +38,8 @@ _USES = {
 }
 
 
-def require(package: str, extra: str) -> None:
-    """Raise `DataError` if the package of an extra of this distribution is not installed."""
+def require_package(package: str, extra: str) -> None:
+    """Raise `DataError` if `package`, which the `extra` of this distribution installs, is missing."""
     if importlib.util.find_spec(package) is None:
         raise DataError(
             f"{_USES[extra]} needs the package `{package}`, which is not installed; "
@@ -48,7 +48,7 @@ def require(package: str, extra: str) -> None:
 
 
 def parquet_rows(path: Path, names: Sequence[str]) -> Rows:
-    """Yield the number of each row and its wanted values."""
+    """Yield the number of each row of a Parquet file, and the row's values in the columns `names`."""
     from pyarrow import parquet
 
     readable = foreign(
@@ -59,16 +59,16 @@ def parquet_rows(path: Path, names: Sequence[str]) -> Rows:
     with readable, parquet.ParquetFile(path) as file:
         columns = file.schema_arrow.names
         for name in names:
-            position(name, columns, path, None)
+            column_index(name, columns, path, None)
         batches = file.iter_batches(PARQUET_ROWS, columns=sorted(set(names)))
         yield from _numbered(_bounded(batches, path), names)
 
 
 def _bounded(batches: Iterable[Any], path: Path) -> Iterator[Any]:
-    """Yield batches of at most `PARQUET_ROWS` rows.
+    """Yield batches divided into batches of at most `PARQUET_ROWS` rows.
 
     Raises:
-        DataError: if they have far more bytes than is plausible for a file of this size.
+        DataError: if the batches have far more bytes than is plausible for the size of the file.
     """
     largest = max(MOST_UNPACKED, MOST_GROWTH * path.stat().st_size)
     unpacked = 0
@@ -83,14 +83,15 @@ def _bounded(batches: Iterable[Any], path: Path) -> Iterator[Any]:
                     "repeat texts less often, or write it as JSON Lines",
                     path,
                 )
+
             yield rows
 
 
 def _unpacked_bytes(column: Any, path: Path) -> int:
-    """Return the bytes of a column's values; a value that several rows share counts for each of them.
+    """Return the number of bytes of a column's values; a value that several rows share counts for each row.
 
     Raises:
-        DataError: for run-end encoding, in which a few bytes may stand for any number of rows.
+        DataError: if the column is run-end encoded: then a few bytes may stand for any number of rows.
     """
     import numpy as np
     import pyarrow
@@ -99,6 +100,7 @@ def _unpacked_bytes(column: Any, path: Path) -> int:
         raise DataError(
             "a column is run-end encoded, expected plain texts; write it so", path
         )
+
     if pyarrow.types.is_dictionary(column.type):
         lengths = _text_lengths(column.dictionary)
         if lengths is not None:
@@ -106,17 +108,18 @@ def _unpacked_bytes(column: Any, path: Path) -> int:
             return int(column.indices.nbytes) + int(np.sum(lengths[used]))
     elif pyarrow.types.is_string_view(column.type):
         return int(np.sum(_text_lengths(column)))
+
     return int(column.nbytes)
 
 
 def _text_lengths(values: Any) -> Any:
-    """Return the bytes of each text of a plain array, `(n,)`; None if it holds no texts."""
+    """Return the number of bytes of each text in an array, `(n,)`; None if the array has no texts."""
     import numpy as np
     import pyarrow
     from pyarrow import compute
 
     if pyarrow.types.is_string_view(values.type):
-        # Views take 16 bytes each, the first four of which are the length of the text.
+        # A view takes 16 bytes, of which the first four are the length of the text.
         views = np.frombuffer(values.buffers()[1], np.int32)[::4]
         return views[values.offset : values.offset + len(values)].astype(np.int64)
     if pyarrow.types.is_string(values.type) or pyarrow.types.is_large_string(
@@ -124,38 +127,41 @@ def _text_lengths(values: Any) -> Any:
     ):
         lengths = compute.fill_null(compute.binary_length(values), 0)
         return lengths.to_numpy(zero_copy_only=False).astype(np.int64)
+
     return None
 
 
 def arrow_rows(path: Path, names: Sequence[str]) -> Rows:
-    """Yield the number of each row and its wanted values."""
+    """Yield the number of each row of an Arrow file, and the row's values in the columns `names`."""
     import pyarrow
 
     with readable_arrow(path), pyarrow.OSFile(str(path)) as source:
         schema, batches = arrow_batches(source)
         for name in names:
-            position(name, schema.names, path, None)
+            column_index(name, schema.names, path, None)
         selected = (_validated(batch).select(sorted(set(names))) for batch in batches)
         yield from _numbered(_bounded(selected, path), names)
 
 
 def arrow_batches(source: Any) -> tuple[Any, Iterator[Any]]:
-    """Return schema and record batches of an open file or buffer in either of Arrow's IPC formats."""
+    """Return the schema and the record batches of an open file or buffer, in either of Arrow's IPC formats."""
     import pyarrow
 
     if isinstance(source, pyarrow.Buffer):
         source = pyarrow.BufferReader(source)
-    head = source.read(6)
+
+    beginning = source.read(6)
     source.seek(0)
-    if head == b"ARROW1":
+    if beginning == b"ARROW1":
         file = pyarrow.ipc.open_file(source)
         return file.schema, map(file.get_batch, range(file.num_record_batches))
+
     stream = pyarrow.ipc.open_stream(source)
     return stream.schema, iter(stream)
 
 
 def readable_arrow(path: Path) -> AbstractContextManager[None]:
-    """Return a context in which every exception of pyarrow becomes a `DataError` that names the file."""
+    """Return a context manager that turns exceptions of pyarrow into a `DataError` that names the file."""
     return foreign(
         partial(DataError, file=path),
         "the file cannot be read as Arrow IPC",
@@ -164,11 +170,13 @@ def readable_arrow(path: Path) -> AbstractContextManager[None]:
 
 
 def _validated(batch: Any) -> Any:
+    """Return a record batch, after a check of its content, which raises an exception of pyarrow."""
     batch.validate(full=True)
     return batch
 
 
 def _numbered(batches: Iterable[Any], names: Sequence[str]) -> Rows:
+    """Yield the number of each row of all batches, and the row's values in the columns `names`."""
     numbers = count(1)
     for batch in batches:
         values = [batch.column(name).to_pylist() for name in names]

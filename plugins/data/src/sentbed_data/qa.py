@@ -1,4 +1,4 @@
-"""Questions and their answers."""
+"""The source `qa`: questions and their answers."""
 
 from __future__ import annotations
 
@@ -9,29 +9,28 @@ import attrs
 from sentbed import DataError
 from sentbed_common import InMemoryDataset
 
-from sentbed_data.csv_tsv_jsonl import listed
+from sentbed_data.csv_tsv_jsonl import shortened_list
 from sentbed_data.labelled_files import ColumnToFind, LabelledFiles, Row
-from sentbed_data.readers import collect
+from sentbed_data.readers import columns_of_rows
 
 
 @attrs.frozen(kw_only=True)
 class Qa(LabelledFiles):
-    """Questions and answers: every row, or, in a file with labels, those with a right answer."""
+    """Questions and answers: all rows or, in a file with labels, the rows with a right answer."""
 
     name: ClassVar[str] = "qa"
 
     question: str | None = None
-    """Column of the question; if not given, `question`, `qtext` or `query`, in any case."""
+    """Column of the question; default: `question`, `qtext` or `query`, in upper or lower case."""
     answer: str | None = None
-    """Column of the answer; if not given, `answer`, `atext` or `response`."""
+    """Column of the answer; default: `answer`, `atext` or `response`."""
     label: str | None = None
-    """Column of the label of an answer; if not given, `label` if the file has it, and otherwise all
-    answers are right."""
+    """Column of the answer's label; default: `label`. If the file has no such column, all answers are right."""
     positive: str = "1"
-    """Label of right answers; any other label marks a wrong one."""
+    """Label of right answers; answers with other labels are wrong."""
     negatives: bool = False
     """Whether rows also have a `negative`: a wrong answer to the same question, chosen by `seed`. Questions
-    without one are left out. Needs labels."""
+    without a wrong answer are left out. The file must have labels."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -41,7 +40,7 @@ class Qa(LabelledFiles):
         return ("anchor", "positive")
 
     def open(self) -> InMemoryDataset:
-        """Read the files. Raises `DataError` with file and line."""
+        """Read the files. Raises `DataError`, with file and line, if a row is invalid."""
         pairs: list[tuple[str, str]] = []
         wrong: dict[str, list[str]] = {}
         labels: set[str] = set()
@@ -53,29 +52,33 @@ class Qa(LabelledFiles):
             else:
                 wrong.setdefault(question, []).append(answer)
 
-        rows: list[tuple[str, ...]] = list(pairs)
-        reason, missing = "wrong answers", sum(map(len, wrong.values()))
+        rows: list[tuple[str, ...]]
         if self.negatives:
             rows = self._with_negatives(pairs, wrong)
-            reason, missing = (
-                "right answers to questions without a wrong one",
-                len(pairs) - len(rows),
-            )
+            reason = "right answers to questions without a wrong one"
+            missing = len(pairs) - len(rows)
+        else:
+            rows = list(pairs)
+            reason = "wrong answers"
+            missing = sum(map(len, wrong.values()))
+
         if not rows:
             raise DataError(
                 f"there is no row left: {len(pairs)} answers have the label {self.positive!r}, "
-                f"and the labels are {listed(sorted(labels))}; correct `positive` or `label`",
+                f"and the labels are {shortened_list(sorted(labels))}; correct `positive` or `label`",
                 ", ".join(map(str, self._files())),
             )
+
         left_out = {}
         if missing:
             left_out = {reason: missing}
 
-        columns = collect(rows[: self.limit], len(self.columns))
+        columns = columns_of_rows(rows[: self.limit], len(self.columns))
         texts = dict(zip(self.columns, columns, strict=True))
         return InMemoryDataset(texts, left_out)
 
     def _columns(self) -> tuple[ColumnToFind, ...]:
+        """Return the columns to find: question, answer and label."""
         return (
             ColumnToFind("question", self.question, ("question", "qtext", "query")),
             ColumnToFind("answer", self.answer, ("answer", "atext", "response")),
@@ -85,30 +88,27 @@ class Qa(LabelledFiles):
         )
 
     def _texts(self, row: Row) -> tuple[str, str, str]:
-        """Return question, answer and label; without a column of labels, every answer is right."""
+        """Return question, answer and label of a row; without labels, every answer is right."""
         question, answer, label = row.values
         if label is None:
             label = self.positive
+
         return str(question), str(answer), label
 
     def _with_negatives(
         self, pairs: list[tuple[str, str]], wrong: dict[str, list[str]]
     ) -> list[tuple[str, ...]]:
-        """Return the right answers to questions that have a wrong one, each with one of these."""
+        """Return rows of question, right answer and wrong answer, for questions that have a wrong answer."""
         right = set(pairs)
         rows: list[tuple[str, ...]] = []
         for question, answer in pairs:
-            choice = [
-                other
-                for other in wrong.get(question, ())
-                if (question, other) not in right
-            ]
-            if choice:
-                rows.append(
-                    (
-                        question,
-                        answer,
-                        Random(f"{self.seed} {question} {answer}").choice(choice),
-                    )
-                )
+            negatives = []
+            for other in wrong.get(question, ()):
+                if (question, other) not in right:
+                    negatives.append(other)
+
+            if negatives:
+                random = Random(f"{self.seed} {question} {answer}")
+                rows.append((question, answer, random.choice(negatives)))
+
         return rows

@@ -1,7 +1,7 @@
 """Readers of text columns from CSV, TSV, JSONL, Parquet, Arrow, plain text and the Hugging Face hub.
 
-Every reader is strict: a text is read exactly as the file spells it, blanks included, or a `DataError` names
-the file and the line. Lines end at `\\n` or `\\r\\n` and nowhere else; U+0085 and U+2028 are part of a text.
+Every reader is strict: a text is read exactly as it is in the file, including white space, or a `DataError`
+names the file and the line. Only `\\n` and `\\r\\n` end a line; U+0085 and U+2028 are part of a text.
 """
 
 from __future__ import annotations
@@ -20,12 +20,18 @@ from sentbed_data import hub
 from sentbed_data.csv_tsv_jsonl import (
     GZIP,
     Rows,
-    chomp,
     decoded_lines,
-    listed,
+    shortened_list,
     table_rows,
+    without_line_end,
 )
-from sentbed_data.parquet_arrow import ARROW, PARQUET, arrow_rows, parquet_rows, require
+from sentbed_data.parquet_arrow import (
+    ARROW,
+    PARQUET,
+    arrow_rows,
+    parquet_rows,
+    require_package,
+)
 from sentbed_data.text_files import local_file
 
 TABLES = (".csv", ".tsv", ".jsonl", PARQUET, ARROW)
@@ -35,13 +41,13 @@ LINES = ".txt"
 """Suffix of files with one text per line."""
 
 COMPRESSIBLE = (".csv", ".tsv", ".jsonl", LINES)
-"""Suffixes of text files, which `.gz` may follow."""
+"""Suffixes of text files, which may be followed by `.gz`."""
 
 NUL = "\0"
-"""The character that is in no text."""
+"""The NUL character, which no text may contain."""
 
 Range: TypeAlias = tuple[float, float]
-"""The smallest and the largest number of a column."""
+"""The smallest and the largest number that a column may have."""
 
 NO_NUMBERS: Mapping[str, Range] = {}
 
@@ -61,47 +67,51 @@ def read_rows(  # noqa: PLR0913 - keywords
     labels: Collection[str] = (),
     numbers: Mapping[str, Range] = NO_NUMBERS,
 ) -> Iterator[Sequence[Any]]:
-    """Yield rows of one text for each of `names`; there is at least one row.
+    """Yield the values of each row in the columns `names`, which are texts if not said otherwise.
 
-    `location` is a location for `sentbed.locate` with a suffix in `TABLES`, `hub:OWNER/NAME`, or a file of
-    it, `hub:OWNER/NAME/FILE`. With `header=False`, a CSV or TSV file has no header row and its fields must be
-    exactly `names`, in order. `config` and `split` apply to a data set of the hub, `revision` also to a file
-    of it; `limit` reads only the first rows. A whole number in one of the columns
-    `labels` is read as text. `numbers` has the columns that hold numbers, which are read as floats, and the
-    range of each.
+    `location` is a data set of the hub (`hub:OWNER/NAME`), or a file with a suffix in `TABLES`: a location for
+    `sentbed.locate` or a file of the hub (`hub:OWNER/NAME/FILE`). With `header=False`, a CSV or TSV file has no
+    header row, and its fields must be exactly `names`, in order. `config` and `split` apply to a data set of
+    the hub, `revision` also to a file of the hub. Only the first `limit` rows are read.
+
+    In the columns `labels`, whole numbers are accepted too, and read as texts. The columns `numbers` have
+    numbers in the given range, which are read as floats.
 
     Raises:
-        DataError: if a file, column or row is missing, empty or malformed; with file and line.
+        DataError: if a file or column is missing, there is no row, or a row is malformed; with file and line.
     """
     if hub.is_data_set(location):
         rows = hub.hub_rows(location, names, config, split, revision, limit)
-        return checked(rows, names, location, limit, "row ", labels, numbers)
+        return checked_rows(rows, names, location, limit, "row ", labels, numbers)
+
     path = resolve(location, TABLES, revision)
     suffix = suffix_of(location)
-    counted: str | None = "row "
+    row_word: str | None = "row "
     if suffix == PARQUET:
         rows = parquet_rows(path, names)
     elif suffix == ARROW:
         rows = arrow_rows(path, names)
     else:
         rows = table_rows(path, suffix, encoding, names, header)
-        counted = None
-    return checked(rows, names, path, limit, counted, labels, numbers)
+        row_word = None
+
+    return checked_rows(rows, names, path, limit, row_word, labels, numbers)
 
 
 def read_columns(
     location: str, names: Sequence[str], **options: Any
 ) -> list[list[str]]:
-    """Return one list of texts for each of `names`, all of equal length; see `read_rows`."""
-    return collect(read_rows(location, names, **options), len(names))
+    """Return the list of texts of each column in `names`; for the options, see `read_rows`."""
+    return columns_of_rows(read_rows(location, names, **options), len(names))
 
 
-def collect(rows: Iterable[Sequence[Any]], width: int) -> list[list[Any]]:
-    """Return the columns of rows of `width` values."""
+def columns_of_rows(rows: Iterable[Sequence[Any]], width: int) -> list[list[Any]]:
+    """Return the `width` columns of rows."""
     columns: list[list[Any]] = [[] for _ in range(width)]
     for row in rows:
         for column, text in zip(columns, row, strict=True):
             column.append(text)
+
     return columns
 
 
@@ -112,13 +122,13 @@ def read_lines(
     revision: str | None = None,
     limit: int | None = None,
 ) -> Iterator[str]:
-    """Yield the lines of a text file that are not blank, at most `limit`; `revision` is of a file of the hub.
+    """Yield the first `limit` lines of a text file that are not blank; `revision` is for a file of the hub.
 
     Raises:
-        DataError: if the file does not exist, is not text in `encoding`, or has only blank lines.
+        DataError: if the file does not exist, is not in `encoding`, or has only blank lines.
     """
     path = resolve(location, (LINES,), revision)
-    texts = filter(str.strip, map(chomp, decoded_lines(path, encoding)))
+    texts = filter(str.strip, map(without_line_end, decoded_lines(path, encoding)))
     empty = True
     for text in islice(texts, limit):
         empty = False
@@ -132,7 +142,7 @@ def read_lines(
 
 
 def suffix_of(location: str) -> str:
-    """Return the suffix of a file's format in lower case: `.csv` for `a.csv.gz`."""
+    """Return the suffix of a file's format in lower case, such as `.csv` for `a.csv.gz`."""
     path = Path(location.lower())
     inner = path.with_suffix("").suffix
     if path.suffix == GZIP and inner in COMPRESSIBLE:
@@ -141,26 +151,27 @@ def suffix_of(location: str) -> str:
 
 
 def require_format(location: str, suffixes: Sequence[str]) -> None:
-    """Raise `DataError` if a file has none of these suffixes, or its reader is not installed."""
+    """Raise `DataError` if a file's suffix is not in `suffixes`, or if the reader is not installed."""
     suffix = suffix_of(location)
     if suffix not in suffixes:
         raise DataError(
             f"`{location}` has the suffix {suffix!r}; expected one of "
-            f"{listed(sorted(suffixes))}, or `hub:ID`; convert or rename the file"
+            f"{shortened_list(sorted(suffixes))}, or `hub:ID`; convert or rename the file"
         )
+
     if suffix in (PARQUET, ARROW):
-        require("pyarrow", suffix.removeprefix("."))
+        require_package("pyarrow", suffix.removeprefix("."))
 
 
 def resolve(
     location: str, suffixes: Sequence[str], revision: str | None = None
 ) -> Path:
-    """Return the existing file that `location` names, which has one of `suffixes`.
+    """Return the path of the file that `location` names; it exists and has one of `suffixes`.
 
-    A file of the hub is downloaded if it is not in the hub's cache, at this revision or the newest one.
+    A file of the hub is downloaded, at `revision` or the newest commit, if it is not in the hub's cache.
 
     Raises:
-        DataError: if there is no such file, or its reader is not installed.
+        DataError: if the file does not exist or has another suffix, or if its reader is not installed.
     """
     require_format(location, suffixes)
     if hub.is_file(location):
@@ -168,8 +179,8 @@ def resolve(
     return local_file(location)
 
 
-def fault(value: object) -> str | None:
-    """Return the problem with a value that should be a text, or None."""
+def problem_of_text(value: object) -> str | None:
+    """Return what is wrong with a value that should be a text, or None."""
     if not isinstance(value, str):
         return f"found {value!r:.80} ({type(value).__name__}); expected a text; correct or remove the row"
     if len(value) > LONGEST_LINE:
@@ -184,11 +195,12 @@ def fault(value: object) -> str | None:
 
 
 def parse_number(value: object, limits: Range) -> float | str:
-    """Return a number, which may be written as a text, or the problem with it; `limits` are inclusive."""
+    """Return a number, which may be written as a text, or a message on what is wrong; `limits` are inclusive."""
     low, high = limits
     expected = f"expected a number from {low:g} to {high:g}"
     if isinstance(value, bool) or not isinstance(value, str | Real):
         return f"found {value!r:.80} ({type(value).__name__}); {expected}; correct or remove the row"
+
     try:
         number = float(value)
     except (ValueError, OverflowError):
@@ -199,16 +211,20 @@ def parse_number(value: object, limits: Range) -> float | str:
     return number
 
 
-def checked(
+def checked_rows(
     rows: Rows,
     names: Sequence[str],
     file: object,
     limit: int | None,
-    counted: str | None,
+    row_word: str | None,
     labels: Collection[str],
     numbers: Mapping[str, Range],
 ) -> Iterator[Sequence[Any]]:
-    """Yield the rows, checking every value; `counted` is the word for the rows' numbers, None for lines."""
+    """Yield the first `limit` rows, with every value checked; see `read_rows` for `labels` and `numbers`.
+
+    `row_word` is the word before a row's number in messages; if it is None, the number is that of a line. Raises
+    `DataError` for an invalid value, or if there is no row.
+    """
     empty = True
     for number, values in islice(rows, limit):
         empty = False
@@ -217,11 +233,13 @@ def checked(
             checked_value, message = _checked_value(
                 value, name in labels, numbers.get(name)
             )
-            if message and counted:
-                raise DataError(f"{counted}{number}, column `{name}`: {message}", file)
+            if message and row_word:
+                raise DataError(f"{row_word}{number}, column `{name}`: {message}", file)
             if message:
                 raise DataError(f"column `{name}`: {message}", file, number)
+
             checked_values.append(checked_value)
+
         yield checked_values
 
     if empty:
@@ -234,11 +252,12 @@ def checked(
 def _checked_value(
     value: Any, is_label: bool, limits: Range | None
 ) -> tuple[Any, str | None]:
-    """Return a text or, where there are `limits`, a number; and the problem with it, or None."""
+    """Return a value as text or, if it has `limits`, as number, and what is wrong with it, or None."""
     if is_label and type(value) is int:
         value = str(value)
     if limits is None:
-        return value, fault(value)
+        return value, problem_of_text(value)
+
     number_or_fault = parse_number(value, limits)
     if isinstance(number_or_fault, str):
         return value, number_or_fault

@@ -1,4 +1,4 @@
-"""Pairs or triplets of texts with a score."""
+"""The source `scored`: pairs of texts with a score, optionally with hard negatives."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from sentbed import DataError
 from sentbed.protocols import DataTraits
 from sentbed_common import InMemoryDataset
 
-from sentbed_data.csv_tsv_jsonl import Rows, decoded_lines, select, tsv_rows
+from sentbed_data.csv_tsv_jsonl import Rows, decoded_lines, selected_fields, tsv_rows
 from sentbed_data.file_source_base import FileSource
 from sentbed_data.readers import (
     Range,
-    checked,
-    collect,
+    checked_rows,
+    columns_of_rows,
     parse_number,
     read_rows,
     resolve,
 )
-from sentbed_data.text_files import several
+from sentbed_data.text_files import as_tuple
 from sentbed_data.triplets import few_negatives, negative_columns
 
 _SUFFIXES = {
@@ -37,41 +37,42 @@ _RANGES: Mapping[str, Range] = {
 }
 _SICK = ("sentence_A", "sentence_B", "relatedness_score")
 _BENCHMARK = (5, 6, 4)
-"""Fields of STS-B's sentences and score."""
+"""Indices of the fields with STS-B's sentences and score."""
 _UNSCORED = "pairs without a score"
 
 
 @attrs.frozen(kw_only=True)
 class Scored(FileSource):
-    """Rows of two texts and a score, such as their similarity; perhaps with hard negatives.
+    """Rows of two texts and a score, such as their similarity; optionally with hard negatives.
 
-    Scores must lie in `score_range`, which is mapped to [0, 1]; a score outside is an error with file and
-    line.
+    Scores must be in `score_range`, which is mapped to [0, 1]. A score outside the range is an error.
     """
 
     name: ClassVar[str] = "scored"
 
     format: Literal["table", "sts-benchmark", "sick", "sts"] = "table"
-    """Layout of the file. `table`: columns by name. `sts-benchmark`: `sts-train.csv` as STS-B was published,
-    tabs without a header. `sick`: `SICK_train.txt`. `sts`: a file `STS.input.NAME.txt` of SemEval, with
-    `STS.gs.NAME.txt` beside it; pairs whose line there is blank have no score and are left out."""
+    """Layout of the file. `table`: columns with names. `sts-benchmark`: `sts-train.csv` as published with
+    STS-B, with tabs and without a header. `sick`: `SICK_train.txt`. `sts`: a file `STS.input.NAME.txt` of
+    SemEval, with the scores in `STS.gs.NAME.txt` in the same directory; pairs without a score (a blank line)
+    are left out."""
     anchor: str = "sentence1"
     """Column of the first text, in a table."""
     positive: str = "sentence2"
     """Column of the second text, in a table."""
     negative: str | tuple[str, ...] = attrs.field(default=(), validator=few_negatives)
-    """Column of a hard negative in a table, or at most 8: `["negative_a", "negative_b"]`. Default: none."""
+    """Column of a hard negative in a table, or an array of at most 8 columns: `["negative_a", "negative_b"]`.
+    Default: none."""
     score: str = "score"
     """Column of the score, in a table."""
     score_range: tuple[float, float] | None = None
-    """Smallest and largest possible score, such as `[0, 5]`. Default: [0, 1] for a table, [0, 5] for STS
-    files, [1, 5] for SICK."""
+    """Smallest and largest possible score, such as `[0, 5]`. Default: [0, 1] for a table, [0, 5] for the STS
+    formats, [1, 5] for SICK."""
     rescale: bool = True
-    """Whether `score_range` is mapped to [0, 1]. If false, scores are left as they are: for a teacher's
-    margins (`margin-mse`)."""
+    """Whether `score_range` is mapped to [0, 1]. If false, scores are not changed, as for a teacher's margins
+    (loss `margin-mse`)."""
 
     def check(self) -> Iterator[str]:
-        """Problems that show without reading the data."""
+        """Yield problems that show without reading the data."""
         yield from super().check()
         low, high = self._range
         if not low < high:
@@ -79,16 +80,22 @@ class Scored(FileSource):
                 f"`score_range` is [{low:g}, {high:g}]; expected the smallest score, then a larger one; "
                 "correct it"
             )
+
         if self.stream:
             yield "`stream` leaves texts on disk, and scores are read into memory; remove `stream`"
-        if self.format == "table":
-            return
-        for field, default in (
-            ("anchor", "sentence1"),
-            ("positive", "sentence2"),
-            ("negative", ()),
-            ("score", "score"),
-        ):
+
+        if self.format != "table":
+            yield from self._problems_of_format()
+
+    def _problems_of_format(self) -> Iterator[str]:
+        """Yield problems of a file that is no table: options that name columns, or the name of an STS file."""
+        columns_of_tables = {
+            "anchor": "sentence1",
+            "positive": "sentence2",
+            "negative": (),
+            "score": "score",
+        }
+        for field, default in columns_of_tables.items():
             if getattr(self, field) != default:
                 yield f'`{field}` is for tables, and `format = "{self.format}"` is none; remove it'
 
@@ -100,17 +107,19 @@ class Scored(FileSource):
 
     @property
     def _range(self) -> Range:
+        """Smallest and largest possible score, by `score_range` or the format."""
         if self.score_range is not None:
             return self.score_range
+
         return _RANGES[self.format]
 
     @property
     def _negatives(self) -> tuple[str, ...]:
-        return several(self.negative)
+        return as_tuple(self.negative)
 
     @property
     def traits(self) -> DataTraits:
-        """The traits of a file; `score` holds numbers."""
+        """The traits of a file source; the column `score` has numbers."""
         return attrs.evolve(super().traits, numbers=frozenset({"score"}))
 
     @property
@@ -122,13 +131,14 @@ class Scored(FileSource):
         return _SUFFIXES.get(self.format) or super()._suffixes()
 
     def open(self) -> InMemoryDataset:
-        """Read the file. Raises `DataError` with file and line."""
+        """Read the file. Raises `DataError`, with file and line, if a row is invalid."""
         left_out: dict[str, int] = {}
-        columns = collect(self._scored(left_out), len(self.columns))
+        columns = columns_of_rows(self._scored(left_out), len(self.columns))
         if not columns[0]:
             raise DataError(
                 "no pair has a score; expected at least one; check the file", self.path
             )
+
         low, high = self._range
         if self.rescale:
             width = high - low
@@ -140,12 +150,15 @@ class Scored(FileSource):
         return table
 
     def files(self) -> Iterable[Path]:
-        """Return the file of scores beside a file of SemEval."""
+        """Return the file of scores that belongs to a file of SemEval."""
         if self.format != "sts":
             return ()
-        return (_gold(resolve(self.path, self._suffixes())),)
+
+        path = resolve(self.path, self._suffixes())
+        return (_gold(path),)
 
     def _scored(self, left_out: dict[str, int]) -> Iterator[Sequence[Any]]:
+        """Yield the texts and the score of each row, and count the pairs without a score."""
         if self.format == "table":
             yield from read_rows(
                 self.path,
@@ -159,19 +172,22 @@ class Scored(FileSource):
                 numbers={self.score: self._range},
             )
             return
+
         path = resolve(self.path, self._suffixes())
         rows = tsv_rows(decoded_lines(path, self.encoding))
         if self.format == "sts":
             yield from self._semeval(path, rows, left_out)
             return
+
         if self.format == "sick":
-            scored_rows = select(
+            scored_rows = selected_fields(
                 path, rows, _SICK, True, "a text must not contain a tab"
             )
         else:
             scored_rows = _benchmark(path, rows)
+
         names = ("anchor", "positive", "score")
-        yield from checked(
+        yield from checked_rows(
             scored_rows, names, path, self.limit, None, (), {"score": self._range}
         )
 
@@ -181,11 +197,13 @@ class Scored(FileSource):
         rows: Iterator[tuple[int, list[str]]],
         left_out: dict[str, int],
     ) -> Iterator[Sequence[Any]]:
+        """Yield the texts of each row of a SemEval file with the score in the file of scores."""
         gold = _gold(path)
         if not gold.is_file():
             raise DataError(
                 "there is no such file; expected one score a line; put it there", gold
             )
+
         scores = list(tsv_rows(decoded_lines(gold, self.encoding)))
         pairs = list(rows)
         if len(scores) != len(pairs):
@@ -194,25 +212,30 @@ class Scored(FileSource):
                 "get both files again",
                 gold,
             )
+
         texts = (_first_two(path, line, fields) for line, fields in pairs)
-        checked_pairs = checked(
+        checked_pairs = checked_rows(
             texts, ("anchor", "positive"), path, self.limit, None, (), {}
         )
         for (line, score), pair in zip(scores, checked_pairs, strict=False):
             if not score[0].strip():
                 left_out[_UNSCORED] = left_out.get(_UNSCORED, 0) + 1
                 continue
+
             value = parse_number(score[0], self._range)
             if isinstance(value, str):
                 raise DataError(value, gold, line)
+
             yield *pair, value
 
 
 def _gold(path: Path) -> Path:
+    """Return the path of the file of scores that belongs to a file of SemEval."""
     return path.with_name(path.name.replace("STS.input.", "STS.gs.", 1))
 
 
 def _benchmark(path: Path, rows: Iterator[tuple[int, list[str]]]) -> Rows:
+    """Yield both sentences and the score of each row of STS-B."""
     for line, fields in rows:
         if len(fields) not in (7, 9):
             raise DataError(
@@ -221,14 +244,17 @@ def _benchmark(path: Path, rows: Iterator[tuple[int, list[str]]]) -> Rows:
                 path,
                 line,
             )
+
         yield line, [fields[place] for place in _BENCHMARK]
 
 
 def _first_two(
     path: Path, line: int, fields: list[str]
 ) -> tuple[int, Sequence[object]]:
+    """Return the line's number and its first two fields. Raises `DataError` if it has fewer."""
     if len(fields) < 2:
         raise DataError(
             "the line has no tab; expected two sentences; correct the line", path, line
         )
+
     return line, fields[:2]

@@ -1,6 +1,7 @@
-"""Texts that stay on disk, in an Arrow file that is read row by row.
+"""Data sets whose texts stay on disk, in an Arrow file that is read row by row.
 
-The file is not mapped into memory: if another process cut a mapped file, the next access would end this one.
+The file is not mapped into memory: if another process truncated a mapped file, the next access would kill this
+process.
 """
 
 from __future__ import annotations
@@ -25,52 +26,58 @@ from sentbed.helpers import atomic_file, read_file, sha256, write_atomic
 from sentbed.protocols import Dataset
 from sentbed_common import CACHE_VARIABLE, cache_root
 
-from sentbed_data.csv_tsv_jsonl import position
-from sentbed_data.parquet_arrow import ARROW, arrow_batches, readable_arrow, require
-from sentbed_data.readers import NUL, fault, suffix_of
+from sentbed_data.csv_tsv_jsonl import column_index
+from sentbed_data.parquet_arrow import (
+    ARROW,
+    arrow_batches,
+    readable_arrow,
+    require_package,
+)
+from sentbed_data.readers import NUL, problem_of_text, suffix_of
 
 BATCH_ROWS = 4096
-"""Rows per record batch when writing."""
+"""Largest number of rows in a record batch that is written."""
 
 BATCH_CHARACTERS = 1 << 22
-"""Characters after which a record batch ends early."""
+"""Number of characters after which a record batch that is written ends early."""
 
 _OUTSIDE = -1
-"""In the place of a buffer that is not in the file."""
+"""Position of a buffer that is not in the file."""
 
 _LAYOUT = 2
 """Version of the layout of cached files."""
 
 _LEFT_OUT = "left_out"
-"""Key of the counts in the metadata of a cached file's last batch, which has no rows."""
+"""Key of the counts of left-out rows, in the metadata of a cached file's last batch, which has no rows."""
 
 _PAIRS = {4: struct.Struct("<2i"), 8: struct.Struct("<2q")}
-"""Bytes of an offset -> format of two consecutive offsets."""
+"""Format of two consecutive offsets, by the size of an offset in bytes."""
 
 
 @attrs.frozen(eq=False)
 class _OpenFile:
-    """A file opened for random access; if it changes, reading raises an error."""
+    """A file opened for random access; reading raises `DataError` if the file has changed."""
 
     path: Path
     descriptor: int
     state: tuple[int, int]
-    """Size and modification time when it was opened."""
+    """Size and modification time when the file was opened."""
 
     @classmethod
     def of(cls, path: Path) -> _OpenFile:
-        """Open a file, which is closed with the last reference to the object. Raises `OSError`."""
+        """Open a file, which is closed when the object is no longer used. Raises `OSError`."""
         descriptor = os.open(path, os.O_RDONLY)
         opened = cls(path, descriptor, _state_of(descriptor))
         weakref.finalize(opened, os.close, descriptor)
         return opened
 
     def read(self, start: int, size: int) -> bytes:
-        """Return `size` bytes from `start` on. Raises `DataError` if they are not there."""
+        """Return `size` bytes from position `start` on. Raises `DataError` if the file does not have them."""
         if 0 <= start <= start + size <= self.state[0]:
             content = os.pread(self.descriptor, size, start)
             if len(content) == size:
                 return content
+
         raise self.changed()
 
     def require_unchanged(self) -> None:
@@ -87,84 +94,87 @@ class _OpenFile:
 
 
 def _state_of(descriptor: int) -> tuple[int, int]:
+    """Return size and modification time of an open file."""
     status = os.fstat(descriptor)
     return status.st_size, status.st_mtime_ns
 
 
 @attrs.frozen
 class _Column:
-    """The places of the texts of one column of a record batch in its file."""
+    """Positions in a file at which the texts of one column of a record batch are stored."""
 
     offsets: int
-    """Place of the offsets, one more than rows."""
+    """Position of the offsets, of which there is one more than rows."""
     width: int
-    """Bytes of an offset: 4 or 8."""
+    """Size of an offset in bytes: 4 or 8."""
     data: int
-    """Place of the texts, as UTF-8."""
+    """Position of the texts, in UTF-8."""
     valid: int | None
-    """Place of the bits that tell which texts exist; None if no text is missing."""
+    """Position of the validity bits, one per text; None if no text is missing."""
 
     def text(self, file: _OpenFile, row: int) -> str:
-        """Return one text."""
-        start, end = _PAIRS[self.width].unpack(
-            file.read(self.offsets + row * self.width, 2 * self.width)
-        )
+        """Return the text in a row."""
+        stored = file.read(self.offsets + row * self.width, 2 * self.width)
+        start, end = _PAIRS[self.width].unpack(stored)
         return file.read(self.data + start, end - start).decode()
 
     def array(self, file: _OpenFile, first: int, rows: int) -> Any:
-        """Return the texts of some rows as an Arrow array; `first` is a multiple of 8."""
+        """Return the texts of `rows` rows from row `first` on, a multiple of 8, as an Arrow array."""
         import numpy as np
         import pyarrow
 
         string_type = pyarrow.large_string()
         if self.width == 4:
             string_type = pyarrow.string()
+
         validity = None
         if self.valid is not None:
             size = math.ceil(rows / 8)
             validity = pyarrow.py_buffer(file.read(self.valid + first // 8, size))
+
         stored = file.read(self.offsets + first * self.width, (rows + 1) * self.width)
         offsets = np.frombuffer(stored, f"<i{self.width}")
         start, end = int(offsets[0]), int(offsets[-1])
         content = file.read(self.data + start, end - start)
+
         buffers = [
             validity,
             pyarrow.py_buffer(offsets - offsets[0]),
             pyarrow.py_buffer(content),
         ]
         array = pyarrow.Array.from_buffers(string_type, rows, buffers)
-        # Before anything else reads it: wrong offsets would be followed out of the buffer.
+        # The array is validated before it is read: wrong offsets would lead outside the buffer.
         array.validate(full=True)
         return array
 
 
 @attrs.frozen
 class _Batch:
-    """A record batch in a file."""
+    """Number of rows of a record batch in a file, and the positions of its columns."""
 
     rows: int
     columns: tuple[_Column, ...]
 
     def slices(self) -> Iterator[tuple[int, int]]:
-        """Yield first row and number of rows of parts that fit into memory."""
+        """Yield the first row and the number of rows of each part of the batch that is read at a time."""
         for first in range(0, self.rows, BATCH_ROWS):
             yield first, min(BATCH_ROWS, self.rows - first)
 
 
 @attrs.frozen(eq=False)
 class StreamedTable(Dataset):
-    """A `Dataset` over record batches on disk: only the requested rows are read."""
+    """A `Dataset` of record batches on disk, of which only requested rows are read."""
 
     fields: Mapping[str, int]
-    """Column -> index of its field in the batches."""
+    """Index in `_Batch.columns` of each column, by name."""
     fingerprint: str
-    """SHA-256 over the content of the source file and all options for reading it."""
+    """SHA-256 over the content of the source files and all options with which they are read."""
     file: _OpenFile
     batches: Sequence[_Batch]
     left_out: Mapping[str, int] = attrs.field(factory=dict)
-    """Description of the rows that were left out of the source -> their number."""
+    """Number of rows of the source that were left out, by reason."""
     ends: Sequence[int] = attrs.field(init=False)
-    """For each batch, the number of rows up to its end."""
+    """Number of rows up to the end of each batch."""
 
     @ends.default
     def _ends(self) -> list[int]:
@@ -178,6 +188,7 @@ class StreamedTable(Dataset):
     def __len__(self) -> int:
         if not self.ends:
             return 0
+
         return self.ends[-1]
 
     def rows(self, indices: Sequence[int], epoch: int = 0) -> dict[str, list[str]]:
@@ -186,7 +197,10 @@ class StreamedTable(Dataset):
         Raises:
             DataError: if the file has changed since it was opened.
         """
-        texts: dict[int, list[str]] = {field: [] for field in self.fields.values()}
+        texts: dict[int, list[str]] = {}
+        for field in self.fields.values():
+            texts[field] = []
+
         try:
             for index in indices:
                 number = bisect_right(self.ends, index)
@@ -201,7 +215,7 @@ class StreamedTable(Dataset):
         return {column: texts[field] for column, field in self.fields.items()}
 
     def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
-        """Yield every text, column by column; a field under two names counts once.
+        """Yield every text, column by column; texts that two columns share are yielded once.
 
         Raises:
             DataError: if the file has changed since it was opened.
@@ -210,18 +224,17 @@ class StreamedTable(Dataset):
 
         if columns is None:
             columns = self.columns
+
         fields = [field for column, field in self.fields.items() if column in columns]
         for field in dict.fromkeys(fields):
             for batch in self.batches:
                 for first, rows in batch.slices():
                     try:
-                        values = (
-                            batch.columns[field]
-                            .array(self.file, first, rows)
-                            .to_pylist()
-                        )
+                        array = batch.columns[field].array(self.file, first, rows)
+                        values = array.to_pylist()
                     except pyarrow.ArrowException as error:
                         raise self.file.changed() from error
+
                     self.file.require_unchanged()
                     yield from values
 
@@ -233,23 +246,25 @@ def open_streamed(
     rows: Callable[[Counter[str]], Iterator[Sequence[str]]],
     reading: Mapping[str, Any],
 ) -> StreamedTable:
-    """Return the texts of `paths`, left on disk: in the file itself if possible, else in a copy in the cache.
+    """Return a data set of the texts in `paths` that stay on disk: in the file itself, or in a cached copy.
 
-    `names` are the columns that are read from the files, and `columns` maps each column of the data set to its
-    index in `names`. `rows` reads the files strictly, with the parameters `reading`, and counts the rows that it
-    leaves out.
+    `names` are the columns that are read from the files; `columns` maps each column of the data set to its
+    index in `names`. `rows` is a function that reads and checks the rows of the files, with the options
+    `reading`, and counts the rows that it leaves out in its argument. The file itself is used if it is an Arrow
+    file of plain strings.
 
     Raises:
-        DataError: as `rows` does.
+        DataError: if a file cannot be read or has an invalid row.
         RunError: if the cache cannot be written.
     """
-    require("pyarrow", "arrow")
+    require_package("pyarrow", "arrow")
     digests: dict[Path, str] = {}
-    contents, formats = [], []
+    contents = []
+    formats = []
     for path in paths:
         digests[path] = sha256(path)
         contents.append(digests[path])
-        # The same bytes have other rows in another format, and none where they are not decompressed.
+        # The suffixes are part of the key: in another format, the same bytes have other rows.
         formats.append((suffix_of(path.name), path.suffix.lower()))
 
     described = [_LAYOUT, contents, formats, list(names), dict(reading)]
@@ -261,24 +276,27 @@ def open_streamed(
 
     cached = cache_root() / "texts" / f"{key}{ARROW}"
     table = None
-    # Compared with its hash before pyarrow reads it, which follows wrong offsets out of the file.
+    # The hash is compared first, since pyarrow would follow wrong offsets outside of the file.
     if _is_intact(cached):
         table = _open_cached(cached, len(names))
+
     if table is None:
         left_out: Counter[str] = Counter()
         _write(cached, len(names), _unchanged(rows(left_out), digests), left_out)
         table = _open_cached(cached, len(names))
+
     if table is None:
         raise RunError(
             f"cannot read `{cached}`, which was just written; check the disk"
         )
+
     return StreamedTable(columns, key, *table)
 
 
 def _unchanged(
     rows: Iterator[Sequence[str]], contents: Mapping[Path, str]
 ) -> Iterator[Sequence[str]]:
-    """Yield the rows; raises `DataError` at the end if a file no longer has its hash in `contents`."""
+    """Yield the rows. Raises `DataError` at the end if a file no longer has its hash in `contents`."""
     yield from rows
     for path, content in contents.items():
         if sha256(path) != content:
@@ -291,21 +309,23 @@ def _unchanged(
 def _write(
     path: Path, width: int, rows: Iterator[Sequence[str]], left_out: Mapping[str, int]
 ) -> None:
-    """Write rows of `width` texts, one record batch at a time, and after them the counts in `left_out`.
+    """Write rows of `width` texts, batch by batch, and then the counts in `left_out`.
 
-    The file appears atomically.
+    The file appears atomically, after a file with its hash.
     """
     import pyarrow
 
-    schema = pyarrow.schema(
-        [(str(number), pyarrow.string()) for number in range(width)]
-    )
+    fields = []
+    for number in range(width):
+        fields.append(pyarrow.field(str(number), pyarrow.string()))
+
+    schema = pyarrow.schema(fields)
     try:
         with atomic_file(path) as stream:
             _write_batches(stream, schema, rows, left_out)
             stream.seek(0)
             digest = hashlib.file_digest(stream, "sha256")  # type: ignore[arg-type]  # it has `readinto`
-            # Before the file: where a writer is killed in between, the file counts as damaged.
+            # The hash is written first: if this process is killed in between, an older file counts as damaged.
             write_atomic(_hash_of(path), f"{digest.hexdigest()}  {path.name}\n")
     except RunError as error:
         raise RunError(
@@ -314,12 +334,12 @@ def _write(
 
 
 def _hash_of(path: Path) -> Path:
-    """Return the file that has the SHA-256 of a cached file, in the format of `sha256sum`."""
+    """Return the path of the file with the SHA-256 of a cached file, in the format of `sha256sum`."""
     return path.with_name(f"{path.name}.sha256")
 
 
 def _is_intact(path: Path) -> bool:
-    """Whether a cached file exists and has its hash."""
+    """Whether a cached file exists and has the recorded hash."""
     try:
         return read_file(_hash_of(path)).decode() == f"{sha256(path)}  {path.name}\n"
     except (OSError, ValueError, DataError):
@@ -332,6 +352,7 @@ def _write_batches(
     rows: Iterator[Sequence[str]],
     left_out: Mapping[str, int],
 ) -> None:
+    """Write rows as record batches, and then an empty batch whose metadata has the counts in `left_out`."""
     import pyarrow
 
     with pyarrow.ipc.new_file(stream, schema) as writer:
@@ -343,25 +364,29 @@ def _write_batches(
             if len(pending) == BATCH_ROWS or characters > BATCH_CHARACTERS:
                 writer.write_batch(_batch(pending, schema))
                 pending, characters = [], 0
+
         if pending:
             writer.write_batch(_batch(pending, schema))
+
         nothing = pyarrow.RecordBatch.from_pylist([], schema=schema)
         writer.write_batch(nothing, custom_metadata={_LEFT_OUT: json.dumps(left_out)})
 
 
 def _batch(rows: Sequence[Sequence[str]], schema: Any) -> Any:
+    """Return rows of texts as a record batch."""
     import pyarrow
 
-    columns = [
-        pyarrow.array(texts, pyarrow.string()) for texts in zip(*rows, strict=True)
-    ]
+    columns = []
+    for texts in zip(*rows, strict=True):
+        columns.append(pyarrow.array(texts, pyarrow.string()))
+
     return pyarrow.record_batch(columns, schema=schema)
 
 
 def _open_cached(
     path: Path, width: int
 ) -> tuple[_OpenFile, list[_Batch], dict[str, int]] | None:
-    """Open a cached file; return None if it cannot be read."""
+    """Return a cached file, its batches and its counts of left-out rows; None if it cannot be read."""
     import pyarrow
 
     try:
@@ -372,58 +397,65 @@ def _open_cached(
             pyarrow.ipc.open_file(source) as reader,
         ):
             last = reader.get_batch_with_custom_metadata(reader.num_record_batches - 1)
+
         left_out = json.loads(last.custom_metadata[_LEFT_OUT])
     except (pyarrow.ArrowException, OSError, DataError):
         return None
 
     if batches is None:
         return None
+
     return file, batches, left_out
 
 
 def _open_arrow_file(
     path: Path, names: Sequence[str], limit: int | None
 ) -> tuple[_OpenFile, list[_Batch]] | None:
-    """Open an Arrow file and check every text in the wanted fields.
+    """Return an Arrow file and its batches, after a check of every text in the columns `names`.
 
-    Return None if they cannot be used in place: compressed, not stored as plain strings, or without rows.
+    Return None if the texts cannot be read in place: they are compressed or no plain strings, or there are no
+    rows.
 
     Raises:
-        DataError: if a text is empty or missing; with its row.
+        DataError: if a text is empty or missing, with its row; or if a column is missing.
     """
     if limit is None:
         limit = sys.maxsize
+
     with readable_arrow(path):
         file = _OpenFile.of(path)
         batches = _batches(file, names, limit)
         if not batches:
-            # The strict reader refuses a file without rows.
+            # The file will be read by `rows`, which refuses a file without rows.
             return None
+
         start = 0
         for batch in batches:
             for first, rows in batch.slices():
                 for name, column in zip(names, batch.columns, strict=True):
-                    _require_texts(
-                        column.array(file, first, rows), name, path, start + first
-                    )
+                    texts = column.array(file, first, rows)
+                    _require_texts(texts, name, path, start + first)
+
             start += batch.rows
 
     return file, batches
 
 
 def _batches(file: _OpenFile, names: Sequence[str], limit: int) -> list[_Batch] | None:
-    """Return the places of the first `limit` rows of these fields; None if these are not plain strings.
+    """Return the positions of the columns `names` in the first `limit` rows, by batch.
+
+    Return None if the columns are not stored as plain strings.
 
     Raises:
-        DataError: if there is no such field.
+        DataError: if there is no such column.
         ArrowException, OSError: if the file is not valid Arrow IPC.
     """
     import pyarrow
 
-    # Mapped for a moment, in which only the descriptions of the batches are read.
+    # The file is mapped only in this function, which reads no texts, only the descriptions of the batches.
     content = pyarrow.memory_map(str(file.path)).read_buffer()
     schema, record_batches = arrow_batches(content)
-    fields = [position(name, schema.names, file.path, None) for name in names]
+    fields = [column_index(name, schema.names, file.path, None) for name in names]
     widths = {pyarrow.string(): 4, pyarrow.large_string(): 8}
     for field in fields:
         if schema.types[field] not in widths:
@@ -433,45 +465,48 @@ def _batches(file: _OpenFile, names: Sequence[str], limit: int) -> list[_Batch] 
     for batch in record_batches:
         columns = []
         for column in batch.select(fields).columns:
-            places = [_place_in(content, buffer) for buffer in column.buffers()]
+            places = [_position_in(content, buffer) for buffer in column.buffers()]
             if _OUTSIDE in places:
                 return None
+
             valid, offsets, data = places
             columns.append(_Column(offsets or 0, widths[column.type], data or 0, valid))
+
         rows = min(batch.num_rows, limit)
         limit -= rows
         if rows:
             batches.append(_Batch(rows, tuple(columns)))
+
         if not limit:
             break
 
     return batches
 
 
-def _place_in(content: Any, buffer: Any) -> int | None:
-    """Return where a buffer begins in the content of a file; None without a buffer, `_OUTSIDE` if elsewhere.
+def _position_in(content: Any, buffer: Any) -> int | None:
+    """Return the position of a buffer in the content of a file; None if there is no buffer.
 
-    A buffer is elsewhere if it was decompressed into memory.
+    Return `_OUTSIDE` for a buffer that was decompressed into memory.
     """
     if not buffer:
         return None
+
     place: int = buffer.address - content.address
     if not 0 <= place < content.size:
         return _OUTSIDE
+
     return place
 
 
 def _require_texts(column: Any, name: str, path: Path, start: int) -> None:
-    """Raise `DataError` if a text is missing, blank or has a NUL byte; `start` is the index of the first."""
+    """Raise `DataError` if a text is missing, blank or has a NUL character; `start` is the first text's row."""
     from pyarrow import compute
 
-    blank = compute.equal(
-        compute.binary_length(compute.utf8_trim_whitespace(column)), 0
-    )
-    wrong = compute.or_(blank, compute.match_substring(column, NUL))
-    bad = compute.index(compute.fill_null(wrong, True), True).as_py()
-    if bad >= 0:
-        raise DataError(
-            f"row {start + bad + 1}, column `{name}`: {fault(column[bad].as_py())}",
-            path,
-        )
+    trimmed = compute.utf8_trim_whitespace(column)
+    blank = compute.equal(compute.binary_length(trimmed), 0)
+    invalid = compute.or_(blank, compute.match_substring(column, NUL))
+    # A missing text makes its result null, which counts as invalid.
+    first = compute.index(compute.fill_null(invalid, True), True).as_py()
+    if first >= 0:
+        problem = problem_of_text(column[first].as_py())
+        raise DataError(f"row {start + first + 1}, column `{name}`: {problem}", path)

@@ -1,4 +1,4 @@
-"""Single sentences, with a copy in which synonyms replace some words as the positive."""
+"""The source `synonyms`: sentences, each with a copy in which synonyms replace some words as its positive."""
 
 from __future__ import annotations
 
@@ -14,56 +14,57 @@ from sentbed import DataError, FilePath
 
 from sentbed_data.augmentation_base import Augmentation, Augmented
 from sentbed_data.nlpaug_rules import MOST, TAGGER_FILES, find_tagger, open_nlpaug
-from sentbed_data.parquet_arrow import require
+from sentbed_data.parquet_arrow import require_package
 from sentbed_data.wordnet import FILES, find_lexicon, open_lexicon
 
-# A lower-case word, hyphens allowed inside; not part of a word with a capital, a digit or an apostrophe.
+# A word in lower case, which may have hyphens inside, and is no part of a word with capitals, digits or
+# apostrophes.
 _WORD = re.compile(r"(?<![\w'’-])[a-z]{2,}(?:-[a-z]+)*(?![\w'’-])")
 
 
 @attrs.frozen(kw_only=True)
 class Synonyms(Augmentation):
-    """A sentence, and a copy with some words replaced by WordNet's synonyms: SentBench's DA.
+    """A sentence, and a copy with some words replaced by synonyms from WordNet: SentBench's DA.
 
-    English only. By the rules `careful`, a word can be replaced if
+    Sentences must be English. With `rules = "careful"`, a word can be replaced if
 
-    - it is in lower case: a capitalised word may be a name;
-    - it is not a function word: WordNet lists few of them, and other things under their spelling (`can`: a
-      tin);
-    - it is in its base form: synonyms are inserted as the lexicon has them, never inflected. A form of
-      several words (`saw`, `building`) is taken as the one that WordNet counts most often, and so is its part
-      of speech; there is no tagger;
-    - the `senses` most frequent senses of that part of speech include a word of another spelling.
+    - it is in lower case, since a capitalised word may be a name;
+    - it is no function word: under the spelling of most function words, WordNet has other words (`can`: a tin);
+    - it is in its base form, since synonyms are inserted as the lexicon has them, never inflected. If it may be
+      a form of several words (`saw`, `building`), the word and the part of speech that are most frequent by
+      WordNet's counts are assumed, without a tagger;
+    - the `senses` most frequent senses of this part of speech have a word with another spelling.
 
-    The share `rate` of these words is replaced, rounded, at least one. The words and their synonyms are drawn
-    uniformly, again in every epoch. Synonyms of several words are joined by blanks; `a` and `an` before a
-    replaced word stay. A sentence without a replaceable word is its own positive. Needs
+    The share `rate` of these words is replaced, rounded, but at least one word. The words and their synonyms
+    are drawn uniformly, anew in every epoch. A synonym may have several words; `a` and `an` before a replaced
+    word are not adapted. A sentence without a replaceable word is its own positive. The source needs
     `sentbed-data[wordnet]`.
 
-    The rules `nlpaug` are those of the library that SentBench names, by its defaults (`SynonymAug` of nlpaug
-    1.1.11): the share `rate` of all tokens is drawn, rounded up, at least one and at most ten, of those that
-    are neither punctuation nor determiners. NLTK's tagger says the part of speech. A drawn word is replaced
-    by a lemma of any sense of that part, or of any part if WordNet has none for the tag, of the word or of
-    its base form; prepositions are looked up as adjectives. The synonym is in lower case and never inflected,
-    a capital at the beginning stays, and a hyphen becomes a blank. A drawn word without a synonym stays.
-    Unlike there, the space between tokens stays as well: nlpaug puts blanks around apostrophes and hyphens.
+    `rules = "nlpaug"` follows the library that SentBench names, with its default settings (`SynonymAug` of
+    nlpaug 1.1.11). Tokens that are neither punctuation nor determiners are drawn: the share `rate` of all
+    tokens, rounded up, but at least one and at most ten. NLTK's tagger gives the part of speech. A drawn word
+    is replaced by a random lemma of any sense of the word or of its base form as this part of speech; as any
+    part of speech, if the tag has none in WordNet. Prepositions are looked up as adjectives. The synonym is in
+    lower case and never inflected, but an initial capital is kept; a hyphen becomes a space. A drawn word
+    without a synonym is kept. In one point this differs from nlpaug, which puts spaces around apostrophes and
+    hyphens: the space between tokens is not changed.
     """
 
     name: ClassVar[str] = "synonyms"
     papers: ClassVar[tuple[str, ...]] = ("miller1995wordnet",)
 
     rate: float = attrs.field(default=0.3, validator=and_(gt(0.0), le(1.0)))
-    """Share of the replaceable words to replace, in (0, 1]; with `rules = "nlpaug"`, of all tokens."""
+    """Share of the replaceable words to replace, in (0, 1]; with `rules = "nlpaug"`, share of all tokens."""
     rules: Literal["careful", "nlpaug"] = "careful"
-    """Which words are replaced and by what: see above."""
+    """The rules by which words are replaced; see above."""
     tagger: FilePath | None = None
     """Directory of NLTK's tagger (`averaged_perceptron_tagger_eng`), for `rules = "nlpaug"`.
 
-    Default: that in NLTK's directories, which the environment variable `NLTK_DATA` may name.
+    Default: the tagger among NLTK's data, whose directories the environment variable `NLTK_DATA` may name.
     """
     senses: int = attrs.field(default=1, validator=ge(1))
-    """Number of senses of a word that give synonyms, at least 1, the most frequent ones first; with
-    `rules = "nlpaug"`, all senses do."""
+    """Number of a word's senses whose words are synonyms, from the most frequent sense on, at least 1; with
+    `rules = "nlpaug"`, all senses."""
     lexicon: FilePath | None = None
     """Directory of WordNet's files (`index.noun`, `data.noun`, ...).
 
@@ -72,7 +73,7 @@ class Synonyms(Augmentation):
     """
 
     def check(self) -> Iterator[str]:
-        """Problems that show without reading the data."""
+        """Yield problems that show without reading the data."""
         yield from super().check()
         try:
             self._require()
@@ -85,13 +86,14 @@ class Synonyms(Augmentation):
                 find_tagger(self.tagger)
             except DataError as error:
                 yield str(error)
+
             if self.senses != 1:
                 yield f'`senses = {self.senses}` has no effect with `rules = "nlpaug"`; remove `senses`'
         elif self.tagger is not None:
             yield f'`tagger` has no effect with `rules = "{self.rules}"`; remove `tagger`'
 
     def files(self) -> Iterator[Path]:
-        """Yield the files of lexicon and tagger, even if no field names them."""
+        """Yield the files of lexicon and tagger, also if no field names them."""
         lexicon = find_lexicon(self.lexicon)
         for name in FILES:
             yield lexicon / name
@@ -101,7 +103,7 @@ class Synonyms(Augmentation):
                 yield tagger / name
 
     def open(self) -> Augmented:
-        """Read the file and the lexicon. Raises `DataError` with file and line."""
+        """Read the file and the lexicon. Raises `DataError` if one of them is invalid."""
         self._require()
         lexicon = open_lexicon(self.lexicon, self.senses)
         if self.rules == "nlpaug":
@@ -113,20 +115,22 @@ class Synonyms(Augmentation):
             )
 
         def replace(text: str, random: Random) -> str:
-            words = [
-                match for match in _WORD.finditer(text) if lexicon.synonyms(match[0])
-            ]
+            words = []
+            for match in _WORD.finditer(text):
+                if lexicon.synonyms(match[0]):
+                    words.append(match)
+
             if not words:
                 return text
+
+            # From the last word on, so that the positions of earlier words remain valid.
             count = max(1, int(self.rate * len(words) + 0.5))
-            for match in sorted(
-                random.sample(words, count),
-                key=lambda match: match.start(),
-                reverse=True,
-            ):
+            drawn = random.sample(words, count)
+            for match in sorted(drawn, key=re.Match.start, reverse=True):
                 synonym = random.choice(lexicon.synonyms(match[0]))
                 start, end = match.span()
                 text = text[:start] + synonym + text[end:]
+
             return text
 
         return self._augmented(
@@ -136,4 +140,5 @@ class Synonyms(Augmentation):
 
     @staticmethod
     def _require() -> None:
-        require("nltk", "wordnet")
+        """Raise `DataError` if NLTK is not installed."""
+        require_package("nltk", "wordnet")

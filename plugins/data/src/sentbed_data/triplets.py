@@ -1,4 +1,4 @@
-"""Triplets: a text, one that follows from it, and one that contradicts it."""
+"""The source `triplets`: rows of a text, a text that follows from it, and hard negatives."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from attrs.validators import min_len
 from sentbed.protocols import Dataset
 
 from sentbed_data.file_source_base import FileSource
-from sentbed_data.text_files import several
+from sentbed_data.text_files import as_tuple
 
 MOST_NEGATIVES = 8
-"""Largest number of hard negatives per row that the losses accept."""
+"""Largest number of hard negatives in a row that the losses accept."""
 
 
 def few_negatives(
     _: Any, attribute: attrs.Attribute[Any], value: str | tuple[str, ...]
 ) -> None:
-    """Refuse more hard negatives than the losses accept; an attrs validator."""
+    """Raise `ValueError` for more hard negatives than the losses accept; an attrs validator."""
     if not isinstance(value, str) and len(value) > MOST_NEGATIVES:
         raise ValueError(
             f"`{attribute.name}` names {len(value)} columns, and losses take at most {MOST_NEGATIVES} hard "
@@ -30,7 +30,7 @@ def few_negatives(
 class Triplets(FileSource):
     """Rows of a premise, its entailment and its contradiction (the hard negative).
 
-    The default names are those of the NLI file of supervised SimCSE (Gao et al., 2021, section 4).
+    The default column names are those of the NLI file of supervised SimCSE (Gao et al., 2021, section 4).
     """
 
     name: ClassVar[str] = "triplets"
@@ -42,8 +42,8 @@ class Triplets(FileSource):
     negative: str | tuple[str, ...] = attrs.field(
         default="hard_neg", validator=[min_len(1), few_negatives]
     )
-    """Column of the contradiction, or of each of several hard negatives, at most 8:
-    `["hard_neg_1", "hard_neg_2"]`."""
+    """Column of the contradiction, or an array of the columns of at most 8 hard negatives: `["hard_neg_1",
+    "hard_neg_2"]`."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -52,14 +52,14 @@ class Triplets(FileSource):
 
     @property
     def _negatives(self) -> tuple[str, ...]:
-        return several(self.negative)
+        return as_tuple(self.negative)
 
     @property
     def _file_columns(self) -> tuple[str, ...]:
         return (self.anchor, self.positive, *self._negatives)
 
     def open(self) -> Dataset:
-        """Read the file. Raises `DataError` with file and line."""
+        """Read the file. Raises `DataError`, with file and line, if a row is invalid."""
         return self._table(
             self._file_columns,
             {column: place for place, column in enumerate(self.columns)},
@@ -67,6 +67,6 @@ class Triplets(FileSource):
 
 
 def negative_columns(count: int) -> tuple[str, ...]:
-    """Return the names of the columns of that many hard negatives: `negative`, `negative_2`, ..."""
+    """Return the names of the data set's columns of `count` hard negatives: `negative`, `negative_2`, ..."""
     names = ["negative", *(f"negative_{number}" for number in range(2, count + 1))]
     return tuple(names[:count])

@@ -7,7 +7,7 @@ import re
 _WIDE = "\u2e80-\u9fff\uac00-\ud7a3\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
 
 WORD = re.compile(f"(?!\\s)[{_WIDE}]|[^\\s{_WIDE}]+")
-"""A word: a run of non-blanks, or one character of Chinese, Japanese or Korean script."""
+"""A word: consecutive characters without white space, or one character of Chinese, Japanese or Korean script."""
 
 
 def count_words(text: str) -> int:
@@ -15,11 +15,12 @@ def count_words(text: str) -> int:
     return len(WORD.findall(text))
 
 
-def pieces(text: str) -> list[str]:
-    """Return the words of a text, each with the blanks before it; joined, they are the text."""
+def words_with_space(text: str) -> list[str]:
+    """Return the words of a text, each with the white space before it; white space at the end is dropped."""
     words = []
     start = 0
     for match in WORD.finditer(text):
         words.append(text[start : match.end()])
         start = match.end()
+
     return words

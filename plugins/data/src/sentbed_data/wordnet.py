@@ -35,7 +35,7 @@ _GET_IT = (
     "and name its directory by `lexicon` or the environment variable `WNSEARCHDIR`"
 )
 
-# WordNet lists other things under these spellings: `a` is an angstrom, `he` helium, `can` a tin.
+# With the spelling of these words, WordNet has other words: `a` is an angstrom, `he` helium, `can` a tin.
 _FUNCTION_WORDS = frozenset(
     """
     a about above across after against all along also although always am amid among an and another any
@@ -58,31 +58,32 @@ _FUNCTION_WORDS = frozenset(
 
 @attrs.frozen(eq=False)
 class Lexicon:
-    """WordNet as a source of replacements for words."""
+    """WordNet as a source of synonyms."""
 
     reader: Any
     """NLTK's `WordNetCorpusReader`."""
     place: Path
-    """The directory of the files."""
+    """The directory of WordNet's files."""
     fingerprint: str
     """SHA-256 over the files."""
     senses: int
-    """Number of a word's most frequent senses that give synonyms."""
+    """Number of a word's most frequent senses whose words are synonyms."""
     _cache: dict[str, tuple[str, ...]] = attrs.field(factory=dict, init=False)
 
     def synonyms(self, word: str) -> tuple[str, ...]:
-        """Return the replacements of a lower-case word, the most frequent sense's first; see `Synonyms`."""
+        """Return the synonyms of a lower-case word by the rules `careful` (see `Synonyms`), by sense."""
         if word in _FUNCTION_WORDS:
             return ()
         if word not in self._cache:
             with _readable(self.place):
                 self._cache[word] = self._look_up(word)
+
         return self._cache[word]
 
     def lemmas(self, word: str, part: str | None) -> tuple[str, ...]:
-        """Return the lemmas of all senses of a word or of its base forms, as often as they occur.
+        """Return the lemmas of all senses of a word or its base forms; each sense repeats its lemmas.
 
-        `part` is WordNet's letter of a part of speech (`n`, `v`, `a`, `r`); None is all of them.
+        `part` is WordNet's letter for a part of speech (`n`, `v`, `a`, `r`), or None for all parts of speech.
         """
         key = f"{word.lower()}/{part}"
         if key not in self._cache:
@@ -91,22 +92,24 @@ class Lexicon:
                 for lemma in _lemmas_of(self.reader.synsets(word, part)):
                     names.append(lemma.name())
                 self._cache[key] = tuple(names)
+
         return self._cache[key]
 
     def _look_up(self, word: str) -> tuple[str, ...]:
-        readings, foreign = self._readings(word)
+        """Return the synonyms of a word; none if it is more likely a form of another word."""
+        readings, senses_of_others = self._readings(word)
         if not readings:
             return ()
-        reading = readings[0]
-        if foreign or len(readings) > 1:
-            reading = max(readings, key=partial(self._frequency, word))
-            most_of_foreign = max(
-                (lemma.count() for lemma in _lemmas_of(foreign)), default=-1
-            )
-            if self._frequency(word, reading) <= most_of_foreign:
+
+        senses = readings[0]
+        if senses_of_others or len(readings) > 1:
+            senses = max(readings, key=partial(self._frequency, word))
+            counts = [lemma.count() for lemma in _lemmas_of(senses_of_others)]
+            if self._frequency(word, senses) <= max(counts, default=-1):
                 return ()
+
         synonyms = []
-        for lemma in _lemmas_of(reading[: self.senses]):
+        for lemma in _lemmas_of(senses[: self.senses]):
             name = lemma.name().replace("_", " ")
             if name.lower() != word:
                 synonyms.append(name)
@@ -114,9 +117,9 @@ class Lexicon:
         return tuple(dict.fromkeys(synonyms))
 
     def _readings(self, word: str) -> tuple[list[list[Any]], list[Any]]:
-        """Return the senses of a word as each part of speech, and those of words that it may be a form of.
+        """Return a word's senses by part of speech, and the senses of words of which it may be a form.
 
-        `synsets` returns both; the latter lack the word.
+        NLTK's `synsets` returns both kinds of senses; the word is no lemma of the latter.
         """
         readings: list[list[Any]] = []
         foreign: list[Any] = []
@@ -127,24 +130,28 @@ class Lexicon:
                     senses.append(synset)
                 else:
                     foreign.append(synset)
+
             if senses:
                 readings.append(senses)
 
         return readings, foreign
 
     def _frequency(self, word: str, senses: list[Any]) -> int:
-        """Return how often WordNet's texts have the most frequent of these senses of a word."""
+        """Return how often WordNet's corpus has a word in the most frequent of these senses."""
         return max(int(self._lemma(synset, word).count()) for synset in senses)
 
     @staticmethod
     def _lemma(synset: Any, word: str) -> Any:
+        """Return the lemma of a sense that is the word; None if there is none."""
         for lemma in synset.lemmas():
             if lemma.name().lower() == word:
                 return lemma
+
         return None
 
 
 def _lemmas_of(synsets: Iterable[Any]) -> list[Any]:
+    """Return the lemmas of all senses."""
     lemmas: list[Any] = []
     for synset in synsets:
         lemmas += synset.lemmas()
@@ -152,10 +159,10 @@ def _lemmas_of(synsets: Iterable[Any]) -> list[Any]:
 
 
 def find_lexicon(lexicon: str | None) -> Path:
-    """Return the directory of WordNet's files: `lexicon`, `WNSEARCHDIR`, `WNHOME`, or a usual path.
+    """Return the directory of WordNet: `lexicon`, that in `WNSEARCHDIR` or `WNHOME`, or a usual path.
 
     Raises:
-        DataError: if there is none, or it lacks a file.
+        DataError: if there is no WordNet, or it lacks a file.
     """
     if lexicon is not None:
         place = locate(lexicon)
@@ -172,6 +179,7 @@ def find_lexicon(lexicon: str | None) -> Path:
             raise DataError(
                 f"there is no WordNet in {listed(map(str, places))}; {_GET_IT}"
             )
+
     for name in FILES:
         if not (place / name).is_file():
             raise DataError(
@@ -182,7 +190,7 @@ def find_lexicon(lexicon: str | None) -> Path:
 
 
 def open_lexicon(lexicon: str | None, senses: int) -> Lexicon:
-    """Load WordNet's index (about a second); `lexicon` as for `find_lexicon`.
+    """Load WordNet's index, which takes about a second; `lexicon` as for `find_lexicon`.
 
     Raises:
         DataError: if there is no WordNet, or its files are damaged.
@@ -199,22 +207,23 @@ def open_lexicon(lexicon: str | None, senses: int) -> Lexicon:
         ) from error
 
     fingerprint = sha256(b"".join(files.values())).hexdigest()
-    # Only NLTK's `lexname` shows these names, and Debian leaves them out.
+    # Names of lexicographers' files: NLTK needs the file, but its content is not used, and Debian leaves it
+    # out.
     files["lexnames"] = b"".join(
         b"%02d %d 0\n" % (number, number) for number in range(100)
     )
 
     class Reader(WordNetCorpusReader):  # type: ignore[misc]  # NLTK has no types
         def open(self, file: str) -> Any:
-            # Read into memory: NLTK would leave the files open.
+            # The files are in memory, since NLTK would leave them open.
             return nltk.data.SeekableUnicodeStreamReader(
                 BytesIO(files[file]), self._ENCODING
             )
 
         def map_wn(self, version: str = "wordnet") -> None:
-            """Do nothing: the map needs a second WordNet, for languages that are not used."""
+            """Do nothing: the map is for languages that are not used, and would need a second WordNet."""
 
-    # NLTK accepts only these directories and those below them.
+    # NLTK only reads files in the directories of this list.
     if str(place) not in nltk.data.path:
         nltk.data.path.append(str(place))
     with _readable(place), warnings.catch_warnings():
@@ -224,6 +233,7 @@ def open_lexicon(lexicon: str | None, senses: int) -> Lexicon:
 
 @contextmanager
 def _readable(place: Path) -> Iterator[None]:
+    """Turn exceptions about damaged files of WordNet into a `DataError`."""
     from nltk.corpus.reader.wordnet import WordNetError
 
     try:

@@ -37,9 +37,9 @@ from sentbed_backbones.model_file_checks import (
     LARGEST_JSON,
     only_pickled,
 )
-from sentbed_backbones.strangers_files import require_bounded_expressions
+from sentbed_backbones.untrusted_files import require_bounded_expressions
 
-# On a processor with bf16 instructions, bitsandbytes, which peft imports, advertises a package that would
+# peft imports bitsandbytes. On a processor with bf16 instructions, bitsandbytes advertises a package that would
 # fetch compiled code from the hub.
 logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
 
@@ -47,19 +47,19 @@ import peft  # noqa: E402
 from peft.tuners.lora import LoraLayer  # noqa: E402
 
 IN_A_LIST = re.compile(r"(^|\.)\d+\.")
-"""Names of modules below a list of them, such as a transformer's layers."""
+"""Names of modules within a list of modules, such as a transformer's layers."""
 
 PLAIN_KEY = re.compile(r"\.lora_[AB]\.weight$")
-"""Weight names of an adapter that only adds B A to a weight."""
+"""Names of an adapter's weights, if the adapter only adds B A to weights of the model."""
 
 LEAVES_THE_BASE = (True, False, "gaussian", "eva", "orthogonal")
-"""Initialisations of peft that leave the base weights as in the model's files."""
+"""Values of peft's `init_lora_weights` with which the base weights stay as in the model's files."""
 
 
 def add_lora(model: Any, lora: LoRA) -> peft.PeftModel:
     """Add a new adapter to a transformers model in place and freeze everything else.
 
-    B starts at 0, so that the vectors are initially those of the model.
+    B is initially 0, so that the adapter does not change the model's vectors before training.
 
     Raises:
         ModelError: if the model has no linear layer named in `lora.targets`.
@@ -82,7 +82,7 @@ def add_lora(model: Any, lora: LoRA) -> peft.PeftModel:
 
 
 def _require_linear_layers(model: Any, targets: Sequence[str]) -> None:
-    """Raise `ModelError` if no linear layer's name ends in one of the targets."""
+    """Raise `ModelError` unless each target is the end of a linear layer's name."""
     linear = []
     for name, module in model.named_modules():
         if isinstance(module, nn.Linear | Conv1D):
@@ -99,17 +99,17 @@ def _require_linear_layers(model: Any, targets: Sequence[str]) -> None:
 def load_adapter(model: Any, directory: Path) -> peft.PeftModel:
     """Add a trained adapter to a transformers model in place and freeze everything else.
 
-    An adapter that was trained on the model with a head is accepted too. No random number is drawn.
+    An adapter that was trained on the model with a head is accepted too. The random generators are not used.
 
     Raises:
-        ModelError: if the adapter has only pickled weights, is not a plain LoRA, or does not fit the model in
-            every weight; the model may then be half changed.
+        ModelError: if the adapter has only pickled weights, is no plain LoRA, or has a weight that does not fit
+            the model. The model may have changed in part.
     """
     for problem in problems_of_adapter(directory):
         raise ModelError(problem)
 
     if not (directory / ADAPTER_WEIGHTS).is_file():
-        # A recipe's adapter has been converted before.
+        # Pickled weights of a recipe's adapter are converted earlier; these are of a saved encoder.
         raise ModelError(only_pickled(directory, PICKLED_ADAPTER))
 
     file = directory / ADAPTER_CONFIG
@@ -131,13 +131,14 @@ def load_adapter(model: Any, directory: Path) -> peft.PeftModel:
     weights = _without_head(model, config, weights)
     names = [name for name, _ in model.named_modules()]
     require_bounded_expressions(expressions, names, file)
+
     config.task_type = peft.TaskType.FEATURE_EXTRACTION
     config.inference_mode = False
     advice = "take the model that it was trained on"
     with foreign(
         ModelError, f"the adapter in `{directory}` does not fit the model", advice
     ):
-        # On the device meta, without memory, until the weights of the file replace them.
+        # The adapter's weights are on the device meta, without memory, until those of the file replace them.
         adapted = _wrap(model, config, low_cpu_mem_usage=True)
 
     _require_fit(adapted, weights, directory)
@@ -148,25 +149,29 @@ def load_adapter(model: Any, directory: Path) -> peft.PeftModel:
                 "take an earlier checkpoint"
             )
 
+    _set_lora_weights(adapted, weights)
+    return adapted
+
+
+def _set_lora_weights(adapted: peft.PeftModel, weights: Mapping[str, Tensor]) -> None:
+    """Put the weights of a file into the LoRA layers, in float32 and on the device of the base weights."""
     for name, layer in adapted.named_modules():
         if not isinstance(layer, LoraLayer):
             continue
 
         base: Any = layer.get_base_layer()
         for part in ("lora_A", "lora_B"):
-            # peft would cast it to the precision of the base weight.
+            # peft's own loading would cast the weight to the precision of the base weight.
             weight = weights[f"{name}.{part}.weight"]
             weight = weight.to(base.weight.device, torch.float32)
             getattr(layer, part)["default"].weight = nn.Parameter(weight)
 
-    return adapted
-
 
 def _expressions(config: peft.LoraConfig) -> Iterator[str]:
-    """Yield the regular expressions of an adapter's settings, as peft matches them with names of layers."""
-    for whole in (config.target_modules, config.exclude_modules):
-        if isinstance(whole, str):
-            yield whole
+    """Yield the regular expressions that peft builds from an adapter's settings to match names of layers."""
+    for modules in (config.target_modules, config.exclude_modules):
+        if isinstance(modules, str):
+            yield modules
 
     for ending in (*(config.rank_pattern or {}), *(config.alpha_pattern or {})):
         yield rf"(.*\.)?({ending})"
@@ -182,13 +187,13 @@ def _expressions(config: peft.LoraConfig) -> Iterator[str]:
 def save_adapter(model: Any, directory: Path, base: str | None = None) -> None:
     """Write only the adapter, in peft's format (`adapter_config.json`, `adapter_model.safetensors`).
 
-    `base` is the hub id of the base model, which is recorded; a local path is never written.
+    `base` is the hub id of the base model, which is recorded; None if the base model is local.
     """
     directory.mkdir(parents=True, exist_ok=True)
     content = model.peft_config["default"].to_dict()
     content |= {"base_model_name_or_path": base, "inference_mode": True}
 
-    # Sets are sorted: their order differs between processes.
+    # Sets are sorted, since their order differs between processes.
     text = json.dumps(content, indent=2, sort_keys=True, default=sorted)
     (directory / ADAPTER_CONFIG).write_text(text + "\n", "utf-8")
     weights = {}
@@ -201,10 +206,10 @@ def save_adapter(model: Any, directory: Path, base: str | None = None) -> None:
 
 @torch.no_grad()
 def merged_copy(model: Any, dtype: torch.dtype) -> Any:
-    """Return a plain transformers model whose weights include the adapter, in `dtype`.
+    """Return a copy of a model without adapter, whose weights in `dtype` include the adapter.
 
-    The copy is in eval mode and cannot be trained. Weights are dequantised and merged in fp32. The original,
-    which need not have an adapter, is left unchanged.
+    The copy is a plain model of transformers, in eval mode and without gradients. Weights are dequantised and
+    merged in fp32. The original need not have an adapter, and is not changed.
     """
     copied = copy.deepcopy(model)
     for layer in list(copied.modules()):
@@ -249,18 +254,19 @@ def nf4_config(compute_dtype: torch.dtype) -> transformers.BitsAndBytesConfig:
 
 
 def is_quantised(model: Any) -> bool:
-    """Whether the model, or the one under an adapter, is held in 4 bits."""
+    """Whether the weights of a model, with or without an adapter, are held in 4 bits."""
     return bool(getattr(model, "is_loaded_in_4bit", False))
 
 
 def prepare_4bit(model: Any) -> Any:
-    """Freeze a model in 4 bits, keep bitsandbytes from changing it, and return it.
+    """Freeze a model in 4 bits, keep bitsandbytes from repacking its weights, and return it.
 
-    `add_lora` and `load_adapter` call it; a model without adapter needs it before its first forward pass.
+    `add_lora` and `load_adapter` call this function; for a model without adapter, it must be called before the
+    first forward pass.
 
     On a processor with bf16 instructions, the first pass in eval mode would repack the weights, with coarser
-    scales, into a form without gradient: later training would be wrong or fail. And the very first pass
-    would round the biases to the compute type, so they are rounded here.
+    scales, into a form without gradient: later training would be wrong or fail. The first pass in any mode
+    would round the biases to the compute type; they are rounded here, so that no pass changes them.
     """
     model.requires_grad_(False)
     for layer in model.modules():
@@ -273,7 +279,7 @@ def prepare_4bit(model: Any) -> Any:
 
 
 def freeze(model: Any, what: Freeze) -> None:
-    """Freeze embeddings and the first layers, with their adapters, in place.
+    """Freeze the embeddings and the first layers with their adapters, in place, as `what` says.
 
     Raises:
         ModelError: if the model has fewer layers, or its layers cannot be found.
@@ -290,11 +296,11 @@ def freeze(model: Any, what: Freeze) -> None:
             embedding.requires_grad_(False)
 
     if what.layers:
-        stack = base
+        encoder = base
         if base.config.is_encoder_decoder:
-            stack = base.encoder
+            encoder = base.encoder
 
-        layers = blocks_of(stack)
+        layers = blocks_of(encoder)
         if what.layers > len(layers):
             raise ModelError(
                 f"`layers` is {what.layers}, the model has {len(layers)} layers; freeze at most so many"
@@ -305,7 +311,7 @@ def freeze(model: Any, what: Freeze) -> None:
 
 
 def _embeddings(base: Any) -> list[nn.Module]:
-    """Return the embeddings outside the layers, which stand in numbered lists."""
+    """Return the embeddings of a model, except those within its layers (T5's position biases)."""
     if hasattr(base, "embeddings"):
         return [base.embeddings]
 
@@ -320,11 +326,12 @@ def _embeddings(base: Any) -> list[nn.Module]:
 def _wrap(
     model: Any, config: peft.LoraConfig, low_cpu_mem_usage: bool = False
 ) -> peft.PeftModel:
+    """Add an adapter with these settings to a model in place."""
     if is_quantised(model):
         prepare_4bit(model)
 
     with warnings.catch_warnings():
-        # peft asks transformers by an old name.
+        # peft calls transformers by a deprecated name.
         warnings.filterwarnings(
             "ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning
         )
@@ -334,12 +341,13 @@ def _wrap(
 
 
 def _weights(model: Any) -> dict[str, Tensor]:
-    # Otherwise peft would ask the hub for the size of the vocabulary.
+    """Return the weights of a model's adapter, by the names that peft writes."""
+    # With other values of `save_embedding_layers`, peft would ask the hub for the size of the vocabulary.
     return dict(peft.get_peft_model_state_dict(model, save_embedding_layers=False))
 
 
 def _require_additive(config: peft.LoraConfig, directory: Path) -> None:
-    """Raise `ModelError` if the adapter changes the weights under it."""
+    """Raise `ModelError` if the adapter's settings change the base weights."""
     unsupported = []
     for name in ("layer_replication", "target_parameters"):
         if getattr(config, name, None):
@@ -356,9 +364,9 @@ def _require_additive(config: peft.LoraConfig, directory: Path) -> None:
 
 
 def _require_finite_scale(config: peft.LoraConfig, directory: Path) -> None:
-    """Raise `ModelError` if the factor of B A is not a number, which JSON as Python reads it may hold.
+    """Raise `ModelError` if the factor of B A is not a finite number; Python's JSON also has NaN and Infinity.
 
-    A rank or an alpha may be that of some layers alone (`rank_pattern`, `alpha_pattern`).
+    Layers may have their own rank or alpha (`rank_pattern`, `alpha_pattern`).
     """
     advice = f"mend its `{ADAPTER_CONFIG}`, or fetch the adapter again"
     for name, alpha in _with_layers(config, "lora_alpha", "alpha_pattern"):
@@ -378,7 +386,7 @@ def _require_finite_scale(config: peft.LoraConfig, directory: Path) -> None:
 def _with_layers(
     config: peft.LoraConfig, name: str, pattern: str
 ) -> Iterator[tuple[str, Any]]:
-    """Yield a setting of an adapter and those that its pattern gives to some layers, each with its name."""
+    """Yield the name and value of an adapter's setting: the general one, then those for single layers."""
     yield name, getattr(config, name)
     for layer, value in (getattr(config, pattern) or {}).items():
         yield f"{pattern}.{layer}", value
@@ -387,7 +395,11 @@ def _with_layers(
 def _without_head(
     model: Any, config: peft.LoraConfig, weights: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Rename the weights of an adapter trained on the model with a head, whose layer names have a prefix."""
+    """Return the adapter's weights by the names that they have in a model without head.
+
+    If the adapter was trained on the model with a head, the names have the model's prefix, which is removed;
+    also in the settings.
+    """
     inner = f"{model.base_model_prefix}."
     start = "base_model.model."
     has_head = any(name.startswith(inner) for name, _ in model.named_modules())
@@ -408,7 +420,7 @@ def _without_head(
 def _require_fit(
     model: peft.PeftModel, weights: Mapping[str, Tensor], directory: Path
 ) -> None:
-    """Raise `ModelError` unless the weights are all those of the adapter, and it adds B A alone."""
+    """Raise `ModelError` unless the file has exactly the adapter's weights, and the adapter only adds B A."""
     expected = _weights(model)
     has_variant = False
     for layer in model.modules():
@@ -434,7 +446,7 @@ def _require_fit(
             reshaped.append(key)
 
     if missing or extra or reshaped:
-        # peft would only warn, initialise missing weights at random and drop extra ones.
+        # peft would only warn, initialise missing weights at random and drop the extra weights.
         raise ModelError(
             f"the adapter in `{directory}` does not fit the model: {len(missing)} weights missing, "
             f"{len(reshaped)} of another shape, {len(extra)} for no layer, "
@@ -444,12 +456,14 @@ def _require_fit(
 
 
 def _is_4bit(layer: nn.Module) -> bool:
-    # By name, since bitsandbytes may not be installed; peft's wrapper has the same weight.
+    """Whether a layer of bitsandbytes holds its weight in 4 bits."""
+    # By the class's name, since bitsandbytes may not be installed. peft's wrapper shows the same weight.
     kind = type(getattr(layer, "weight", None)).__name__
     return kind == "Params4bit" and not isinstance(layer, LoraLayer)
 
 
 def _in_fp32(layer: Any) -> Tensor:
+    """Return the weight of a layer in fp32, dequantised if it is in 4 bits."""
     if not _is_4bit(layer):
         return layer.weight.float()  # type: ignore[no-any-return]
 

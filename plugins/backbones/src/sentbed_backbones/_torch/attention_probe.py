@@ -1,6 +1,6 @@
-"""What the tokens of a built model attend to, found by trial passes over a few tokens.
+"""Trial passes over a few tokens, which show what the tokens of a built model attend to.
 
-A configuration says it under a name of each architecture's own, and not all code follows its configuration.
+The configuration is not enough: each architecture names its setting differently, and not all code follows it.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from sentbed_backbones._torch.token_states import (
 )
 
 FIRST_ID = 3
-"""The first token of a trial text; the ids before it are mostly special."""
+"""Id of the first token of a trial text; the ids before it are mostly special tokens."""
 
 TRIAL_LENGTH = 7
-"""Tokens of a trial text."""
+"""Number of tokens of a trial text."""
 
 PADDING = 2
-"""Padded positions behind a trial text."""
+"""Number of padding tokens behind a trial text."""
 
 TRIAL_PREFIX = 4
-"""Tokens of a trial text that are its prefix."""
+"""Number of tokens of a trial text that are its prefix."""
 
 TRIAL_WINDOW = 2
-"""Sliding window of a trial pass, in tokens: less than half of a trial text, however it is counted."""
+"""Sliding window of a trial pass in tokens: less than half of a trial text, with or without the token itself."""
 
 LARGEST_ERROR = 1e-3
-"""Largest error of a state behind a shared prefix, as a share of what the prefix changes in that state: 1
-where a model drops the prefix, some hundredths where one of many blocks does, and 1e-6 by rounding in
-fp32."""
+"""Largest error of a state behind a shared prefix, relative to the change that the prefix makes in this state.
+The relative error is 1 if a model drops the prefix, a few hundredths if one of many blocks drops it, and 1e-6
+by rounding in fp32."""
 
 LARGEST_COARSE_ERROR = 0.25
-"""The same in half precision and over weights in 4 bits, whose rounding is far coarser."""
+"""Largest relative error in half precision and with weights in 4 bits, where rounding is far coarser."""
 
 CACHE_ERRORS = (
     AttributeError,
@@ -54,45 +54,46 @@ CACHE_ERRORS = (
     TypeError,
     ValueError,
 )
-"""What a model's code raises of a cache of another kind than its own."""
+"""Exceptions that a model's code raises if it is given a cache of a kind that it does not support."""
 
 Measure = Callable[[Tensor, Tensor], None]
 
 
 class Reach(NamedTuple):
-    """How many tokens before and after it a token attends to."""
+    """Numbers of tokens before and after a token to which the token attends."""
 
     before: int
     after: int
 
 
 class Attention(NamedTuple):
-    """How far the middle token of a trial text attends in each block tried, without and with padding."""
+    """Reach of a trial text's middle token in each tried block, in a batch without and with padding."""
 
     unpadded: tuple[Reach, ...]
     padded: tuple[Reach, ...]
 
     @property
     def depends_on_padding(self) -> bool:
-        """Whether some block attends to later tokens only with padding in the batch, or only without."""
-        ahead = [reach.after > 0 for reach in self.unpadded]
-        return ahead != [reach.after > 0 for reach in self.padded]
+        """Whether some block attends to later tokens only with padding in the batch, or only without padding."""
+        without_padding = [reach.after > 0 for reach in self.unpadded]
+        with_padding = [reach.after > 0 for reach in self.padded]
+        return without_padding != with_padding
 
     @property
     def bidirectional(self) -> bool:
-        """Whether any block attends to later tokens."""
+        """Whether any tried block attends to later tokens."""
         return any(reach.after for reach in self.unpadded + self.padded)
 
     @property
     def bidirectional_in_every_block(self) -> bool:
-        """Whether all blocks attend to later tokens."""
+        """Whether all tried blocks attend to later tokens."""
         return all(reach.after for reach in self.unpadded + self.padded)
 
 
 def attention_of(model: Any) -> Attention:
     """Return what the tokens of a text attend to.
 
-    Two texts of a few tokens pass through the model, forwards and backwards. No random number is drawn.
+    Two texts of a few tokens pass through the model, forwards and backwards. Random generators are not used.
 
     Raises:
         ModelError: if the model's states have no gradient.
@@ -103,10 +104,11 @@ def attention_of(model: Any) -> Attention:
 
 
 def windowed_blocks(model: Any) -> tuple[bool, ...]:
-    """Return whether each block attends within a sliding window alone, in every direction that it attends in.
+    """Return for each tried block whether its attention, in every direction, is limited to a sliding window.
 
-    A text longer than the window would be a costly pass: the window of the configuration, from which masks
-    are made in each pass, is set to two tokens for it.
+    The result is empty if the configuration has no window. A pass over a text longer than the window would be
+    costly. Therefore the configuration's window, from which every pass makes its masks, is set to two tokens
+    for the trial.
     """
     config = model.config
     window = getattr(config, "sliding_window", None)
@@ -125,12 +127,12 @@ def windowed_blocks(model: Any) -> tuple[bool, ...]:
 def block_reaches(
     model: Any, padded: bool = False, length: int = TRIAL_LENGTH
 ) -> list[Reach]:
-    """Return how far the middle token of a text of `length` tokens attends, in each block that is tried.
+    """Return the reach of the middle token of a text of `length` tokens, in each tried block.
 
-    Read from the gradient of the block's output for that token with respect to the block's inputs, which is
-    exactly zero where a token is hidden, in every precision. Outputs for two texts would not do: where tokens
-    are routed to experts, another token changes the rounding of all. Of a model without a list of its blocks,
-    it is how far the last state depends on embeddings.
+    It is read from the gradient of the token's output state with respect to the block's inputs: the gradient is
+    exactly zero at tokens that are hidden from it, in every precision. Comparing the outputs for two texts
+    would not work: where tokens are routed to experts, another token changes the rounding of all states. If the
+    model has no list of blocks, there is one reach: how far the last state depends on embeddings.
 
     Raises:
         ModelError: if the model's states have no gradient.
@@ -145,12 +147,12 @@ def block_reaches(
     reaches: list[Reach] = []
 
     def measure(inputs: Tensor, output: Tensor) -> None:
-        # The sum of a normalised vector is constant: components need weights that differ.
+        # The sum of a normalised vector is constant, so the components get different weights.
         weights = torch.linspace(-1, 1, output.shape[-1], device=output.device)
         state = output[..., middle, :].float()
         (gradient,) = torch.autograd.grad((state * weights).sum(), inputs)
         is_attended = (gradient.abs() > 0).any(-1)
-        # Gemma 3n's blocks have several states of each token.
+        # Gemma 3n's blocks have several states for each token.
         is_attended = is_attended.flatten(0, -2).any(0)
         attended = is_attended.nonzero()[:, 0].tolist()
         if not attended:
@@ -179,11 +181,12 @@ def block_reaches(
 
 
 def prefix_can_be_shared(model: Any) -> bool:
-    """Whether states behind cached keys and values of a prefix are those of the whole text.
+    """Whether a model gives a text the same states if keys and values of its prefix come from a cache.
 
-    They are not where a model attends in both directions, keeps more of a text than keys and values, or
-    ignores a cache in any block: four texts of a few tokens pass through all of the model. Under LongRoPE,
-    the rotations of a prefix are those of the longest text in its batch, which is not in the cache.
+    It does not if it attends in both directions, if it needs more of the prefix than keys and values, or if a
+    block ignores the cache. To find out, four texts of a few tokens pass through all blocks. With LongRoPE the
+    answer is False without a trial: the rotations of a prefix depend on the longest text in the batch, of which
+    the cache knows nothing.
     """
     if any(getattr(part, "rope_type", None) == "longrope" for part in model.modules()):
         return False
@@ -201,7 +204,7 @@ def prefix_can_be_shared(model: Any) -> bool:
 
     error = (behind - whole).norm()
     effect = (dropped - whole).norm()
-    # Weights in 4 bits are packed into whole numbers.
+    # Weights in 4 bits are packed into whole numbers, and so are not fp32 either.
     is_fp32 = all(weight.dtype == torch.float32 for weight in model.parameters())
     largest_error = LARGEST_COARSE_ERROR
     if is_fp32:
@@ -211,12 +214,13 @@ def prefix_can_be_shared(model: Any) -> bool:
 
 
 def _last_state(states: TokenStates) -> Tensor:
+    """Return the state of the last token of the first row."""
     state: Tensor = states.last_hidden_state[0, -1]
     return state.float()
 
 
 def _device_of(model: Any) -> torch.device:
-    """Return a device for ids; where weights are read from disk layer by layer, they are moved from any."""
+    """Return a device for token ids; if accelerate reads weights from disk layer by layer, it moves the ids."""
     device: torch.device = model.device
     if device.type == "meta":
         return torch.device("cpu")
@@ -225,11 +229,11 @@ def _device_of(model: Any) -> torch.device:
 
 
 def _trial_depth(model: Any, blocks: Sequence[Any]) -> int:
-    """Return how many of the first blocks are tried: at least two, and one of each kind.
+    """Return how many of the first blocks are tried: at least two, and at least one of each kind.
 
-    A pass through all of a large model takes seconds, and minutes in bf16 on a processor without it. Kinds
-    are those of the configuration and of the code; of code that is not transformers' own, all blocks are
-    tried.
+    A pass through all blocks of a large model takes seconds, and minutes in bf16 on a processor without bf16
+    instructions. The kind of a block is its class and its layer type in the configuration. If the code is not
+    part of transformers, all blocks are tried.
     """
     if getattr(model.config, "auto_map", None):
         return len(blocks)
@@ -242,6 +246,7 @@ def _trial_depth(model: Any, blocks: Sequence[Any]) -> int:
 
 
 def _blocks_or_none(model: Any) -> Sequence[Any] | None:
+    """Return the blocks of a model; None if they cannot be found."""
     try:
         return list(blocks_of(model))
     except ModelError:
@@ -250,9 +255,9 @@ def _blocks_or_none(model: Any) -> Sequence[Any] | None:
 
 @contextmanager
 def _each_measured(blocks: Sequence[Any], measure: Measure) -> Iterator[None]:
-    """Call `measure` with the input and output of each block, whose graph begins at its input.
+    """Call `measure` with the input and output of each block; the graph of a block begins at its input.
 
-    Behind the last of them, `ReachedError` ends the pass.
+    After the last block, `ReachedError` ends the pass.
     """
     inputs: dict[int, Tensor] = {}
 
@@ -282,7 +287,7 @@ def _each_measured(blocks: Sequence[Any], measure: Measure) -> Iterator[None]:
 
 @contextmanager
 def _embeddings_kept(model: Any) -> Iterator[list[Tensor]]:
-    """Let the graph begin at the word embeddings, which are appended to the list."""
+    """Let the graph begin at the word embeddings of a text, which are appended to the yielded list."""
     kept: list[Tensor] = []
 
     def begin(_: Any, __: Any, output: Tensor) -> Tensor:

@@ -26,14 +26,15 @@ SIZES: Mapping[str, tuple[int, int]] = {
     "base": (12, 768),
     "large": (24, 1024),
 }
-"""Layers and width; heads have width 64 and the inner layer is four times as wide (Turc et al., 2019)."""
+"""Layers and width of each size; heads have width 64, and inner layers are four times as wide (Turc et al.,
+2019)."""
 
 HEADS = ("cls.", "lm_head.", "vocab_", "generator_", "predictions.", "head.")
-"""Beginnings of the names of weights of heads, in the architectures of the family."""
+"""Beginnings of the names of head weights in the architectures of the family."""
 
 
 class BertFamily(Family):
-    """See `sentbed_backbones.bert.Bert`."""
+    """BERT and related encoders; see `sentbed_backbones.bert.Bert`."""
 
     def tokenizer(self, context: BuildContext) -> Any:
         """Train a WordPiece tokenizer."""
@@ -82,9 +83,9 @@ class BertFamily(Family):
 
         return _counts_from(model)
 
-    def packed(self, model: Any, products: Products) -> Module | None:
-        """Return the packed form if the architecture is the plain one, else None."""
-        # The packed form counts positions itself, and has no head.
+    def fast_pass(self, model: Any, products: Products) -> Module | None:
+        """Return the fast forward pass if it implements the architecture, else None."""
+        # The fast forward pass counts positions itself, and has no head.
         if self.denoises or self.gives_logits or not FastBert.fits(model):
             return None
 
@@ -96,21 +97,21 @@ class BertFamily(Family):
         return LOGITS in self.needs
 
     def loader(self) -> Any:
-        """Return the class with the head if the pooler reads logits, else that without."""
+        """Return the class with the head if the pooler reads logits, else the class without it."""
         if self.gives_logits:
             return self.head_loader()
 
         return super().loader()
 
     def width(self, config: Any) -> int:
-        """Return the size of the vocabulary for logits, else the width of a layer."""
+        """Return the size of the vocabulary if the pooler reads logits, else the width of a state."""
         if self.gives_logits:
             return int(config.vocab_size)
 
         return super().width(config)
 
     def fill_new_head(self, model: Any, missing: list[str]) -> list[str]:
-        """Fill the head's weights that files lack: its dense layer is the identity, its norm without effect."""
+        """Fill a new head's weights: the dense layer is the identity, the norm has scale 1, and biases are 0."""
         if not self.gives_logits or self.parameters.masked_head == "files":
             return missing
 
@@ -121,7 +122,7 @@ class BertFamily(Family):
             if weight is None or not name.startswith(HEADS):
                 unfilled.append(name)
             elif len(set(weight.shape)) > 1:
-                # Only a square matrix has an identity.
+                # Only a square matrix can be the identity.
                 unfilled.append(name)
             elif name.endswith("bias"):
                 torch.nn.init.zeros_(weight)
@@ -133,7 +134,7 @@ class BertFamily(Family):
         return unfilled
 
     def advice(self, missing: Sequence[str]) -> str:
-        """Return what to do about missing weights, which may be those of the head."""
+        """Return what to do about weights that are missing from the files, which may belong to the head."""
         of_head = [name for name in missing if name.startswith(HEADS)]
         if self.gives_logits and of_head:
             return (
@@ -148,12 +149,12 @@ class BertFamily(Family):
         return transformers.AutoModelForMaskedLM
 
     def max_length(self, model: Any) -> int:
-        """Return the number of positions: RoBERTa and its relatives count from after the padding id."""
+        """Return the number of positions for tokens: RoBERTa and its relatives begin after the padding id."""
         return super().max_length(model) - _counts_from(model)
 
 
 def _takes_positions(model: Any) -> bool:
-    """Whether the positions of tokens may be given to a model."""
+    """Whether a model's forward pass accepts the positions of tokens."""
     return "position_ids" in inspect.signature(type(base_of(model)).forward).parameters
 
 

@@ -1,4 +1,4 @@
-"""A backbone with its weights, or its shapes alone, which follow from the configuration."""
+"""Builds a backbone: with its weights, or only with the shapes that follow from its configuration."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from sentbed_backbones.model_file_checks import (
 from sentbed_backbones.transformer_base import Transformer
 
 QUANTISED_BLOCK, ABSMAX_BLOCK, TABLES = 64, 256, 1092
-"""NF4 with double quantisation (Dettmers et al., 2023): weights per scale, scales per second-level scale, and
-bytes of the tables of a layer."""
+"""Sizes in NF4 with double quantisation (Dettmers et al., 2023): weights per scale, scales per second-level
+scale, and bytes of the tables of each layer."""
 
 
 def build(
     parameters: Transformer, family_of: type[Family], context: BuildContext
 ) -> BuiltBackbone:
-    """Load or initialise a backbone, or build its shapes.
+    """Load or initialise a backbone; with `context.shapes_only`, build it without memory for weights.
 
     Raises:
         ModelError: if weights or the configuration are missing, or need code that is not trusted.
@@ -54,7 +54,7 @@ def build(
 
 
 class BuiltShapes(BuiltBackbone):
-    """A model on the device `meta`; nothing is read but its configuration, and its tokenizer if that is here."""
+    """A model on the device `meta`. Only its configuration is read, and its tokenizer if that is on disk."""
 
     def __init__(self, parameters: Transformer, family: Family) -> None:
         if parameters.adapter is not None:
@@ -102,7 +102,7 @@ class _Vocabulary:
 
 
 def _mark_four_bits(model: Any) -> None:
-    """Freeze a model, and note the bytes that the weights of its linear layers take in NF4."""
+    """Freeze a model, and set `held_bytes` of each linear layer's weight to its size in NF4."""
     model.requires_grad_(False)
     for layer in model.modules():
         if not isinstance(layer, nn.Linear | Conv1D):
@@ -117,7 +117,7 @@ def _mark_four_bits(model: Any) -> None:
 
 
 def _checked_config(parameters: Transformer, family: Family, directory: Path) -> Any:
-    """Return the configuration of a model; raises `ModelError` if it is another architecture's."""
+    """Return the configuration of a model; raises `ModelError` if it is damaged or of another architecture."""
     for problem in problems_of(directory, False, parameters.trust_remote_code):
         if "no tokenizer" not in problem:
             raise ModelError(problem)
@@ -132,7 +132,7 @@ def _checked_config(parameters: Transformer, family: Family, directory: Path) ->
 
 def _read_tokenizer(parameters: Transformer, directory: Path) -> BulkTokenizer | None:
     """Return the tokenizer of a model, or None if it is not there or cannot be read."""
-    # Only the configuration of a hub id may be cached, and transformers would then invent a tokenizer.
+    # If only a hub id's configuration is cached, transformers would make a tokenizer without words.
     if not files_like(directory, TOKENIZERS):
         return None
 
@@ -143,7 +143,7 @@ def _read_tokenizer(parameters: Transformer, directory: Path) -> BulkTokenizer |
 
 
 def _configuration(parameters: Transformer) -> tuple[Path, str]:
-    """Return the directory of the configuration, and where that is."""
+    """Return the directory of the configuration, and whether it is on this machine or from the hub."""
     assert parameters.model is not None
     if is_local(parameters.model):
         return locate(parameters.model), "on this machine"

@@ -1,4 +1,4 @@
-"""A backbone run by transformers, and the differences between its architectures."""
+"""A built backbone that is a model of transformers, and the differences between architectures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sentbed.protocols import (
     Module,
 )
 
-from sentbed_backbones._torch.interventions import Acting, acting
+from sentbed_backbones._torch.interventions import BuiltIntervention, build_intervention
 from sentbed_backbones._torch.language_head import (
     LanguageHead,
     TrainableHead,
@@ -32,7 +32,7 @@ from sentbed_backbones._torch.language_head import (
 from sentbed_backbones._torch.prepacked_cpu_linear import Products
 from sentbed_backbones._torch.token_states import (
     EmptyTemplate,
-    Read,
+    PoolerStates,
     TemplateDenoising,
     base_of,
 )
@@ -49,10 +49,10 @@ from sentbed_backbones.transformer_base import (
 
 
 class Family:
-    """The differences between architectures; the defaults fit most of them."""
+    """What differs between architectures of transformers; the defaults suit most architectures."""
 
     predicts_next = False
-    """Whether a state predicts the next token, and not its own."""
+    """Whether a token's state predicts the next token, and not the token itself."""
 
     shares_prefix: bool = False
     """Whether a prefix that all texts share is computed once when encoding."""
@@ -67,9 +67,10 @@ class Family:
         self.parameters = parameters
         self.needs = needs
         self.readings = (parameters.layer_numbers, *readings)
-        """Numbers of the layers to read: the backbone's own, and those that prompts choose."""
-        self.acting: Acting | None = None
-        """The intervention of the built backbone."""
+        """Numbers of the layers to read: first those of the backbone, then those of each prompt that names
+        layers."""
+        self.intervention: BuiltIntervention | None = None
+        """The intervention of the built backbone, which `BuiltTransformer` sets."""
         self.template = template
         """Text before and after the sentence; see `BuildContext.template`."""
 
@@ -82,53 +83,56 @@ class Family:
         raise NotImplementedError
 
     def problem(self, config: Any) -> str | None:
-        """Return why a model of this configuration is not of the family, or None."""
+        """Return why a model with this configuration does not belong to the family, or None."""
         raise NotImplementedError
 
-    def require(self, model: Any) -> None:
-        """Set in a model that has been built what the recipe decides.
+    def configure(self, model: Any) -> None:
+        """Apply the recipe's settings that need the built model, and check them.
 
         Raises:
-            ModelError: if it does not compute what the recipe says.
+            ModelError: if the model does not compute what the recipe says.
         """
 
     @property
     def reads_layers(self) -> bool:
-        """Whether other layers than the last are read."""
+        """Whether layers other than the last are read."""
         return "layers" in self.needs or set(self.readings) != {(-1,)}
 
     @property
     def denoises(self) -> bool:
-        """Whether the pooler wants the template's own part taken out of the mask token's state."""
+        """Whether the pooler subtracts the template's state from the mask token's state."""
         return self.template is not None and bool(self.needs & set(TEMPLATE_ALONE))
 
     @property
     def protocol(self) -> dict[str, Any]:
-        """Entries for every score's protocol."""
+        """Entries for the protocol of each score."""
         return {}
 
     def states(self, model: Any) -> Module:
-        """Return `module(input_ids, attention_mask | None) -> TokenStates`, with all layers if they are read."""
+        """Return the forward pass as `module(input_ids, attention_mask | None) -> TokenStates`.
+
+        `TokenStates.layers` is set if layers other than the last are read.
+        """
         raise NotImplementedError
 
     def first_position(self, model: Any) -> int:
         """Return the position of a text's first token, for a model that takes positions.
 
         Raises:
-            ModelError: if it takes none.
+            ModelError: if the model takes no positions.
         """
         raise NotImplementedError
 
-    def packed(self, model: Any, products: Products) -> Module | None:
-        """Return a faster form for encoding with its own copy of the weights, or None if there is none."""
+    def fast_pass(self, model: Any, products: Products) -> Module | None:
+        """Return a faster forward pass for encoding, with a copy of the weights; None if there is none."""
         return None
 
     def depth(self, model: Any) -> int | None:
-        """Return how many blocks are run, or None for all."""
+        """Return the number of blocks that are run, or None for all."""
         return None
 
     def encoding(self, states: Any) -> Module:
-        """Return the module that encodes with the weights of `states`."""
+        """Return the module for encoding that wraps the forward pass `states`, or `states` itself."""
         return states
 
     def loader(self) -> Any:
@@ -136,23 +140,23 @@ class Family:
         return transformers.AutoModel
 
     def head_loader(self) -> Any:
-        """Return the auto class that loads the language-modelling head too, or None if there is none."""
+        """Return the auto class that also loads the language-modelling head, or None without such a class."""
         return None
 
-    def left_out(self, key: str) -> bool:
-        """Whether a weight of the files that the model lacks is left out on purpose."""
+    def is_left_out(self, key: str) -> bool:
+        """Whether a weight that the files have and the model lacks is left out on purpose."""
         return False
 
     def fill_new_head(self, model: Any, missing: list[str]) -> list[str]:
-        """Fill the weights of a head that files may lack, and return the names of those that stay missing."""
+        """Fill weights of a new head that the files lack, and return the names of the other missing weights."""
         return missing
 
     def advice(self, missing: Sequence[str]) -> str:
-        """Return advice for the user about weights missing from the files."""
+        """Return advice for the user about weights that are missing from the files."""
         return "fetch the model again"
 
     def max_length(self, model: Any) -> int:
-        """Return the longest input in tokens."""
+        """Return the largest number of tokens in an input."""
         return int(model.config.max_position_embeddings)
 
     def width(self, config: Any) -> int:
@@ -161,7 +165,7 @@ class Family:
 
 
 class BuiltTransformer(BuiltBackbone):
-    """A tokenizer and a model of transformers."""
+    """A built backbone: a tokenizer and a model of transformers."""
 
     def __init__(
         self,
@@ -175,7 +179,7 @@ class BuiltTransformer(BuiltBackbone):
         self.parameters, self.family = parameters, family
         self.model = model
         self.base = base
-        """Hashes of the files that the recipe's `model` names; None if the weights come from elsewhere."""
+        """Hashes of the weight files of the recipe's `model`; None if the weights are from elsewhere."""
 
         self.tokenizer: BulkTokenizer = BulkTokenizer(
             tokenizer,
@@ -185,7 +189,9 @@ class BuiltTransformer(BuiltBackbone):
             hides="span" in family.needs,
         )
 
-        family.acting = acting(parameters.intervention, self.tokenizer.placeholder_id)
+        family.intervention = build_intervention(
+            parameters.intervention, self.tokenizer.placeholder_id
+        )
         self.origin = origin
         self.width = family.width(model.config)
         self.vocabulary = Vocabulary(tokenizer, int(model.config.vocab_size))
@@ -200,14 +206,14 @@ class BuiltTransformer(BuiltBackbone):
 
         stored_types = (parameters.quantization, parameters.dtype)
         self.precision: str | None = None
-        """The precision that encoding uses regardless of the runtime, or None if the runtime decides."""
+        """The precision of encoding, whatever the runtime's is; None if the runtime's precision is used."""
         if stored_types != (None, "fp32"):
             self.precision = " ".join(filter(None, stored_types))
 
-        self.module = self._read(family.states(model))
+        self.module = self._pooler_states(family.states(model))
 
-    def _read(self, states: Module) -> Module:
-        """Return what the pooler gets from the states of a model.
+    def _pooler_states(self, states: Module) -> Module:
+        """Return a module that makes what the pooler reads of the forward pass `states`.
 
         Raises:
             ModelError: if the model lacks a layer, or the tokenizer the mask token.
@@ -230,7 +236,7 @@ class BuiltTransformer(BuiltBackbone):
         if reads_last_alone and mask_id is None and not hides:
             return states
 
-        read = Read(states, readings, "layers" in needs, mask_id, hides)
+        read = PoolerStates(states, readings, "layers" in needs, mask_id, hides)
         if not family.denoises:
             return read
 
@@ -243,7 +249,7 @@ class BuiltTransformer(BuiltBackbone):
         return TemplateDenoising(read, template, first)
 
     def _counted_readings(self) -> list[tuple[int, ...]]:
-        """Return the numbers of the layers to read, counted from the embeddings unless the last is read."""
+        """Return the numbers of the layers to read, counted from the embeddings, except (-1,), the last layer."""
         count = int(self.model.config.num_hidden_layers) + 1
         readings = []
         for numbers in self.family.readings:
@@ -254,7 +260,7 @@ class BuiltTransformer(BuiltBackbone):
             if numbers == (-1,):
                 readings.append(numbers)
             else:
-                # A pass that ends early has no last layer to count from.
+                # A pass that ends early has no last layer from which to count backwards.
                 readings.append(tuple(number % count for number in numbers))
 
         return readings
@@ -262,10 +268,10 @@ class BuiltTransformer(BuiltBackbone):
     def inference(
         self, module: Module, dtype: torch.dtype, traceable: bool = False
     ) -> Module:
-        """Return a form of `module` for encoding.
+        """Return the module for encoding.
 
-        It is a copy in `dtype` with adapters merged. Weights in 4 bits, below fp32 or on several devices are
-        held that way to save memory, and are used without a copy.
+        It is a copy in `dtype` with the adapter merged. If the weights are in 4 bits, bf16 or fp16, or
+        distributed over devices, it is no copy, since that would need the memory that they save.
         """
         model = self.model
         if self.precision is None and not self.dispatched:
@@ -274,11 +280,11 @@ class BuiltTransformer(BuiltBackbone):
 
                 model = merged_copy(model, torch.float32)
 
-            packed: Module | None = None
+            fast_pass: Module | None = None
             if not traceable:
-                packed = self.family.packed(model, Products(dtype))
-            if packed is not None:
-                return self._read(packed).eval()
+                fast_pass = self.family.fast_pass(model, Products(dtype))
+            if fast_pass is not None:
+                return self._pooler_states(fast_pass).eval()
 
             if model is self.model:
                 model = copy.deepcopy(model)
@@ -289,23 +295,27 @@ class BuiltTransformer(BuiltBackbone):
         if not traceable:
             states = self.family.encoding(states)
 
-        return self._read(states).eval()
+        return self._pooler_states(states).eval()
 
     def logits(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return the logits `(n, tokens)` of the last layer's states `(n, width)`; raises `ModelError`."""
+        """Return the logits `(n, tokens)` of the last layer's states `(n, width)`.
+
+        Raises:
+            ModelError: if the backbone has no head, or the files of the recipe's `model` lack its weights.
+        """
         values = self._language_head().logits(states)
         placeholder_id = self.tokenizer.placeholder_id
         if placeholder_id is None:
             return values
 
-        # Nothing predicts a placeholder: it has the least logit, also where the head has no row for it.
+        # A placeholder is never predicted: its logit is the least, even if the head has a row for it.
         least = values.min(1, keepdims=True)
         before = values[:, :placeholder_id]
         after = values[:, placeholder_id + 1 :]
         return np.concatenate([before, least, after], 1)
 
     def output_embedding(self) -> NDArray[np.float32]:
-        """Return the last matrix of the head, `(tokens, width)`, without a placeholder.
+        """Return the last matrix of the head, `(tokens, width)`, without the row of a placeholder.
 
         Raises:
             ModelError: as `logits`.
@@ -318,10 +328,10 @@ class BuiltTransformer(BuiltBackbone):
         return np.delete(values, placeholder_id, axis=0)
 
     def prediction_head(self) -> Module:
-        """Return the head to train with.
+        """Return the language-modelling head for training.
 
         Raises:
-            ModelError: as `logits`, or if the tokenizer has no token for masked ones.
+            ModelError: as `logits`, or if the tokenizer has no token that can mask others.
         """
         return TrainableHead(
             self._language_head(live=True),
@@ -347,30 +357,34 @@ class BuiltTransformer(BuiltBackbone):
         )
 
     def _files(self) -> Path | None:
-        """Return the directory of the recipe's `model`: what is saved of an encoder has no head."""
+        """Return the directory of the recipe's `model`, which has the head; a saved encoder has none.
+
+        None if the weights are random.
+        """
         if self.weights_directory is not None:
             return self.weights_directory
         if self.parameters.model is None or self.parameters.init != "pretrained":
             return None
 
-        # A saved encoder, which may be a stranger's, names the model.
+        # The encoder that names this model may be a stranger's: pickled weights are not converted.
         return model_files(self.parameters, may_convert=False).directory
 
     def save(self, directory: Path) -> None:
         """Write weights, configuration and tokenizer in the format of transformers.
 
-        For a pretrained model with an adapter or in 4 bits, only the adapter is written: the rest is
-        unchanged and available from the recipe's `model`.
+        If a pretrained model has an adapter or is in 4 bits, only the adapter is written: the other weights are
+        unchanged, and available from the recipe's `model`.
         """
         try:
             with quiet():
                 self.tokenizer.save(directory)
                 self._save_weights(directory)
         except SafetensorError as error:
-            # It wraps the system's error: a full disk must be distinguished from a bug of ours.
+            # safetensors wraps the system's error. As an `OSError`, a full disk is not mistaken for a bug.
             raise OSError(str(error)) from error
 
     def _save_weights(self, directory: Path) -> None:
+        """Write the weights, or the hashes of the base weights and the adapter."""
         adapted = has_adapter(self.model)
         is_unchanged = adapted or self.parameters.quantization is not None
         if self.base is not None and is_unchanged:
@@ -394,8 +408,11 @@ class BuiltTransformer(BuiltBackbone):
 
     @property
     def protocol(self) -> dict[str, Any]:
-        """The precision that it forces on encoding, its intervention, layers other
-        than just the last, and what the family adds."""
+        """Entries for the protocol of each score.
+
+        They are the precision if it is not the runtime's, the intervention, layers unless only the last one is
+        read, and the entries of the family.
+        """
         protocol = dict(self.family.protocol)
         if self.precision is not None:
             protocol["precision"] = self.precision
@@ -417,7 +434,7 @@ class BuiltTransformer(BuiltBackbone):
         return protocol
 
     def merged(self) -> tuple[Backbone, BuiltTransformer]:
-        """Return the equivalent backbone without adapter and quantisation, as component and built."""
+        """Return the equivalent backbone without adapter and quantisation, as component and as built backbone."""
         plain: Any = self.parameters.plain()
         model = self.model
         if has_adapter(model) or self.parameters.quantization is not None:
@@ -435,13 +452,13 @@ class BuiltTransformer(BuiltBackbone):
 
 
 def has_adapter(model: Any) -> bool:
-    """Whether a model has an adapter."""
+    """Whether a model has an adapter of peft."""
     return hasattr(model, "peft_config")
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence the reports and progress bars of transformers: what matters in them is an error here."""
+    """Silence warnings and progress bars of transformers; sentbed raises an error for what matters in them."""
     logging = transformers.utils.logging
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()

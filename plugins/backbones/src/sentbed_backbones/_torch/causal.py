@@ -1,4 +1,4 @@
-"""Causal models: LLaMA and every architecture with a language-modelling head in transformers."""
+"""Causal language models: LLaMA, and every architecture that transformers knows as one."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from sentbed_backbones._torch.token_states import (
     blocks_of,
 )
 from sentbed_backbones._torch.train_tokenizer import train_byte_bpe
-from sentbed_backbones.attention_settings import attends_both_ways
+from sentbed_backbones.attention_direction import attends_both_ways
 
 
 class CausalFamily(Family):
-    """See `sentbed_backbones.causal.Causal`."""
+    """Causal language models; see `sentbed_backbones.causal.Causal`."""
 
     predicts_next = True
 
@@ -57,7 +57,7 @@ class CausalFamily(Family):
         )
 
     def problem(self, config: Any) -> str | None:
-        """Return why a configuration is not that of a causal model with attention, or None."""
+        """Return why a configuration is not that of a causal model with positions, or None."""
         is_causal = type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING
         is_masked = type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING
         if (is_causal or hasattr(config, "auto_map")) and not is_masked:
@@ -70,11 +70,12 @@ class CausalFamily(Family):
             "choose another model or backbone"
         )
 
-    def require(self, model: Any) -> None:
-        """Find out what the model attends to, and set it as the recipe says.
+    def configure(self, model: Any) -> None:
+        """Find out in which direction the model attends, and let it attend as the recipe says.
 
         Raises:
-            ModelError: if it cannot be set, is not what the recipe says, or does not suit the pooler.
+            ModelError: if the model cannot attend as the recipe says, or its attention does not suit the
+                pooler.
         """
         attention = attention_of(model)
         attention_of_recipe = self.parameters.attention
@@ -109,12 +110,12 @@ class CausalFamily(Family):
         )
 
     def _with_bidirectional_attention(self, model: Any) -> Attention:
-        """Let a causal model attend in both directions, as transformers reads it from a configuration.
+        """Let a causal model attend in both directions, by the setting `is_causal` of its configuration.
 
-        A sliding window stays, and then reaches as far in the other direction.
+        A sliding window remains, and reaches equally far in both directions.
 
         Raises:
-            ModelError: if it attends as before.
+            ModelError: if the model does not follow the setting.
         """
         windowed = windowed_blocks(model)
         base_of(model).config.is_causal = False
@@ -132,7 +133,7 @@ class CausalFamily(Family):
         )
 
     def _contradicts(self, model: Any, attention: Attention) -> bool:
-        """Whether the configuration, and not the recipe, calls a causal model bidirectional."""
+        """Whether the configuration says that a causal model is bidirectional, and the recipe says nothing."""
         if self.parameters.attention is not None or attention.bidirectional:
             return False
 
@@ -147,20 +148,20 @@ class CausalFamily(Family):
         return {"attention": "bidirectional"}
 
     def states(self, model: Any) -> Module:
-        """Return transformers' own forward pass, up to the last layer that is read."""
+        """Return the forward pass of transformers, up to the last layer that is read."""
         depth = self.depth(model)
         if depth is not None:
             for block in blocks_of(model)[depth:]:
-                # Nothing computes a gradient for them: an optimiser must not let them decay.
+                # Blocks that are not run get no gradient; an optimiser must not apply weight decay to them.
                 block.requires_grad_(False)
 
-        return CausalStates(model, self.reads_layers, depth, self.acting)
+        return CausalStates(model, self.reads_layers, depth, self.intervention)
 
     def depth(self, model: Any) -> int | None:
-        """Return how many blocks are run, or None if the last layer, after the final norm, is read."""
+        """Return how many blocks are run; None if the last layer is read, after the final norm."""
         count = int(model.config.num_hidden_layers) + 1
         numbers = tuple(chain(*self.readings))
-        # Numbers beyond the model's are reported when its states are read.
+        # Numbers of layers that the model lacks are reported elsewhere (`problem_of_layers`).
         are_layers = all(-count <= number < count for number in numbers)
         if "layers" in self.needs or not are_layers:
             return None
@@ -171,13 +172,15 @@ class CausalFamily(Family):
 
         return last
 
-    def packed(self, model: Any, products: Products) -> Module | None:
-        """Return the packed form of an OPT or a LLaMA, else None."""
+    def fast_pass(self, model: Any, products: Products) -> Module | None:
+        """Return the fast forward pass of an OPT or a LLaMA, else None."""
         if not FastCausal.fits(model):
             return None
 
         depth = self.depth(model)
-        packed = FastCausal(model, products, self.reads_layers, depth, self.acting)
+        packed = FastCausal(
+            model, products, self.reads_layers, depth, self.intervention
+        )
         return self.encoding(packed)
 
     def head_loader(self) -> Any:
@@ -185,7 +188,7 @@ class CausalFamily(Family):
         return transformers.AutoModelForCausalLM
 
     def encoding(self, states: Any) -> Module:
-        """Return the module that computes a shared prefix once."""
+        """Return a module that computes a shared prefix once, if prefixes are shared."""
         if self.shares_prefix:
             return SharedPrefixStates(states)
 
@@ -193,6 +196,7 @@ class CausalFamily(Family):
 
 
 def _described(model: Any) -> str:
+    """Return the name of a model's class and the version of transformers, for messages."""
     return (
         f"`{type(base_of(model)).__name__}` of transformers {transformers.__version__}"
     )

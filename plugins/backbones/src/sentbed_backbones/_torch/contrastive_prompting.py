@@ -1,4 +1,4 @@
-"""The replacement of contrastive prompting."""
+"""The computation of contrastive prompting."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from torch import Tensor
 
 
 def contrast(seen: BlockStates, scale: float | None) -> Tensor:
-    """Return the states with the last token's replaced by its difference to the auxiliary prompt's.
+    """Return the states, with the last token's state replaced by its difference to the auxiliary prompt's.
 
-    The difference is multiplied by `scale`; if None, it gets the norm of the state that it replaces.
+    The difference is multiplied by `scale`. If `scale` is None, it is rescaled to the norm of the state that it
+    replaces.
     """
     assert seen.auxiliary is not None
     states = seen.states
@@ -20,7 +21,7 @@ def contrast(seen: BlockStates, scale: float | None) -> Tensor:
     last_states = states[rows, seen.last].float()
     steered = last_states - seen.auxiliary.float()
     if scale is None:
-        # The small number is that of the released code.
+        # The released code adds the same small number.
         norm = last_states.norm(dim=-1, keepdim=True)
         factor = norm / (steered.norm(dim=-1, keepdim=True) + 1e-7)
     else:

@@ -1,7 +1,7 @@
 """A faster forward pass of BERT for encoding.
 
-One product computes queries, keys and values; on a processor, weights are laid out once for oneDNN and the
-GELU is fused into the product. A test checks that it equals transformers' own forward pass.
+One product computes queries, keys and values. On a processor, weights are laid out once for oneDNN, and the
+GELU is fused into the product. Tests compare the states with those of transformers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sentbed.protocols import TokenStates
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sentbed_backbones._torch.packed_parts import (
+from sentbed_backbones._torch.fast_blocks import (
     Block,
     Stack,
     hide,
@@ -34,11 +34,11 @@ CLASSES = (
 )
 
 ATTENTION_TOKENS = 64
-"""Smallest number of tokens in one attention product, in bf16 on a processor with AMX."""
+"""Number of tokens that one attention product should have at least, in bf16 on a processor with AMX."""
 
 
 class FastBert(nn.Module):
-    """`module(input_ids, attention_mask | None) -> TokenStates` of a plain BERT or RoBERTa, eval mode."""
+    """Forward pass of a BERT or RoBERTa in eval mode: `(input_ids, attention_mask | None) -> TokenStates`."""
 
     reentrant = True
 
@@ -60,7 +60,7 @@ class FastBert(nn.Module):
         embeddings = model.embeddings
         self.dtype = products.dtype
         self.heads = model.config.num_attention_heads
-        # RoBERTa counts positions from after the padding id, and skips padding ids in a text.
+        # RoBERTa's positions begin after the padding id, and padding tokens within a text are not counted.
         self.padding: int | None = None
         if type(model) is not transformers.BertModel:
             self.padding = embeddings.padding_idx
@@ -72,7 +72,7 @@ class FastBert(nn.Module):
         self.positions = products.copied(places + kind)
         self.norm = layer_norm(embeddings.LayerNorm, products)
 
-        blocks = [_packed(layer, products) for layer in model.encoder.layer]
+        blocks = [_fast_block(layer, products) for layer in model.encoder.layer]
         self.stack = Stack(blocks, norm_before=False, keeps_layers=layers)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> TokenStates:
@@ -85,7 +85,8 @@ class FastBert(nn.Module):
 
         shown = self.words.new_zeros(())
         if attention_mask is not None:
-            # Plain products want whole squares: rows of so few tokens are too short to be added one by one.
+            # `short_attention` gets a mask with a row for each query: adding one short row at a time would be
+            # slow.
             queries = 1
             if short:
                 queries = length
@@ -119,8 +120,8 @@ class FastBert(nn.Module):
     def group(self, length: int) -> int:
         """Return how many sentences share one attention product, masked from each other.
 
-        Attention over 14 tokens is too small a product for AMX: several sentences at a time are 20 to 50 %
-        faster although most of the product is discarded. In fp32, and without AMX, they are not.
+        Attention over 14 tokens is too small a product for AMX. Several sentences in one product are 20 to 50 %
+        faster, although most of the product is discarded; in fp32, or without AMX, they are not faster.
         """
         on_cpu = self.words.device.type == "cpu"
         if self.dtype == torch.bfloat16 and on_cpu and has_amx():
@@ -129,8 +130,8 @@ class FastBert(nn.Module):
         return 1
 
 
-def _packed(layer: Any, products: Products) -> Block:
-    """Pack a block; its norms stand after attention and inner layer."""
+def _fast_block(layer: Any, products: Products) -> Block:
+    """Return a block of BERT in its fast form; its norms follow attention and inner layer."""
     parts = layer.attention.self
     output = layer.attention.output
     return Block(

@@ -1,7 +1,7 @@
 """A faster forward pass of OPT and LLaMA for encoding.
 
-One product computes queries, keys and values; on a processor, weights are laid out once for oneDNN and the
-activation is fused into the product. A test checks that it equals transformers' own forward pass.
+One product computes queries, keys and values. On a processor, weights are laid out once for oneDNN, and the
+activation is fused into the product. Tests compare the states with those of transformers.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import DynamicCache
 
-from sentbed_backbones._torch.interventions import Acting, Function
-from sentbed_backbones._torch.packed_parts import (
+from sentbed_backbones._torch.fast_blocks import (
     Attend,
     Block,
     Norm,
@@ -28,10 +27,11 @@ from sentbed_backbones._torch.packed_parts import (
     rms_norm,
     same_row,
 )
+from sentbed_backbones._torch.interventions import BuiltIntervention, ChangeStates
 from sentbed_backbones._torch.prepacked_cpu_linear import Linear, Products, is_plain
 from sentbed_backbones._torch.token_states import CausalPass, positions
 
-Turns: TypeAlias = tuple[Tensor, Tensor]
+Rotation: TypeAlias = tuple[Tensor, Tensor]
 """Cosine and signed sine of RoPE's rotations, each `(batch or 1, length, 1, width of a head)`."""
 
 TOKENS_BEHIND_A_PREFIX = 48
@@ -44,18 +44,19 @@ ACTIVATIONS = {
     transformers.OPTModel: ("activation_function", ("relu", "gelu")),
     transformers.LlamaModel: ("hidden_act", ("silu", "swish")),
 }
-"""The name of each architecture's activation setting, and the activations that are packed."""
+"""For each architecture, the setting of its activation and the activations that are implemented."""
 
 KEPT_FREQUENCIES = ("dynamic", "longrope")
-"""Kinds of RoPE whose module keeps the frequencies for the longest text so far."""
+"""Kinds of RoPE whose module keeps frequencies from call to call, which depend on the longest text so far."""
 
 
 class FastCausal(CausalPass):
-    """A `CausalPass` of an OPT or LLaMA, eval mode.
+    """A faster `CausalPass` of an OPT or a LLaMA in eval mode.
 
-    Attention is causal, unless the configuration says `is_causal` = false; then there must be no prefix.
-    With `layers`, `TokenStates.layers` is set: the embeddings, then every layer, the last after all norms.
-    With `depth`, only that many blocks are run (and held), and no state is after the final norm.
+    Attention is causal, unless `is_causal` is false in the configuration; then a shared prefix is not
+    supported. With `layers`, `TokenStates.layers` has the embeddings and the output of every layer, the last
+    after the final norm. With `depth`, only the first `depth` blocks are copied and run, without the final
+    norm.
     """
 
     @staticmethod
@@ -73,9 +74,9 @@ class FastCausal(CausalPass):
         products: Products,
         layers: bool = False,
         depth: int | None = None,
-        acting: Acting | None = None,
+        intervention: BuiltIntervention | None = None,
     ) -> None:
-        super().__init__(acting)
+        super().__init__(intervention)
         config = model.config
         self.causal = getattr(config, "is_causal", True)
         self.heads = self.key_heads = config.num_attention_heads
@@ -83,18 +84,19 @@ class FastCausal(CausalPass):
         self.project_in: Linear | None = None
         self.rotary: nn.Module | None = None
         if type(model) is transformers.OPTModel:
-            self.stack = self._packed_opt(model.decoder, products, depth, layers)
+            self.stack = self._take_opt(model.decoder, products, depth, layers)
         else:
-            self.stack = self._packed_llama(model, products, depth, layers)
+            self.stack = self._take_llama(model, products, depth, layers)
 
-        # An intervention may keep something during a call; frequencies that follow the length are kept.
+        # Concurrent calls could mix up what an intervention keeps during a call, or frequencies for the longest
+        # text.
         rope = getattr(self.rotary, "rope_type", None)
-        self.reentrant = acting is None and rope not in KEPT_FREQUENCIES
+        self.reentrant = intervention is None and rope not in KEPT_FREQUENCIES
 
-    def _packed_opt(
+    def _take_opt(
         self, model: Any, products: Products, depth: int | None, layers: bool
     ) -> Stack:
-        """Take over the embeddings of an OPT, and return its blocks."""
+        """Copy the embeddings of an OPT, and return its blocks in their fast form."""
         places = model.embed_positions
         self.words = products.copied(model.embed_tokens.weight)
         self.positions = products.copied(places.weight[places.offset :])
@@ -123,10 +125,10 @@ class FastCausal(CausalPass):
 
         return Stack(blocks, model.config.do_layer_norm_before, layers, finish)
 
-    def _packed_llama(
+    def _take_llama(
         self, model: Any, products: Products, depth: int | None, layers: bool
     ) -> Stack:
-        """Take over the embeddings of a LLaMA, and return its blocks."""
+        """Copy the embeddings of a LLaMA, and return its blocks in their fast form."""
         self.words = products.copied(model.embed_tokens.weight)
         self.rotary = copy.deepcopy(model.rotary_emb)
         self.key_heads = model.config.num_key_value_heads
@@ -158,21 +160,21 @@ class FastCausal(CausalPass):
         self,
         input_ids: Tensor,
         attention_mask: Tensor | None,
-        act: Function | None = None,
+        act: ChangeStates | None = None,
         past: DynamicCache | None = None,
         shared: int = 0,
     ) -> TokenStates:
-        """Return the rows' states, each layer's `(batch, length, width)`, which `act` changes on the way.
+        """Return the states of the rows, `(batch, length, width)`; `act` may change them during the pass.
 
-        Rows are padded on the right or on the left, never within a text. `past` is a cache of the `shared`
-        tokens before every row.
+        Rows are padded on the right or on the left, never within a text. `past` has the cached keys and values
+        of the `shared` tokens that precede every row.
         """
         rows, length = input_ids.shape
         group = 1
         places = torch.arange(shared, shared + length, device=input_ids.device)[None]
         real: Tensor | None = None
         if attention_mask is None or (self.causal and attention_mask[:, 0].all()):
-            # Padding on the right is behind all that a token attends to.
+            # Under causal attention, no token of a text attends to padding on the right.
             if act is None:
                 group = self.group(rows, length, shared)
         else:
@@ -188,25 +190,27 @@ class FastCausal(CausalPass):
             hidden = hidden + functional.embedding(places, self.positions)
 
         mask = self.mask(group, length, shared, real)
-        attend = self.attention(group, mask, self.turns(places), past)
+        attend = self.attention(group, mask, self.rotations(places), past)
         return self.stack.run(hidden, attend, attention_mask, rows, act)
 
     def attention(
-        self, group: int, mask: Tensor | None, turns: Turns | None, past: Any
+        self, group: int, mask: Tensor | None, rotations: Rotation | None, past: Any
     ) -> Attend:
-        """Return attention in which `group` rows attend jointly to `past` and to themselves.
+        """Return attention over `past` and the rows themselves, for `group` rows in one product.
 
-        That is under `mask` or, without one, causally or to the whole row.
+        `mask` hides tokens. Without a mask, tokens attend causally or, in a bidirectional model, to the whole
+        row.
         """
-        heads = [self.heads, self.key_heads, self.key_heads]
+        head_counts = [self.heads, self.key_heads, self.key_heads]
 
         def attend(number: int, mixed: Tensor) -> Tensor:
             batch, length = mixed.shape[:2]
-            parts = mixed.view(batch, length, -1, self.head_width)
-            query, key, value = parts.split(heads, 2)
-            if turns is not None:
-                turned = _turn(parts[:, :, : -self.key_heads], *turns)
-                query, key = turned.split(heads[:2], 2)
+            heads = mixed.view(batch, length, -1, self.head_width)
+            query, key, value = heads.split(head_counts, 2)
+            if rotations is not None:
+                # Queries and keys are rotated together; the last heads are the values.
+                rotated = _rotate(heads[:, :, : -self.key_heads], *rotations)
+                query, key = rotated.split(head_counts[:2], 2)
 
             shape = (batch // group, group * length, -1, self.head_width)
             query = query.view(shape).transpose(1, 2)
@@ -230,8 +234,9 @@ class FastCausal(CausalPass):
     def group(self, rows: int, length: int, shared: int) -> int:
         """Return how many rows share one attention product, masked from each other.
 
-        Attention over few tokens is too small a product for a processor: several rows at a time are faster
-        although part of the product is discarded, and after a prefix they share one copy of it.
+        Attention over few tokens is too small a product for a processor. Several rows in one product are
+        faster, although part of the product is discarded; behind a prefix, they also share one copy of its keys
+        and values.
         """
         if self.words.device.type != "cpu":
             return 1
@@ -247,9 +252,9 @@ class FastCausal(CausalPass):
     def mask(
         self, group: int, length: int, shared: int, real: Tensor | None
     ) -> Tensor | None:
-        """Return what is added to the scores of a group, or None where the kernel knows what is hidden.
+        """Return the mask that is added to the attention scores of a group; None if the kernel needs none.
 
-        `real`, `(batch, length)`, is True for what is no padding.
+        `real`, `(batch, length)`, is False for padding.
         """
         if real is None and group == 1 and not shared:
             return None
@@ -263,8 +268,8 @@ class FastCausal(CausalPass):
         mask = hide(self.words.new_zeros(()), seen)
         return functional.pad(mask, (shared, 0))
 
-    def turns(self, places: Tensor) -> Turns | None:
-        """Return RoPE's rotations at these positions, `(batch or 1, length)`; None without RoPE."""
+    def rotations(self, places: Tensor) -> Rotation | None:
+        """Return RoPE's rotations at the positions `places`, `(batch or 1, length)`; None without RoPE."""
         if self.rotary is None:
             return None
 
@@ -274,8 +279,8 @@ class FastCausal(CausalPass):
         return cosine[:, :, None], signed[:, :, None]
 
 
-def _turn(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Rotate heads, `(batch, length, heads, width)`, each of whose pairs lies half a width apart."""
+def _rotate(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    """Rotate heads `(batch, length, heads, width)`: components half a width apart form a pair."""
     half = heads.shape[-1] // 2
     swapped = heads.roll(half, -1)
     return (heads * cosine).addcmul_(swapped, sine)

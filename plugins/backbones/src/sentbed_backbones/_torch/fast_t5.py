@@ -1,7 +1,7 @@
 """A faster forward pass of T5 for encoding.
 
-One product computes queries, keys and values; on a processor, weights are laid out once for oneDNN and the
-activation is fused into the product. A test checks that it equals transformers' own forward pass.
+One product computes queries, keys and values. On a processor, weights are laid out once for oneDNN, and the
+activation is fused into the product. Tests compare the states with those of transformers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sentbed.protocols import TokenStates
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sentbed_backbones._torch.packed_parts import (
+from sentbed_backbones._torch.fast_blocks import (
     Block,
     Norm,
     Stack,
@@ -37,17 +37,17 @@ CLASSES = (
 )
 
 FEED_FORWARDS = {"relu": False, "gelu_new": True}
-"""The activations that are packed, and whether the inner layer is gated."""
+"""The activations that are implemented, and whether the inner layer is gated with each."""
 
 ATTENTION_TOKENS = 32
 """Largest number of tokens in one attention product, in bf16 on a processor."""
 
 LARGEST_FP16 = torch.finfo(torch.float16).max - 1000
-"""The value to which transformers clamps overflowing states, which occur in T5s trained in bf16."""
+"""The value to which transformers clamps states that overflow, as in T5 models that were trained in bf16."""
 
 
 class DecoderBlock(NamedTuple):
-    """One block of the decoder, for the first token only."""
+    """One block of the decoder in its fast form, for the first token only."""
 
     norm: Norm
     itself: Linear
@@ -64,10 +64,10 @@ class DecoderBlock(NamedTuple):
 
 
 class FastT5(nn.Module):
-    """`module(input_ids, attention_mask | None) -> TokenStates` of a T5 or mT5, eval mode.
+    """Forward pass of a T5 or an mT5 in eval mode: `(input_ids, attention_mask | None) -> TokenStates`.
 
-    With `layers`, `TokenStates.layers` is set: the embeddings, then every layer of the encoder, the last
-    after the final norm. With `decodes`, `TokenStates.decoder_state` is the decoder's first output.
+    With `layers`, `TokenStates.layers` has the embeddings and the output of every encoder layer, the last after
+    the final norm. With `decodes`, `TokenStates.decoder_state` is the decoder's first output.
     """
 
     reentrant = True
@@ -107,7 +107,7 @@ class FastT5(nn.Module):
 
         self.last_bias: tuple[tuple[int, int], Tensor] | None = None
 
-        blocks = [_packed(block.layer, products) for block in encoder.block]
+        blocks = [_fast_block(block.layer, products) for block in encoder.block]
         final_norm = rms_norm(encoder.final_layer_norm, products)
         self.stack = Stack(
             blocks, norm_before=True, keeps_layers=layers, finish=[final_norm]
@@ -120,12 +120,11 @@ class FastT5(nn.Module):
             self.start = products.copied(decoder.embed_tokens.weight[start])
             self.decoder_norm = rms_norm(decoder.final_layer_norm, products)
             self.decoder = [
-                _packed_for_first_token(block.layer, products)
-                for block in decoder.block
+                _fast_decoder_block(block.layer, products) for block in decoder.block
             ]
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> TokenStates:
-        """Return the encoder's states, and the decoder's first output if the decoder is packed."""
+        """Return the encoder's states and, with `decodes`, the decoder's first output."""
         rows, length = input_ids.shape
         short = suits(self.dtype, input_ids.device, length)
         group = 1
@@ -149,8 +148,9 @@ class FastT5(nn.Module):
     def decode(self, encoded: Tensor, attention_mask: Tensor | None) -> Tensor:
         """Return the decoder's first output, `(rows, width)`.
 
-        There is only one query, so projecting it onto the encoder's states, and the result onto the values,
-        is cheaper than computing keys and values of every state.
+        Each text has a single query. It is multiplied by the key weights, so that it can attend to the
+        encoder's states directly, and the result by the value weights. This is cheaper than computing keys and
+        values of all states.
         """
         rows = len(encoded)
         encoded = encoded[:, None]
@@ -180,8 +180,8 @@ class FastT5(nn.Module):
     def group(self, rows: int, length: int) -> int:
         """Return how many rows share one attention product, masked from each other.
 
-        Attention over few tokens is too small a product for a processor's bf16 matrix unit: several rows at a
-        time are faster although part of the product is discarded. In fp32 they are not.
+        Attention over few tokens is too small a product for a processor's bf16 matrix unit. Several rows in one
+        product are faster, although part of the product is discarded; in fp32 they are not faster.
         """
         if self.dtype != torch.bfloat16 or self.words.device.type != "cpu":
             return 1
@@ -191,7 +191,7 @@ class FastT5(nn.Module):
     def bias(self, length: int, group: int) -> Tensor:
         """Return the position bias of `group` rows, `(1, heads, group * length, group * length)`.
 
-        The last one is cached, since batches come in order of length.
+        The bias of the last call is cached, since batches come in order of length.
         """
         cached = self.last_bias
         if cached is not None and cached[0] == (length, group):
@@ -209,8 +209,8 @@ class FastT5(nn.Module):
         return bias
 
 
-def _packed(parts: Any, products: Products) -> Block:
-    """Pack a block of the encoder."""
+def _fast_block(parts: Any, products: Products) -> Block:
+    """Return a block of the encoder in its fast form."""
     attention = parts[0].SelfAttention
     return Block(
         attend=products.joint(attention.q, attention.k, attention.v),
@@ -221,8 +221,8 @@ def _packed(parts: Any, products: Products) -> Block:
     )
 
 
-def _packed_for_first_token(parts: Any, products: Products) -> DecoderBlock:
-    """Pack a block of the decoder."""
+def _fast_decoder_block(parts: Any, products: Products) -> DecoderBlock:
+    """Return a block of the decoder in its fast form, for the first token only."""
     attention = parts[0].SelfAttention
     value = attention.v.weight.detach().float()
     output = attention.o.weight.detach().float()
@@ -245,7 +245,7 @@ def _packed_for_first_token(parts: Any, products: Products) -> DecoderBlock:
 
 
 def _inner(part: Any, products: Products) -> Linear:
-    """Pack a feed-forward part."""
+    """Return the feed-forward layer of a block in its fast form."""
     dense = part.DenseReluDense
     if hasattr(dense, "wi"):
         inner = products.inner(dense.wi, "relu", dense.wo)
@@ -256,7 +256,7 @@ def _inner(part: Any, products: Products) -> Linear:
 
 
 def _bounded(linear: Linear, products: Products) -> Linear:
-    """Return a layer whose results are clamped in fp16."""
+    """Return the layer; in fp16, its results are clamped."""
     if products.dtype != torch.float16:
         return linear
 

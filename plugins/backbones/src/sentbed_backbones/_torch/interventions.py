@@ -1,4 +1,4 @@
-"""An intervention in a forward pass: what it sees of the rows, and where transformers' models call it."""
+"""An intervention in a forward pass: what it gets of a batch, and where a model of transformers calls it."""
 
 from __future__ import annotations
 
@@ -18,42 +18,42 @@ Place: TypeAlias = tuple[str, int]
 """Point and block; see `sentbed.protocols.Intervention.places`."""
 Batch: TypeAlias = tuple[Tensor, Tensor | None]
 """Token ids and mask, each `(batch, length)`."""
-Function: TypeAlias = Callable[[Place, Tensor], Tensor]
-"""States `(batch, length, width)` at a place -> those that the pass goes on with."""
+ChangeStates: TypeAlias = Callable[[Place, Tensor], Tensor]
+"""Function of a place and the states there, `(batch, length, width)`; returns the states to use instead."""
 
 INPUT, HEADS = "block-input", "attention-heads"
 
 PROJECTIONS = ("o_proj", "out_proj", "c_proj", "dense", "wo")
-"""Names that architectures give to the projection of the joined heads."""
+"""Names that architectures give to the output projection of the attention heads."""
 
 
 class ReachedError(Exception):
-    """All that a pass was run for has been recorded."""
+    """Raised to end a pass early, once everything for which it was run has been recorded."""
 
 
 @attrs.frozen(eq=False)
-class Acting:
-    """An intervention of a built backbone."""
+class BuiltIntervention:
+    """The intervention of a built backbone."""
 
     component: Intervention
     function: Callable[[BlockStates], Tensor]
     places: frozenset[Place]
     placeholder_id: int | None
 
-    def on(
+    def function_for(
         self,
         input_ids: Tensor,
         attention_mask: Tensor | None,
         auxiliary: Batch | None,
-        run: Callable[[Tensor, Tensor | None, Function], object],
-    ) -> Function:
-        """Return what changes the states of these rows, given the auxiliary prompt of each.
+        run: Callable[[Tensor, Tensor | None, ChangeStates], object],
+    ) -> ChangeStates:
+        """Return the function that changes the states of these rows.
 
-        `run(input_ids, attention_mask, function)` is a pass under a function; the auxiliary prompts' ends
-        behind the last place.
+        `auxiliary` has the auxiliary prompt of each row. `run(input_ids, attention_mask, function)` runs a pass
+        in which `function` may change states.
 
         Raises:
-            ModelError: if the intervention needs auxiliary prompts and they are not given.
+            ModelError: if the intervention needs auxiliary prompts and `auxiliary` is None.
         """
         needs_auxiliary = self.component.traits.auxiliary is not None
         if needs_auxiliary and auxiliary is None:
@@ -62,26 +62,14 @@ class Acting:
                 "neither training nor this runtime gives; encode with `cpu` or `cuda`, without `compile`"
             )
 
-        recorded: dict[Place, Tensor] = {}
+        auxiliary_states: dict[Place, Tensor] = {}
         if auxiliary is not None:
-            last_of_auxiliary = last_tokens(*auxiliary)
-            rows = torch.arange(len(last_of_auxiliary), device=input_ids.device)
-
-            def record(place: Place, states: Tensor) -> Tensor:
-                if place in self.places:
-                    recorded[place] = states[rows, last_of_auxiliary]
-                if len(recorded) == len(self.places):
-                    raise ReachedError
-
-                return states
-
-            with suppress(ReachedError):
-                run(*auxiliary, record)
+            auxiliary_states = self._last_states(auxiliary, run)
 
         last = last_tokens(input_ids, attention_mask)
         placeholder = None
         if self.placeholder_id is not None:
-            # The template's is the first one, a text may hold the same token.
+            # The first one is the template's; a text may contain the same token.
             placeholder = (input_ids == self.placeholder_id).int().argmax(1)
 
         def act(place: Place, states: Tensor) -> Tensor:
@@ -95,7 +83,7 @@ class Acting:
                 attention_mask,
                 last,
                 placeholder,
-                recorded.get(place),
+                auxiliary_states.get(place),
             )
             changed = self.function(seen)
             if changed.shape != states.shape:
@@ -106,17 +94,46 @@ class Acting:
 
         return act
 
+    def _last_states(
+        self,
+        batch: Batch,
+        run: Callable[[Tensor, Tensor | None, ChangeStates], object],
+    ) -> dict[Place, Tensor]:
+        """Return the states of each row's last token at all places, `(batch, width)`.
 
-def acting(
+        The pass `run` ends after the last place.
+        """
+        last = last_tokens(*batch)
+        rows = torch.arange(len(last), device=last.device)
+        last_states: dict[Place, Tensor] = {}
+
+        def record(place: Place, states: Tensor) -> Tensor:
+            if place in self.places:
+                last_states[place] = states[rows, last]
+            if len(last_states) == len(self.places):
+                raise ReachedError
+
+            return states
+
+        with suppress(ReachedError):
+            run(*batch, record)
+
+        return last_states
+
+
+def build_intervention(
     intervention: Intervention | None, placeholder_id: int | None
-) -> Acting | None:
-    """Return what an intervention does in a backbone whose tokenizer has its placeholder."""
+) -> BuiltIntervention | None:
+    """Return an intervention as it acts in a built backbone; None without an intervention.
+
+    `placeholder_id` is the id of its placeholder in the tokenizer.
+    """
     if intervention is None:
         return None
 
     function = returned(intervention.build(), Callable, intervention, "build")
     places = frozenset(intervention.places)
-    return Acting(intervention, function, places, placeholder_id)
+    return BuiltIntervention(intervention, function, places, placeholder_id)
 
 
 def last_tokens(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
@@ -130,9 +147,9 @@ def last_tokens(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
 
 @contextmanager
 def hooked(
-    blocks: Any, places: Collection[Place], function: Function
+    blocks: Any, places: Collection[Place], function: ChangeStates
 ) -> Iterator[None]:
-    """Let `function` change states at these places of a model's blocks, while the block of code runs."""
+    """Let `function` change the states at these places of a model's blocks, within a `with` statement."""
 
     with ExitStack() as hooks:
         for place in places:
@@ -151,7 +168,7 @@ def with_changed_input(
     arguments: tuple[Any, ...],
     named: dict[str, Any],
 ) -> Any:
-    """Return the arguments of a module with its input changed."""
+    """Return the arguments of a module's forward pass with `change` applied to its input states."""
     if arguments:
         return (change(arguments[0]), *arguments[1:]), named
 
@@ -159,10 +176,10 @@ def with_changed_input(
 
 
 def module_at(block: Any, point: str) -> Any:
-    """Return the module whose input is a point of a block.
+    """Return the module of a block whose input is the states at `point`.
 
     Raises:
-        ModelError: if the projection of the heads is not found.
+        ModelError: if the block does not have exactly one output projection of attention heads.
     """
     if point == INPUT:
         return block

@@ -1,4 +1,4 @@
-"""Language-modelling heads: states of the last layer -> logits of the vocabulary."""
+"""Language-modelling heads, which turn states of the last layer into logits of the vocabulary."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttenti
 from sentbed_backbones._torch.stored_weights import stored_weights
 
 BLANK = "_"
-"""Token that stands for a masked one where a tokenizer has no mask token (LLM2Vec's code)."""
+"""Token that replaces masked tokens if the tokenizer has no mask token, as in LLM2Vec's code."""
 OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
-"""What old files call the weights of a norm, and what they are called now."""
+"""Names of a norm's weights in old files, and their names today."""
 LOGITS = 2**24
 """Largest number of logits computed at a time."""
 
 
-class GivenStates(nn.Module):
-    """Stands for the transformer under a head: whatever it is called with, it returns `states`."""
+class FixedStates(nn.Module):
+    """Takes the place of the transformer under a head: whatever its arguments, it returns `states`."""
 
     states: Tensor
 
     @property
-    def decoder(self) -> GivenStates:
-        """Itself: OPT's head calls its transformer's decoder."""
+    def decoder(self) -> FixedStates:
+        """This module itself, since OPT's head calls the decoder of its transformer."""
         return self
 
     def forward(self, *_: Any, **__: Any) -> BaseModelOutputWithPastAndCrossAttentions:
@@ -40,13 +40,13 @@ class GivenStates(nn.Module):
 
 
 class LanguageHead:
-    """The head of a model of transformers, run by its own forward pass in fp32 on the host.
+    """The head of a model of transformers, which runs in fp32 on the host, with the model's own code.
 
-    `model` is the transformer without head, `loader` the auto class of transformers that has one. Weights
-    that the head shares with the input embedding are copied from `model`, trained or not; the others are
-    read from `files()`, the model's directory or None if it has none.
+    `model` is the transformer without head, `loader` the auto class of transformers that has a head. Weights
+    that the head shares with the input embeddings are copied from `model`, which may have been trained. The
+    head's other weights are read from the directory `files()`, which is None for a model with random weights.
 
-    With `live`, shared weights that are in fp32 are those of `model` themselves, so that they are trained.
+    With `live`, shared weights in fp32 are not copied, so that training the head also trains `model`.
 
     Raises:
         ModelError: if the files lack a weight of the head.
@@ -65,10 +65,10 @@ class LanguageHead:
                 model.config, dtype=torch.float32, trust_remote_code=trust_remote_code
             )
 
-        self.given = GivenStates()
+        self.fixed_states = FixedStates()
         self.last = whole.get_output_embeddings()
         words = whole.get_input_embeddings().weight
-        setattr(whole, whole.base_model_prefix, self.given)
+        setattr(whole, whole.base_model_prefix, self.fixed_states)
 
         names: dict[int, list[str]] = {}
         for name, parameter in whole.named_parameters(remove_duplicate=False):
@@ -81,10 +81,10 @@ class LanguageHead:
                 copied = weight.detach().to("cpu", torch.float32, copy=True)
                 weight = nn.Parameter(copied, requires_grad=False)
 
-            _set(whole, shared, weight)
+            _set_weight(whole, shared, weight)
 
         if names:
-            _read(whole, list(names.values()), files())
+            _read_weights(whole, list(names.values()), files())
 
         for name, buffer in whole.named_buffers():
             if buffer.is_meta:
@@ -96,8 +96,8 @@ class LanguageHead:
         self.model = whole.eval()
 
     def __call__(self, states: Tensor) -> Tensor:
-        """Return the fp32 logits `(n, tokens)` of states `(n, width)`, with gradient."""
-        self.given.states = states[:, None]
+        """Return the logits `(n, tokens)` of states `(n, width)` in fp32, with gradient."""
+        self.fixed_states.states = states[:, None]
         ids = torch.zeros(len(states), 1, dtype=torch.long, device=states.device)
         logits: Tensor = self.model(input_ids=ids).logits[:, 0].float()
         return logits
@@ -114,7 +114,7 @@ class LanguageHead:
     def output_embedding(self) -> NDArray[np.float32]:
         """Return the weights `(tokens, width)` of the last linear layer, one row per logit.
 
-        Its width is that of the states, unless the model has further layers between the two.
+        The width is that of the states, unless the model has further layers between states and this layer.
         """
         if self.last is None:
             raise ModelError(
@@ -127,7 +127,7 @@ class LanguageHead:
 
 
 class TrainableHead(nn.Module):
-    """`module(states) -> logits` of a `LanguageHead`, with gradient; see `BuiltBackbone.prediction_head`."""
+    """A `LanguageHead` as a module of states, for training; see `BuiltBackbone.prediction_head`."""
 
     def __init__(self, head: LanguageHead, tokenizer: Any, shift: int) -> None:
         super().__init__()
@@ -139,12 +139,12 @@ class TrainableHead(nn.Module):
         self.special_ids = sorted(set(tokenizer.all_special_ids))
 
     def forward(self, states: Tensor) -> Tensor:
-        """Return the fp32 logits `(n, tokens)` of states `(n, width)`."""
+        """Return the logits `(n, tokens)` of states `(n, width)` in fp32."""
         return self.head(states)
 
 
 def mask_id_of(tokenizer: Any) -> int:
-    """Return the id of the mask token or, in its absence, of `_`. Raises `ModelError` if there is neither."""
+    """Return the id of the mask token or, without one, of `_`. Raises `ModelError` if there is neither."""
     if tokenizer.mask_token_id is not None:
         return int(tokenizer.mask_token_id)
 
@@ -159,7 +159,7 @@ def mask_id_of(tokenizer: Any) -> int:
 
 
 class Vocabulary(Sequence[str]):
-    """The text of each token, decoded when asked for; that of an id without a token is empty."""
+    """Sequence of the texts of all tokens, decoded on access; an id without a token has an empty text."""
 
     def __init__(self, tokenizer: Any, size: int) -> None:
         self.tokenizer, self.size = tokenizer, size
@@ -178,8 +178,8 @@ class Vocabulary(Sequence[str]):
         )
 
 
-def _set(whole: Any, names: Sequence[str], weight: Tensor) -> None:
-    """Set a weight under all its names. Raises `ModelError` if it has another shape than the model's."""
+def _set_weight(whole: Any, names: Sequence[str], weight: Tensor) -> None:
+    """Set a model's weight under all its names. Raises `ModelError` if the shape is not the model's."""
     for name in names:
         expected = tuple(whole.get_parameter(name).shape)
         if tuple(weight.shape) != expected:
@@ -192,11 +192,13 @@ def _set(whole: Any, names: Sequence[str], weight: Tensor) -> None:
         setattr(whole.get_submodule(owner), attribute, weight)
 
 
-def _read(whole: Any, weights: Sequence[list[str]], directory: Path | None) -> None:
-    """Set weights in fp32 as a model's files have them, each by its names.
+def _read_weights(
+    whole: Any, weights: Sequence[list[str]], directory: Path | None
+) -> None:
+    """Read weights from a model's files and set them in fp32; each item of `weights` has a weight's names.
 
     Raises:
-        ModelError: if the files lack one.
+        ModelError: if the files lack a weight.
     """
     where = "a model with random weights"
     stored: dict[str, Tensor] = {}
@@ -213,11 +215,11 @@ def _read(whole: Any, weights: Sequence[list[str]], directory: Path | None) -> N
             )
 
         weight = nn.Parameter(stored[present[0]], requires_grad=False)
-        _set(whole, names, weight)
+        _set_weight(whole, names, weight)
 
 
 def _stored(directory: Path, names: set[str]) -> dict[str, Tensor]:
-    """Return the weights of these names in fp32."""
+    """Return the weights with these names in a model's files, in fp32."""
     weights = {}
     for _, key, tensors in stored_weights(directory):
         name = key

@@ -1,4 +1,4 @@
-"""Loading or initialising a backbone with transformers; the differences between families are in `Family`."""
+"""Loads a pretrained model of transformers, or initialises a random one."""
 
 from __future__ import annotations
 
@@ -48,22 +48,22 @@ DROPOUTS = (
     "embd_pdrop",
     "attn_pdrop",
 )
-"""The architectures' names for the dropout of states and attention."""
+"""Names that architectures give to the settings for dropout of states and of attention."""
 
 OF_A_LAYER = re.compile(
     r"(^|\.)(layers?|block|h|embeddings)\.(?!position_ids$)"
     r"(?!.*\b(inv_freq|masked_bias|attn\.bias|attention\.bias)$)"
 )
-"""Names of weights that a model uses: not those of a pre-training head, nor positions, frequencies and causal
-masks, which old files hold and the code now computes."""
+"""Names of the weights of layers and embeddings. Excluded are the weights of pre-training heads, and positions,
+frequencies and causal masks: old files hold them, but the code now computes them."""
 
 HEADS = ("lm_head.weight", "lm_head.decoder.weight", "cls.predictions.decoder.weight")
-"""Names of the weights of language-modelling heads that may be tied to the input embeddings."""
+"""Names of the weights of language-modelling heads to which the input embeddings may be tied."""
 
 WHOLE_NUMBERS = frozenset(
     {"BOOL", "I8", "U8", "I16", "U16", "I32", "U32", "I64", "U64"}
 )
-"""Names that safetensors has for types of whole numbers."""
+"""Names of the types of whole numbers in safetensors."""
 
 
 def load(
@@ -86,7 +86,8 @@ def load(
         origin = {"init": "random", "size": getattr(parameters, "size", None)}
     else:
         is_pretrained = parameters.init == "pretrained"
-        # Of an encoder saved with `BASE_FILE`, that file has the hashes of these weights.
+        # An encoder saved with `BASE_FILE` has no base weights: they are the recipe's `model`, and checked by
+        # hash.
         if saved is None:
             files = model_files(parameters)
         else:
@@ -117,7 +118,7 @@ def load(
         raise ModelError(problem)
 
     model = adapt(model, parameters, saved, origin)
-    family.require(model)
+    family.configure(model)
     built = BuiltTransformer(parameters, family, model, tokenizer, origin, base)
     if saved is None:
         built.weights_directory = weights_directory
@@ -137,7 +138,7 @@ def _random_model(
 
 
 def _add_placeholder(traits: InterventionTraits, tokenizer: Any, model: Any) -> None:
-    """Add an intervention's placeholder to tokenizer and embeddings, unless a saved encoder has it."""
+    """Add an intervention's placeholder to tokenizer and embeddings, unless a saved tokenizer has it already."""
     token = traits.placeholder
     if token is None or token in tokenizer.get_vocab():
         return
@@ -148,16 +149,16 @@ def _add_placeholder(traits: InterventionTraits, tokenizer: Any, model: Any) -> 
         model.resize_token_embeddings(number + 1, mean_resizing=False)
 
     row = model.get_input_embeddings().weight[number]
-    # Always the same numbers: they are not saved with an adapter alone, and cells of a study share passes.
-    drawn = torch.randn(len(row), generator=torch.Generator().manual_seed(0))
+    # The row is the same in every run: a saved adapter does not include it, and runs of a study share passes.
+    generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
-        row.copy_(drawn)
+        row.copy_(torch.randn(len(row), generator=generator))
 
 
 def adapt(
     model: Any, parameters: Transformer, saved: Path | None, origin: dict[str, Any]
 ) -> Any:
-    """Add a new or a trained adapter, and freeze what the recipe does not train."""
+    """Return the model with the recipe's new or trained adapter, and freeze what the recipe does not train."""
     if parameters.lora is not None or parameters.adapter is not None:
         model = _with_adapter(model, parameters, saved, origin)
     if parameters.freeze is not None:
@@ -171,6 +172,10 @@ def adapt(
 def _with_adapter(
     model: Any, parameters: Transformer, saved: Path | None, origin: dict[str, Any]
 ) -> Any:
+    """Return the model with the adapter of a saved encoder, a new adapter or the recipe's `adapter`.
+
+    Commit and hashes of the recipe's `adapter` are added to `origin`.
+    """
     from sentbed_backbones._torch.adaptation import add_lora, load_adapter
 
     if saved is not None:
@@ -199,11 +204,12 @@ def _with_adapter(
 def _from_directory(
     parameters: Transformer, family: Family, directory: Path, with_weights: bool
 ) -> tuple[Any, Any]:
+    """Return the model in a directory, or random weights for its configuration, and its tokenizer."""
     for problem in problems_of(directory, with_weights, parameters.trust_remote_code):
         raise ModelError(problem)
 
     if with_weights and not weight_files(directory):
-        # A recipe's model has been converted before.
+        # Pickled weights of a recipe's model are converted earlier; these are of a saved encoder.
         raise ModelError(only_pickled(directory, pickled_files(directory)[0].name))
 
     problem = f"the model in `{directory}` cannot be loaded"
@@ -221,10 +227,10 @@ def _from_directory(
 
 
 def read_config(parameters: Transformer, family: Family, directory: Path) -> Any:
-    """Return the configuration of a model with the recipe's dropout.
+    """Return the configuration in a model's directory, with the recipe's dropout.
 
     Raises:
-        ModelError: if it is another architecture's.
+        ModelError: if the architecture does not belong to the family, or has no dropout to set.
     """
     config = transformers.AutoConfig.from_pretrained(
         directory, trust_remote_code=parameters.trust_remote_code
@@ -241,14 +247,14 @@ def read_config(parameters: Transformer, family: Family, directory: Path) -> Any
 def _require_memory(
     directory: Path, config: Any, parameters: Transformer, family: Family
 ) -> None:
-    """Raise `ModelError` if the weights of this configuration are larger than the machine's memory.
+    """Raise `ModelError` if weights for this configuration would not fit into the machine's memory.
 
-    They would be allocated before they are compared with those of the file.
+    transformers allocates the weights before it compares them with the weights of the files.
     """
     if parameters.device_map is not None:
         return
 
-    # On the device meta, without memory; no random number of the run is drawn.
+    # The model is on the device meta, without memory, and the run's random generators are not used.
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
         model = initialise(family, config, parameters)
 
@@ -267,7 +273,8 @@ def _require_memory(
 
 
 def _load(directory: Path, config: Any, parameters: Transformer, family: Family) -> Any:
-    _require_numbers(directory)
+    """Return the model in a directory; its weights must fit the configuration and be finite."""
+    _require_floating_point(directory)
     options: dict[str, Any] = {}
     if parameters.device_map is not None:
         options["device_map"] = parameters.device_map
@@ -284,7 +291,7 @@ def _load(directory: Path, config: Any, parameters: Transformer, family: Family)
         dtype=DTYPES[parameters.dtype],
         trust_remote_code=parameters.trust_remote_code,
         output_loading_info=True,
-        # Otherwise transformers raises an error that names no weight.
+        # Without it, transformers raises an error that does not name the weight.
         ignore_mismatched_sizes=True,
         **options,
     )
@@ -297,24 +304,45 @@ def _load(directory: Path, config: Any, parameters: Transformer, family: Family)
     missing = sorted(
         key for key in info["missing_keys"] if not key.startswith("pooler.")
     )
-    embeddings = name_of_embeddings(model)
-    if embeddings in missing:
-        weight = model.get_input_embeddings().weight.data
-        head = read_tied_head(model.config, directory)
-        if head is not None and head.shape == weight.shape:
-            weight.copy_(head)
-            missing.remove(embeddings)
-
+    missing = _fill_embeddings_from_head(model, missing, directory)
     missing = family.fill_new_head(model, missing)
+    _require_fit(directory, family, missing, info)
+    _require_finite_weights(directory, model)
+    return model
 
+
+def _fill_embeddings_from_head(
+    model: Any, missing: list[str], directory: Path
+) -> list[str]:
+    """Fill missing input embeddings from a tied head in the files; return the names still missing."""
+    embeddings = name_of_embeddings(model)
+    if embeddings not in missing:
+        return missing
+
+    weight = model.get_input_embeddings().weight.data
+    head = read_tied_head(model.config, directory)
+    if head is None or head.shape != weight.shape:
+        return missing
+
+    weight.copy_(head)
+    return [name for name in missing if name != embeddings]
+
+
+def _require_fit(
+    directory: Path, family: Family, missing: list[str], info: Mapping[str, Any]
+) -> None:
+    """Raise `ModelError` if weights are missing, have another shape or are not used.
+
+    `info` is the `loading_info` of transformers, which would only warn, initialise missing weights at random
+    and drop unused weights.
+    """
     mismatched = sorted(name for name, _, _ in info["mismatched_keys"])
     unused = sorted(
         key
         for key in info["unexpected_keys"]
-        if OF_A_LAYER.search(key) and not family.left_out(key)
+        if OF_A_LAYER.search(key) and not family.is_left_out(key)
     )
     if missing or mismatched or unused:
-        # transformers would only warn, initialise missing weights at random and drop unused ones.
         counts = f"{len(missing)} weights missing, {len(mismatched)} of another shape, {len(unused)} unused"
         first = (missing + mismatched + unused)[0]
         raise ModelError(
@@ -322,15 +350,18 @@ def _load(directory: Path, config: Any, parameters: Transformer, family: Family)
             f"{family.advice(missing)}"
         )
 
+
+def _require_finite_weights(directory: Path, model: Any) -> None:
+    """Raise `ModelError` if a weight has NaN or infinite values.
+
+    Scores would not show it: activations such as ReLU turn some NaNs into numbers.
+    """
     for name, parameter in model.named_parameters():
-        # Activations such as ReLU would turn some NaNs into numbers, and so into plausible scores.
         if parameter.is_floating_point() and not is_finite_tensor(parameter):
             raise ModelError(
                 f"`{name}` in `{directory}` has NaN or infinite values: the file is damaged, or training "
                 "diverged; take another checkpoint"
             )
-
-    return model
 
 
 def name_of_embeddings(model: Any) -> str | None:
@@ -344,10 +375,10 @@ def name_of_embeddings(model: Any) -> str | None:
 
 
 def read_tied_head(config: Any, directory: Path) -> Tensor | None:
-    """Return the weight of the head that the input embeddings are tied to, if the files have it.
+    """Return the weight of the head to which the input embeddings are tied; None if the files lack it.
 
-    A file of safetensors holds tied weights once, by any of their names. transformers looks for that of the
-    embeddings alone, and initialises them at random if it is another.
+    A file of safetensors holds tied weights once, under any of their names. transformers only looks for the
+    name of the embeddings; if the weight has the head's name, it would initialise the embeddings at random.
     """
     if not getattr(config, "tie_word_embeddings", False):
         return None
@@ -360,8 +391,8 @@ def read_tied_head(config: Any, directory: Path) -> Tensor | None:
     return None
 
 
-def _require_numbers(directory: Path) -> None:
-    """Raise `ModelError` if weights are whole numbers, which transformers would take as they are."""
+def _require_floating_point(directory: Path) -> None:
+    """Raise `ModelError` if weights are whole numbers, which transformers would load without complaint."""
     for file, name, weights in stored_weights(directory):
         kind = weights.get_slice(name).get_dtype()
         if OF_A_LAYER.search(name) and kind in WHOLE_NUMBERS:
@@ -382,14 +413,14 @@ def initialise(family: Family, config: Any, parameters: Transformer) -> Any:
 
 
 def _spread(model: Any, parameters: Transformer) -> Any:
-    """Spread random weights over the machine's GPUs as `from_pretrained` does those of a file."""
+    """Distribute a random model over the machine's GPUs, as `from_pretrained` does with a pretrained model."""
     if parameters.device_map is None:
         return model
 
     from accelerate import dispatch_model, infer_auto_device_map
     from accelerate.utils import get_balanced_memory
 
-    # The layers, which must not be cut.
+    # Layers that must not be divided between devices.
     whole = list(model._no_split_modules or ())
     memory = None
     if parameters.device_map != "sequential":
@@ -402,6 +433,7 @@ def _spread(model: Any, parameters: Transformer) -> Any:
 
 
 def _require_same_base(file: Path, origin: Mapping[str, Any]) -> None:
+    """Raise `ModelError` unless the base weights have the hashes that `file`, a `BASE_FILE`, records."""
     with foreign(ModelError, f"`{file}` cannot be read", "save this encoder again"):
         recorded_hashes = read_json(file)["sha256"]
     if recorded_hashes != origin.get("sha256"):
@@ -412,7 +444,10 @@ def _require_same_base(file: Path, origin: Mapping[str, Any]) -> None:
 
 
 def set_dropout(config: Any, dropout: float | None) -> None:
-    """Set the dropout of states and attention, if there is one to set."""
+    """Set the dropout of states and attention in a configuration; None leaves it as it is.
+
+    Raises `ModelError` if the architecture has no such setting.
+    """
     if dropout is None:
         return
 
@@ -427,7 +462,7 @@ def set_dropout(config: Any, dropout: float | None) -> None:
 
 
 def _without_pooler(model: Any) -> Any:
-    """Drop the [CLS] + dense + tanh layer: it gets no gradient, but weight decay would change it."""
+    """Remove BERT's dense layer on [CLS], which gets no gradient, but would be changed by weight decay."""
     if getattr(model, "pooler", None) is not None:
         model.pooler = None
 

@@ -1,4 +1,4 @@
-"""OPT."""
+"""OPT, a family of causal language models."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sentbed_backbones._torch.train_tokenizer import train_byte_bpe
 
 
 class OptFamily(CausalFamily):
-    """See `sentbed_backbones.opt.Opt`."""
+    """OPT; see `sentbed_backbones.opt.Opt`."""
 
     def tokenizer(self, context: BuildContext) -> Any:
         """Train a byte-level BPE with OPT's special tokens: `</s>` before each text, nothing after it."""
@@ -56,7 +56,10 @@ class OptFamily(CausalFamily):
         return "the backbone `opt` takes OPT; choose another model, or the backbone `causal`"
 
     def states(self, model: Any) -> Module:
-        """Return transformers' own forward pass."""
+        """Return the forward pass of transformers.
+
+        Raises `ModelError` if layers are to be averaged whose states have different widths.
+        """
         last, width = model.config.word_embed_proj_dim, model.config.hidden_size
         if self.reads_layers and last != width:
             raise ModelError(
@@ -67,5 +70,5 @@ class OptFamily(CausalFamily):
         return super().states(model)
 
     def width(self, config: Any) -> int:
-        """Return the width after the last projection."""
+        """Return the width of a token state, after the last projection."""
         return int(config.word_embed_proj_dim)

@@ -1,4 +1,4 @@
-"""Linear layers whose weights are packed once for the CPU, with the next operation fused into the product."""
+"""Linear layers whose weights are packed once for oneDNN on a CPU, fused with the operation that follows."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from torch import Tensor
 from torch.nn import functional
 
 Linear: TypeAlias = Callable[..., Tensor]
-"""`linear(x)` or `linear(x, other)`: the product, then the activation, then the join with `other`."""
+"""`linear(x)` or `linear(x, other)`: the product, then the activation, then `other` is added or multiplied."""
 
 ROWS_TO_PACK_FOR = 2048
-"""The number of tokens per batch for which oneDNN chooses the layout of the weights; any number works."""
+"""The number of tokens in a batch for which oneDNN chooses the layout of weights; other numbers work too."""
 
 ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor], str, str]] = {
     "none": (lambda x: x, "none", ""),
@@ -23,15 +23,15 @@ ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor], str, str]] = {
     "relu": (functional.relu, "relu", ""),
     "silu": (functional.silu, "swish", ""),
 }
-"""Activations, each with oneDNN's name and variant of it."""
+"""For each activation, its function, and its name and variant in oneDNN."""
 
 
 class Products:
-    """Packs linear layers: copies of their weights, in the type of the states between them."""
+    """Packs linear layers: copies their weights to the type of the states between layers."""
 
     def __init__(self, dtype: torch.dtype) -> None:
         self.dtype = dtype
-        """The type of the states, and so of the weights."""
+        """The type of states and weights."""
 
     def copied(self, tensor: Tensor) -> Tensor:
         """Return a copy in the type of the states."""
@@ -46,8 +46,8 @@ class Products:
     ) -> Linear:
         """Return `x -> activation(x @ weight.T + bias)` for weights `(out, width)` and a bias `(out,)`.
 
-        A second argument is added to the result (`join="add"`) or multiplied by it (`"mul"`); a layer takes
-        either an activation or a second argument.
+        If the function gets a second argument, the result is added to it (`join="add"`) or multiplied by it
+        (`"mul"`). A layer has either an activation or a second argument.
         """
         weight = self.copied(weight)
         if bias is not None:
@@ -84,11 +84,11 @@ class Products:
     def linear_of(
         self, layer: Any, activation: str = "none", join: str = "add"
     ) -> Linear:
-        """Return the packed form of a `nn.Linear`."""
+        """Return an `nn.Linear` packed."""
         return self.linear(layer.weight, layer.bias, activation, join)
 
     def joint(self, *layers: Any) -> Linear:
-        """Return several `nn.Linear` of one input as one product: queries, keys and values."""
+        """Return several `nn.Linear` of the same input as one product (queries, keys and values)."""
         weight = torch.cat([layer.weight for layer in layers])
         bias = None
         if layers[0].bias is not None:
@@ -97,7 +97,7 @@ class Products:
         return self.linear(weight, bias)
 
     def inner(self, widen: Any, activation: str, narrow: Any) -> Linear:
-        """Return an inner layer of two `nn.Linear`, and the join with its second argument."""
+        """Return a feed-forward layer of two `nn.Linear`, which adds its second argument to the result."""
         first = self.linear_of(widen, activation)
         second = self.linear_of(narrow)
         return lambda x, other: second(first(x), other)
@@ -105,7 +105,7 @@ class Products:
     def gated_inner(
         self, gate: Any, activation: str, widen: Any, narrow: Any
     ) -> Linear:
-        """Return an inner layer whose wide states are multiplied by those of a gate."""
+        """Return a feed-forward layer whose inner states are multiplied by those of a gate."""
         gates = self.linear_of(gate, activation)
         first = self.linear_of(widen, join="mul")
         second = self.linear_of(narrow)
@@ -113,6 +113,7 @@ class Products:
 
 
 def _onednn_multiplies(weight: Tensor) -> bool:
+    """Whether oneDNN can multiply by this weight on this machine."""
     if weight.device.type != "cpu" or not torch.backends.mkldnn.is_available():
         return False
     if weight.dtype != torch.bfloat16:
@@ -123,6 +124,6 @@ def _onednn_multiplies(weight: Tensor) -> bool:
 
 
 def is_plain(model: Any) -> bool:
-    """Whether all layers of a model come from torch and transformers: adapters and 4-bit layers do not."""
+    """Whether all layers of a model are classes of torch and transformers, not adapters or layers in 4 bits."""
     packages = ("torch.nn.modules.", "transformers.")
     return all(type(part).__module__.startswith(packages) for part in model.modules())

@@ -1,4 +1,4 @@
-"""The character map of a sentencepiece model, applied as sentencepiece applies it."""
+"""The character map of a sentencepiece model, applied exactly as by sentencepiece."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import tokenizers
 from sentbed import ModelError
 from sentbed.helpers import foreign
 
-from sentbed_backbones.strangers_files import normalizer_steps
+from sentbed_backbones.untrusted_files import normalizer_steps
 
 EXACT_MAP = "exact_character_map"
-"""Setting of a tokenizer (`tokenizer_config.json`): its texts go through `CharacterMap`."""
+"""Setting of a tokenizer (`tokenizer_config.json`) whose texts are mapped by `CharacterMap`."""
 
 
 class CharacterMap:
-    """A sentencepiece model's map of characters, such as `nmt_nfkc`, which is NFKC and some rules for spaces.
+    """The character map of a sentencepiece model, such as `nmt_nfkc`: NFKC and some rules for spaces.
 
-    sentencepiece replaces the longest sequence of characters that its map has. The library `tokenizers` looks
-    up a letter with its accents as a whole where it has fewer than 6 bytes, takes the shortest sequence of
-    the map that it begins with and drops the rest; longer ones it looks up character by character. So
-    decomposed Vietnamese, Korean and other letters with several accents get other ids there.
+    sentencepiece replaces the longest sequence of characters that the map has. The library `tokenizers` takes a
+    letter with its accents: if it has fewer than 6 bytes, the shortest sequence of the map with which it begins
+    is replaced and the rest is dropped; otherwise each character is replaced alone. Decomposed Vietnamese,
+    Korean and other letters with several accents therefore get other ids from `tokenizers`.
     """
 
     def __init__(self, charsmap: bytes) -> None:
@@ -35,15 +35,15 @@ class CharacterMap:
         return CharacterMap, (self._charsmap,)
 
     def __call__(self, texts: Sequence[str]) -> list[str]:
-        """Return the texts as sentencepiece maps them, spaces neither added nor removed."""
+        """Return the texts as sentencepiece maps them, without adding or removing spaces."""
         mapped: list[str] = self._sentencepiece().Normalize(list(texts))
         return mapped
 
     def where_it_differs(self, texts: Sequence[str]) -> list[str]:
-        """Return the texts, mapped where `tokenizers` would map them otherwise than sentencepiece."""
+        """Return the texts; those that `tokenizers` and sentencepiece would map differently are mapped."""
         results = []
         for text, mapped in zip(texts, self(texts), strict=True):
-            # A text without any sequence of the map is left alone by both.
+            # If the map has no sequence of the text, neither library changes it.
             if mapped == text or self._by_grapheme.normalize_str(text) == mapped:
                 results.append(text)
             else:
@@ -52,12 +52,13 @@ class CharacterMap:
         return results
 
     def _sentencepiece(self) -> Any:
+        """Return a normaliser of sentencepiece with this map."""
         if self._normalizer is None:
             import sentencepiece
 
             model = model_class()()
             model.normalizer_spec.precompiled_charsmap = self._charsmap
-            # Spaces are the business of the rest of the pipeline.
+            # Other steps of the tokenizer's pipeline treat spaces.
             self._normalizer = sentencepiece.SentencePieceNormalizer(
                 model_proto=model.SerializeToString(),
                 add_dummy_prefix=False,
@@ -69,10 +70,10 @@ class CharacterMap:
 
 
 def model_class() -> Any:
-    """Return the class of the content of a sentencepiece model.
+    """Return the protobuf class that parses a sentencepiece model.
 
     Raises:
-        ModelError: if sentencepiece needs a newer protobuf than is installed, as 0.2.3 does.
+        ModelError: if sentencepiece needs a newer protobuf than the installed one.
     """
     problem = "sentencepiece cannot be used with the installed protobuf"
     with foreign(
@@ -84,7 +85,7 @@ def model_class() -> Any:
 
 
 def character_map_of(definition: Mapping[str, Any]) -> CharacterMap | None:
-    """Return the character map in the definition of a tokenizer (`tokenizer.json`), or None without one."""
+    """Return the character map in the definition of a tokenizer (`tokenizer.json`); None if it has none."""
     for step in normalizer_steps(definition.get("normalizer")):
         if step["type"] == "Precompiled" and step["precompiled_charsmap"]:
             return CharacterMap(base64.b64decode(step["precompiled_charsmap"]))
@@ -92,10 +93,13 @@ def character_map_of(definition: Mapping[str, Any]) -> CharacterMap | None:
     return None
 
 
-def mapped_apart(tokenizer: Any) -> tuple[tokenizers.Tokenizer, CharacterMap | None]:
-    """Return the backend of a tokenizer of transformers, and the map that its texts go through before.
+def backend_and_character_map(
+    tokenizer: Any,
+) -> tuple[tokenizers.Tokenizer, CharacterMap | None]:
+    """Return a tokenizer's backend, and the character map to apply to texts before the backend.
 
-    With a map, the backend is a copy that does not map. Without `EXACT_MAP` there is none.
+    If the setting `EXACT_MAP` is on, the backend is a copy that does not map characters itself. Otherwise the
+    backend is the tokenizer's, and the map is None.
     """
     backend = tokenizer.backend_tokenizer
     if not tokenizer.init_kwargs.get(EXACT_MAP):
@@ -108,7 +112,7 @@ def mapped_apart(tokenizer: Any) -> tuple[tokenizers.Tokenizer, CharacterMap | N
 
 
 def without_steps(normalizer: Any, kind: str) -> dict[str, Any]:
-    """Return the definition of a normaliser without its steps of a kind."""
+    """Return the definition of a normaliser without its steps of type `kind`."""
     steps = normalizer_steps(normalizer)
     others = [step for step in steps if step["type"] != kind]
     return {"type": "Sequence", "normalizers": others}

@@ -1,4 +1,4 @@
-"""Attention over short texts on a processor, by plain products."""
+"""Attention over short texts on a processor, by batched matrix products."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from torch import Tensor
 from torch.nn import functional
 
 LONGEST = {torch.bfloat16: 128, torch.float32: 32}
-"""The longest texts for which it is faster than PyTorch's own, by type."""
+"""Largest number of tokens for which it is faster than PyTorch's attention, by type."""
 
 LEAST_SUM = 1e-30
-"""Above it, a sum of exponentials is far from the least number of fp32 and bf16."""
+"""A sum of exponentials above this is far from the smallest positive number of fp32 and bf16."""
 
 LARGEST_SUM = 1e30
-"""Below it, a sum of exponentials is far from the largest number of fp32 and bf16."""
+"""A sum of exponentials below this is far from the largest number of fp32 and bf16."""
 
 
 def has_amx() -> bool:
@@ -22,9 +22,9 @@ def has_amx() -> bool:
 
 
 def suits(dtype: torch.dtype, device: torch.device, length: int) -> bool:
-    """Whether attention over texts of `length` tokens is faster by `short_attention`.
+    """Whether `short_attention` is the fastest attention over texts of `length` tokens.
 
-    With AMX, bf16 has a faster form: several texts in one product.
+    For bf16 on a processor with AMX, attention of several texts in one product is faster.
     """
     if device.type != "cpu" or length > LONGEST.get(dtype, 0):
         return False
@@ -41,12 +41,13 @@ def short_attention(
 ) -> Tensor:
     """Return softmax(scale * query key' + mask) value; the scale is 1 / sqrt(width) by default.
 
-    The others are `(batch, heads, length, width)`, the mask, of four dimensions, is added to
-    `(batch, heads, length, length of keys)`, -inf or nearly where nothing is to be seen.
+    `query`, `key` and `value` are `(batch, heads, length, width)`. The mask is added to the scores `(batch,
+    heads, length, length of keys)`, to which it must broadcast from four dimensions. It is -inf, or close to
+    it, where a key is hidden.
 
-    The exponentials are taken of the scores as they are, in one pass over all of them, and not row by row of
-    what is left after the largest of a row is subtracted; of texts in which one is too large for that, or all
-    of a row are too small, PyTorch's own attention takes care.
+    The exponentials are computed of the scores themselves, in one pass, without subtracting the largest score
+    of each row first. If a sum of exponentials is too large or too small for this, the attention of that text
+    is computed by PyTorch instead.
     """
     heads = query.shape[1]
     left = query.flatten(0, 1)
@@ -68,9 +69,9 @@ def short_attention(
     if least > LEAST_SUM and largest < LARGEST_SUM:
         return context
 
-    # Only those texts: a vector must not depend on the texts beside it.
-    fine = (sums > LEAST_SUM) & (sums < LARGEST_SUM)
-    rows = ~fine.view(len(query), -1).all(1)
+    # Only these texts are computed again: a vector must not depend on the other texts of its batch.
+    is_in_range = (sums > LEAST_SUM) & (sums < LARGEST_SUM)
+    rows = ~is_in_range.view(len(query), -1).all(1)
     if attn_mask is not None and len(attn_mask) > 1:
         attn_mask = attn_mask[rows]
 

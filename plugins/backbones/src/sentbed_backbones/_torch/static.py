@@ -1,4 +1,4 @@
-"""A table of token vectors as a backbone: its module, its tokenizer, and both together."""
+"""A built backbone that is a table of token vectors, with its module and its tokenizer."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from torch import Tensor, nn
 from sentbed_backbones._torch.built_transformer import quiet
 from sentbed_backbones._torch.token_table import ROWS, TokenTable
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
-from sentbed_backbones.static_files import TABLE_FILE
+from sentbed_backbones.token_table_folders import TABLE_FILE
 
 LONGEST = 1 << 20
-"""Tokens of the longest text, where nothing limits them."""
+"""Largest number of tokens of a text; the table itself sets no limit."""
 
 
 class Table(nn.Module):
-    """Ids `(batch, length)` -> their rows of the table, `(batch, length, width)`.
+    """Module that looks up ids `(batch, length)` in a table, `(batch, length, width)`.
 
-    The number behind the last row stands for a text without a token; its row is zero and is not trained.
+    One more row stands for a text without tokens: its id is the number of the table's rows. It is zero and is
+    not trained.
     """
 
     def __init__(self, rows: Tensor) -> None:
@@ -40,18 +41,18 @@ class Table(nn.Module):
 
     @property
     def rows(self) -> Tensor:
-        """The table without its last row."""
+        """The table without the row for a text without tokens."""
         return self.embedding.weight.detach()[:-1]
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> TokenStates:
-        """Return the rows of the tokens."""
+        """Return the rows of the tokens as states."""
         return TokenStates(self.embedding(input_ids), attention_mask)
 
 
 class StaticTokenizer(BulkTokenizer):
-    """A tokenizer of a table: special tokens and unknown words may be left out.
+    """The tokenizer of a table, which may leave out special tokens and unknown words.
 
-    A text of which nothing is left has one token, whose number is that of the table's rows.
+    A text without remaining tokens gets one token, whose id is the number of the table's rows.
     """
 
     def __init__(
@@ -66,14 +67,14 @@ class StaticTokenizer(BulkTokenizer):
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the tokenizer, and of what is left out."""
+        """A hash of the tokenizer and of the settings for what is left out."""
         settings = f"{super().fingerprint} {self.special_tokens} {self.unknown_id} {self._empty_id}"
         return hashlib.sha256(settings.encode()).hexdigest()
 
-    def _kept(
+    def _remaining(
         self, ids: NDArray[np.uint32], lengths: NDArray[np.int64]
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Return the ids without that of unknown words, if those are left out."""
+        """Return the ids and lengths of texts without unknown words, if these are left out."""
         if self.unknown_id is None:
             return ids, lengths
 
@@ -83,7 +84,7 @@ class StaticTokenizer(BulkTokenizer):
 
 
 class BuiltStatic(BuiltBackbone):
-    """A table and its tokenizer."""
+    """A built backbone: a table of token vectors and its tokenizer."""
 
     tokenizer: StaticTokenizer
     module: Table
@@ -100,13 +101,13 @@ class BuiltStatic(BuiltBackbone):
         self.weights_directory = table.weights_directory
         self.max_length = LONGEST
 
-        # The gradient of each pass has all rows, each about a quarter as dear as a padded token.
+        # The gradient of each pass covers all rows; a row costs about a quarter of a padded token.
         self.training_pass_cost = BuiltBackbone.training_pass_cost + count // 4
         self.origin = table.origin
 
     @property
     def protocol(self) -> dict[str, Any]:
-        """The precision of the vectors, whatever that of the runtime: there is nothing to compute faster."""
+        """The precision of vectors: fp32 whatever the runtime's, since there is nothing to compute faster."""
         return {"precision": "fp32"}
 
     def inference(
@@ -126,5 +127,5 @@ class BuiltStatic(BuiltBackbone):
         try:
             save_file({ROWS: rows}, directory / TABLE_FILE)
         except SafetensorError as error:
-            # It wraps the system's error: a full disk must be distinguished from a bug of ours.
+            # safetensors wraps the system's error. As an `OSError`, a full disk is not mistaken for a bug.
             raise OSError(str(error)) from error

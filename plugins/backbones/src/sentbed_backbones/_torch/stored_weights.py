@@ -12,7 +12,7 @@ from sentbed.helpers import foreign, sha256
 
 
 def stored_weights(directory: Path) -> Iterator[tuple[Path, str, Any]]:
-    """Yield the file and the name of each weight, and the open file, which has `get_tensor(name)`.
+    """Yield for each weight its file, its name and the open file, which has `get_tensor(name)`.
 
     Raises:
         ModelError: if a file cannot be read.
@@ -28,11 +28,11 @@ def stored_weights(directory: Path) -> Iterator[tuple[Path, str, Any]]:
 
 
 def weight_files(directory: Path) -> list[Path]:
-    """Return the files, by name."""
+    """Return the safetensors files of a directory, sorted by name."""
     return sorted(directory.glob("*.safetensors"))
 
 
 def weight_hashes(directory: Path, computed: Mapping[str, str]) -> dict[str, str]:
-    """Return the hash of each file; those that are `computed` are not computed again."""
+    """Return the SHA-256 of each safetensors file by name; hashes in `computed` are not computed again."""
     files = weight_files(directory)
     return {file.name: computed.get(file.name) or sha256(file) for file in files}

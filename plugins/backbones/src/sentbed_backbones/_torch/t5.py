@@ -1,4 +1,4 @@
-"""T5."""
+"""T5 and its relatives, as encoders or with their decoder."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ SIZES: Mapping[str, Mapping[str, tuple[int, int, int, int, int]]] = {
         "11b": (24, 4096, 10240, 64, 64),
     },
 }
-"""Layers of encoder and decoder each, width, inner width, heads and head width, as published."""
+"""Layers of encoder and of decoder, width, inner width, heads and head width, as published."""
 
 FEED_FORWARDS = {"1.0": "relu", "1.1": "gated-gelu"}
 
 UNLIMITED = 2**20
-"""Tokens; relative positions impose no limit."""
+"""Largest number of tokens of a text; relative positions set no limit."""
 
 
 class T5Family(Family):
-    """See `sentbed_backbones.t5.T5`."""
+    """T5 and its relatives; see `sentbed_backbones.t5.T5`."""
 
     def tokenizer(self, context: BuildContext) -> Any:
         """Train a byte-level BPE with T5's special tokens."""
@@ -76,7 +76,7 @@ class T5Family(Family):
         return "the backbone `t5` takes T5, T5 1.1 and mT5; choose another model or backbone"
 
     def loader(self) -> Any:
-        """Return the class with a decoder only if the pooler needs one."""
+        """Return the class with encoder and decoder if the pooler reads the decoder, else the encoder's."""
         if self.decodes:
             return transformers.AutoModel
 
@@ -87,7 +87,7 @@ class T5Family(Family):
         """Whether the pooler reads the decoder."""
         return "decoder" in self.needs
 
-    def left_out(self, key: str) -> bool:
+    def is_left_out(self, key: str) -> bool:
         """Whether the weight belongs to a decoder that the pooler does not read."""
         return not self.decodes and key.startswith("decoder.")
 
@@ -99,14 +99,14 @@ class T5Family(Family):
         return super().advice(missing)
 
     def states(self, model: Any) -> Module:
-        """Return the encoder, or encoder and decoder."""
+        """Return the forward pass of the encoder or, if the pooler reads it, of encoder and decoder."""
         if self.decodes:
             return EncoderDecoderStates(model, self.reads_layers)
 
         return EncoderStates(model, self.reads_layers)
 
-    def packed(self, model: Any, products: Products) -> Module | None:
-        """Return the packed form of a T5 or an mT5, else None."""
+    def fast_pass(self, model: Any, products: Products) -> Module | None:
+        """Return the fast forward pass of a T5 or an mT5, else None."""
         if not FastT5.fits(model):
             return None
 

@@ -1,4 +1,4 @@
-"""The replacement of token prepending."""
+"""The computation of token prepending."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def prepend(seen: BlockStates) -> Tensor:
-    """Return the states with the last token's state also in the placeholder's place."""
+    """Return the states, with the placeholder's state replaced by the last token's."""
     assert seen.placeholder is not None
     states = seen.states
     rows = torch.arange(states.shape[0], device=states.device)

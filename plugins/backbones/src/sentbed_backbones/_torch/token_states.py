@@ -1,4 +1,4 @@
-"""A transformers model as `module(input_ids, attention_mask | None) -> TokenStates`."""
+"""Models of transformers as modules `(input_ids, attention_mask | None) -> TokenStates`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from sentbed_backbones._torch.interventions import (
-    Acting,
     Batch,
-    Function,
+    BuiltIntervention,
+    ChangeStates,
     ReachedError,
     hooked,
     last_tokens,
@@ -25,10 +25,10 @@ from sentbed_backbones._torch.interventions import (
 
 
 class EncoderStates(nn.Module):
-    """A bidirectional model; of one with a head for masked tokens, logits stand in the place of states.
+    """A bidirectional encoder; if the model has a masked-language-modelling head, the states are its logits.
 
-    With `counts`, positions are counted from the mask and passed to the model, so that padding may be on
-    either side; for models with absolute positions that do not count them themselves.
+    With `counts`, positions are computed from the mask and passed to the model, so that padding may be on
+    either side. It is for models with absolute positions that do not compute them from the padding themselves.
     """
 
     def __init__(self, model: Any, layers: bool, counts: bool = False) -> None:
@@ -43,9 +43,9 @@ class EncoderStates(nn.Module):
         attention_mask: Tensor | None,
         position_ids: Tensor | None = None,
     ) -> TokenStates:
-        """Return the last layer's states, and every layer's if requested.
+        """Return the states of the last layer and, with `layers`, of every layer.
 
-        `position_ids` `(batch, length)` replace the positions that are counted, for a model that takes them.
+        `position_ids` `(batch, length)` are passed to the model instead of computed positions.
         """
         places = {}
         if position_ids is not None:
@@ -59,7 +59,7 @@ class EncoderStates(nn.Module):
             output_hidden_states=self.layers,
             **places,
         )
-        # The first field is `last_hidden_state`, or `logits` of a model with a head.
+        # The first field is `last_hidden_state` or, in a model with a head, `logits`.
         return TokenStates(output[0], attention_mask, output.hidden_states)
 
 
@@ -80,7 +80,7 @@ class EncoderDecoderStates(nn.Module):
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> TokenStates:
         """Return the encoder's states and the decoder's first output."""
         shape = (input_ids.shape[0], 1)
-        # Exporters of graphs take a fill without a type for fp32.
+        # Graph exporters would assume fp32 without the type.
         start = torch.full(
             shape, self.start, dtype=torch.int64, device=input_ids.device
         )
@@ -100,7 +100,7 @@ class EncoderDecoderStates(nn.Module):
 
 
 def start_token(config: Any) -> int:
-    """Return the id of the token with which the decoder of a T5 starts."""
+    """Return the id of the token with which T5's decoder starts."""
     start = getattr(config, "decoder_start_token_id", None)
     if start is None:
         start = config.pad_token_id
@@ -109,15 +109,15 @@ def start_token(config: Any) -> int:
 
 
 class CausalPass(nn.Module):
-    """A pass of a decoder: `module(input_ids, attention_mask | None, past, shared) -> TokenStates`.
+    """The forward pass of a causal model: `(input_ids, attention_mask | None, past, shared) -> TokenStates`.
 
-    With `acting`, an intervention changes states on the way; `TokenStates.layers` are the blocks' outputs
-    before it does.
+    `intervention`, if it is not None, changes states during the pass; `TokenStates.layers` has the
+    outputs of the blocks before it changes them.
     """
 
-    def __init__(self, acting: Acting | None) -> None:
+    def __init__(self, intervention: BuiltIntervention | None) -> None:
         super().__init__()
-        self.acting = acting
+        self.intervention = intervention
 
     def forward(
         self,
@@ -127,16 +127,19 @@ class CausalPass(nn.Module):
         shared: int = 0,
         auxiliary: Batch | None = None,
     ) -> TokenStates:
-        """Return the rows' states; `past` is a cache of the `shared` tokens before every row.
+        """Return the states of the rows.
 
-        `auxiliary` is the auxiliary prompt of each row.
+        `past` has the cached keys and values of the `shared` tokens that precede every row. `auxiliary` has the
+        auxiliary prompt of each row.
 
         Raises:
-            ModelError: if the intervention needs it and it is not given.
+            ModelError: if the intervention needs auxiliary prompts and `auxiliary` is None.
         """
-        act: Function | None = None
-        if self.acting is not None:
-            act = self.acting.on(input_ids, attention_mask, auxiliary, self.run)
+        act: ChangeStates | None = None
+        if self.intervention is not None:
+            act = self.intervention.function_for(
+                input_ids, attention_mask, auxiliary, self.run
+            )
 
         return self.run(input_ids, attention_mask, act, past, shared)
 
@@ -144,19 +147,19 @@ class CausalPass(nn.Module):
         self,
         input_ids: Tensor,
         attention_mask: Tensor | None,
-        act: Function | None = None,
+        act: ChangeStates | None = None,
         past: DynamicCache | None = None,
         shared: int = 0,
     ) -> TokenStates:
-        """Return the rows' states, which `act` changes on the way."""
+        """Return the states of the rows; `act` changes them during the pass."""
         raise NotImplementedError
 
 
 class CausalStates(CausalPass):
-    """transformers' own pass; positions are counted from the mask, so that padding may be on either side.
+    """The forward pass of transformers; positions are computed from the mask, so padding may be on either side.
 
-    With `depth`, the pass ends before block `depth` (from 0): `TokenStates.layers` are the embeddings and the
-    outputs of the blocks before it, none of them after the final norm.
+    With `depth`, only the first `depth` blocks are run: `TokenStates.layers` has the embeddings and the outputs
+    of these blocks, without the final norm.
     """
 
     def __init__(
@@ -164,9 +167,9 @@ class CausalStates(CausalPass):
         model: Any,
         layers: bool,
         depth: int | None = None,
-        acting: Acting | None = None,
+        intervention: BuiltIntervention | None = None,
     ) -> None:
-        super().__init__(acting)
+        super().__init__(intervention)
         self.model = model
         self.layers = layers
         self.depth = depth
@@ -175,31 +178,31 @@ class CausalStates(CausalPass):
         self,
         input_ids: Tensor,
         attention_mask: Tensor | None,
-        act: Function | None = None,
+        act: ChangeStates | None = None,
         past: DynamicCache | None = None,
         shared: int = 0,
     ) -> TokenStates:
-        """Return the rows' states, which `act` changes on the way."""
-        seen = attention_mask
+        """Return the states of the rows; `act` changes them during the pass."""
+        whole_mask = attention_mask
         if attention_mask is None:
-            # OPT itself would count positions with a sum that is not deterministic on a GPU.
+            # OPT's own code computes positions with a sum that is not deterministic on a GPU.
             last = shared + input_ids.shape[1]
             places = torch.arange(shared, last, device=input_ids.device)[None]
         else:
             places = positions(attention_mask) + shared
-            seen = functional.pad(attention_mask, (shared, 0), value=1)
+            whole_mask = functional.pad(attention_mask, (shared, 0), value=1)
 
         inputs = {
             "input_ids": input_ids,
-            "attention_mask": seen,
+            "attention_mask": whole_mask,
             "position_ids": places,
             "past_key_values": past,
             "use_cache": past is not None,
         }
         with ExitStack() as hooks:
             if act is not None:
-                assert self.acting is not None
-                blocks, acts_at = blocks_of(self.model), self.acting.places
+                assert self.intervention is not None
+                blocks, acts_at = blocks_of(self.model), self.intervention.places
                 hooks.enter_context(hooked(blocks, acts_at, act))
 
             if self.depth is not None:
@@ -214,7 +217,7 @@ class CausalStates(CausalPass):
 
 
 def base_of(model: Any) -> Any:
-    """Return the model under an adapter, or the model itself."""
+    """Return the base model of a model with an adapter, or the model itself."""
     if hasattr(model, "get_base_model"):
         return model.get_base_model()
 
@@ -222,10 +225,10 @@ def base_of(model: Any) -> Any:
 
 
 def outer_lists(module: nn.Module) -> Iterator[nn.ModuleList]:
-    """Yield the lists of modules within a module that are in no other list."""
+    """Yield the lists of modules in a module, except lists within other lists."""
     for part in module.children():
         if isinstance(part, nn.ModuleList):
-            # Not what is in it: a block may have as many experts as the model has blocks.
+            # Its parts are not searched: a block may have as many experts as the model has blocks.
             yield part
         else:
             yield from outer_lists(part)
@@ -254,14 +257,15 @@ def first_states(model: Any, depth: int, inputs: dict[str, Any]) -> tuple[Tensor
             states.append(arguments[0])
         else:
             states.append(named["hidden_states"])
+
         if len(states) > depth:
             raise ReachedError
 
-    # Only a block's input is the same thing in every architecture; a model's own loop cannot be shortened.
+    # A block's output differs between architectures, its input does not: states are inputs of the next block.
     blocks = blocks_of(model)[: depth + 1]
     with ExitStack() as hooks:
         for block in blocks:
-            # Before an intervention's, which changes what a block reads and not what the one before it gave.
+            # This hook comes before an intervention's hook, which changes the block's input.
             handle = block.register_forward_pre_hook(
                 record, with_kwargs=True, prepend=True
             )
@@ -270,7 +274,7 @@ def first_states(model: Any, depth: int, inputs: dict[str, Any]) -> tuple[Tensor
         try:
             model(**inputs)
         except ReachedError:
-            # Also of an intervention that records an auxiliary prompt, which needs no states.
+            # An intervention that records an auxiliary prompt ends the pass too; its caller ignores the states.
             return tuple(states)
 
     raise ModelError(
@@ -282,7 +286,7 @@ def first_states(model: Any, depth: int, inputs: dict[str, Any]) -> tuple[Tensor
 class SharedPrefixStates(nn.Module):
     """A causal model for encoding that computes a shared prefix once and caches it.
 
-    `module(input_ids, attention_mask | None, prefix | None)`; the states and mask that it returns begin with
+    `(input_ids, attention_mask | None, prefix | None) -> TokenStates`; the returned states and mask begin with
     those of the prefix.
     """
 
@@ -299,28 +303,29 @@ class SharedPrefixStates(nn.Module):
         prefix: Tensor | None = None,
         auxiliary: Batch | None = None,
     ) -> TokenStates:
-        """Return the states of prefix and rows."""
+        """Return the states of the prefix followed by those of each row."""
         if prefix is None:
             states: TokenStates = self.states(
                 input_ids, attention_mask, auxiliary=auxiliary
             )
             return states
 
-        past, first = self._of_prefix(prefix)
+        past, prefix_states = self._cached_prefix(prefix)
         shared = len(prefix)
-        behind = self.states(input_ids, attention_mask, past, shared, auxiliary)
+        row_states = self.states(input_ids, attention_mask, past, shared, auxiliary)
         if attention_mask is not None:
             attention_mask = functional.pad(attention_mask, (shared, 0), value=1)
 
         layers = None
-        if first.layers is not None:
-            assert behind.layers is not None
-            layers = tuple(map(_joined, first.layers, behind.layers))
+        if prefix_states.layers is not None:
+            assert row_states.layers is not None
+            layers = tuple(map(_joined, prefix_states.layers, row_states.layers))
 
-        last = _joined(first.last_hidden_state, behind.last_hidden_state)
+        last = _joined(prefix_states.last_hidden_state, row_states.last_hidden_state)
         return TokenStates(last, attention_mask, layers)
 
-    def _of_prefix(self, prefix: Tensor) -> tuple[DynamicCache, TokenStates]:
+    def _cached_prefix(self, prefix: Tensor) -> tuple[DynamicCache, TokenStates]:
+        """Return keys and values, and states, of a prefix; those of the last prefix are kept."""
         kept = self._kept
         if kept is None or not torch.equal(kept[0], prefix):
             past = DynamicCache()
@@ -335,28 +340,30 @@ class SharedPrefixStates(nn.Module):
 
 
 class SharedLayer(DynamicLayer):
-    """The cached keys and values of the prefix; those of the rows are not kept."""
+    """Cached keys and values of the prefix in one layer; keys and values of the rows are not cached."""
 
     def update(
         self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any
     ) -> tuple[Tensor, Tensor]:
-        """Return the prefix's keys and values followed by each row's."""
+        """Return the keys and values of the prefix followed by those of each row."""
         assert self.keys is not None
         assert self.values is not None
         return _joined(self.keys, key_states, 2), _joined(self.values, value_states, 2)
 
 
-def _joined(first: Tensor, behind: Tensor, dim: int = 1) -> Tensor:
-    shape = (len(behind), *first.shape[1:])
-    return torch.cat([first.expand(shape), behind], dim)
+def _joined(first: Tensor, rows: Tensor, dim: int = 1) -> Tensor:
+    """Put a prefix's tensor `(1, ...)` before the tensor of each row, along `dim`."""
+    shape = (len(rows), *first.shape[1:])
+    return torch.cat([first.expand(shape), rows], dim)
 
 
-class Read(nn.Module):
-    """The states that a pooler gets from a module: chosen layers averaged, the mask token's state.
+class PoolerStates(nn.Module):
+    """Makes what a pooler reads of a forward pass: states averaged over layers, and the mask token's state.
 
-    `readings` has the numbers of the layers to average: the backbone's own, then those that a text may
-    choose; if there are such, each call needs the `readings` of its rows. With `hides`, tokens may be hidden
-    from the pooler: each call needs the `hidden` ones, and the mask is never None. See `TokenBatch`.
+    `readings` has the numbers of the layers to average: first those of the backbone, then those of each prompt
+    that names layers. If there is more than one, each call needs the argument `readings`, the index for each
+    row. With `hides`, tokens may be hidden from the pooler: each call needs the argument `hidden`, and the
+    returned mask is never None. See `TokenBatch`.
     """
 
     def __init__(
@@ -386,10 +393,10 @@ class Read(nn.Module):
     ) -> TokenStates:
         """Return the token states for the pooler.
 
-        `hidden` `(batch, shared + length)` and `readings` `(batch,)` are those of `TokenBatch`.
+        `hidden` `(batch, shared + length)` and `readings` `(batch,)` are the fields of `TokenBatch`.
 
         Raises:
-            ModelError: if one of them is needed and not given.
+            ModelError: if one of these fields is needed and is None.
         """
         self._require_fields(hidden, readings)
         states: TokenStates = self.states(
@@ -398,7 +405,7 @@ class Read(nn.Module):
         vectors = self.chosen(states, readings)
         states = states._replace(last_hidden_state=vectors)
         if self.mask_id is not None:
-            # A text may contain a mask token itself: the template's is the last one.
+            # A text may contain a mask token too; the last one is the template's.
             last = last_tokens(input_ids, input_ids == self.mask_id)
             shape = (-1, 1, vectors.shape[-1])
             mask_state = vectors.gather(1, last[:, None, None].expand(shape))
@@ -417,7 +424,7 @@ class Read(nn.Module):
         return states
 
     def _require_fields(self, hidden: Tensor | None, readings: Tensor | None) -> None:
-        """Raise `ModelError` if a field of the batch is missing that the vectors depend on."""
+        """Raise `ModelError` if a field of the batch is None on which the vectors depend."""
         missing = []
         if self.hides and hidden is None:
             missing.append("hidden")
@@ -430,11 +437,12 @@ class Read(nn.Module):
             )
 
     def chosen(self, states: TokenStates, readings: Tensor | None) -> Tensor:
-        """Return each row's states in the layers that it reads, `(batch, length, width)`."""
+        """Return the states of each row, averaged over the layers that it reads, `(batch, length, width)`."""
         vectors = self.mean_of_layers(states, self.readings[0])
         for place, numbers in enumerate(self.readings[1:], 1):
             assert readings is not None
-            # Every row is computed in every reading: a compiler knows no rows that it does not compute.
+            # All rows are computed with each set of layers: a compiled graph cannot select rows by their
+            # content.
             is_read = (readings == place)[:, None, None]
             vectors = torch.where(
                 is_read, self.mean_of_layers(states, numbers), vectors
@@ -444,7 +452,7 @@ class Read(nn.Module):
 
     @staticmethod
     def mean_of_layers(states: TokenStates, numbers: tuple[int, ...]) -> Tensor:
-        """Return the mean of these layers' states, `(batch, length, width)`."""
+        """Return the states averaged over the layers with these numbers, `(batch, length, width)`."""
         if numbers == (-1,):
             last: Tensor = states.last_hidden_state
             return last
@@ -456,15 +464,15 @@ class Read(nn.Module):
 
 
 class TemplateDenoising(nn.Module):
-    """The states that a pooler gets, with the template's own part taken out of the mask token's.
+    """Makes what a pooler reads, with the template's state subtracted from the mask token's state.
 
-    From the state of each text's mask token it subtracts that of the template without a sentence. What stands
-    behind the sentence keeps its positions there, so that the difference depends on the sentence's length.
-    Source: PromptBERT (Jiang et al., 2022), section 4.3.
+    From each text's mask state it subtracts the mask state of the template without a sentence, in which the
+    tokens behind the sentence keep the positions that they have in the text. The subtracted state therefore
+    depends on the sentence's length. Source: PromptBERT (Jiang et al., 2022), section 4.3.
     """
 
     def __init__(
-        self, read: Read, template: EmptyTemplate, first_position: int
+        self, read: PoolerStates, template: EmptyTemplate, first_position: int
     ) -> None:
         super().__init__()
         self.read = read
@@ -477,7 +485,7 @@ class TemplateDenoising(nn.Module):
         attention_mask: Tensor | None,
         readings: Tensor | None = None,
     ) -> TokenStates:
-        """Return the token states for the pooler; `readings` are as in `Read`."""
+        """Return the token states for the pooler; `readings` as in `PoolerStates`."""
         states: TokenStates = self.read(input_ids, attention_mask, readings=readings)
         if attention_mask is None:
             lengths = torch.full_like(input_ids[:, 0], input_ids.shape[1])
@@ -490,7 +498,10 @@ class TemplateDenoising(nn.Module):
         )
 
     def _noise(self, lengths: Tensor, readings: Tensor | None) -> Tensor:
-        """Return the empty template's mask state for texts of these lengths, `(batch, width)`."""
+        """Return the mask state of the template without a sentence, `(batch, width)`.
+
+        It is computed for texts of these lengths, which decide the positions.
+        """
         template = self.template
         ids = torch.tensor(template.ids, device=lengths.device)
 
@@ -507,23 +518,23 @@ class TemplateDenoising(nn.Module):
 
 
 class EmptyTemplate(NamedTuple):
-    """A template without a sentence, tokenised."""
+    """The tokens of a template without a sentence."""
 
     ids: tuple[int, ...]
-    """Ids, special tokens included."""
+    """Ids of the tokens, special tokens included."""
     sentence_place: int
-    """Number of ids before the sentence."""
+    """Number of tokens before the place of the sentence."""
     mask_place: int
-    """Place of the mask token."""
+    """Index of the mask token."""
 
     @classmethod
     def of(cls, template: tuple[str, str], tokenizer: Any) -> EmptyTemplate:
-        """Tokenise the text before and after the sentence.
+        """Tokenise a template, which is the text before the sentence and the text behind it.
 
-        White space before the sentence is left out, as the one behind the sentence stays.
+        White space before the sentence is left out; white space behind the sentence remains.
 
         Raises:
-            ModelError: if the tokenizer joins both parts, or the template has no mask token.
+            ModelError: if a token covers parts of both texts, or if no mask token follows the sentence.
         """
         prefix, suffix = (
             part.replace("{mask}", tokenizer.mask_token) for part in template
@@ -532,7 +543,7 @@ class EmptyTemplate(NamedTuple):
         ids = tokenizer((prefix.rstrip() + suffix).strip())["input_ids"]
         mask_id = tokenizer.mask_token_id
 
-        # Special tokens stand before a text and behind it.
+        # `before` has special tokens at its beginning and at its end; only the leading ones are counted.
         leading = tokenizer(tokenizer.mask_token)["input_ids"].index(mask_id)
         place = len(before) - len(tokenizer("")["input_ids"]) + leading
         if ids[:place] != before[:place] or mask_id not in ids[place:]:

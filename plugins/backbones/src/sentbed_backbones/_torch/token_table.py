@@ -1,4 +1,4 @@
-"""Tables of token vectors with their tokenizers, from the files that have them."""
+"""Tables of token vectors with their tokenizers, read from files or made at random."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ from sentbed_backbones._torch.train_tokenizer import train_wordpiece
 from sentbed_backbones._torch.word_vectors import read_word_vectors, word_tokenizer
 from sentbed_backbones.hub_models import fetch
 from sentbed_backbones.model_files import with_safetensors
-from sentbed_backbones.static_files import (
+from sentbed_backbones.token_table_folders import (
     TABLE_FILE,
     TOKENIZER_FILE,
     table_directory,
 )
-from sentbed_backbones.strangers_files import require_bounded_tokenizer
+from sentbed_backbones.untrusted_files import require_bounded_tokenizer
 
 ROWS = "embedding.weight"
-"""Name of the table in a file of StaticEmbedding, and in that of a saved backbone."""
+"""Name of the table in a file of StaticEmbedding, and in a saved backbone."""
 MODEL2VEC = "embeddings"
-"""Its name in a file of model2vec, which may have the row (`mapping`) and the weight (`weights`) of each token
-beside it."""
+"""Name of the table in a file of model2vec, which may also have the row (`mapping`) and the weight (`weights`)
+of each token."""
 
 
 @attrs.frozen(eq=False)
 class TokenTable:
-    """Rows of tokens, fp32 `(tokens, width)`, with the tokenizer of transformers that numbers them."""
+    """A table of token vectors, `(tokens, width)` in fp32, with a tokenizer of transformers."""
 
     rows: Tensor
     tokenizer: Any
     origin: Mapping[str, Any]
-    """What the manifest says of where they are from."""
+    """Where the table is from, for the manifest."""
     weights_directory: Path | None = None
-    """Directory of the model of transformers whose input embeddings they are."""
+    """Directory of the model of transformers whose input embeddings are the table; None if there is none."""
 
 
 def from_saved(directory: Path, sums: Mapping[str, str]) -> TokenTable:
-    """Return the table of a saved backbone; `sums` are hashes of its files, as far as they are known.
+    """Return the table of a saved backbone; `sums` are the known hashes of its files, by name.
 
     Raises:
         ModelError: if table or tokenizer are missing or damaged.
@@ -62,7 +62,7 @@ def from_saved(directory: Path, sums: Mapping[str, str]) -> TokenTable:
 def from_word_vectors(
     file: Path, most_words: int | None, lowercase: bool
 ) -> TokenTable:
-    """Return the table of a file of word vectors. Raises `DataError` with its line."""
+    """Return the table in a file of word vectors. Raises `DataError`, with the line, if the file is invalid."""
     words, rows = read_word_vectors(file, most_words)
     tokenizer = word_tokenizer(words, lowercase)
     return TokenTable(rows, tokenizer, {"sha256": sha256(file)})
@@ -71,14 +71,14 @@ def from_word_vectors(
 def from_texts(
     texts: Iterable[str], vocab_size: int, lowercase: bool, width: int
 ) -> TokenTable:
-    """Return random rows for a tokenizer that is trained on texts. Raises `ModelError` without texts."""
+    """Return random rows for a tokenizer that is trained on texts. Raises `ModelError` if there is no text."""
     tokenizer = train_wordpiece(texts, vocab_size, lowercase)
     rows = torch.randn(len(tokenizer), width)
     return TokenTable(rows, tokenizer, {"init": "random"})
 
 
 def from_model(model: str, revision: str | None, random: bool) -> TokenTable:
-    """Return the table of a model's directory or hub id, or `random` rows in its place.
+    """Return the table of a model (a directory or a hub id); with `random`, a random table of the same size.
 
     Raises:
         ModelError: if table or tokenizer are missing or damaged.
@@ -107,7 +107,7 @@ def from_model(model: str, revision: str | None, random: bool) -> TokenTable:
 
 
 def _read_tokenizer(directory: Path) -> Any:
-    """Return the tokenizer of a folder of StaticEmbedding as it is written, as one of transformers."""
+    """Return the `tokenizer.json` in a directory with a table as a tokenizer of transformers, unchanged."""
     file = directory / TOKENIZER_FILE
     if not file.is_file():
         raise ModelError(
@@ -120,7 +120,7 @@ def _read_tokenizer(directory: Path) -> Any:
 
 
 def _read_table(directory: Path) -> Tensor:
-    """Return the table of a folder of StaticEmbedding or model2vec, fp32 `(tokens, width)`."""
+    """Return the table in a directory of StaticEmbedding or model2vec, `(tokens, width)` in fp32."""
     file = directory / TABLE_FILE
     if not file.is_file():
         raise ModelError(
@@ -150,14 +150,14 @@ def _read_table(directory: Path) -> Tensor:
                 f"`{file}` has {tuple(scales.shape)} `weights` for {len(rows)} tokens; fetch the model again"
             )
 
-        # In this order and precision sentence-transformers rounds them.
+        # sentence-transformers multiplies and rounds in this order and precision.
         rows = (rows * scales[:, None]).to(tensors[MODEL2VEC].dtype).float()
 
     return _required(rows, file)
 
 
 def _mapped_rows(rows: Tensor, mapping: Tensor, file: Path) -> Tensor:
-    """Return the row of each token, by `mapping` `(tokens,)`."""
+    """Return the row of each token; `mapping` `(tokens,)` has its index in the table."""
     if len(mapping) and not 0 <= int(mapping.min()) <= int(mapping.max()) < len(rows):
         raise ModelError(
             f"`mapping` in `{file}` names rows beyond the {len(rows)} of the table; fetch the model again"
@@ -167,7 +167,7 @@ def _mapped_rows(rows: Tensor, mapping: Tensor, file: Path) -> Tensor:
 
 
 def _required(rows: Tensor, file: Path) -> Tensor:
-    """Return a table in fp32. Raises `ModelError` if it is not one of finite numbers."""
+    """Return a table in fp32. Raises `ModelError` unless it is a matrix of finite numbers."""
     if rows.ndim != 2 or not rows.is_floating_point() or not len(rows):
         raise ModelError(
             f"the table in `{file}` is {rows.dtype} {tuple(rows.shape)}, expected floating point "
@@ -183,7 +183,7 @@ def _required(rows: Tensor, file: Path) -> Tensor:
 
 
 def _input_embeddings(directory: Path) -> Tensor:
-    """Return the input embeddings of a model of transformers, fp32; no other weight is read."""
+    """Return the input embeddings of a model of transformers in fp32; no other weights are read."""
     advice = "check that its files are complete"
     with quiet(), foreign(ModelError, f"`{directory}` cannot be loaded", advice):
         config = transformers.AutoConfig.from_pretrained(directory)

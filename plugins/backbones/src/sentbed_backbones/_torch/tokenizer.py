@@ -1,4 +1,4 @@
-"""A fast tokenizer of transformers for many texts at once."""
+"""A tokenizer that passes many texts at once to a fast tokenizer of transformers."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ from sentbed import ModelError
 from sentbed.helpers import foreign
 from sentbed.protocols import TokenIds, Tokenizer
 
-from sentbed_backbones._torch.sentencepiece_normalization import mapped_apart
+from sentbed_backbones._torch.sentencepiece_normalization import (
+    backend_and_character_map,
+)
 
 HOW_IT_WAS_LOADED = ("is_local", "local_files_only")
-"""Settings that transformers adds to those of a tokenizer that it loads, and would save."""
+"""Settings that transformers adds when it loads a tokenizer; it would save them too."""
 
 EMBEDDED_TOKENS = "embedded_tokens"
-"""Setting of a tokenizer (`tokenizer_config.json`) that has tokens beyond the model's embeddings: the number
-of embeddings, without that of a placeholder which was added later."""
+"""Setting of a tokenizer (`tokenizer_config.json`) that has more tokens than the model has embeddings: the
+number of embeddings, without the embedding of an added placeholder."""
 
 LARGEST_ID = (1 << 31) - 1
 """The largest id of a token that `TokenIds` can hold."""
@@ -33,10 +35,10 @@ LARGEST_ID = (1 << 31) - 1
 
 @contextmanager
 def tokenizing() -> Iterator[None]:
-    """Turn what `tokenizers` raises on a model's files and a user's texts into a `ModelError`.
+    """Turn exceptions of `tokenizers` about a model's files and a user's texts into a `ModelError`.
 
-    Every call of a tokenizer that texts go through stands in this block: a definition that was read without
-    complaint may still panic on a text, which is neither a fault of a plugin nor of the text's reader.
+    Every call that tokenises texts is in such a block: even if a tokenizer's definition was read without an
+    error, the library may panic on a text. This is no fault of a plugin, nor of the code that read the text.
     """
     problem = "the tokenizer of the model failed on a text"
     advice = (
@@ -47,21 +49,21 @@ def tokenizing() -> Iterator[None]:
 
 
 class BulkTokenizer(Tokenizer):
-    """A fast tokenizer, called directly: all texts in one call, in threads, without padding.
+    """A tokenizer that calls the library `tokenizers` directly: all texts in one call, in threads, not padded.
 
-    `readings` are the layers that a text may choose, and `hides` says whether tokens may be hidden from the
-    pooler; see `encode_marked`. All texts then have `TokenIds.readings` and `TokenIds.hidden`. `embeddings`
-    is the number of tokens that the model has embeddings for, by default that of all possible ids.
+    `original` is the tokenizer of transformers. `readings` has the sets of layers that prompts name, and
+    `hides` is whether tokens may be hidden from the pooler: all `TokenIds` then have the fields `readings` and
+    `hidden`, see `encode_marked`. `embeddings` is the number of tokens for which the model has embeddings.
     """
 
     pad_id: int = 0
-    """The id of the padding token."""
+    """Id of the padding token."""
     mask_token: str | None = None
-    """The text of the mask token."""
+    """Text of the mask token, if there is one."""
     placeholder_id: int | None = None
-    """The id of the intervention's placeholder."""
+    """Id of the intervention's placeholder, if there is one."""
     special_tokens: bool = True
-    """Whether [CLS], </s> and the like are put around a text."""
+    """Whether special tokens ([CLS], </s>) are put around a text."""
 
     def __init__(
         self,
@@ -83,12 +85,13 @@ class BulkTokenizer(Tokenizer):
         self._embedded_tokens = min(embeddings, LARGEST_ID + 1)
         written = original.init_kwargs.get(EMBEDDED_TOKENS)
         if type(written) is int and written >= 1:
-            # The files' own number may be any: it only ever lowers the model's.
+            # The number in the files may be wrong: it can only lower the model's number.
             self._embedded_tokens = min(self._embedded_tokens, written)
 
         pad_id = int(original.pad_token_id or 0)
         if pad_id < self._embedded_tokens:
-            # Padding is never attended to: else any token with an embedding will do.
+            # Otherwise the id remains 0: nothing attends to padding, so that any token with an embedding will
+            # do.
             self.pad_id = pad_id
 
         self.mask_token = original.mask_token
@@ -96,21 +99,21 @@ class BulkTokenizer(Tokenizer):
             self.placeholder_id = int(original.convert_tokens_to_ids(placeholder))
 
         self._empty_id = self.pad_id
-        """The id that a text without any token has."""
+        """Id of the token that a text without tokens gets: the start or end token, or padding."""
         for token_id in (original.eos_token_id, original.bos_token_id):
             if token_id is not None:
                 self._empty_id = int(token_id)
 
         self._definition = original.backend_tokenizer
-        """Also the one that cuts texts, since its offsets are those in the texts as they are."""
+        """The backend of `original`, which also truncates texts, since its offsets refer to unmapped texts."""
         self._loaded_truncation: dict[str, Any] | None = self._definition.truncation
-        self._fast, self._character_map = mapped_apart(original)
+        self._fast, self._character_map = backend_and_character_map(original)
         self._definition.no_padding()
         self._fast.no_padding()
         self._fingerprint: str | None = None
 
     def shareable(self, ids: NDArray[np.int32]) -> int:
-        """Return the number of ids before the placeholder, or of all."""
+        """Return the number of ids that a shared prefix may have: those before the placeholder, or all."""
         if self.placeholder_id is None:
             return len(ids)
 
@@ -122,9 +125,9 @@ class BulkTokenizer(Tokenizer):
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the definition, of the additional special tokens and of the library's version."""
+        """A hash of the tokenizer's definition, its special ids and the library's version."""
         if self._fingerprint is None:
-            # It is set again by every call.
+            # Truncation is part of the definition, but every call sets it again.
             self._definition.no_truncation()
             what = [
                 self._definition.to_str(),
@@ -143,8 +146,8 @@ class BulkTokenizer(Tokenizer):
     def save(self, directory: Path) -> None:
         """Write the tokenizer in the format of transformers, as it was loaded.
 
-        Its library keeps the truncation of the last call in the definition, and transformers makes settings
-        of what it finds there.
+        The library keeps the truncation of the last call in the definition, from which transformers would save
+        it as a setting.
         """
         self._definition.no_padding()
         if self._loaded_truncation is None:
@@ -158,16 +161,16 @@ class BulkTokenizer(Tokenizer):
         try:
             self.original.save_pretrained(directory)
         except Exception as error:
-            # tokenizers wraps the system's error, such as a full disk, in an `Exception` alone.
+            # tokenizers turns a system error, such as a full disk, into a plain `Exception`.
             if type(error) is Exception:
                 raise OSError(str(error)) from error
 
             raise
 
     def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
-        """Tokenise with `special_tokens` or without, truncated to `max_length` tokens.
+        """Tokenise texts and truncate them to `max_length` tokens; `special_tokens` are included if set.
 
-        If the tokenizer adds no special tokens (GPT-2), an empty text becomes its start or end token.
+        If the tokenizer adds no special tokens (GPT-2), an empty text becomes the start or end token.
 
         Raises:
             ModelError: if a text has a token for which the model has no embedding.
@@ -186,7 +189,10 @@ class BulkTokenizer(Tokenizer):
         starts: Sequence[int] | None,
         layers: tuple[int, ...] | None,
     ) -> TokenIds:
-        """Tokenise without limit, with tokens that are hidden from the pooler, and layers to read.
+        """Tokenise texts without truncation, with tokens hidden from the pooler and with layers to read.
+
+        In text `i`, the tokens that end before character `starts[i]` are hidden; None hides nothing. `layers`
+        must be one of `readings`, or None for the backbone's layers.
 
         Raises:
             ModelError: if a text has a token for which the model has no embedding.
@@ -213,7 +219,7 @@ class BulkTokenizer(Tokenizer):
     def _starts_of_mapped(
         self, texts: Sequence[str], starts: Sequence[int]
     ) -> Sequence[int]:
-        """Return where the characters `starts` of the texts are once characters have been mapped."""
+        """Return the positions of the characters `starts` in the texts after mapping by the character map."""
         if self._character_map is None:
             return starts
 
@@ -222,18 +228,20 @@ class BulkTokenizer(Tokenizer):
             return [len(beginning) for beginning in self._character_map(beginnings)]
 
     def _mapped(self, texts: Sequence[str]) -> list[str]:
+        """Return the texts as the backend takes them, after mapping by the character map."""
         if self._character_map is None:
             return list(texts)
 
         return self._character_map(texts)
 
     def _token_ids(self, encodings: Sequence[tokenizers.Encoding]) -> TokenIds:
+        """Return the ids of encoded texts, each with at least one token."""
         lengths = np.fromiter(map(len, encodings), np.int64, len(encodings))
         rows = (encoding.ids for encoding in encodings)
-        # The library's ids have 32 bits without a sign.
+        # The library's ids are unsigned numbers of 32 bits.
         ids = np.fromiter(chain.from_iterable(rows), np.uint32, int(lengths.sum()))
 
-        ids, lengths = self._kept(ids, lengths)
+        ids, lengths = self._remaining(ids, lengths)
         self._require_embeddings(ids)
 
         filled = ids.astype(np.int32)
@@ -251,14 +259,14 @@ class BulkTokenizer(Tokenizer):
 
         return tokens
 
-    def _kept(
+    def _remaining(
         self, ids: NDArray[np.uint32], lengths: NDArray[np.int64]
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Return the ids of all texts that are read, and how many each text has."""
+        """Return the ids that remain (here all), and the number of ids of each text; for subclasses."""
         return ids, lengths
 
     def _require_embeddings(self, ids: NDArray[np.uint32]) -> None:
-        """Raise `ModelError` if there is an id beyond the model's embeddings."""
+        """Raise `ModelError` if the model has no embedding for one of the ids."""
         beyond = ids[ids >= self._embedded_tokens]
         if self.placeholder_id is not None:
             beyond = beyond[beyond != self.placeholder_id]
@@ -278,7 +286,7 @@ class BulkTokenizer(Tokenizer):
     def truncate(self, texts: Sequence[str], max_length: int) -> list[str]:
         """Truncate each text to at most `max_length` tokens, special tokens not counted.
 
-        The result is the text of its first tokens, without trailing white space.
+        A truncated text is the text of its first tokens, without trailing white space.
         """
         self._definition.no_truncation()
         cut = list(texts)
@@ -299,8 +307,8 @@ class BulkTokenizer(Tokenizer):
                     cut[row] = _beginning(cut[row], encoding.offsets, max_length)
                     longer.append(row)
 
-            # The beginning may split into more tokens than it did within the text: a byte-level token can
-            # hold one character and a piece of the next. So it is checked again.
+            # A truncated text is checked again: alone, it may have more tokens than as a part of the longer
+            # text, since a byte-level token can hold a character and a part of the next one.
             rows = longer
 
         return cut
@@ -309,11 +317,11 @@ class BulkTokenizer(Tokenizer):
 def _tokens_before(
     tokens: TokenIds, encodings: Sequence[tokenizers.Encoding], starts: Sequence[int]
 ) -> NDArray[np.bool_]:
-    """Return which tokens end before character `starts[i]` of their text `i`, but never its last one."""
+    """Return which tokens end before character `starts[i]` of their text `i`, except the text's last token."""
     before = np.zeros(len(tokens.ids), bool)
     for row, start in enumerate(starts):
         place, last = tokens.offsets[row], tokens.offsets[row + 1] - 1
-        # Special tokens end at 0.
+        # Leading special tokens have the offsets (0, 0).
         for _, end in encodings[row].offsets:
             if end > start or place == last:
                 break
@@ -327,7 +335,8 @@ def _tokens_before(
 def _beginning(text: str, offsets: Sequence[tuple[int, int]], count: int) -> str:
     """Return the text of the first `count` tokens of a longer text."""
     end, following = offsets[count - 1][1], offsets[count][0]
-    # A character may be spread over several tokens: it is kept whole or not at all. One that the normalizer
-    # merged into the previous one, such as an accent, falls between two tokens.
+    # A character may be spread over several tokens: it is kept whole or not at all. A character that the
+    # normaliser merged into the previous one, such as an accent, lies between the offsets of two tokens.
     kept = max(min(end, following), len(text[:following].rstrip()))
+    # The result is always shorter than the text, so that `truncate` comes to an end.
     return text[: min(kept, len(text) - 1)]

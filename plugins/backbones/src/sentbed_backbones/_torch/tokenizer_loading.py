@@ -1,10 +1,9 @@
-"""Loading of a tokenizer from the files of a model.
+"""Loads the tokenizer of a model, so that it gives the ids with which the model was trained.
 
-transformers 5 makes a tokenizer anew from vocabulary and merges where its class has a constructor of its
-own: what `tokenizer.json` says of spaces and normalisation is then lost, and a sentencepiece model is taken
-for that of the class, whatever its own settings. Here a `tokenizer.json` that came from sentencepiece is
-taken as it is written, and a sentencepiece model is converted by its own settings and compared with
-sentencepiece.
+For many classes, transformers 5 builds a tokenizer from vocabulary and merges only. It then ignores what
+`tokenizer.json` says about spaces and normalisation, and converts every sentencepiece model with the settings
+of the class instead of the model's. Here, a `tokenizer.json` that was converted from sentencepiece is used as
+it is written, and a sentencepiece model is converted with its own settings and compared with sentencepiece.
 """
 
 from __future__ import annotations
@@ -26,29 +25,29 @@ from transformers.convert_slow_tokenizer import generate_merges
 
 from sentbed_backbones._torch.sentencepiece_normalization import (
     EXACT_MAP,
-    mapped_apart,
+    backend_and_character_map,
     model_class,
     without_steps,
 )
 from sentbed_backbones._torch.tokenizer import EMBEDDED_TOKENS, tokenizing
 from sentbed_backbones.model_file_checks import LARGEST_JSON
-from sentbed_backbones.strangers_files import (
+from sentbed_backbones.untrusted_files import (
     normalizer_steps,
     require_bounded_tokenizer,
 )
 
 SPACE = "▁"
-"""sentencepiece's sign for a space."""
+"""The character by which sentencepiece represents a space."""
 
 MOST_RECORDS = 1 << 16
-"""Records of a log that are looked through; a tokenizer leaves a few."""
+"""Largest number of log records that are searched; loading a tokenizer makes a few."""
 
 QUOTATION_MARKS = ("``", "''")
-"""What ALBERT's and XLNet's classes replace by a double quote."""
+"""Quotation marks that ALBERT's and XLNet's classes replace by a double quote."""
 
 UNIGRAM, BPE = 1, 2
 NORMAL, CONTROL, USER_DEFINED = 1, 3, 4
-"""sentencepiece's numbers of its algorithms, and of the kinds of pieces."""
+"""Numbers that sentencepiece gives to its algorithms and to the kinds of pieces."""
 
 WRONG_CONVERSIONS: Mapping[str, str] = {
     "incorrect regex pattern": (
@@ -58,11 +57,11 @@ WRONG_CONVERSIONS: Mapping[str, str] = {
     "Could not extract SentencePiece model": "fetch the file again",
     "Could not reorder vocab": "fetch the model again, or take a revision with `tokenizer.json`",
 }
-"""Parts of what transformers only warns of, although ids are then wrong, and what to do."""
+"""Parts of warnings by transformers after which ids are wrong, and advice for each."""
 
 MASK_TAKES_SPACE = ("RobertaTokenizer", "XLMRobertaTokenizer")
-"""Classes whose mask token took the space before it until transformers 5, which forgets that where no file
-says it. CamemBERT and MPNet still have it."""
+"""Classes whose mask token includes the space before it. transformers 5 no longer knows this unless a file of
+the model says it; for CamemBERT and MPNet it still does."""
 
 TEXTS_TO_COMPARE = (
     "",
@@ -85,23 +84,24 @@ TEXTS_TO_COMPARE = (
     "a▁b ▁ c▁",
     "'it''s' \"quoted\" (so) <b> & [x]",
 )
-"""Texts on which a converted tokenizer must give the ids of sentencepiece, beside pieces of the model."""
+"""Texts for which a converted tokenizer must give the same ids as sentencepiece; pieces of the model are
+added."""
 
 PIECES_TO_COMPARE = 200
 
 
 def load_tokenizer(directory: Path, trust_remote_code: bool) -> Any:
-    """Return the tokenizer of a model's directory, as a fast tokenizer of transformers.
+    """Return the tokenizer in a model's directory, as a fast tokenizer of transformers.
 
     Raises:
-        ModelError: if its conversion from sentencepiece is not exact, if transformers warns of one that is
-            wrong, or if it exceeds the limits of `strangers_files`.
+        ModelError: if the tokenizer's conversion from sentencepiece is not exact, if transformers warns of
+            wrong ids (`WRONG_CONVERSIONS`), or if the tokenizer exceeds the limits of `untrusted_files`.
     """
     require_bounded_tokenizer(directory)
     definition = directory / "tokenizer.json"
     if not definition.is_file():
         for file in sorted(directory.glob("*.model")):
-            # transformers would take any other file for one of tiktoken.
+            # transformers would read a file that is no sentencepiece model as one of tiktoken.
             _read_sentencepiece(file)
 
     with _warnings_as_errors(directory):
@@ -126,7 +126,7 @@ def load_tokenizer(directory: Path, trust_remote_code: bool) -> Any:
 
 @contextmanager
 def _warnings_as_errors(directory: Path) -> Iterator[None]:
-    """Raise `ModelError` for what transformers warns of in `WRONG_CONVERSIONS`."""
+    """Raise `ModelError` for warnings of transformers that are in `WRONG_CONVERSIONS`."""
     collector = BufferingHandler(MOST_RECORDS)
     logger = logging.getLogger("transformers")
     handlers, level = logger.handlers, logger.level
@@ -148,9 +148,9 @@ def _warnings_as_errors(directory: Path) -> Iterator[None]:
 
 
 def _take_definition(tokenizer: Any, written: Mapping[str, Any]) -> None:
-    """Put what a `tokenizer.json` that came from sentencepiece says into the tokenizer made of it."""
+    """Let a tokenizer follow its `tokenizer.json` (`written`), if that was converted from sentencepiece."""
     model = written["model"]
-    # Old files lack the type; byte-level BPE and WordPiece have no such pipeline to lose.
+    # Old files lack the type of the model. Byte-level BPE and WordPiece are loaded correctly by transformers.
     is_unigram = model.get("type") == "Unigram" or isinstance(model.get("vocab"), list)
     if not is_unigram and not model.get("byte_fallback"):
         return
@@ -167,17 +167,17 @@ def _take_definition(tokenizer: Any, written: Mapping[str, Any]) -> None:
 
 
 def _redefine(tokenizer: Any, definition: Mapping[str, Any]) -> None:
-    """Give a tokenizer of transformers another definition, which it has no public way to do."""
+    """Give a tokenizer of transformers another definition; transformers has no public method for this."""
     tokenizer._tokenizer = tokenizers.Tokenizer.from_str(json.dumps(definition))
 
 
 def _let_mask_take_space(tokenizer: Any) -> None:
-    """Let the mask token of RoBERTa take the space before it, unless a file of the model says otherwise."""
+    """Let RoBERTa's mask token include the space before it, unless a file of the model defines the token."""
     settings = tokenizer.init_kwargs
     if type(tokenizer).__name__ not in MASK_TAKES_SPACE:
         return
 
-    # What a file says of a token is no text alone.
+    # A token that a file defines is a table or an object, not just its text.
     if (
         settings.get("added_tokens_decoder")
         or type(settings.get("mask_token")) is not str
@@ -189,7 +189,7 @@ def _let_mask_take_space(tokenizer: Any) -> None:
 
 
 def _convert(tokenizer: Any, file: Path) -> None:
-    """Let a tokenizer that transformers made of a sentencepiece model do what the model says."""
+    """Let a tokenizer that transformers converted follow its sentencepiece model, and check the result."""
     model, processor = _read_sentencepiece(file)
     if reason := _reason_against(model):
         raise ModelError(
@@ -209,7 +209,7 @@ def _convert(tokenizer: Any, file: Path) -> None:
     _redefine(tokenizer, definition)
     backend = tokenizer.backend_tokenizer
     backend.normalizer = _normalizer(model.normalizer_spec)
-    # A Unigram model is faster word by word; one with pieces of several words must see them together.
+    # A Unigram model is faster word by word, unless it has pieces that cover several words.
     has_inner_spaces = any(SPACE in piece.piece[1:] for piece in model.pieces)
     is_unigram = model.trainer_spec.model_type == UNIGRAM
     backend.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace(
@@ -222,7 +222,7 @@ def _convert(tokenizer: Any, file: Path) -> None:
 
 
 def _read_sentencepiece(file: Path) -> tuple[Any, Any]:
-    """Return the content of a sentencepiece model, and its processor. Raises `ModelError` if it is none."""
+    """Return the content of a sentencepiece model and its processor. Raises `ModelError` if it is invalid."""
     import sentencepiece
 
     read_model = model_class().FromString
@@ -239,7 +239,7 @@ def _read_sentencepiece(file: Path) -> tuple[Any, Any]:
 
 
 def _reason_against(model: Any) -> str | None:
-    """Return why a sentencepiece model cannot be converted exactly, or None."""
+    """Return why a sentencepiece model cannot be converted exactly, as a clause, or None."""
     if model.trainer_spec.model_type not in (UNIGRAM, BPE):
         return "splits texts into words or characters"
 
@@ -253,7 +253,7 @@ def _reason_against(model: Any) -> str | None:
 
 
 def _changes_texts_before(definition: Mapping[str, Any]) -> bool:
-    """Whether transformers' class does more to texts than their sentencepiece model, as ALBERT's does."""
+    """Whether a tokenizer of transformers changes texts beyond the sentencepiece model, as ALBERT's does."""
     for step in normalizer_steps(definition["normalizer"]):
         if step["type"] in ("Lowercase", "StripAccents"):
             return True
@@ -268,9 +268,9 @@ def _changes_texts_before(definition: Mapping[str, Any]) -> bool:
 
 
 def _model_definition(converted: Mapping[str, Any], model: Any) -> dict[str, Any]:
-    """Return the model of the definition, with byte fallback and merges as sentencepiece has them.
+    """Return the model of a converted tokenizer, with byte fallback and merges of the sentencepiece model.
 
-    Ids stay those of transformers' class, which may move them (XLM-R).
+    Ids remain those of the class in transformers, which may differ from sentencepiece's (XLM-R).
     """
     definition = dict(converted)
     definition["byte_fallback"] = model.trainer_spec.byte_fallback
@@ -283,9 +283,10 @@ def _model_definition(converted: Mapping[str, Any], model: Any) -> dict[str, Any
 
 
 def _merges(model: Any) -> list[tuple[str, str]]:
-    """Return all pairs of pieces that make a piece, in the order of its score.
+    """Return all pairs of pieces that together are a piece, in the order of that piece's score.
 
-    transformers' classes order them by id; LLaMA's pieces of spaces alone have low ids and the lowest scores.
+    transformers orders merges by id. This is wrong for LLaMA's pieces of spaces, which have low ids and the
+    lowest scores.
     """
     numbers = {piece.piece: number for number, piece in enumerate(model.pieces)}
     scores = {}
@@ -298,7 +299,7 @@ def _merges(model: Any) -> list[tuple[str, str]]:
 
 
 def _normalizer(settings: Any) -> normalizers.Normalizer:
-    """Return the steps of sentencepiece's normalisation, in its order (`normalizer.cc`)."""
+    """Return a normaliser with the steps of sentencepiece, in the order of its code (`normalizer.cc`)."""
     steps: list[normalizers.Normalizer] = []
     if settings.precompiled_charsmap:
         steps.append(normalizers.Precompiled(settings.precompiled_charsmap))
@@ -306,7 +307,7 @@ def _normalizer(settings: Any) -> normalizers.Normalizer:
     if settings.remove_extra_whitespaces:
         steps.append(normalizers.Replace(Regex("^ +"), ""))
         steps.append(normalizers.Replace(Regex(" {2,}"), " "))
-        # At the end the sign of a space is removed like a space.
+        # At the end of a text, sentencepiece also removes its character for a space.
         steps.append(normalizers.Replace(Regex(f"[ {SPACE}]+$"), ""))
 
     if settings.add_dummy_prefix:
@@ -317,11 +318,11 @@ def _normalizer(settings: Any) -> normalizers.Normalizer:
 
 
 def _require_same_ids(tokenizer: Any, file: Path, processor: Any, model: Any) -> None:
-    """Raise `ModelError` if a converted tokenizer and sentencepiece disagree on a text."""
+    """Raise `ModelError` if a converted tokenizer and sentencepiece give different ids for a text."""
     texts = [*TEXTS_TO_COMPARE, *_texts_of_pieces(model)]
     added = {token.content for token in tokenizer.added_tokens_decoder.values()}
     added -= {piece.piece for piece in model.pieces if piece.type == USER_DEFINED}
-    # Tokens that transformers adds are taken from a text before sentencepiece sees it.
+    # Texts with tokens that transformers adds are not compared: sentencepiece does not know these tokens.
     for token in added:
         texts = [text for text in texts if token not in text]
 
@@ -341,16 +342,16 @@ def _require_same_ids(tokenizer: Any, file: Path, processor: Any, model: Any) ->
 
 
 def are_tied(ids: Sequence[int], others: Sequence[int]) -> bool:
-    """Whether two segmentations of a Unigram model have the same pieces in another order: `..` `.`, `.` `..`.
+    """Whether two segmentations have the same pieces in another order, such as `..` `.` and `.` `..`.
 
-    Their scores are the same sum: which of them a library takes is a matter of how it rounds. BPE has no such
-    ties, since its merges have an order.
+    In a Unigram model, their scores are the same sum, so that rounding decides which one a library chooses. BPE
+    has no such ties, since its merges are ordered.
     """
     return sorted(ids) == sorted(others)
 
 
 def _texts_of_pieces(model: Any) -> Iterator[str]:
-    """Yield texts that hold pieces of a model: some of all, and those that its trainer was given."""
+    """Yield texts with pieces of a model: a selection of normal pieces, and all user-defined pieces."""
     normal = [piece.piece for piece in model.pieces if piece.type == NORMAL]
     step = max(1, len(normal) // PIECES_TO_COMPARE)
     for piece in normal[::step]:
@@ -363,10 +364,10 @@ def _texts_of_pieces(model: Any) -> Iterator[str]:
 
 
 def note_tokens_without_embeddings(tokenizer: Any, embeddings: int) -> None:
-    """Take note, in a tokenizer's settings, of how many of its tokens have embeddings, unless all have.
+    """Record in a tokenizer's settings how many of its tokens have embeddings, unless all have one.
 
-    Published tokenizers have tokens that the model was never trained with: a padding token, or one that no
-    text has. Only a text with such a token is refused.
+    Published tokenizers may have tokens without an embedding, such as a padding token that the model was not
+    trained with. This is only an error if a text has such a token.
     """
     if EMBEDDED_TOKENS in tokenizer.init_kwargs:
         return
@@ -376,10 +377,10 @@ def note_tokens_without_embeddings(tokenizer: Any, embeddings: int) -> None:
 
 
 def add_placeholder(tokenizer: Any, token: str, spacing: str | None) -> None:
-    """Add the placeholder of an intervention to a tokenizer, as a token of its own.
+    """Add the placeholder of an intervention to a tokenizer as a token.
 
-    `spacing` is that of `InterventionTraits`. transformers 4 looked for a token that was added without
-    further settings in the normalised text, as LLaMA's normaliser had it: with a space before.
+    `spacing` is `InterventionTraits.placeholder_spacing`. Its default follows transformers 4, which searched
+    for added tokens in the normalised text; LLaMA's normaliser puts a space before the token.
     """
     definition = json.loads(tokenizer.backend_tokenizer.to_str())
     steps = normalizer_steps(definition["normalizer"])
@@ -387,7 +388,8 @@ def add_placeholder(tokenizer: Any, token: str, spacing: str | None) -> None:
     if spacing is None:
         spacing = "stripped" if has_prefix else "kept"
     if has_prefix:
-        # It would be put before each part of a text, also before the one behind the placeholder.
+        # The normaliser would put its prefix before each part of a text, also before the part behind the
+        # placeholder.
         definition["normalizer"] = without_steps(definition["normalizer"], "Prepend")
         definition["pre_tokenizer"] = _with_first_prefix(
             definition["pre_tokenizer"], token
@@ -401,7 +403,7 @@ def add_placeholder(tokenizer: Any, token: str, spacing: str | None) -> None:
 
 
 def _with_first_prefix(pre_tokenizer: Any, token: str) -> dict[str, Any]:
-    """Return a pre-tokenizer that puts the sign of a space before the first part of a text alone."""
+    """Return a pre-tokenizer that puts a space only before the first part of a text."""
     if pre_tokenizer is None:
         pre_tokenizer = {"type": "Metaspace", "replacement": SPACE, "split": False}
     if pre_tokenizer["type"] != "Metaspace":
@@ -414,7 +416,7 @@ def _with_first_prefix(pre_tokenizer: Any, token: str) -> dict[str, Any]:
 
 
 def spacing_of_placeholder(tokenizer: Any, token: str) -> str:
-    """Return what becomes of the space before a placeholder: `stripped` or `kept`."""
+    """Return whether a tokenizer drops the space before a placeholder (`stripped`) or not (`kept`)."""
     alone, behind_space = ids_of(tokenizer, ["a", f"a {token}"])
     if len(behind_space) == len(alone) + 1:
         return "stripped"
@@ -423,8 +425,8 @@ def spacing_of_placeholder(tokenizer: Any, token: str) -> str:
 
 
 def ids_of(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
-    """Return the ids of texts without special tokens, by the tokenizer."""
-    backend, character_map = mapped_apart(tokenizer)
+    """Return the ids that a tokenizer gives to texts, without special tokens."""
+    backend, character_map = backend_and_character_map(tokenizer)
     with tokenizing():
         if character_map is not None:
             texts = character_map(texts)
@@ -439,7 +441,7 @@ def ids_of(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
 def _sentencepiece_ids(
     tokenizer: Any, processor: Any, texts: Sequence[str]
 ) -> list[list[int]]:
-    """Return the ids of texts, by sentencepiece, with its pieces numbered as the tokenizer numbers them."""
+    """Return the pieces that sentencepiece finds in texts, as ids of the tokenizer."""
     vocabulary = tokenizer.get_vocab()
     unknown = processor.unk_id()
     rows = []

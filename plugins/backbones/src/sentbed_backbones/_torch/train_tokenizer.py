@@ -1,10 +1,11 @@
-"""Training of tokenizers on the texts of a recipe: BERT's WordPiece and OPT's byte-level BPE."""
+"""Training of tokenizers on the texts of a recipe: WordPiece as in BERT, and byte-level BPE as in OPT."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import tokenizers
@@ -20,11 +21,11 @@ SPECIAL_TOKENS = {
 }
 
 LONGEST_WORD = 100
-"""Characters of the longest word that the trainers count: their time is quadratic in the length of a word.
-WordPiece has no tokens for a longer one either, which is unknown as a whole."""
+"""Number of characters of the longest word that is used in training, whose time is quadratic in a word's
+length. WordPiece has no tokens for a longer word anyway: it is unknown as a whole."""
 
 _OVERLONG = re.compile(rf"\S{{{LONGEST_WORD + 1}}}|\s{{{LONGEST_WORD + 1}}}")
-"""In texts without a match, no word is longer than `LONGEST_WORD`."""
+"""Matches every text with a word of more than `LONGEST_WORD` characters, and some texts without one."""
 
 NO_TEXT = "there is no text to train a tokenizer on; give the recipe a stage or an evaluation, or name a `model`"
 
@@ -32,9 +33,9 @@ NO_TEXT = "there is no text to train a tokenizer on; give the recipe a stage or 
 def train_wordpiece(texts: Iterable[str], vocab_size: int, lowercase: bool) -> Any:
     """Train a WordPiece tokenizer like BERT's and return it as a transformers tokenizer.
 
-    The same texts give the same tokenizer in every process. At most half of the vocabulary goes to single
-    characters, the most frequent ones; a word with any other character is unknown. A word of more than
-    `LONGEST_WORD` characters adds to the counts of its characters and to nothing else.
+    The same texts give the same tokenizer in every process. At most half of the vocabulary are single
+    characters, the most frequent ones; a word with any other character is unknown. Of words with more than
+    `LONGEST_WORD` characters, only the characters are counted.
     """
     normalizer = tokenizers.normalizers.BertNormalizer(lowercase=lowercase)
     splitter = tokenizers.pre_tokenizers.BertPreTokenizer()
@@ -48,15 +49,14 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int, lowercase: bool) -> A
 
     special = list(SPECIAL_TOKENS.values())
     alphabet = _alphabet(words, (vocab_size - len(special)) // 4)
-    trained_words = (
-        word
-        for word, count in words.items()
-        if len(word) <= LONGEST_WORD and alphabet.issuperset(word)
-        for _ in range(count)
-    )
 
-    # The library numbers continuation characters in the order of a hash table; as special tokens they get a
-    # fixed order. The draft's vocabulary then goes into a tokenizer where they are not special.
+    def trained_words() -> Iterator[str]:
+        for word, count in words.items():
+            if len(word) <= LONGEST_WORD and alphabet.issuperset(word):
+                yield from repeat(word, count)
+
+    # The library numbers continuation characters (`##a`) in the order of a hash table. As special tokens of a
+    # draft they get a fixed order; the final tokenizer has the draft's vocabulary, and they are not special.
     continued = [f"##{character}" for character in sorted(alphabet)]
     draft = tokenizers.Tokenizer(
         tokenizers.models.WordPiece(unk_token=SPECIAL_TOKENS["unk_token"])
@@ -70,7 +70,7 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int, lowercase: bool) -> A
         limit_alphabet=len(alphabet),
         show_progress=False,
     )
-    draft.train_from_iterator(trained_words, trainer)
+    draft.train_from_iterator(trained_words(), trainer)
 
     tokenizer = tokenizers.Tokenizer(
         tokenizers.models.WordPiece(
@@ -92,10 +92,11 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int, lowercase: bool) -> A
 def train_byte_bpe(
     texts: Iterable[str], vocab_size: int, specials: Mapping[str, str], template: str
 ) -> Any:
-    """Train a byte-level BPE like GPT-2's and OPT's, which has no unknown texts, and return a tokenizer.
+    """Train a byte-level BPE like those of GPT-2 and OPT and return it as a transformers tokenizer.
 
-    `specials` are the special tokens by role, in the order of their ids; `template` places them around a
-    text `$A`. Words of more than `LONGEST_WORD` characters, runs of spaces too, are left out of the training.
+    It has no unknown texts. `specials` are the special tokens by role, in the order of their ids; `template`
+    places them around a text `$A`. Words and runs of spaces with more than `LONGEST_WORD` characters are not
+    used in training.
     """
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
 
@@ -121,7 +122,7 @@ def train_byte_bpe(
 def _put_around(
     tokenizer: tokenizers.Tokenizer, template: str, names: Sequence[str]
 ) -> None:
-    """Let a tokenizer put special tokens around a text `$A`, as the template says."""
+    """Let a tokenizer put special tokens around each text, as in `template`, where `$A` is the text."""
     numbers = [(name, tokenizer.token_to_id(name)) for name in names]
     tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
         single=template, special_tokens=numbers
@@ -129,7 +130,7 @@ def _put_around(
 
 
 def _without_overlong_words(texts: Iterable[str], splitter: Any) -> Iterator[str]:
-    """Yield the texts; one with a word of more than `LONGEST_WORD` characters as its shorter words.
+    """Yield the texts; of a text with a word of more than `LONGEST_WORD` characters, yield its other words.
 
     Raises `ModelError` if there is no text.
     """
@@ -149,7 +150,7 @@ def _without_overlong_words(texts: Iterable[str], splitter: Any) -> Iterator[str
 
 
 def _alphabet(words: Counter[str], size: int) -> set[str]:
-    """Return the most frequent characters; ties go by code point."""
+    """Return the `size` most frequent characters in words; of equally frequent ones, the lower code points."""
     counts: Counter[str] = Counter()
     for word, count in words.items():
         for character in word:

@@ -1,4 +1,4 @@
-"""Word vectors as text, in the formats of GloVe and word2vec."""
+"""Text files of word vectors, in the formats of GloVe and word2vec, and a tokenizer of their words."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from sentbed_common import bounded_lines
 from torch import Tensor
 
 UNKNOWN = "[UNK]"
-"""Token of a word without a vector, whose row is zero and which a text leaves out."""
+"""Token of words without a vector. Its row is zero, and it is left out of texts."""
 
 
 def read_word_vectors(
     file: Path, most_words: int | None = None
 ) -> tuple[list[str], Tensor]:
-    """Return the words of a file and their vectors, fp32 `(words, width)`, behind `UNKNOWN` and a row of zeros.
+    """Return the words in a file and their vectors, `(words, width)` in fp32.
 
-    A line has a word and its numbers, with one space between them; a word may have spaces itself. Of a word
-    that comes twice the first vector counts. A first line of two whole numbers is word2vec's count of words
-    and numbers. At most `most_words` lines are read.
+    The first word is `UNKNOWN`, with a row of zeros. Each line of the file has a word and its numbers,
+    separated by single spaces; the word may contain spaces. If a word occurs twice, its first vector is used. A
+    first line of two whole numbers has the counts of words and of numbers, as in word2vec. At most `most_words`
+    lines are read.
 
     Raises:
-        DataError: with the line, if it has another number of numbers than the first one, or none.
+        DataError: with the line, if it does not have a word and as many finite numbers as the first line.
     """
     words: dict[str, int] = {UNKNOWN: 0}
     rows: list[np.ndarray[Any, Any]] = []
@@ -92,7 +93,7 @@ def _numbers(fields: list[str], file: Path, number: int) -> Any:
 
 
 def word_tokenizer(words: list[str], lowercase: bool) -> Any:
-    """Return a tokenizer of words: a text is split at white space and punctuation, as BERT's does it."""
+    """Return a tokenizer that splits texts at white space and punctuation, as BERT's does, into these words."""
     vocabulary = {word: number for number, word in enumerate(words)}
     tokenizer = tokenizers.Tokenizer(
         tokenizers.models.WordLevel(vocabulary, unk_token=UNKNOWN)

@@ -1,15 +1,15 @@
 """The grammar that generates the sample corpus: `python -m sentbed_data.sample.grammar DIRECTORY`.
 
-A situation has five slots: who did what to which thing, where and when. Each slot holds one of about a dozen
-concepts, and each concept has two or three synonymous wordings. A sentence is a situation, a wording for each
-slot, and a sentence pattern (active, passive, cleft; time or place in front).
+A situation has five slots: who did what to which thing, where and when. Each slot has one of about a dozen
+concepts, and each concept has two or three synonymous wordings. A sentence is made of a situation, a wording
+for each slot, and a sentence pattern (active, passive, cleft; time or place in front).
 
-- A positive has the situation of its anchor, other wordings and another pattern.
-- A hard negative has nearly the words of its anchor, but one slot holds another concept, or it is negated.
-- The score of a graded pair is the number of slots that hold the same concept: 5 for a paraphrase, 0 for
-  unrelated sentences.
+- A positive has the same situation as its anchor, other wordings and another pattern.
+- A hard negative has nearly the same words as its anchor, but one slot has another concept, or it is negated.
+- The score of a graded pair is the number of slots with the same concept: 5 for a paraphrase, 0 for unrelated
+  sentences.
 
-A checksum assigns every situation to one file, so none occurs in two of them.
+A checksum assigns every situation to one file, so that no situation occurs in two files.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 Situation: TypeAlias = tuple[int, ...]
-"""One concept for each of `SLOTS`."""
+"""Index of a concept for each slot in `SLOTS`."""
 Wording: TypeAlias = tuple[int, ...]
-"""One wording for each of `SLOTS`."""
+"""Index of a wording for each slot in `SLOTS`."""
 
 PEOPLE = (
     ("doctor", "physician", "medic"),
@@ -92,7 +92,7 @@ ACTIONS = (
     ),
     (("draw", "drew", "drawn"), ("sketch", "sketched", "sketched")),
 )
-"""Base form, past tense and participle."""
+"""Wordings of each action, with base form, past tense and participle."""
 OBJECTS = (
     ("bicycle", "bike", "cycle"),
     ("watch", "wristwatch", "timepiece"),
@@ -158,22 +158,22 @@ NEGATED = (
     "{time}, {object} was not {participle} by {person} {place}.",
     "it was not {person} who {past} {object} {place} {time}.",
 )
-"""Negated patterns, in the order of the affirmative ones."""
+"""Negated patterns, in the same order as the affirmative patterns."""
 
 SEED = 20240229
 TRIPLETS = 600
 PAIRS_A_SCORE = 42
-"""Graded pairs of each score from 0 to 5, in each of the two files."""
+"""Number of graded pairs with each score from 0 to 5, in each of the two files."""
 OTHER_WORDING = 0.8
-"""Probability that a paraphrase uses another wording."""
+"""Probability that a paraphrase has another wording in a slot."""
 NEGATION = 0.15
-"""Share of hard negatives that are negations; the others change one slot."""
+"""Share of hard negatives that are negations; in the others, one slot is changed."""
 FILES = {"train": (0, 1), "dev": (2,), "test": (3,)}
-"""Checksums modulo 4 of the situations in each file."""
+"""Checksums (modulo 4) of the situations in each file."""
 
 
 class Writer:
-    """A generator of situations and sentences; it uses only `random()`, which is the same in every Python."""
+    """A generator of situations and sentences; only `random()` is used, which is the same in every Python."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -194,14 +194,16 @@ class Writer:
         return [value for _, value in sorted(zip(keys, values, strict=True))]
 
     def situation(self, base: Situation | None = None, changes: int = 0) -> Situation:
-        """Return a new situation of this file: any one, or `base` with `changes` slots changed."""
+        """Return a new situation of this file: a random one, or `base` with `changes` slots changed."""
         while True:
             if base is None:
                 drawn = [self.below(len(slot)) for slot in SLOTS]
             else:
                 drawn = list(base)
+
             for i in self.shuffled(range(len(SLOTS)))[:changes]:
                 drawn[i] = self.other(drawn[i], len(SLOTS[i]))
+
             situation = tuple(drawn)
             if (
                 zlib.crc32(bytes(situation)) % 4 in FILES[self._file]
@@ -211,7 +213,7 @@ class Writer:
                 return situation
 
     def wording(self, situation: Situation) -> Wording:
-        """Return a random wording."""
+        """Return a random wording of a situation."""
         wording = []
         for slot, concept in zip(SLOTS, situation, strict=True):
             wording.append(self.below(len(slot[concept])))
@@ -220,18 +222,20 @@ class Writer:
     def reworded(
         self, situation: Situation, base: Situation, wording: Wording
     ) -> Wording:
-        """Return a wording that mostly differs from `wording` of `base` where the concepts agree."""
+        """Return a wording of a situation, which mostly differs from `wording` in slots that are as in `base`."""
         result = list(self.wording(situation))
         for i, concept in enumerate(situation):
             if concept != base[i]:
                 continue
+
             result[i] = wording[i]
             if self._random.random() < OTHER_WORDING:
                 result[i] = self.other(wording[i], len(SLOTS[i][concept]))
+
         return tuple(result)
 
     def say(self, situation: Situation, wording: Wording, pattern: str) -> str:
-        """Return the sentence."""
+        """Return the sentence that a pattern makes of a wording."""
         person, action, thing, place, time = situation
         base, past, participle = ACTIONS[action][wording[1]]
         sentence = pattern.format(
@@ -246,6 +250,7 @@ class Writer:
         return sentence[0].upper() + sentence[1:]
 
     def _noun(self, noun: str) -> str:
+        """Return a noun with a random article."""
         indefinite = "a"
         if noun[0] in "aeiou":
             indefinite = "an"
@@ -254,7 +259,7 @@ class Writer:
 
 
 def triplets() -> list[tuple[str, str, str]]:
-    """Return triplets of anchor, positive and hard negative."""
+    """Return the triplets of the corpus: anchor, positive and hard negative."""
     writer = Writer("train")
     rows = []
     for _ in range(TRIPLETS):
@@ -264,6 +269,7 @@ def triplets() -> list[tuple[str, str, str]]:
         positive_wording = writer.reworded(situation, situation, wording)
         positive_pattern = PATTERNS[writer.other(pattern, len(PATTERNS))]
         positive = writer.say(situation, positive_wording, positive_pattern)
+
         if writer.below(100) < NEGATION * 100:
             negative = writer.say(situation, wording, NEGATED[pattern])
         else:
@@ -272,26 +278,30 @@ def triplets() -> list[tuple[str, str, str]]:
             for slot, concept in enumerate(changed):
                 if concept == situation[slot]:
                     words[slot] = wording[slot]
+
             negative = writer.say(
                 changed, tuple(words), PATTERNS[writer.below(len(PATTERNS))]
             )
+
         rows.append((anchor, positive, negative))
 
     return rows
 
 
 def graded_pairs(file: str) -> list[tuple[str, str, str]]:
-    """Return score, first and second sentence of each pair of `dev` or `test`."""
+    """Return score, first and second sentence of each pair in the file `dev` or `test`."""
     writer = Writer(file)
     scores: list[int] = []
     for score in range(len(SLOTS) + 1):
         scores += [score] * PAIRS_A_SCORE
+
     rows = []
     for score in writer.shuffled(scores):
         first = writer.situation()
         second = first
         if score < len(SLOTS):
             second = writer.situation(first, len(SLOTS) - score)
+
         wording, pattern = writer.wording(first), writer.below(len(PATTERNS))
         first_sentence = writer.say(first, wording, PATTERNS[pattern])
         second_wording = writer.reworded(second, first, wording)

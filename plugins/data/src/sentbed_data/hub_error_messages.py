@@ -10,7 +10,7 @@ from sentbed.errors import listed, reason_of
 from sentbed_common import causes_of, hub_problem
 
 FilesOf: TypeAlias = Callable[[], Sequence[str]]
-"""Function that lists the files of a repository; it may ask the hub."""
+"""Function that lists the files of a repository, for which it may ask the hub."""
 
 DATA_SUFFIXES = (
     ".csv",
@@ -27,7 +27,7 @@ DATA_SUFFIXES = (
 """Suffixes of files that may hold data."""
 
 REFUSALS = {"GatedRepoError", "RepositoryNotFoundError", "RevisionNotFoundError"}
-"""Errors of `huggingface_hub` for a repository that the hub does not give."""
+"""Names of exceptions of `huggingface_hub` that mean that the hub refuses a repository."""
 
 CONNECTION_FAULTS = {
     "ChunkedEncodingError",
@@ -41,7 +41,7 @@ CONNECTION_FAULTS = {
 }
 
 MOST_NAMES = 8
-"""Largest number of files that a message names."""
+"""Largest number of files that are named in a message."""
 
 
 def explain(
@@ -51,10 +51,11 @@ def explain(
     revision: str | None,
     files_of: FilesOf,
 ) -> str:
-    """Return a sentence on why `file` of the repository `name`, or the data set itself, could not be read.
+    """Return a message on why the data set `name`, or its file `file`, could not be read, and what to do.
 
-    `error` is the exception of `datasets` or `huggingface_hub`, whose versions raise different types: it is
-    recognised by the names of the types in its chain of causes, and by its words if the types do not tell.
+    `error` is an exception of `datasets` or `huggingface_hub`. Versions of these libraries raise different
+    types, so the cause is recognised by the names of the types in the chain of exceptions, or else by words in
+    the message.
     """
     chain = list(causes_of(error))
     types: set[str] = set()
@@ -74,13 +75,13 @@ def explain(
     ):
         if file is not None:
             return hub_problem(error, "dataset", name, revision)
-        # `hf download` does not fill the cache of `datasets`.
+        # The remedy is not `hf download`, which does not fill the cache of `datasets`.
         return (
             f"`{name}` is not in the cache of this machine, and `HF_HUB_OFFLINE` is set; unset it, "
             "or read the data once where there is a network"
         )
     if "RemoteEntryNotFoundError" in types and file is not None:
-        return f"the hub's `{name}` has no file `{file}`{at}; it has {named(files_of())}; name one of these"
+        return f"the hub's `{name}` has no file `{file}`{at}; it has {named_files(files_of())}; name one of these"
     if "scripts are no longer supported" in words:
         return _about_a_script(name, words)
     if types & CONNECTION_FAULTS:
@@ -97,14 +98,15 @@ def explain(
     if words.startswith("Unknown split "):
         return f"{words.rstrip('.')}; set `split` to one of these"
     if types & {"EmptyDatasetError", "DataFilesNotFoundError"}:
-        return f"`{name}` has no files that `datasets` reads{at}; it has {named(files_of())}"
+        return f"`{name}` has no files that `datasets` reads{at}; it has {named_files(files_of())}"
     return _about_content(name, chain, files_of)
 
 
-def named(files: Sequence[str]) -> str:
-    """Return the names of files for a message, only the first if there are many."""
+def named_files(files: Sequence[str]) -> str:
+    """Return the names of files for a message; if there are many, only the first `MOST_NAMES`."""
     if not files:
         return "no files that could be listed"
+
     names = listed(files[:MOST_NAMES])
     more = len(files) - MOST_NAMES
     if more > 0:
@@ -113,7 +115,7 @@ def named(files: Sequence[str]) -> str:
 
 
 def is_data_file(file: str) -> bool:
-    """Whether a file of a repository may hold data, and is not its description."""
+    """Whether a file of a repository may hold data; descriptions of the data set do not."""
     return (
         Path(file).suffix.lower() in DATA_SUFFIXES
         and Path(file).name != "dataset_infos.json"
@@ -121,6 +123,7 @@ def is_data_file(file: str) -> bool:
 
 
 def _about_a_script(name: str, words: str) -> str:
+    """Return a message on a data set that is a program, which `datasets` no longer runs."""
     script = words.rpartition(" ")[2]
     return (
         f"`{name}` is a program (`{script}`), which version 4 and later of `datasets` does not run; "
@@ -130,7 +133,7 @@ def _about_a_script(name: str, words: str) -> str:
 
 
 def _about_content(name: str, chain: Sequence[BaseException], files_of: FilesOf) -> str:
-    """Return a sentence on files that `datasets` cannot parse, with the cause that it wraps."""
+    """Return a message on files that `datasets` cannot parse, with the exception that it wraps."""
     wrappers = ("DatasetGenerationError", "DatasetBuildError")
     inner = [cause for cause in chain if type(cause).__name__ not in wrappers]
     reason = " ".join(reason_of((inner or chain)[0]).split())
@@ -138,5 +141,6 @@ def _about_content(name: str, chain: Sequence[BaseException], files_of: FilesOf)
     files = list(filter(is_data_file, files_of()))
     if files:
         example = f"hub:{name}/{files[0]}"
-        advice += f"; its files are {named(files)}, and `{example}` reads one of them line by line"
+        advice += f"; its files are {named_files(files)}, and `{example}` reads one of them line by line"
+
     return f"the data set `{name}` cannot be read: {reason:.400}; {advice}"

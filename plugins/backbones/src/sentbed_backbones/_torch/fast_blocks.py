@@ -1,4 +1,4 @@
-"""What the packed forms share: norms, the way through the blocks, and attention of several rows together."""
+"""Parts of the fast forward passes: norms, a stack of blocks, and attention of several rows in one product."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from sentbed.protocols import TokenStates
 from torch import Tensor
 from torch.nn import functional
 
-from sentbed_backbones._torch.interventions import HEADS, INPUT, Function
+from sentbed_backbones._torch.interventions import HEADS, INPUT, ChangeStates
 from sentbed_backbones._torch.prepacked_cpu_linear import Linear, Products
 from sentbed_backbones._torch.short_attention import short_attention
 
 Norm: TypeAlias = Callable[[Tensor], Tensor]
 
 Attend: TypeAlias = Callable[[int, Tensor], Tensor]
-"""Number of a block and its queries, keys and values, `(batch, length, width of all)` -> the joined heads."""
+"""Attention: function of a block's number and its queries, keys and values, `(batch, length, width of all)`;
+returns the concatenated outputs of the heads."""
 
 
 def layer_norm(norm: Any, products: Products) -> Norm:
-    """Return a `LayerNorm` with copies of its weights."""
+    """Return a `LayerNorm` as a function with a copy of its weights."""
     eps = norm.eps
     weight = norm.weight
     bias = norm.bias
@@ -35,7 +36,7 @@ def layer_norm(norm: Any, products: Products) -> Norm:
 
 
 def rms_norm(norm: Any, products: Products) -> Norm:
-    """Return the norm of LLaMA and T5 with a copy of its weights."""
+    """Return the RMSNorm of LLaMA or T5 as a function with a copy of its weight."""
     weight = products.copied(norm.weight)
     eps = norm.variance_epsilon
 
@@ -43,7 +44,7 @@ def rms_norm(norm: Any, products: Products) -> Norm:
         if x.device.type != "cpu":
             return functional.rms_norm(x, x.shape[-1:], weight, eps)
 
-        # Up to ten times as fast as `rms_norm`, which makes fp32 copies of states in bf16.
+        # This is up to ten times as fast as `functional.rms_norm`, which copies states in bf16 to fp32.
         length = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
         mean_square = length.square() / x.shape[-1]
         scale = torch.rsqrt(mean_square + eps).to(x.dtype)
@@ -53,31 +54,31 @@ def rms_norm(norm: Any, products: Products) -> Norm:
 
 
 class Block(NamedTuple):
-    """The parts of one block; `join` and `inner` add their second argument to the result."""
+    """The layers of one block; `join` and `inner` add their second argument, the residual, to the result."""
 
     attend: Linear
-    """Queries, keys and values of all heads, in this order."""
+    """The projection to queries, keys and values of all heads, in this order."""
     join: Linear
-    """The projection of the joined heads."""
+    """The output projection of the concatenated heads."""
     attention_norm: Norm
-    """The norm of attention, before or after it."""
+    """The norm before or after attention; see `Stack.norm_before`."""
     inner: Linear
     """The feed-forward layer."""
     inner_norm: Norm
-    """The norm of the feed-forward layer, before or after it."""
+    """The norm before or after the feed-forward layer."""
 
 
 @attrs.frozen
 class Stack:
-    """The blocks of a transformer: its states from the embeddings to the last."""
+    """The blocks of a transformer, which compute the states of all layers from the embeddings."""
 
     blocks: Sequence[Block]
     norm_before: bool
-    """Whether norms stand before attention and inner layer, or after them."""
+    """Whether norms precede attention and feed-forward layer, instead of following them."""
     keeps_layers: bool
     """Whether the states of all layers are returned."""
     finish: Sequence[Norm] = ()
-    """What the last block's states pass through."""
+    """Functions that are applied to the last block's states, such as the final norm."""
 
     def run(
         self,
@@ -85,11 +86,12 @@ class Stack:
         attend: Attend,
         attention_mask: Tensor | None,
         rows: int,
-        act: Function | None = None,
+        act: ChangeStates | None = None,
     ) -> TokenStates:
-        """Return the states of the first `rows` of a batch from its embeddings, `(batch, length, width)`.
+        """Return the states of the first `rows` rows of a batch.
 
-        Further rows are there for the shape alone. `act` is an intervention.
+        `hidden` are the embeddings of all rows, `(batch, length, width)`; further rows only complete a group
+        (`in_whole_groups`). An intervention `act` may change states during the pass.
         """
         states = [hidden]
         for number, block in enumerate(self.blocks):
@@ -128,10 +130,10 @@ class Stack:
 def joint_attention(
     heads: int, group: int, short: bool, mask: Tensor | None, scale: float | None = None
 ) -> Attend:
-    """Return attention in both directions in which `group` rows share one product.
+    """Return bidirectional attention that computes `group` rows in one product.
 
-    `mask` is added to the scores of a group, `(batch / group or 1, heads or 1, side or 1, side)`; `short` says
-    that `short_attention` suits.
+    `mask` is added to the scores of a group, `(batch / group or 1, heads or 1, side or 1, side)`, where `side`
+    is `group * length`. With `short`, `short_attention` is used.
     """
     attended: Callable[..., Tensor] = functional.scaled_dot_product_attention
     if short:
@@ -148,7 +150,7 @@ def joint_attention(
 
 
 def in_whole_groups(input_ids: Tensor, group: int) -> Tensor:
-    """Return the rows with the last one repeated until their number is a multiple of `group`."""
+    """Return the rows, with the last row repeated until their number is a multiple of `group`."""
     missing = -len(input_ids) % group
     if not missing:
         return input_ids
@@ -157,14 +159,14 @@ def in_whole_groups(input_ids: Tensor, group: int) -> Tensor:
 
 
 def same_row(group: int, length: int, device: torch.device) -> Tensor:
-    """Return which tokens of `group` rows are of one row, `(group * length, group * length)`."""
+    """Return which pairs of tokens of `group` rows are in the same row, `(group * length, group * length)`."""
     row = torch.arange(group * length, device=device) // length
     return row[:, None] == row
 
 
 def hide(scores: Tensor, seen: Tensor) -> Tensor:
-    """Return what is added to scores, with the least number for what is not `seen`.
+    """Return a mask for attention scores: `scores` where `seen`, and the type's least number elsewhere.
 
-    A row that sees nothing weighs all tokens alike, as in transformers.
+    A token that may see nothing gives all tokens the same weight, as in transformers.
     """
     return torch.where(seen, scores, torch.finfo(scores.dtype).min)

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 from hub_replicas.server import local_hub
 from sentbed._cli.main import main
-from sentbed_backbones.hub_models import hub_answers, outlook
+from sentbed_backbones.hub_models import download_remark, hub_answers
 
 RECIPE = """
 schema = 1
@@ -23,11 +23,11 @@ pooler = { use = "mean" }
 @pytest.fixture
 def hub(tmp_path):
     hub_answers.cache_clear()
-    outlook.cache_clear()
+    download_remark.cache_clear()
     with local_hub() as hub, hub.connected(tmp_path / "home"):
         yield hub
     hub_answers.cache_clear()
-    outlook.cache_clear()
+    download_remark.cache_clear()
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_pickled_weights_are_said_with_their_conversion(hub, check, files):
         in result.output
     )
     commit = repository.convert(7, files)
-    outlook.cache_clear()
+    download_remark.cache_clear()
     output = check().output
     assert f"(`refs/pr/7`, commit {commit[:12]})" in output
     assert "`pytorch_model.bin`, 0.03 GB, pickled; the hub's conversion" in output
@@ -123,10 +123,10 @@ def test_a_hub_that_does_not_answer_is_not_waited_for(
     check,
 ):
     hub_answers.cache_clear()
-    outlook.cache_clear()
+    download_remark.cache_clear()
     result = check()
     hub_answers.cache_clear()
-    outlook.cache_clear()
+    download_remark.cache_clear()
     assert result.exit_code == 0, result.output
     assert (
         "`acme/tiny`: not asked for, since http://127.0.0.1:9 does not answer"

@@ -1,7 +1,8 @@
-"""Limits of what a model's files may ask for: tokenizers that grow texts, expressions that never end.
+"""Limits for tokenizers that make texts much longer, and for regular expressions that take forever.
 
-A model's directory may be a stranger's. Its tokenizer is run once on texts for trial in a process of its own,
-within limits of time and memory, before this process uses it; what passed is remembered by its hash.
+A model's files may come from a stranger. Before this process uses a tokenizer, a separate process runs it on
+trial texts, within limits of time and memory. A tokenizer that has passed is remembered by the hash of its
+definition.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from sentbed_backbones.model_file_checks import LARGEST_JSON
 PROGRAM = Path(__file__).with_name("run_in_limits.py")
 
 SECONDS = 8
-"""Processor time of a trial; the largest tokenizers take one or two seconds."""
+"""Largest processor time of a trial; the largest tokenizers take one or two seconds."""
 MEMORY = 4 << 30
-"""Bytes of memory of a trial, of which the libraries take little."""
+"""Largest memory of a trial in bytes, of which the libraries take little."""
 
 ONE_THREAD = {"RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-"""Environment of a trial, whose processor time is limited."""
+"""Environment variables of a trial: more threads would use up its processor time sooner."""
 
 SETTINGS = {
     "tokenizer_config.json": (
@@ -38,18 +39,20 @@ SETTINGS = {
     ),
     "special_tokens_map.json": ("additional_special_tokens", "extra_special_tokens"),
 }
-"""Files beside a tokenizer's definition -> their keys for added tokens."""
+"""Keys of the settings that add tokens, by the file beside `tokenizer.json` that has them."""
 
 MOST_ADDED_TOKENS = 20_000
-"""Tokens beside the vocabulary, each of which is looked for in every text; Gemma has 6,400."""
+"""Largest number of tokens that are added to the vocabulary. Each is searched for in every text; Gemma has
+6,400."""
 HIGHEST_NUMBER = 1 << 24
-"""Of a token. Libraries have a place for each number up to the highest; large vocabularies have 300,000."""
+"""Highest number (id) of a token. Libraries reserve memory for all numbers up to the highest; large
+vocabularies have 300,000 tokens."""
 LONGEST_ADDITION = 100
-"""Characters of the longest text that a normaliser puts into another."""
+"""Largest number of characters that a step of a normaliser inserts at a time."""
 MOST_GROWTH = 100
-"""How many characters a normaliser may make of one."""
+"""Largest number of characters that a normaliser may make of one character."""
 MOST_TOKENS_AROUND = 1_000
-"""Tokens that a tokenizer may put around a text."""
+"""Largest number of tokens that a tokenizer may put around a text."""
 
 TRIAL_TEXTS = (
     "",
@@ -63,14 +66,14 @@ TRIAL_TEXTS = (
 )
 
 VERSION = 2
-"""Raised when the trial asks for more, so that what passed before is tried again."""
+"""Version of the trial; raised when the trial becomes stricter, so that every tokenizer is tried again."""
 
 
 def require_bounded_tokenizer(directory: Path) -> None:
-    """Try the tokenizer of a directory, unless one with the same definition has passed before.
+    """Try the tokenizer in a directory, unless a tokenizer with the same definition has passed before.
 
     Raises:
-        ModelError: if it adds more to a text than any tokenizer does, or does not end within the limits.
+        ModelError: if it makes a text longer than any real tokenizer does, or does not end within the limits.
     """
     for name, keys in SETTINGS.items():
         file = directory / name
@@ -100,22 +103,22 @@ def require_bounded_tokenizer(directory: Path) -> None:
     with _damage_named(file):
         _require_bounded_definition(file, json.loads(content))
 
-    _try(file)
+    _run_on_trial_texts(file)
     with suppress(OSError):
-        # Without it, the tokenizer is tried again the next time.
+        # Without the record, the tokenizer is tried again the next time.
         record.parent.mkdir(parents=True, exist_ok=True)
         record.touch()
 
 
 def _damage_named(file: Path) -> AbstractContextManager[None]:
-    """Turn what is raised on a file that holds something else into a `ModelError`."""
+    """Turn exceptions about the content of a tokenizer's file into a `ModelError`."""
     return foreign(
         ModelError, f"`{file}` is no file of a tokenizer", "fetch the model again"
     )
 
 
 def _read_table(file: Path) -> dict[str, Any]:
-    """Return the table in a JSON file, empty if there is no file."""
+    """Return the object in a JSON file; empty if there is no file."""
     if not file.is_file():
         return {}
 
@@ -124,14 +127,14 @@ def _read_table(file: Path) -> dict[str, Any]:
 
 
 def _require_bounded_definition(file: Path, definition: Mapping[str, Any]) -> None:
-    """Raise `ModelError` for too many tokens, too high numbers, or a normaliser that grows texts."""
+    """Raise `ModelError` for too many added tokens, too high numbers, or a normaliser that makes texts longer."""
     tokens = definition.get("added_tokens") or ()
     _require_few_added_tokens(file, tokens)
     for token in tokens:
         _require_small_numbers(file, {token["content"]: token["id"]})
 
     vocabulary = definition["model"]["vocab"]
-    # That of a Unigram model is a list, whose places are the numbers.
+    # The vocabulary of a Unigram model is a list; a token's number is its index.
     if isinstance(vocabulary, dict):
         _require_small_numbers(file, vocabulary)
 
@@ -157,7 +160,7 @@ def _require_small_numbers(file: Path, vocabulary: Mapping[str, float]) -> None:
 
 
 def _require_bounded_normalizer(file: Path, normalizer: Any) -> None:
-    """Raise `ModelError` if a normaliser adds more to texts than any does."""
+    """Raise `ModelError` if a normaliser inserts more characters than any real normaliser does."""
     growth = 1.0
     for step in normalizer_steps(normalizer):
         added = step.get("content", step.get("prepend", ""))
@@ -178,7 +181,7 @@ def _require_bounded_normalizer(file: Path, normalizer: Any) -> None:
 
 
 def normalizer_steps(normalizer: Any) -> list[Mapping[str, Any]]:
-    """Return the steps of a normaliser's definition, in their order; none for None."""
+    """Return the steps of a normaliser's definition in order, also those in nested sequences; [] for None."""
     if normalizer is None:
         return []
 
@@ -192,7 +195,8 @@ def normalizer_steps(normalizer: Any) -> list[Mapping[str, Any]]:
     return steps
 
 
-def _try(file: Path) -> None:
+def _run_on_trial_texts(file: Path) -> None:
+    """Raise `ModelError` if a `tokenizer.json` makes a trial text too long, or exceeds the limits."""
     sizes = run_in_limits(
         "tokenize",
         {"file": str(file.resolve()), "texts": TRIAL_TEXTS},
@@ -210,18 +214,22 @@ def _try(file: Path) -> None:
 def require_bounded_expressions(
     expressions: Sequence[str], names: Sequence[str], file: Path
 ) -> None:
-    """Raise `ModelError` if matching these regular expressions of a file with names does not end in time."""
+    """Raise `ModelError` if matching the regular expressions in `file` with these names takes too long."""
     if expressions:
         shown = f"matching the regular expressions of `{file}`"
         run_in_limits("match", {"patterns": expressions, "names": names}, shown)
 
 
 def run_in_limits(task: str, task_arguments: Mapping[str, Any], shown: str) -> Any:
-    """Return the answer of a task of `run_in_limits.py`. Raises `ModelError` if it exceeds the limits."""
+    """Run a task of `run_in_limits.py` and return its result; `shown` says in messages what is tried.
+
+    Raises:
+        ModelError: if the task fails or exceeds the limits.
+    """
     arguments = [task, str(MEMORY), str(SECONDS)]
     too_much = f"{shown} did not end within {SECONDS} s and {MEMORY >> 30} GB in a trial; take another model"
     try:
-        # More than the processor time, since the machine may be busy.
+        # More than the processor time, since other programs may use the processor too.
         done = run_program(
             PROGRAM, arguments, 3 * SECONDS, ONE_THREAD, json.dumps(task_arguments)
         )

@@ -1,4 +1,4 @@
-"""Folders with a table of token vectors: StaticEmbedding of sentence-transformers, and model2vec."""
+"""Directories with a table of token vectors: StaticEmbedding of sentence-transformers, and model2vec."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from typing import Any
 from sentbed import SentbedError
 from sentbed.helpers import read_json
 
-from sentbed_backbones.model_file_checks import LARGEST_JSON
-
 STATIC_EMBEDDING = "StaticEmbedding"
-"""Module of sentence-transformers whose folder is a table with its tokenizer."""
+"""Module of sentence-transformers whose directory has a table and its tokenizer."""
 TABLE_FILE, TOKENIZER_FILE = "model.safetensors", "tokenizer.json"
-"""Files of such a folder, and of a saved backbone."""
+"""Files of a table and its tokenizer, also in a saved backbone."""
+
+LARGEST_SETTINGS = 1 << 26
+"""Largest size in bytes of a file of settings."""
 
 
 def table_directory(directory: Path) -> Path | None:
-    """Return the folder with table and tokenizer in that of a model; None for a model of transformers.
+    """Return the directory that has a model's table and tokenizer; None for a model of transformers.
 
-    It is that of the first module, if sentence-transformers wrote it, or the directory itself.
+    In a model of sentence-transformers, it is the first module's directory; otherwise it is `directory`.
     """
     modules = _read_json(directory / "modules.json")
     if isinstance(modules, list) and modules and isinstance(modules[0], dict):
@@ -45,8 +46,8 @@ def table_directory(directory: Path) -> Path | None:
 
 
 def _read_json(file: Path) -> Any:
-    """Return the content of a JSON file; None if there is none, or it cannot be read."""
+    """Return the content of a JSON file; None if the file does not exist or cannot be read."""
     try:
-        return read_json(file, LARGEST_JSON)
+        return read_json(file, LARGEST_SETTINGS)
     except (SentbedError, OSError, ValueError):
         return None

@@ -10,9 +10,9 @@ import tokenizers
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sentbed import ModelError
-from sentbed_backbones import strangers_files
+from sentbed_backbones import untrusted_files
 from sentbed_backbones.model_file_checks import problems_of
-from sentbed_backbones.strangers_files import (
+from sentbed_backbones.untrusted_files import (
     require_bounded_expressions,
     require_bounded_tokenizer,
     run_in_limits,
@@ -50,7 +50,7 @@ def test_a_tokenizer_that_passed_is_not_tried_again(tmp_path, monkeypatch):
         tmp_path / "model", {"type": "Sequence", "normalizers": steps}
     )
     require_bounded_tokenizer(model)
-    monkeypatch.setattr(strangers_files, "PROGRAM", tmp_path / "none")
+    monkeypatch.setattr(untrusted_files, "PROGRAM", tmp_path / "none")
     require_bounded_tokenizer(model)
     write_tokenizer(model, {"type": "Lowercase"})
     with pytest.raises(ModelError, match="failed in a trial"):
@@ -128,12 +128,12 @@ def test_a_normaliser_that_grows_texts_beyond_the_limit_is_refused(
     file = model / "tokenizer.json"
     is_refused = False
     try:
-        strangers_files._require_bounded_normalizer(
+        untrusted_files._require_bounded_normalizer(
             file, json.loads(file.read_bytes())["normalizer"]
         )
     except ModelError:
         is_refused = True
-    assert is_refused is (growth > strangers_files.MOST_GROWTH)
+    assert is_refused is (growth > untrusted_files.MOST_GROWTH)
 
 
 def test_a_text_of_ten_megabytes_before_each_is_refused(tmp_path):
@@ -185,7 +185,7 @@ def test_tokens_around_a_text_beyond_the_limit_are_refused(tmp_path):
 
 
 def test_an_expression_that_never_ends_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(strangers_files, "SECONDS", 1)
+    monkeypatch.setattr(untrusted_files, "SECONDS", 1)
     started = time.monotonic()
     with pytest.raises(ModelError, match="did not end within 1 s"):
         require_bounded_expressions(
@@ -195,7 +195,7 @@ def test_an_expression_that_never_ends_is_refused(tmp_path, monkeypatch):
 
 
 def test_memory_beyond_the_limit_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(strangers_files, "MEMORY", 300 << 20)
+    monkeypatch.setattr(untrusted_files, "MEMORY", 300 << 20)
     steps = [replace({"String": "a"}, "a" * 10)] * 6
     model = write_tokenizer(
         tmp_path / "model", {"type": "Sequence", "normalizers": steps}
@@ -229,7 +229,7 @@ def test_a_trial_knows_no_keys_and_tokens(tmp_path, monkeypatch):
     monkeypatch.setenv("SENTBED_PROCESS_KEY", "secret")
     program = tmp_path / "shows_environment.py"
     program.write_text("import json, os\nprint(json.dumps(dict(os.environ)))\n")
-    monkeypatch.setattr(strangers_files, "PROGRAM", program)
+    monkeypatch.setattr(untrusted_files, "PROGRAM", program)
     environment = run_in_limits("tokenize", {}, "it")
     assert "secret" not in environment.values()
     assert environment["RAYON_NUM_THREADS"] == "1"
