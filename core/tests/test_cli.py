@@ -498,8 +498,8 @@ def test_a_damaged_state_is_warned_of_on_the_console(interrupted):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "name a RECIPE, or a run to go on with (`--resume DIR`)"),
-        (("r.toml", "--allow-changes"), "`--allow-changes` is for `--resume`"),
+        ((), "name a RECIPE, or a run to continue (`--resume DIR`)"),
+        (("r.toml", "--allow-changes"), "`--allow-changes` works only with `--resume`"),
         (
             ("--resume", "out", "--out", "other"),
             "a resumed run stays in its directory: take `--out` out",
