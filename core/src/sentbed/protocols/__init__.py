@@ -1,7 +1,7 @@
-"""Protocols between the parts of sentbed.
+"""Base classes of components, and the data that components pass to each other.
 
-Core imports no tensor library, so `Tensor` and `Module` are `Any` here; docstrings give the shapes. Numbers pass
-from an engine to an evaluator in NumPy arrays.
+Core imports no tensor library, so the types `Tensor` and `Module` are `Any` here; docstrings give the shapes.
+Engines pass vectors to evaluators as NumPy arrays.
 """
 
 from __future__ import annotations
