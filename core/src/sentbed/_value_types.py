@@ -25,7 +25,7 @@ def require_types(instance: Any, unchecked: Collection[str] = ()) -> None:
 
 
 def _has_type(value: Any, kind: Any, unchecked: Collection[str]) -> bool:
-    """Whether a value has a type. Raises `TypeError` for a field of an attrs instance in the value."""
+    """Whether a value has a type. Raises `TypeError` if a field of an attrs instance in the value does not."""
     origin = get_origin(kind)
     arguments = get_args(kind)
     if kind is Any:

@@ -276,7 +276,7 @@ def warned(run: Run, message: str) -> None:
 def stage_finished(
     run: Run, stage: str, steps: int, best_score: float | None, best_step: int
 ) -> None:
-    """Called after the last step of a stage, when the best weights have been restored."""
+    """Called after the last step of a stage, when the weights that it keeps have been restored."""
 
 
 @hookspec
@@ -286,7 +286,7 @@ def report_sections(run: Run, data: ReportData) -> Sequence[ReportSection]:
 
 @hookspec
 def write_report(run: Run, data: ReportData) -> Path | None:
-    """Write pages, tables or plots. Called when a run ends, even if it has failed; `report.json` is then written.
+    """Write pages, tables or plots. Called when a run ends, even if it has failed; `report.json` exists then.
 
     Returns the file that the user should open. If several plugins return a file, the first is printed.
     """

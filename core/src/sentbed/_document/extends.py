@@ -27,7 +27,7 @@ from sentbed.errors import Problem, RecipeError, SentbedError
 EXTENDS = "extends"
 
 LONGEST_CHAIN = 32
-"""Largest number of files of which each extends the next."""
+"""Largest number of files in a chain in which each file extends the next."""
 
 
 def extend(content: bytes, file: str, schema: int) -> Document:

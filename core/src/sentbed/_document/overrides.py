@@ -46,7 +46,7 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
             value = TAKEN_OUT
         elif value is None:
             value = text
-        # The order counts: an override may set a key below the path of an earlier override.
+        # The order matters: an override may set a key below the path of an earlier override.
         values.pop(path.strip(), None)
         values[path.strip()] = value
 
@@ -86,7 +86,7 @@ def set_values(document: Document, values: Mapping[str, Any], what: str) -> Docu
 
     Args:
         document: The document, which does not change.
-        values: Dotted path -> value, or `TAKEN_OUT` to remove the key.
+        values: The value for each dotted path; `TAKEN_OUT` removes the key.
         what: What messages call a path: `the override`.
 
     Raises:

@@ -92,8 +92,8 @@ def structure(
         cls: Class of the result.
         document: The document, which has the file and line of each key.
         plugins: Installed plugins; None for classes without components.
-        base: Directory that relative file paths are relative to.
-        rename: Beginning of a key's path in `data`, and the beginning in the file that replaces it in messages.
+        base: Directory for relative file paths.
+        rename: Beginning of a path in `data`, and the beginning of the same path in the file, for messages.
         check: Whether components also check what they need, such as files (`Component.check`).
     """
     converter = make_converter(plugins, base, check)  # type: ignore[arg-type]  # plugins have an identity
@@ -210,7 +210,7 @@ def _literal(value: Any, kind: Any) -> Any:
 
 
 def _union(converter: cattrs.Converter, value: Any, kind: Any) -> Any:
-    """Return a value of a type such as `int | str`: structured as the first of these types that may fit."""
+    """Return a value for a union such as `int | str`, structured as the first member that may fit."""
     members = [member for member in get_args(kind) if member is not type(None)]
 
     plain = unlocated(value)
@@ -324,7 +324,7 @@ def _problems(component: Component) -> list[str]:
 
 
 def _unexpected(value: Any, expected: str) -> _InvalidError:
-    """Return the error for a value of another type than is `expected`."""
+    """Return the error for a value of the wrong type; `expected` describes the right one."""
     noun = ""
     if isinstance(value, dict):
         noun = "the table "
@@ -424,7 +424,10 @@ def _refusal_of_validator(
 
 
 def _inline_key(fields: Mapping[str, attrs.Attribute[Any]]) -> str | None:
-    """Return the key of the field whose keys stand in the table itself (metadata `inline`), or None."""
+    """Return the key of the field with the metadata `inline`, or None.
+
+    A recipe writes the value of such a field, which is a table, into the surrounding table.
+    """
     for key, attribute in fields.items():
         if attribute.metadata.get("inline"):
             return key
@@ -434,7 +437,7 @@ def _inline_key(fields: Mapping[str, attrs.Attribute[Any]]) -> str | None:
 def _with_inline_table(
     items: Mapping[str, Any], own_keys: Collection[str], inline: str
 ) -> dict[str, Any]:
-    """Return the items with `own_keys`, and all other items in a table of their own under the key `inline`."""
+    """Return the items with `own_keys`; all other items are in a table under the key `inline`."""
     table: dict[str, Any] = {}
     inline_table: dict[str, Any] = {}
     for key, item in items.items():
@@ -447,10 +450,9 @@ def _with_inline_table(
 
 
 def _refusal(error: Exception, cls: type[Any], prefix: str = "") -> str:
-    """Return why a class refuses its values.
+    """Return why a class refuses its values: `prefix` and the message of the error.
 
-    It is `prefix` and the message of the error. An error that a class does not raise to refuse values, such as
-    a `KeyError`, is reported as the fault of the class, with file and line.
+    An unexpected error, such as a `KeyError`, is reported as a fault of the class, with file and line.
     """
     if isinstance(error, ValueError | TypeError | SentbedError) and error.args:
         return f"{prefix}{error.args[0]}"

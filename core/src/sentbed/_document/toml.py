@@ -114,7 +114,7 @@ class Document:
     """The document before the overrides were applied; None if there were none."""
 
     left_out: Mapping[KeyPath, Any] = attrs.field(factory=dict)
-    """Machine settings that were left out when the recipe was read from a run directory: path -> value."""
+    """Values of machine settings that were left out when the recipe was read from a run directory, by path."""
 
     def place(self, path: KeyPath) -> tuple[str | None, int | None]:
         """Return the file and line of a key; if they are unknown, those of the nearest key above it."""
@@ -321,7 +321,7 @@ class _Scanner:
         return self.counted_line
 
     def record(self, path: KeyPath, line: int) -> None:
-        """Record the line of a key or array element; refuse a path that is too deep, or one too many."""
+        """Record the line of a key or array element. Refuse a path that is too deep, and too many paths."""
         if len(path) > DEEPEST:
             self.refuse(
                 f"`{dotted(path[:3])}...` has more than {DEEPEST} levels; write it flatter"

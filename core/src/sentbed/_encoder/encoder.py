@@ -481,11 +481,12 @@ class Encoder:
             evaluator: The evaluator.
             name: Name of this encoder in the scores.
             second: Name and encoder for the second sentences of pairs, for an evaluator with the trait
-                `two_sided`. progress: Called with the progress of each part of the evaluation. store: Store of
-                vectors, which are then not computed again; scores do not change. plugins: Plugins, one of which
-                has the evaluator; the installed plugins are loaded by default. prepared: Result of
-                `evaluator.prepare()`, if it was called before. bar: Counts the texts that have been encoded,
-                over several evaluations.
+                `two_sided`.
+            progress: Called with the progress of each part of the evaluation.
+            store: Store from which vectors are taken instead of computing them again; scores do not change.
+            plugins: Plugins, one of which has the evaluator; the installed plugins are loaded by default.
+            prepared: Result of `evaluator.prepare()`, if it was called before.
+            bar: Counts the texts that have been encoded, over several evaluations.
         """
         info = (plugins or load_plugins()).origin(type(evaluator))
         if self.similarity is not None:

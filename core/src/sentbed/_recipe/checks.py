@@ -182,7 +182,7 @@ def unlike_parts(encoders: Sequence[EncoderRecipe]) -> Iterator[str]:
 def problem_of_test_data(why: str, evaluator: Evaluator) -> str:
     """Return the message for an evaluator that may use test data, although it chooses weights or a prompt.
 
-    `why` says so, as the beginning of the sentence.
+    `why` is the beginning of the message: `a validation chooses weights`.
     """
     return (
         f"{why}, so it must not see test data, and `{evaluator.name}` does not say that it scores "
@@ -235,7 +235,7 @@ def _check_sizes(recipe: Recipe, stage: Stage, add: Add) -> None:
 
 
 def _check_columns(stage: Stage, add: Add) -> None:
-    """Add a problem for each column of the loss that the data does not have, or that has other values there."""
+    """Add a problem for each column that the loss needs, but that the data lacks or has with other values."""
     loss, data = stage.loss, stage.data
     numbers_of_loss, numbers_of_data = loss.traits.numbers, data.traits.numbers
     if missing := sorted(loss.traits.needs - set(data.columns)):
@@ -302,7 +302,7 @@ def _check_validation(recipe: Recipe, stage: Stage, add: Add) -> None:
 
 
 def loss_of(stage: Stage, similarity: Similarity | None) -> Loss:
-    """Return the loss of a stage with a similarity; None means the loss's own."""
+    """Return the loss of a stage, changed to use a similarity; with None, the loss is not changed."""
     if similarity is None:
         return stage.loss
     loss = stage.loss.compared_by(similarity)

@@ -158,9 +158,9 @@ def _reasons(needs: frozenset[str]) -> str:
 
 
 def _pooler_with_needs(pooler: Pooler, needs: frozenset[str]) -> tuple[str, str]:
-    """Return the dotted path and the label of the pooler that has all these needs.
+    """Return the dotted path and the label of the innermost pooler that has all these needs.
 
-    It is the innermost one of `pooler` and its inner poolers.
+    It is `pooler` itself, or one of its inner poolers.
     """
     path: KeyPath = ("pooler",)
     label = f"`{pooler.name}`"
@@ -321,7 +321,7 @@ def _width(pooler: Any) -> str:
 def _prompt_misfits(
     encoder: EncoderRecipe, prompt: Prompt, plugins: Plugins | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield a message for each problem of a prompt with the backbone and the pooler, after the key."""
+    """Yield a message for each problem that a prompt has with the backbone and the pooler, after its key."""
     backbone, pooler = encoder.backbone, encoder.pooler
     needs = pooler.traits.needs
     if problems := list(prompt.check()):

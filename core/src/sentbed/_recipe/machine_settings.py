@@ -24,7 +24,7 @@ KINDS_OF_MACHINE = (Runtime, Tracker, Executor)
 """Kinds of components whose text fields are machine settings, unless a field's metadata says otherwise."""
 
 NO_FREE_TEXT = (bool, int, float, types.NoneType)
-"""Types whose values are no free texts."""
+"""Types whose values cannot be an arbitrary text."""
 
 LONGEST_SHOWN = 80
 """Number of characters to which a value in a message is cut."""

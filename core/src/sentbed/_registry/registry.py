@@ -43,7 +43,7 @@ OFFERED = {kind.hook: kind.name for kind in KINDS.values()}
 """Kind of the components that each hook for components offers: `{"poolers": "pooler", ...}`."""
 
 NAMED = {"commands": COMMAND, "recipe_tables": TABLE}
-"""What each other hook whose offers have names offers: commands and recipe tables."""
+"""Hooks that offer commands and recipe tables, with the word for an offer in messages."""
 
 OFFERS = (*NAMED, "known_data", "findings", "vector_store")
 """All hooks through which plugins offer something other than components."""

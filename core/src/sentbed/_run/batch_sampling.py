@@ -133,7 +133,7 @@ class Sampler:
         """Return the next batch.
 
         Raises:
-            DataError: if the source returns too few rows, or a batch without common texts cannot be filled.
+            DataError: if the source returns too few rows, or too few rows have no text in common.
         """
         if self._done >= self.batches_an_epoch:
             self._epoch += 1

@@ -139,7 +139,7 @@ def _unfinished_manifest(directory: Path) -> dict[str, Any]:
 def _changes_of_recipe(
     context: RunContext, plugins: Plugins, state: State, before: dict[str, Any]
 ) -> Iterator[str]:
-    """Yield a warning that lists the changes of the recipe, if there are any. `before` is its data so far.
+    """Yield a warning that lists the changes of the recipe, if there are any. `before` is the recipe's old data.
 
     Raises:
         RunError: if changes are not allowed, or the run cannot go on with them.
@@ -171,7 +171,7 @@ def _changes_of_recipe(
 
 
 def _require_same_backbones(changes: Sequence[str], state: State) -> None:
-    """Raise `RunError` if a change of the recipe is one of a backbone, whose weights the training state has."""
+    """Raise `RunError` if the recipe has another backbone: the training state has weights of the earlier one."""
     backbones = []
     for change in changes:
         if re.match(r"  (encoder|encoders\.[^.]+)\.backbone\b", change):
@@ -215,7 +215,7 @@ def _changes_of_code(
 
 
 def _other_versions(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a warning if versions of plugins differ between two manifests; likewise for versions of libraries."""
+    """Yield a warning if plugins have other versions than in an earlier manifest, and one if libraries have."""
     earlier, current = _versions(before), _versions(now)
     for kind in sorted(earlier.keys() & current.keys()):
         changes = "; ".join(differences(earlier[kind], current[kind]))

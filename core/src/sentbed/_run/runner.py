@@ -291,7 +291,7 @@ def _tokenizer_texts(
 
 
 def head_seed(recipe: Recipe, name: str) -> int:
-    """Return the seed for the initialisation of pooler and head. It does not depend on the backbone."""
+    """Return the seed with which pooler and head are initialised, whatever numbers the backbone has drawn."""
     return derive(recipe.run.seed, "encoder", name, "head")
 
 
@@ -522,9 +522,9 @@ def sources_of(recipe: Recipe, index: int) -> dict[str, str]:
 
 
 def saved_encoders(run: Path, names: Collection[str]) -> dict[str, Path]:
-    """Return the directory in which a run saves each encoder:
+    """Return the directory in which a run saves each encoder.
 
-    `encoder`, or `encoder/NAME` if there are several.
+    It is `encoder`, or `encoder/NAME` if there are several encoders.
     """
     directory = run / ENCODER
     if len(names) == 1:

@@ -197,10 +197,11 @@ class Score:
     @property
     def evaluator_protocol(self) -> Mapping[str, Any]:
         """The evaluator's part of the protocol."""
-        if self.evaluator:
-            return self.protocol["evaluator"]
-        # The runner has not added the encoder's part yet.
-        return self.protocol
+        if not self.evaluator:
+            # The runner has not added the encoder's part yet.
+            return self.protocol
+        protocol: Mapping[str, Any] = self.protocol["evaluator"]
+        return protocol
 
     @property
     def protocol_id(self) -> str:

@@ -308,9 +308,9 @@ class Items:
     def _score(
         self, groups: list[ItemGroup], columns: list[tuple[Floats, ...]]
     ) -> float:
-        """Return the score of other values than those of the items, such as a bootstrap sample.
+        """Return the score that the statistic gives for these values, such as those of a bootstrap sample.
 
-        `columns` has `x`, and `y` if there are any, for each group.
+        `columns` has the values `x`, and `y` if there are any, of each group.
         """
         statistic = self.statistic
         if isinstance(statistic, str):
