@@ -277,29 +277,20 @@ def test_check_of_a_study_checks_every_cell_and_says_which_are_excluded(
 # --- explain -----------------------------------------------------------------------------------------------
 
 
-def test_explain_says_where_each_value_comes_from(toy_path, put):
+def test_explain_says_where_each_value_comes_from(installed_toy, put, monkeypatch):
     put("base.toml", RECIPE)
     recipe = put("top.toml", 'extends = "base.toml"\nrun.name = "top"\n' + STUDY)
-    done = sentbed(
-        "explain", recipe.name, "--set", "run.seed=1", path=toy_path, cwd=recipe.parent
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[:4] == [
+    monkeypatch.chdir(recipe.parent)
+    result = invoke("explain", recipe.name, "--set", "run.seed=1")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.splitlines()[:4] == [
         "schema = 1   # base.toml:1",
         'run.name = "top"   # top.toml:2',
         "run.seed = 1   # --set",
         "run.cache = true   # default",
     ]
-    done = sentbed(
-        "explain",
-        recipe.name,
-        "stage.pull.loss",
-        "--cell",
-        "few",
-        path=toy_path,
-        cwd=recipe.parent,
-    )
-    assert done.stdout.splitlines()[:2] == [
+    result = invoke("explain", recipe.name, "stage.pull.loss", "--cell", "few")
+    assert result.stdout.splitlines()[:2] == [
         'stage.pull.loss.use = "chase"   # study.axes.loss few',
         "stage.pull.loss.momentum = 0.5   # default",
     ]
@@ -329,15 +320,15 @@ def test_explain_of_a_missing_recipe_says_that_it_is_missing(tmp_path, monkeypat
         assert "cannot read the recipe: No such file" in invoke("explain", name).stderr
 
 
-def test_explain_of_an_incomplete_study_hints_at_cells(toy_path, put):
+def test_explain_of_an_incomplete_study_hints_at_cells(installed_toy, put):
     recipe = put("s.toml", RECIPE.replace('loss = { use = "pull" }\n', "") + STUDY)
-    done = sentbed("explain", recipe, path=toy_path)
-    assert done.returncode == 2
-    assert "the required key `loss` is missing" in done.stderr
-    assert done.stderr.splitlines()[-1].endswith(
+    result = invoke("explain", recipe)
+    assert result.exit_code == 2
+    assert "the required key `loss` is missing" in result.stderr
+    assert result.stderr.splitlines()[-1].endswith(
         '`--cell "LABELS"` explains one of its cells'
     )
-    assert "Traceback" not in done.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_the_help_of_diff_has_each_of_its_exit_codes():

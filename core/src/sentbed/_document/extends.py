@@ -83,19 +83,23 @@ def _read(
             message = f"found {location!r}, expected a path without null characters; write it without them"
             yield document.problem(message, path)
             continue
+
         try:
             base = locate(absolute(location, resolved_path.parent)).resolve()
             if base in chain:
-                files = [*list(chain.values())[list(chain).index(base) :], chain[base]]
-                message = f"the recipe extends itself: {' -> '.join(files)}; take one `{EXTENDS}` out"
+                first = list(chain).index(base)
+                circle = [*list(chain.values())[first:], chain[base]]
+                message = f"the recipe extends itself: {' -> '.join(circle)}; take one `{EXTENDS}` out"
                 yield document.problem(message, path)
-            elif base not in layers and len(chain) == LONGEST_CHAIN:
+            elif base in layers:
+                continue
+            elif len(chain) == LONGEST_CHAIN:
                 message = (
                     f"more than {LONGEST_CHAIN} files in a row extend one another; put some of them into one "
                     "file, or let the recipe extend them side by side"
                 )
                 yield document.problem(message, path)
-            elif base not in layers:
+            else:
                 base_file = _shown(base, location, file)
                 yield from _read(read_file(base), base_file, chain, layers, schema)
         except OSError as error:

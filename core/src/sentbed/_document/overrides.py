@@ -103,6 +103,7 @@ def set_values(document: Document, values: Mapping[str, Any], what: str) -> Docu
             container = data
             for key in parents:
                 container = _step_into(container, key, value is not TAKEN_OUT)
+
             if isinstance(container, list):
                 index = _index(container, last)
                 if value is TAKEN_OUT or value is False:
@@ -116,6 +117,7 @@ def set_values(document: Document, values: Mapping[str, Any], what: str) -> Docu
             else:
                 _require_table(container, last)
                 container[last] = copy.deepcopy(value)
+
         except (KeyError, IndexError, TypeError) as error:
             problems.append(
                 Problem(f"{what} `{path}` leads nowhere: {error.args[0]}", path)

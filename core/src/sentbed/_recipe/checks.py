@@ -246,6 +246,7 @@ def _check_columns(stage: Stage, add: Add) -> None:
             "loss",
             misfit=True,
         )
+
     for column in stage.columns_used:
         if (column in numbers_of_loss) == (column in numbers_of_data):
             continue
@@ -258,6 +259,7 @@ def _check_columns(stage: Stage, add: Add) -> None:
             "loss",
             misfit=True,
         )
+
     if LABEL in loss.traits.needs - numbers_of_loss and not loss.traits.classes:
         add(
             f"the loss `{loss.name}` needs the column `{LABEL}` and does not say which `classes` "

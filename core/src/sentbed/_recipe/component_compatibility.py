@@ -123,8 +123,9 @@ def _misfits_of_prompts(
     encoder: EncoderRecipe, plugins: Plugins | None
 ) -> Iterator[tuple[str, str]]:
     """Yield the problems of each prompt of an encoder, and of all its prompts together."""
-    pooler, count = encoder.pooler, len(encoder.prompts)
-    if not count:
+    pooler = encoder.pooler
+    count = len(encoder.prompts)
+    if count == 0:
         yield (
             "prompt",
             "`prompt` is an empty array; give at least one prompt, or take it out",
@@ -141,6 +142,7 @@ def _misfits_of_prompts(
             f"the pooler `{pooler.name}` subtracts the state of one template, and there are {count} prompts; "
             "give one, or set `denoise = false`",
         )
+
     for prompt in encoder.prompts:
         yield from _prompt_misfits(encoder, prompt, plugins)
         template = _template_of(prompt)

@@ -32,6 +32,7 @@ def remarks_of(recipes: Iterable[Recipe]) -> tuple[list[str], list[str]]:
         for stage in recipe.stage:
             if stage.steps is not None:
                 remarks += without_effect(stage, stage.steps)
+
         for path, component in parts_in(recipe):
             if not isinstance(component, Component) or component in components:
                 continue
@@ -43,6 +44,7 @@ def remarks_of(recipes: Iterable[Recipe]) -> tuple[list[str], list[str]]:
                 path_in_file = written_path(recipe.document.data, path)
                 problem = recipe.document.problem(message, path_in_file)
                 problems.setdefault(message, str(problem))
+
         if reason := recipe.runtime.unavailable():
             # This is not a problem, since the recipe may be meant for another machine.
             remarks.append(f"not on this machine: {reason}")
@@ -99,6 +101,7 @@ def without_effect(stage: Stage, total_steps: int) -> Iterator[str]:
             f"stage `{stage.name}`: `validate.every` is {validate.every}, and the stage has {total_steps} "
             "steps: it is validated before the first and after the last one alone; lower it"
         )
+
     schedule = stage.schedule
     interval = max(1, total_steps // MOST_STEPS)
     steps = [*range(0, total_steps, interval), total_steps - 1]

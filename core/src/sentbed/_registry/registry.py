@@ -133,6 +133,7 @@ class Plugins:
                     f"the {kind} `{name}` belongs to `{plugin.distribution}`, which "
                     f"{ABSENCE[plugin.status]}{plugin.reason}"
                 )
+
         installed = {plugin.distribution for plugin in self.plugins}
         if owner is not None and owner not in installed:
             raise PluginError(
@@ -357,11 +358,13 @@ def _warnings(
 
     A plugin may not be installed, or it may not offer the component for which the configuration prefers it.
     """
-    names = {info.name for info in infos}
-    names.update(info.distribution for info in infos)
+    names = set()
+    for info in infos:
+        names |= {info.name, info.distribution}
+
     warnings = []
     for list_name, name, place in settings.named():
-        if not any(fits(name, info.distribution, info.name) for info in infos):
+        if not _named_plugins(name, infos):
             hint = suggest(name, sorted(names)).partition(" Choose")[0]
             warnings.append(
                 f"`{list_name}` of {place} names `{name}`, which is not an installed plugin.{hint}"
@@ -369,13 +372,14 @@ def _warnings(
 
     for kind_and_name, (name, place) in settings.prefer.items():
         kind, _, component = kind_and_name.partition("/")
-        plugins = [info for info in infos if fits(name, info.distribution, info.name)]
-        offers = claims.get((kind, component), ())
-        is_offered = any(
-            fits(name, offer.distribution, offer.plugin) for offer in offers
-        )
+        plugins = _named_plugins(name, infos)
+        is_offered = False
+        for offer in claims.get((kind, component), ()):
+            if fits(name, offer.distribution, offer.plugin):
+                is_offered = True
         if is_offered or not plugins:
             continue
+
         reason = "which it does not offer"
         for info in plugins:
             if info.status != "loaded":
@@ -385,6 +389,11 @@ def _warnings(
             f"{place} prefers `{name}` for the {kind} `{component}`, {reason}"
         )
     return tuple(warnings)
+
+
+def _named_plugins(name: str, infos: Sequence[PluginInfo]) -> list[PluginInfo]:
+    """Return the installed plugins that a name in the user's configuration means."""
+    return [info for info in infos if fits(name, info.distribution, info.name)]
 
 
 def _name_and_version(point: EntryPoint) -> tuple[str, str]:
@@ -432,6 +441,7 @@ def _offers(
                 if fault is not None:
                     definition = offered if inspect.isclass(offered) else function
                     raise _FaultError(fault, definition)
+
                 offer_class = ComponentInfo if kind in KINDS else Offer
                 offers[kind, name] = offer_class(
                     kind, name, offered, info.distribution, info.version, info.name

@@ -631,6 +631,7 @@ def remove_unfinished(directory: Path) -> None:
             f"the run in `{directory}` is {status:.80}, and only one that has not finished is replaced; "
             "choose another `--out`, or move it away"
         )
+
     with alone(directory):
         # The manifest is removed last, so that the removal can be repeated if it is interrupted.
         for path in sorted(directory.iterdir(), key=lambda path: path.name == MANIFEST):

@@ -38,13 +38,15 @@ def hook_faults(tracker: object) -> Iterator[tuple[str, str]]:
     manager = pluggy.PluginManager("sentbed")
     hook_count = 0
     for name, method in inspect.getmembers(tracker, callable):
-        if (options := manager.parse_hookimpl_opts(tracker, name)) is None:
+        options = manager.parse_hookimpl_opts(tracker, name)
+        if options is None:
             if name in LIFECYCLE:
                 yield (
                     f"`{name}` is named like a hook and is none",
                     "decorate it with `@sentbed.hookimpl`",
                 )
             continue
+
         hook_count += 1
         hook = options.get("specname") or name
         if hook not in LIFECYCLE:
@@ -53,12 +55,14 @@ def hook_faults(tracker: object) -> Iterator[tuple[str, str]]:
                 "see `docs/hooks.md`",
             )
             continue
+
         hook_arguments = list(inspect.signature(getattr(hookspecs, hook)).parameters)
         for argument, parameter in inspect.signature(method).parameters.items():
             if argument not in hook_arguments and parameter.default is parameter.empty:
                 advice = suggest(argument, hook_arguments)
                 problem = f"the hook `{hook}` has no argument `{argument}`.{advice}"
                 yield problem, f"its arguments are {', '.join(hook_arguments)}"
+
     if not hook_count:
         yield (
             "what `build` returns implements no hook",

@@ -210,6 +210,7 @@ class _Loop:
                 f"the stage `{self.stage.name}` ended at step {self.step} of {self.total_steps}: "
                 "its validation rose no more"
             )
+
         kept = self.keeper.finish(self.step)
         if self.step and kept.step == 0:
             self.context.warn(
@@ -217,6 +218,7 @@ class _Loop:
                 f"validations was above the one before its first step, {kept.score:.2f}; the weights stay "
                 "those that it began with"
             )
+
         self.context.kept[self.stage.name] = kept
         self.context.sources.update(dict.fromkeys(self.trained, self.stage.name))
         self.context.hooks.stage_finished(
@@ -304,6 +306,7 @@ class _Loop:
             )
         else:
             return
+
         rows = ", ".join(map(str, batch.rows[:FIRST_ROWS].tolist()))
         if len(batch.rows) > FIRST_ROWS:
             rows += ", ..."
