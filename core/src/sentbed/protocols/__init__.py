@@ -1,7 +1,7 @@
 """Base classes of components, and the data that components pass to each other.
 
-Core imports no tensor library, so the types `Tensor` and `Module` are `Any` here; docstrings give the shapes.
-Engines pass vectors to evaluators as NumPy arrays.
+For type checkers, `Tensor` is `torch.Tensor`. When a program runs, it is `Any`, since core imports no tensor
+library. Docstrings give the shapes. Engines pass vectors to evaluators as NumPy arrays.
 """
 
 from __future__ import annotations

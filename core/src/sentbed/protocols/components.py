@@ -355,22 +355,23 @@ class Similarity(Component):
         """Outputs of poolers that the similarity can compare, and other properties."""
         return SimilarityTraits()
 
-    def normalize(self, vectors: Tensor) -> Tensor:
+    def normalize(self, vectors: Any) -> Any:
         """Prepare vectors for comparison, for example by L2 normalisation. Called once for each text.
 
-        The argument and the result are `(n, width)`, or `TokenVectors` if the similarity compares tokens.
+        The argument and the result are a tensor `(n, width)`, or `TokenVectors` if the similarity compares
+        tokens.
         """
         return vectors
 
     @abstractmethod
-    def similarity(self, first: Tensor, second: Tensor) -> Tensor:
+    def similarity(self, first: Any, second: Any) -> Tensor:
         """Return the similarity of each row of `first` to each row of `second`, `(n, m)`.
 
         Both arguments are results of `normalize`. Callers pass blocks of rows, so that the result fits into
         memory.
         """
 
-    def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
+    def pairwise(self, first: Any, second: Any) -> Tensor:
         """Return the similarity of row i of `first` and row i of `second`, `(n,)`.
 
         The default computes `similarity` and takes its diagonal. That is n times the work, so callers pass few

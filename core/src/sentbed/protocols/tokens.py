@@ -10,9 +10,10 @@ import attrs
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-Tensor: TypeAlias = Any
-"""Tensor type of the engine, such as `torch.Tensor`."""
+    from torch import Tensor as Tensor
+else:
+    Tensor: TypeAlias = Any
+    """A tensor of the engine. Only type checkers import `torch.Tensor` for it; a running program does not."""
 
 Module: TypeAlias = Any
 """A `torch.nn.Module`.

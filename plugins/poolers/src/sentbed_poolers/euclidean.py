@@ -18,13 +18,17 @@ class Euclidean(Similarity):
         import torch
 
         # By products, near vectors would differ by rounding only, and gradients at 0 be NaN.
-        return -torch.cdist(first, second, compute_mode="donot_use_mm_for_euclid_dist")
+        distances: Tensor = torch.cdist(
+            first, second, compute_mode="donot_use_mm_for_euclid_dist"
+        )
+        return -distances
 
     def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the distance of each pair of vectors, times -1, `(n,)`."""
         import torch
 
-        return -torch.linalg.vector_norm(first - second, dim=-1)
+        distances: Tensor = torch.linalg.vector_norm(first - second, dim=-1)
+        return -distances
 
     def operations(self, width: int, first: float = 1, second: float = 1) -> float:
         """Return those of a difference, a square and a sum for each number."""

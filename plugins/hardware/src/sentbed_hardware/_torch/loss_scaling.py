@@ -57,7 +57,10 @@ class ScalingTrainer(FittingTrainer):
 
     def _scale(self, _: Any, __: Any, output: object) -> None:
         if isinstance(output, LossOutput) and output.loss.requires_grad:
-            output.loss.register_hook(lambda gradient: gradient * self.scale)
+            output.loss.register_hook(self._scaled)  # type: ignore[no-untyped-call]
+
+    def _scaled(self, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient * self.scale
 
     def _backward(self, columns: Columns) -> LossOutput:
         start_again = self._beginning()

@@ -302,7 +302,7 @@ class TorchTrainer(Trainer):
             output, self.training.loss, self.state is not None, recorded=True
         )
 
-        output.loss.backward()
+        output.loss.backward()  # type: ignore[no-untyped-call]
         for vectors in self.batch_vectors:
             vectors.backward()
 
