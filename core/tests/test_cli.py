@@ -69,9 +69,9 @@ def toy_path(installed_toy):
 
 
 def test_help_names_every_command():
-    done = sentbed("--help")
-    assert done.returncode == 0
-    listed = done.stdout.partition("Commands:")[2].split("\n")
+    result = invoke("--help")
+    assert result.exit_code == 0
+    listed = result.stdout.partition("Commands:")[2].split("\n")
     commands = {
         line.split()[0]
         for line in listed
@@ -161,15 +161,14 @@ def test_check_of_a_good_recipe_says_so(installed_toy, put):
     assert (result.exit_code, result.output) == (0, f"{recipe}: no problems\n")
 
 
-def test_check_prints_every_problem_with_its_place_and_exits_with_2(toy_path, put):
+def test_check_prints_every_problem_with_its_place_and_exits_with_2(
+    installed_toy, put, monkeypatch
+):
     recipe = put("broken.toml", BROKEN)
-    done = sentbed("check", recipe.name, path=toy_path, cwd=recipe.parent)
-    assert done.returncode == 2
-    # On a busy machine the toy, which imports NumPy, is slow to import.
-    assert all(
-        line.startswith("hint: the plugin `toy`") for line in done.stderr.splitlines()
-    )
-    assert done.stdout.splitlines() == [
+    monkeypatch.chdir(recipe.parent)
+    result = invoke("check", recipe.name)
+    assert result.exit_code == 2
+    assert result.stdout.splitlines() == [
         "unknown key `sede`. Did you mean `seed`? @ broken.toml:5 run.sede",
         "found 4.5, expected a whole number @ broken.toml:12 encoder.backbone.width",
     ]
@@ -193,12 +192,12 @@ def test_check_applies_overrides(installed_toy, put):
 
 
 def test_check_of_a_recipe_that_is_not_there_names_it(tmp_path):
-    done = sentbed("check", tmp_path / "none.toml")
-    assert done.returncode == 2
-    assert done.stdout == (
+    result = invoke("check", tmp_path / "none.toml")
+    assert result.exit_code == 2
+    assert result.stdout == (
         f"cannot read the recipe: No such file or directory; check the path @ {tmp_path / 'none.toml'}\n"
     )
-    assert "Traceback" not in done.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_check_of_a_directory_checks_every_recipe_in_it_and_passes_fragments_over(

@@ -289,7 +289,7 @@ class Training:
     ensembles: Mapping[str, tuple[int, Literal["mean", "concatenate"]]] = attrs.field(
         factory=dict
     )
-    """For each encoder with several prompts: their number, and how the loss combines the vectors of a row.
+    """For each encoder with several prompts: their number, and how a row's vectors are combined for the loss.
 
     A column then has the texts of all rows with the first prompt, followed by those with the second, and so on.
     """

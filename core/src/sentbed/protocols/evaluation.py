@@ -1,4 +1,4 @@
-"""Evaluators, the texts that they have encoded, their results, and vector stores.
+"""Base classes of evaluators, encoders for evaluations and vector stores; scores and other results.
 
 An evaluator works in two halves: it prepares lists of texts to encode, then computes scores from their vectors.
 """

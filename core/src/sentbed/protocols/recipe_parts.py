@@ -20,7 +20,7 @@ Table = TypeVar("Table")
 
 
 class RunParts(Protocol):
-    """`[run]`."""
+    """The table `[run]`."""
 
     @property
     def name(self) -> str:
@@ -124,11 +124,11 @@ class RecipeParts(Protocol):
 
     @property
     def run(self) -> RunParts:
-        """`[run]`."""
+        """The name of the run and its seed."""
 
     @property
     def runtime(self) -> Runtime:
-        """`[runtime]`."""
+        """The runtime."""
 
     @property
     def encoders(self) -> Mapping[str, EncoderParts]:
