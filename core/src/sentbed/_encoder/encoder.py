@@ -533,15 +533,8 @@ class Encoder:
                 second_facts = second_encoder.prompt_facts(score)
                 encoder_protocol["second"] = {**second_protocol, **second_facts}
             encoder_protocol |= score.transform
-            complete = attrs.evolve(
-                score,
-                value=number(score.value, evaluator, "score"),
-                encoder=name,
-                evaluator=evaluator.name,
-                plugin=release,
-                protocol={"encoder": encoder_protocol, "evaluator": score.protocol},
-            )
-            scores.append(complete)
+            scores.append(_completed(score, name, evaluator, release, encoder_protocol))
+
         primary = number(evaluation.primary, evaluator, "score")
         return attrs.evolve(evaluation, scores=tuple(scores), primary=primary)
 
@@ -595,6 +588,24 @@ class Encoder:
         """Replace the weights by those that `save` has written to `path`."""
         other = Encoder.build(self.recipe, self.engine, saved=path)
         self.backbone, self.placed = other.backbone, other.placed
+
+
+def _completed(
+    score: Score,
+    name: str,
+    evaluator: Evaluator,
+    release: str,
+    encoder_protocol: Mapping[str, Any],
+) -> Score:
+    """Return an evaluator's score with the names of encoder, evaluator and plugin, and the encoder's protocol."""
+    return attrs.evolve(
+        score,
+        value=number(score.value, evaluator, "score"),
+        encoder=name,
+        evaluator=evaluator.name,
+        plugin=release,
+        protocol={"encoder": encoder_protocol, "evaluator": score.protocol},
+    )
 
 
 def encoder_table(recipe: EncoderRecipe, directory: Path) -> dict[str, Any]:

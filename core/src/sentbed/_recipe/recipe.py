@@ -308,7 +308,7 @@ class Stage:
     max_grad_norm: float = attrs.field(default=1.0, validator=ge(0))
     """L2 norm to which gradients are clipped; 0 disables clipping. SimCSE's trainer uses 1."""
     micro_batch: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Number of rows whose activations are in memory at a time; by default the whole batch.
+    """Number of rows whose activations are in memory at a time (gradient caching); by default the whole batch.
 
     Gradient caching (Gao et al., 2021) computes the gradient of the whole batch nevertheless, with a second
     forward pass.

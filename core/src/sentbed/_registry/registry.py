@@ -194,22 +194,22 @@ def load_plugins(
     _apply_order(manager, infos, settings)
 
     clashes = {}
-    for key, several in claims.items():
-        if len(several) > 1:
-            clashes[key] = _clash(several, settings)
+    for key, offers in claims.items():
+        if len(offers) > 1:
+            clashes[key] = _clash(offers, settings)
     if clashes and commands_only:
         # One of the plugins may be broken, and then claims nothing. Only loading all of its offers shows that.
         return load_plugins(points, settings)
 
     components: dict[tuple[str, str], ComponentInfo] = {}
     named: dict[str, dict[str, Offer]] = {COMMAND: {}, TABLE: {}}
-    for (kind, name), several in claims.items():
+    for (kind, name), offers in claims.items():
         clash = clashes.get((kind, name))
-        winner = several[0] if clash is None else clash.preferred
-        if isinstance(winner, ComponentInfo):
-            components[kind, name] = winner
-        elif winner is not None:
-            named[kind][name] = winner
+        chosen = offers[0] if clash is None else clash.preferred
+        if isinstance(chosen, ComponentInfo):
+            components[kind, name] = chosen
+        elif chosen is not None:
+            named[kind][name] = chosen
 
     return Plugins(
         manager,
