@@ -69,9 +69,9 @@ def toy_path(installed_toy):
 
 
 def test_help_names_every_command():
-    done = sentbed("--help")
-    assert done.returncode == 0
-    listed = done.stdout.partition("Commands:")[2].split("\n")
+    result = invoke("--help")
+    assert result.exit_code == 0
+    listed = result.stdout.partition("Commands:")[2].split("\n")
     commands = {
         line.split()[0]
         for line in listed
@@ -161,15 +161,14 @@ def test_check_of_a_good_recipe_says_so(installed_toy, put):
     assert (result.exit_code, result.output) == (0, f"{recipe}: no problems\n")
 
 
-def test_check_prints_every_problem_with_its_place_and_exits_with_2(toy_path, put):
+def test_check_prints_every_problem_with_its_place_and_exits_with_2(
+    installed_toy, put, monkeypatch
+):
     recipe = put("broken.toml", BROKEN)
-    done = sentbed("check", recipe.name, path=toy_path, cwd=recipe.parent)
-    assert done.returncode == 2
-    # On a busy machine the toy, which imports NumPy, is slow to import.
-    assert all(
-        line.startswith("hint: the plugin `toy`") for line in done.stderr.splitlines()
-    )
-    assert done.stdout.splitlines() == [
+    monkeypatch.chdir(recipe.parent)
+    result = invoke("check", recipe.name)
+    assert result.exit_code == 2
+    assert result.stdout.splitlines() == [
         "unknown key `sede`. Did you mean `seed`? @ broken.toml:5 run.sede",
         "found 4.5, expected a whole number @ broken.toml:12 encoder.backbone.width",
     ]
@@ -193,12 +192,12 @@ def test_check_applies_overrides(installed_toy, put):
 
 
 def test_check_of_a_recipe_that_is_not_there_names_it(tmp_path):
-    done = sentbed("check", tmp_path / "none.toml")
-    assert done.returncode == 2
-    assert done.stdout == (
+    result = invoke("check", tmp_path / "none.toml")
+    assert result.exit_code == 2
+    assert result.stdout == (
         f"cannot read the recipe: No such file or directory; check the path @ {tmp_path / 'none.toml'}\n"
     )
-    assert "Traceback" not in done.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_check_of_a_directory_checks_every_recipe_in_it_and_passes_fragments_over(
@@ -277,29 +276,20 @@ def test_check_of_a_study_checks_every_cell_and_says_which_are_excluded(
 # --- explain -----------------------------------------------------------------------------------------------
 
 
-def test_explain_says_where_each_value_comes_from(toy_path, put):
+def test_explain_says_where_each_value_comes_from(installed_toy, put, monkeypatch):
     put("base.toml", RECIPE)
     recipe = put("top.toml", 'extends = "base.toml"\nrun.name = "top"\n' + STUDY)
-    done = sentbed(
-        "explain", recipe.name, "--set", "run.seed=1", path=toy_path, cwd=recipe.parent
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[:4] == [
+    monkeypatch.chdir(recipe.parent)
+    result = invoke("explain", recipe.name, "--set", "run.seed=1")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.splitlines()[:4] == [
         "schema = 1   # base.toml:1",
         'run.name = "top"   # top.toml:2',
         "run.seed = 1   # --set",
         "run.cache = true   # default",
     ]
-    done = sentbed(
-        "explain",
-        recipe.name,
-        "stage.pull.loss",
-        "--cell",
-        "few",
-        path=toy_path,
-        cwd=recipe.parent,
-    )
-    assert done.stdout.splitlines()[:2] == [
+    result = invoke("explain", recipe.name, "stage.pull.loss", "--cell", "few")
+    assert result.stdout.splitlines()[:2] == [
         'stage.pull.loss.use = "chase"   # study.axes.loss few',
         "stage.pull.loss.momentum = 0.5   # default",
     ]
@@ -329,15 +319,15 @@ def test_explain_of_a_missing_recipe_says_that_it_is_missing(tmp_path, monkeypat
         assert "cannot read the recipe: No such file" in invoke("explain", name).stderr
 
 
-def test_explain_of_an_incomplete_study_hints_at_cells(toy_path, put):
+def test_explain_of_an_incomplete_study_hints_at_cells(installed_toy, put):
     recipe = put("s.toml", RECIPE.replace('loss = { use = "pull" }\n', "") + STUDY)
-    done = sentbed("explain", recipe, path=toy_path)
-    assert done.returncode == 2
-    assert "the required key `loss` is missing" in done.stderr
-    assert done.stderr.splitlines()[-1].endswith(
+    result = invoke("explain", recipe)
+    assert result.exit_code == 2
+    assert "the required key `loss` is missing" in result.stderr
+    assert result.stderr.splitlines()[-1].endswith(
         '`--cell "LABELS"` explains one of its cells'
     )
-    assert "Traceback" not in done.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_the_help_of_diff_has_each_of_its_exit_codes():
@@ -498,8 +488,8 @@ def test_a_damaged_state_is_warned_of_on_the_console(interrupted):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "name a RECIPE, or a run to go on with (`--resume DIR`)"),
-        (("r.toml", "--allow-changes"), "`--allow-changes` is for `--resume`"),
+        ((), "name a RECIPE, or a run to continue (`--resume DIR`)"),
+        (("r.toml", "--allow-changes"), "`--allow-changes` works only with `--resume`"),
         (
             ("--resume", "out", "--out", "other"),
             "a resumed run stays in its directory: take `--out` out",

@@ -137,7 +137,7 @@ def test_a_function_without_the_marker_is_no_hook(load_one):
         (LOSS.replace("return [Mine]", "raise OSError('asked')"), "OSError: asked"),
         (
             LOSS.replace("[Mine]", "None"),
-            "its hook `losses` returned None, expected names with a `Lazy`",
+            "its hook `losses` returned None, expected a mapping from names to",
         ),
         (
             LOSS.replace("[Mine]", "Mine"),
@@ -145,7 +145,7 @@ def test_a_function_without_the_marker_is_no_hook(load_one):
         ),
         (
             LOSS.replace("[Mine]", "'mine'"),
-            "its hook `losses` returned 'mine', expected names with a",
+            "its hook `losses` returned 'mine', expected a mapping from",
         ),
         (
             LOSS.replace("[Mine]", "[Mine, Mine]"),

@@ -1,4 +1,4 @@
-"""sentbed: the test bed for sentence encoders."""
+"""sentbed: a test bed for sentence encoders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors for components whose methods return a wrong value, with the component's plugin."""
+"""Errors for components whose methods return wrong values; each error names the component's plugin."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from sentbed.errors import PluginError
 T = TypeVar("T")
 
 ADVICE = "test it with `sentbed_testing.check_component`, or tell its authors"
-"""End of a message about a faulty component."""
+"""Advice at the end of a message about a faulty component."""
 
 
 def distribution_of(module: str) -> tuple[str, str] | None:
-    """Return name and version of the distribution whose plugin a module belongs to, or None."""
+    """Return the name and version of the distribution that has this module; None if it is not a plugin's."""
     from importlib.metadata import entry_points
 
     top = module.partition(".")[0]
@@ -27,7 +27,7 @@ def distribution_of(module: str) -> tuple[str, str] | None:
 
 
 def release_of(module: str) -> str:
-    """Return distribution and version of the plugin that a module belongs to, else the module's name."""
+    """Return the distribution and version of a plugin's module, for messages; else the module's name."""
     release = distribution_of(module)
     if release is None:
         return f"`{module}`"
@@ -36,10 +36,13 @@ def release_of(module: str) -> str:
 
 
 def fault(component: Any, method: str, wrong: str, place: str = "") -> PluginError:
-    """Return the error for a component whose method did something `wrong`, with its plugin and its place.
+    """Return an error that says which method of which component is faulty, and which plugin has the component.
 
-    `component` may be a class, such as that of a built backbone. `place` is `FILE:LINE`, by default where the
-    method begins.
+    Args:
+        component: The component, an object that it has built (such as a `TextEncoder`), or a class.
+        method: Name of the method.
+        wrong: What the method did, as the predicate of a sentence: `returned 3, expected a string`.
+        place: `FILE:LINE` of the fault; by default, the line where the method begins.
     """
     cls = component if isinstance(component, type) else type(component)
     module = cls.__module__
@@ -56,7 +59,7 @@ def fault(component: Any, method: str, wrong: str, place: str = "") -> PluginErr
 
 
 def _place_of_method(cls: type, method: str) -> str:
-    """Return `FILE:LINE` of a method, or the file or the module of its class."""
+    """Return `FILE:LINE` of a method; if it has no Python code, the file (or else the module) of its class."""
     function = getattr(cls, method, None)
     code = getattr(getattr(function, "fget", function), "__code__", None)
     if code is not None:
@@ -65,7 +68,11 @@ def _place_of_method(cls: type, method: str) -> str:
 
 
 def returned(result: T, expected: Any, component: Any, method: str) -> T:
-    """Return the result of a component's method. Raises `PluginError` if it is not of an expected type."""
+    """Return a method's result.
+
+    Raises:
+        PluginError: if it is not an instance of `expected` (a class or union).
+    """
     if isinstance(result, expected):
         return result
     classes = getattr(expected, "__args__", (expected,))
@@ -74,17 +81,17 @@ def returned(result: T, expected: Any, component: Any, method: str) -> T:
 
 
 def number(value: Any, component: Any, method: str) -> float:
-    """Return the result of a component's method as a float. Raises `PluginError` if it is not a number."""
+    """Return a method's result as a float. Raises `PluginError` if it is not a number."""
     try:
         if not isinstance(value, str | bytes):
             return float(value)
-    except Exception:  # noqa: BLE001 - an object may raise anything; then it is not a number
+    except Exception:  # noqa: BLE001 - an object's `__float__` may raise anything; it is no number then
         pass
     raise fault(component, method, f"returned {value!r:.80}, expected a number")
 
 
 def sentences(messages: Any, component: Any, method: str) -> list[str]:
-    """Return the messages that a component's method returned. Raises `PluginError` if they are not texts."""
+    """Return the messages that a method returned, as a list. Raises `PluginError` if they are not strings."""
     if isinstance(messages, str) or not isinstance(messages, Iterable):
         wrong = f"returned {messages!r:.80}, expected several sentences"
         raise fault(component, method, wrong)

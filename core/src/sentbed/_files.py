@@ -1,4 +1,4 @@
-"""Reading files with a limit, checksums, atomic writing, and locks."""
+"""Files: reading with a limit of size, checksums, atomic writing, and locks."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from typing import Any, BinaryIO
 from sentbed.errors import DataError, RunError, printable
 
 LONGEST_LINE = 1 << 20
-"""Largest number of bytes of a line in a text file, and of characters in a text."""
+"""Largest number of bytes of a line in a text file, and of characters of a text to encode."""
 
 LARGEST_JSON = 1 << 30
-"""Largest number of bytes of a JSON file, which is more than the record of a large study has."""
+"""Largest number of bytes of a JSON file. The record of a large study has fewer."""
 
 _BLOCK = 1 << 20
 """Number of bytes to read at a time."""
 
 LARGEST_UNALLOCATED = 1 << 30
-"""Size in bytes up to which a file may be sparse."""
+"""Size in bytes up to which a file may be sparse (have unallocated blocks, which read as zeros)."""
 
 MOST_HOLES = 100
-"""Ratio of size to allocated space above which a larger file is refused as sparse."""
+"""Ratio of size to allocated space above which a file larger than `LARGEST_UNALLOCATED` is refused as sparse."""
 
 SUMS_FILE = "checksums.json"
-"""File with the SHA-256 of every file below its directory; see `write_sums`."""
+"""Name of the file that has the SHA-256 of every other file below its directory; see `write_sums`."""
 
 
 def is_device(path: Path) -> bool:
-    """Whether a path is a pipe, a socket or a device, from which reading may never end."""
+    """Whether a path is a pipe, a socket or a device: reading from it may never end."""
     return path.exists() and not (path.is_file() or path.is_dir())
 
 
@@ -41,9 +41,9 @@ def open_file(path: Path) -> BufferedReader:
     """Open a file for reading.
 
     Raises:
-        DataError: for a pipe or a device, and for a sparse file, which takes no space and may take days to
-            read.
-        OSError: as `open` does.
+        DataError: if it is a pipe or a device, or a large sparse file: such a file takes no space on the disk,
+            but may take days to read.
+        OSError: if the file cannot be opened.
     """
     if is_device(path):
         raise DataError(
@@ -54,13 +54,14 @@ def open_file(path: Path) -> BufferedReader:
     if _is_sparse(stream.fileno()):
         stream.close()
         raise DataError(
-            "nearly all of this file is holes, which hold nothing; get it again", path
+            "nearly all of this file is holes, which have no content; get it again",
+            path,
         )
     return stream
 
 
 def _is_sparse(descriptor: int) -> bool:
-    """Whether a large file consists nearly of holes only; False for one that the file system compresses."""
+    """Whether a large file consists almost only of holes. A file that the file system compresses has no holes."""
     state = os.fstat(descriptor)
     allocated = getattr(state, "st_blocks", None)
     if state.st_size <= LARGEST_UNALLOCATED or allocated is None:
@@ -74,7 +75,7 @@ def _is_sparse(descriptor: int) -> bool:
 
 
 def _unreadable(path: Path, error: OSError) -> DataError:
-    """Return the error for a failed read of an open file; the system's error does not name the file."""
+    """Return the error for a file that could be opened but not read; the system's error does not name it."""
     return DataError(
         f"the file cannot be read ({error.strerror}); look at its disk, or get it again",
         path,
@@ -82,16 +83,16 @@ def _unreadable(path: Path, error: OSError) -> DataError:
 
 
 def read_file(path: Path, most: int = LONGEST_LINE) -> bytes:
-    """Return the content of a file.
+    """Return the content of a file of at most `most` bytes.
 
     Raises:
-        DataError: as `open_file`, for more than `most` bytes, and if reading fails.
+        DataError: if the file has more bytes, cannot be read, or is one that `open_file` refuses.
         OSError: if the file cannot be opened.
     """
     content = bytearray()
     with open_file(path) as stream:
         try:
-            # In blocks, since a single call would allocate `most` bytes for the smallest file.
+            # Read in blocks: a single call would allocate `most` bytes even for a small file.
             while block := stream.read(min(_BLOCK, most + 1 - len(content))):
                 content += block
         except OSError as error:
@@ -109,7 +110,7 @@ def read_json(path: Path, most: int = LARGEST_JSON) -> Any:
     Raises:
         OSError: if the file cannot be opened.
         ValueError: if it is not JSON, or nested too deeply for Python.
-        DataError: as `read_file`.
+        DataError: if it has more bytes, cannot be read, or is one that `open_file` refuses.
     """
     content = read_file(path, most)
     try:
@@ -119,7 +120,7 @@ def read_json(path: Path, most: int = LARGEST_JSON) -> Any:
 
 
 def sha256(path: Path) -> str:
-    """Return the SHA-256 hex digest of a file, or of all files below a directory with their names."""
+    """Return the hexadecimal SHA-256 of a file, or of the names and contents of all files below a directory."""
     import hashlib
 
     digest = hashlib.sha256()
@@ -138,24 +139,24 @@ def sha256(path: Path) -> str:
 
 
 def write_sums(directory: Path, hashes: Mapping[str, str] | None = None) -> None:
-    """Write the SHA-256 of every file below a directory, for `verified_sums`.
+    """Write the SHA-256 of every file below a directory to `checksums.json`, for `verified_sums`.
 
-    `hashes` may have hashes of files that are known already.
+    `hashes` may have the SHA-256 of some files, by name, which are then not read.
     """
-    known_sums = hashes or {}
+    computed_sums = hashes or {}
     sums = {}
     for path in directory.rglob("*"):
         name = path.relative_to(directory).as_posix()
         if path.is_file() and name != SUMS_FILE:
-            sums[name] = known_sums.get(name) or sha256(path)
+            sums[name] = computed_sums.get(name) or sha256(path)
     write_atomic(directory / SUMS_FILE, json.dumps(sums, indent=1, sort_keys=True))
 
 
 def verified_sums(directory: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file that `write_sums` recorded, after verifying it.
+    """Return the SHA-256 of each file that `write_sums` recorded, after verifying that the files have them.
 
     Raises:
-        ValueError: if a file is missing or damaged; the message names it.
+        ValueError: if a file is missing, has changed, or cannot be read. The message names it.
     """
     try:
         sums = _read_sums(directory)
@@ -178,20 +179,21 @@ def verified_sums(directory: Path) -> dict[str, str]:
 
 
 def _read_sums(directory: Path) -> dict[str, str]:
-    """Return the recorded checksums of a directory, unverified. Raises `ValueError` if they are damaged."""
+    """Return what `checksums.json` says, without verifying it. Raises `ValueError` if the file is damaged."""
     try:
         sums = read_json(directory / SUMS_FILE)
     except ValueError as error:
         raise ValueError(f"`{SUMS_FILE}` is not what was written") from error
     if not isinstance(sums, dict):
-        raise ValueError(f"`{SUMS_FILE}` is not what was written")  # noqa: TRY004 - what a file holds is a value
+        raise ValueError(f"`{SUMS_FILE}` is not what was written")  # noqa: TRY004 - the file is at fault, no caller
     return sums
 
 
 def require_links_within(directory: Path) -> None:
     """Raise `RunError` if a symbolic link below a directory leads out of it.
 
-    Writing into the directory could then change files elsewhere. Links within the directory are allowed.
+    Through such a link, writing into the directory would change files elsewhere. Links to files or directories
+    within the directory are allowed.
     """
     root = directory.resolve()
     for place, subdirectories, files in os.walk(root):
@@ -205,7 +207,7 @@ def require_links_within(directory: Path) -> None:
 
 
 def leads_inside(path: Path, directory: Path) -> bool:
-    """Whether a path, with links resolved, is `directory` or below it; False for a circle of links."""
+    """Whether a path, with links resolved, is `directory` or lies below it; False if links form a circle."""
     try:
         return path.resolve().is_relative_to(directory.resolve())
     except (OSError, RuntimeError):
@@ -214,24 +216,28 @@ def leads_inside(path: Path, directory: Path) -> bool:
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """Open a temporary file for writing, which replaces `path` atomically at the end of the block.
+    """Open a temporary file for writing; at the end of the block, it replaces `path` atomically.
 
-    If `path` is a link, the link is replaced and not its target, which may be any file of the user's.
+    If `path` is a link, the link itself is replaced. Its target, which may be any file of the user, does not
+    change.
 
     Raises:
-        RunError: if the disk is full or `path` cannot be written; what was at `path` is unchanged.
+        RunError: if the disk is full or `path` cannot be written. What was at `path` does not change then.
     """
     import tempfile
 
-    named, path = path, path.parent.resolve() / path.name
-    # A link to a directory is replaced; a link to a device is refused, as the device is.
+    path_as_named = path
+    path = path.parent.resolve() / path.name
+    # A link to a directory is replaced. A link to a device is refused, as the device itself is.
     if is_device(path) or (path.is_dir() and not path.is_symlink()):
-        raise RunError(f"`{named}` is not a plain file; choose another place")
+        raise RunError(f"`{path_as_named}` is not a plain file; choose another place")
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:
-        raise RunError(cannot_write(named, error)) from error
+        raise RunError(cannot_write(path_as_named, error)) from error
+
     temporary = Path(name)
     try:
         with os.fdopen(handle, "w+b") as stream:
@@ -241,17 +247,18 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
         temporary.chmod(_mode(0o666))
         temporary.replace(path)
     except OSError as error:
-        raise RunError(cannot_write(named, error)) from error
+        raise RunError(cannot_write(path_as_named, error)) from error
     finally:
-        # On a read-only disk this fails as well, and would hide the first error.
+        # On a read-only disk, this fails too; its error would hide the first one.
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
 
 
 def write_atomic(path: Path, content: str | bytes) -> None:
-    """Write a file atomically (see `atomic_file`), a text with its control characters escaped (`printable`).
+    """Write a file atomically, as `atomic_file` does. Control characters of a text are escaped by `printable`.
 
-    Raises `RunError`.
+    Raises:
+        RunError: if the disk is full or `path` cannot be written. What was at `path` does not change then.
     """
     if isinstance(content, str):
         content = printable(content).encode()
@@ -260,10 +267,10 @@ def write_atomic(path: Path, content: str | bytes) -> None:
 
 
 def write_directory(path: Path, fill: Callable[[Path], None]) -> None:
-    """Let `fill` write into a new directory, then replace `path` by it.
+    """Call `fill` with a new directory, into which it writes; then replace `path` by this directory.
 
     Raises:
-        RunError: if the disk is full or `path` cannot be written; what was at `path` is unchanged.
+        RunError: if the disk is full or `path` cannot be written. What was at `path` does not change then.
     """
     import shutil
     import tempfile
@@ -290,14 +297,15 @@ def write_directory(path: Path, fill: Callable[[Path], None]) -> None:
 
 
 def remove_directory(path: Path) -> None:
-    """Remove a directory with its content, or a file of this name, ignoring errors; a link is left.
+    """Remove a directory with its content, or the file at this path.
 
-    `shutil.rmtree` alone would open a pipe of this name, and wait for ever.
+    Errors are ignored; a link is not removed.
     """
     import shutil
 
     if path.is_symlink():
         return
+    # `shutil.rmtree` would open a pipe at this path, and wait without end.
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
         return
@@ -307,9 +315,9 @@ def remove_directory(path: Path) -> None:
 
 @contextmanager
 def locked(path: Path, wait: bool = False) -> Iterator[bool]:
-    """Acquire the lock file `path`; yield whether that succeeded. It is released if the process dies.
+    """Acquire the lock file `path`, and yield whether that succeeded; release the lock at the end of the block.
 
-    With `wait`, wait without limit until another process releases the lock.
+    With `wait`, wait until another process releases the lock. The system releases it if the process dies.
 
     Raises:
         RunError: if the file cannot be created or written.
@@ -317,26 +325,26 @@ def locked(path: Path, wait: bool = False) -> Iterator[bool]:
     # Imported here, since most commands lock nothing.
     from filelock import FileLock, Timeout
 
-    timeout = -1 if wait else 0  # -1: without limit
+    timeout = -1 if wait else 0  # -1: no limit
     lock = FileLock(path, timeout=timeout)
-    free = True
+    acquired = True
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except Timeout:
-        free = False
+        acquired = False
     except OSError as error:
-        # Not every file system supports locks.
+        # A file system may not support locks; the caller then goes on without one.
         if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP):
             raise RunError(cannot_write(path, error)) from error
     try:
-        yield free
+        yield acquired
     finally:
         lock.release()
 
 
 def cannot_write(path: Path, error: OSError) -> str:
-    """Return the message for a full disk or a path that cannot be written."""
+    """Return the message for a path that cannot be written, or a disk that is full."""
     advice = "choose another place"
     full = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     if error.errno in full or "No space left" in str(error):
@@ -345,7 +353,10 @@ def cannot_write(path: Path, error: OSError) -> str:
 
 
 def _mode(mode: int) -> int:
-    """Return the mode with the umask applied, as `open` does; temporary files are private by default."""
+    """Return a file mode with the umask applied, as `open` does.
+
+    (Python's temporary files are private instead.)
+    """
     mask = os.umask(0)
     os.umask(mask)
     return mode & ~mask

@@ -1,4 +1,4 @@
-"""Lazy imports of a module's public names: each is imported on first use."""
+"""Lazy imports: each public name of a module is imported when it is first used."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import Any
 
 
 def lazy(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` for a module: its public names are the imports under `TYPE_CHECKING`.
+    """Return the functions `__getattr__` and `__dir__` for a module that imports its public names lazily.
 
-    Type checkers read the same lines (`from MODULE import NAME`) that say where a name is defined. The module
-    assigns the results under `if not TYPE_CHECKING`, so that type checkers still report unknown names.
+    The public names are those that the module imports under `if TYPE_CHECKING`, with `from MODULE import NAME`.
+    Type checkers and this function read the same lines. The module assigns the two functions under `if not
+    TYPE_CHECKING`, so that type checkers still report unknown names.
 
     Raises:
-        ImportError: if the source is missing, or has other statements under `TYPE_CHECKING`.
+        ImportError: if the module's source is missing, or has other statements under `if TYPE_CHECKING`.
     """
     spec = sys.modules[module].__spec__
     source = getattr(spec and spec.loader, "get_source", lambda _: None)(module)
@@ -34,7 +35,7 @@ def lazy(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
         for alias in node.names:
             homes[alias.name] = node.module
 
-    def find(name: str) -> Any:
+    def get_attribute(name: str) -> Any:
         if name == "__all__":
             return sorted(homes)
         if name in homes:
@@ -44,7 +45,7 @@ def lazy(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
                 return import_module(f"{module}.{name}")
         raise AttributeError(f"module `{module}` has no attribute `{name}`")
 
-    return find, lambda: sorted(homes)
+    return get_attribute, lambda: sorted(homes)
 
 
 def _type_checking_block(source: str) -> list[ast.stmt]:

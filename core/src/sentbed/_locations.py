@@ -1,7 +1,7 @@
-"""Locations of files named in recipes.
+"""Locations of files and directories that recipes name.
 
-A path in a recipe is relative to the recipe; `pkg:PACKAGE/path` is a file inside an installed Python
-package; `data:path` is a file under the directory that the environment variable `SENTBED_DATA` names.
+A location is a path relative to the recipe's directory, `pkg:PACKAGE/path` for a file in an installed Python
+package, or `data:path` for a file below the directory that the environment variable `SENTBED_DATA` names.
 """
 
 from __future__ import annotations
@@ -15,20 +15,25 @@ from sentbed._files import is_device
 from sentbed.errors import DataError
 
 FilePath = NewType("FilePath", str)
-"""Component fields of this type are made absolute against the recipe's directory; see `locate`."""
+"""Type of a component's field with the location of a file. A relative path in a recipe becomes absolute."""
 
 ModelId = NewType("ModelId", str)
-"""A hub id, `pkg:PACKAGE/path`, or a local directory that starts with `.`, `/` or `~`; see `locate`."""
+"""Type of a component's field with a model: a hub id, `pkg:PACKAGE/path`, or a directory.
+
+A directory begins with `.`, `/` or `~`; a relative path in a recipe becomes absolute.
+"""
 
 DATA_VARIABLE = "SENTBED_DATA"
+
 HUB = "hub:"
-"""Scheme of a hub's id, or of a local directory with the same content."""
+"""Beginning of a location that is a dataset's id on the hub, or a directory with the same content."""
 
 
 def absolute(location: str, base: Path) -> str:
-    """Make a plain path absolute against `base`; return locations with a scheme (`pkg:` etc.) unchanged.
+    """Return a location with its path made absolute; a relative path is relative to the directory `base`.
 
-    After `hub:`, a directory, which starts with `.`, `/` or `~`, becomes absolute, too.
+    Locations that begin with `pkg:` or `data:` are returned unchanged, and so is a hub id after `hub:`. A
+    directory after `hub:` (it begins with `.`, `/` or `~`) becomes absolute.
     """
     scheme, _, rest = location.partition(":")
     if scheme == "hub" and rest.startswith((".", "/", "~")):
@@ -39,33 +44,36 @@ def absolute(location: str, base: Path) -> str:
 
 
 class WrittenPath(str):
-    """Absolute path that is relative in the recipe, or begins with `~`.
+    """Absolute path that also knows how the recipe writes it: relative, or beginning with `~`.
 
-    Recipes that a run writes have the path in its original form, so that they can be moved with their files.
+    A recipe that a run writes has a relative path again, so that the recipe can be moved together with its files.
     """
 
     __slots__ = ("form",)
     form: str
-    """The path as it is in the recipe."""
+    """The path as the recipe writes it."""
 
     def __new__(cls, path: str, form: str) -> WrittenPath:
-        """Return an absolute path with its form in the recipe."""
+        """Return an absolute path, with the form in which the recipe writes it."""
         written = super().__new__(cls, path)
         written.form = form
         return written
 
-    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]  # str's has no form
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]  # that of `str` has no form
         return str(self), self.form
 
     def seen_from(self, directory: Path) -> str:
-        """Return the path relative to `directory`, beginning with `./` or `../`; with `~`, as in the recipe."""
+        """Return the path for a recipe in `directory`.
+
+        It begins with `./` or `../`, or with `~` if it does so in the original recipe.
+        """
         scheme = HUB if self.startswith(HUB) else ""
         if self.form.startswith(f"{scheme}~"):
             return self.form
         path = self.removeprefix(scheme)
         try:
             relative = Path(os.path.relpath(path, directory.resolve())).as_posix()
-        except ValueError:  # on another drive
+        except ValueError:  # on Windows, if the directory is on another drive
             return str(self)
         if relative == "..":
             relative = "../"
@@ -75,7 +83,7 @@ class WrittenPath(str):
 
 
 def placed(location: str, base: Path) -> str:
-    """Return the absolute location; a `WrittenPath` if it is not absolute in the recipe."""
+    """Return the absolute location, as a `WrittenPath` if it is not absolute in the recipe."""
     path = absolute(location, base)
     if path == location or Path(location.removeprefix(HUB)).is_absolute():
         return path
@@ -83,7 +91,7 @@ def placed(location: str, base: Path) -> str:
 
 
 def with_absolute_paths(data: Any, directory: Path) -> Any:
-    """Return TOML data, which a run has written in `directory`, with paths made absolute."""
+    """Return the data of a recipe that a run has written to `directory`, with relative paths made absolute."""
     if isinstance(data, dict):
         return {
             key: with_absolute_paths(value, directory) for key, value in data.items()
@@ -96,7 +104,7 @@ def with_absolute_paths(data: Any, directory: Path) -> Any:
 
 
 def mentions(kind: Any, name: Any) -> bool:
-    """Whether a type is or contains `name`: `tuple[FilePath, ...]` mentions `FilePath`."""
+    """Whether a type is `name` or has it as an argument: `tuple[FilePath, ...]` mentions `FilePath`."""
     return kind is name or any(mentions(part, name) for part in get_args(kind))
 
 
@@ -120,25 +128,29 @@ def locate(location: str) -> Path:
 
 
 def _resolve(location: str) -> Path:
+    """Return the path of a location; it need not exist."""
     scheme, _, rest = location.partition(":")
     if scheme == "pkg":
         package, _, inner = rest.partition("/")
         top, *below = package.split(".")
         try:
-            spec = importlib.util.find_spec(top)  # for `a.b`, it would import `a`
-        except (ImportError, ValueError):  # not the name of a module
+            # Not of the whole name: for `a.b`, `find_spec` imports `a`.
+            spec = importlib.util.find_spec(top)
+        except (ImportError, ValueError):  # the name of no module
             spec = None
-        places = spec.submodule_search_locations if spec else None
-        for place in places or ():
-            directory = Path(place).joinpath(*below)
-            if directory.is_dir():
-                return directory / inner
+        if spec is not None:
+            for place in spec.submodule_search_locations or ():
+                directory = Path(place).joinpath(*below)
+                if directory.is_dir():
+                    return directory / inner
         raise DataError(
             f"`{location}` names the Python package `{package}`, which is not installed; "
             f"install it with `pip install {package.replace('_', '-')}`"
         )
+
     if scheme == "data":
-        if (root := data_root()) is None:
+        root = data_root()
+        if root is None:
             raise DataError(
                 f"`{location}` is relative to `{DATA_VARIABLE}`, which is not set; "
                 f"set it to the directory that holds the data"

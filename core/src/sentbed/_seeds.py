@@ -1,4 +1,4 @@
-"""Seeds derived from the run's seed."""
+"""Seeds of random generators, derived from the seed of the run."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import hashlib
 
 
 def derive(seed: int, *words: str | int) -> int:
-    """Return a 63-bit seed that depends on the run's seed and on `words`, which name its purpose."""
+    """Return a 63-bit seed for a purpose, derived from the run's seed. `words` name the purpose."""
     digest = hashlib.sha256(repr((seed, *words)).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1

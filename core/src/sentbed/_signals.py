@@ -1,4 +1,4 @@
-"""Handling of signals that ask a run to end."""
+"""Handling of the signals that end a run: SIGTERM and SIGINT."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ from contextlib import contextmanager
 from functools import partial
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-"""Signals that end a run: those of batch systems and of Ctrl-C."""
+"""Signals that end a run: SIGTERM is sent by batch systems, SIGINT by Ctrl-C."""
 
 SAME_SIGNAL = 1.0
-"""Seconds within which a repeated signal is ignored: a batch system signals every process, and a launcher
-forwards the signal as well."""
+"""Seconds after a signal in which another one is ignored.
+
+A batch system sends the signal to every process, and a launcher forwards it as well; both are one signal.
+"""
 
 
 class Stop:
-    """Converts signals into `KeyboardInterrupt`: at once, or deferred inside `patient`.
+    """Raises `KeyboardInterrupt` when a signal arrives; inside `patient`, the first signal is only recorded.
 
-    `asked` is the name of a deferred signal. A second signal is never deferred.
+    `asked` is the name of the recorded signal, or None. `say` is called with a message when a signal is
+    recorded; by default, the message is printed to standard error.
     """
 
     def __init__(self, say: Callable[[str], None] | None = None) -> None:
@@ -33,7 +36,11 @@ class Stop:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Handle the signals, unless the program handles them itself or this is not the main thread."""
+        """Handle the signals in the block.
+
+        A signal for which the program has set a handler of its own keeps it. In a thread other than the main
+        thread, no signal is handled.
+        """
         default_handlers = (signal.SIG_DFL, signal.default_int_handler)
         replaced = {}
         if threading.current_thread() is threading.main_thread():
@@ -50,7 +57,7 @@ class Stop:
 
     @contextmanager
     def patient(self) -> Iterator[None]:
-        """Defer the first signal; the caller checks `asked` after the block."""
+        """Record the first signal in the block instead of raising; the caller checks `asked` after the block."""
         self._patient = True
         try:
             yield

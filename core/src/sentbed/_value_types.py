@@ -1,4 +1,4 @@
-"""Checks that the fields of an attrs class have values of their annotated types, for data from a file."""
+"""Checks whether values read from a file have the types that the fields of an attrs class are annotated with."""
 
 from __future__ import annotations
 
@@ -11,29 +11,31 @@ import attrs
 
 
 def require_types(instance: Any, unchecked: Collection[str] = ()) -> None:
-    """Raise `TypeError` if a field of an attrs instance, or of one within it, has a value of another type.
+    """Raise `TypeError` if a field of an attrs instance does not have a value of its annotated type.
 
-    Fields whose names are `unchecked` may hold anything.
+    attrs instances in the fields are checked as well. Fields with a name in `unchecked` may have any value.
     """
-    hints = get_type_hints(type(instance))
+    types_of_fields = get_type_hints(type(instance))
     for field in attrs.fields(type(instance)):
         if field.name in unchecked:
             continue
         value = getattr(instance, field.name)
-        if not _is_of(value, hints[field.name], unchecked):
+        if not _has_type(value, types_of_fields[field.name], unchecked):
             raise TypeError(f"`{field.name}` is {value!r:.80}, expected {field.type}")
 
 
-def _is_of(value: Any, kind: Any, unchecked: Collection[str]) -> bool:
-    origin, arguments = get_origin(kind), get_args(kind)
+def _has_type(value: Any, kind: Any, unchecked: Collection[str]) -> bool:
+    """Whether a value has a type. Raises `TypeError` if a field of an attrs instance in the value does not."""
+    origin = get_origin(kind)
+    arguments = get_args(kind)
     if kind is Any:
         return True
     if origin is Literal:
         return value in arguments
     if origin in (Union, types.UnionType):
-        return any(_is_of(value, member, unchecked) for member in arguments)
+        return any(_has_type(value, member, unchecked) for member in arguments)
     if origin is not None:
-        return _is_of_container(value, origin, arguments, unchecked)
+        return _has_container_type(value, origin, arguments, unchecked)
     if kind is type(None):
         return value is None
     if kind is float:
@@ -47,20 +49,20 @@ def _is_of(value: Any, kind: Any, unchecked: Collection[str]) -> bool:
     return True
 
 
-def _is_of_container(
+def _has_container_type(
     value: Any, origin: Any, arguments: Sequence[Any], unchecked: Collection[str]
 ) -> bool:
-    """Whether a value is a tuple, a mapping or a sequence with items of the types `arguments`."""
-    # A string is a sequence of strings, too, which is never what is meant.
+    """Whether a value is a tuple, mapping or sequence (`origin`) of items with the types `arguments`."""
+    # A string is a sequence of strings, too, but is never meant by `Sequence[str]`.
     if not isinstance(value, origin) or isinstance(value, str):
         return False
     if issubclass(origin, Mapping):
-        pairs = [*zip(value.keys(), repeat(arguments[0]))]
-        pairs += zip(value.values(), repeat(arguments[1]))
+        items_and_types = list(zip(value.keys(), repeat(arguments[0])))
+        items_and_types += zip(value.values(), repeat(arguments[1]))
     elif origin is tuple and arguments[-1] is not ...:
         if len(value) != len(arguments):
             return False
-        pairs = [*zip(value, arguments, strict=True)]
+        items_and_types = list(zip(value, arguments, strict=True))
     else:
-        pairs = [*zip(value, repeat(arguments[0]))]
-    return all(_is_of(item, kind, unchecked) for item, kind in pairs)
+        items_and_types = list(zip(value, repeat(arguments[0])))
+    return all(_has_type(item, kind, unchecked) for item, kind in items_and_types)

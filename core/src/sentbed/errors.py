@@ -1,7 +1,7 @@
-"""Exceptions that sentbed raises deliberately.
+"""Exceptions that sentbed raises deliberately, and helpers for their messages.
 
-A message says what was found, what was expected and what to do; the position (`file:line`, dotted path)
-follows after `@`. The command line prints these errors without a traceback.
+A message says what was found, what was expected and what to do. The position follows after `@`: `file:line`, and
+the dotted path of a key. The command line prints these errors without a traceback.
 """
 
 from __future__ import annotations
@@ -14,30 +14,38 @@ from contextlib import contextmanager
 import attrs
 
 LONGEST_MESSAGE = 2000
-"""Largest number of characters of a message; of a longer one, beginning and end are shown."""
+"""Largest number of characters of a message. Of a longer message, only the beginning and the end are shown."""
 
 ALIKE = 20
-"""Number of problems of one kind (equal but for names and numbers) that are shown; the others are counted."""
+"""Number of similar problems that are shown; further ones are only counted.
+
+Problems are similar if their messages differ only in names and numbers.
+"""
 
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-"""Control characters of terminals (C0 except tab and line feed, C1), bidirectional marks, and surrogates, which
-cannot be encoded."""
+"""Characters that `printable` replaces.
+
+These are the control characters of terminals (C0 except tab and line feed, and C1), bidirectional marks, and
+surrogates, which cannot be encoded as UTF-8.
+"""
 
 
 def printable(text: str) -> str:
     """Return a text with control characters replaced by visible escapes, such as `\\x1b` or `\\u009b`.
 
-    Everything that is printed or written passes through it, since names may come from a recipe or study of
-    somebody else. Within a string of JSON or TOML the escape stands for the same character.
+    All texts that are printed or written pass through this function, since a name may come from a recipe or study
+    that somebody else wrote. In a string of JSON or TOML, the escape means the same character.
     """
     return _CONTROL.sub(_escape, text)
 
 
 def _escape(match: re.Match[str]) -> str:
     number = ord(match[0])
-    return f"\\x{number:02x}" if number < 0x7F else f"\\u{number:04x}"
+    if number < 0x7F:
+        return f"\\x{number:02x}"
+    return f"\\u{number:04x}"
 
 
 class SentbedError(Exception):
@@ -48,7 +56,7 @@ class SentbedError(Exception):
 
 
 class DataError(SentbedError):
-    """Raised if a data file cannot be used; names the file and the line."""
+    """Raised if a data file cannot be used. The message names the file and the line."""
 
     def __init__(
         self, message: str, file: object = None, line: int | None = None
@@ -69,19 +77,22 @@ class RuntimeUnavailableError(SentbedError):
 
 
 class PluginError(SentbedError):
-    """Raised if a plugin breaks a rule, a name is claimed twice, or the configuration is invalid."""
+    """Raised if a plugin is missing or faulty, two plugins claim a name, or the configuration is invalid."""
 
 
 class RunError(SentbedError):
-    """Raised if a run cannot start or continue; results so far are kept."""
+    """Raised if a run cannot start or continue. The results so far are kept."""
 
 
 class NotFiniteError(RunError):
-    """Raised if an encoder's vectors have NaN or infinite values; names the part that first gives them."""
+    """Raised if an encoder's vectors have NaN or infinite values.
+
+    The message names the part that produced them.
+    """
 
 
 class RecipeError(SentbedError):
-    """Raised with all problems of a recipe, found in one pass."""
+    """Raised if a recipe has problems. `problems` has all of them."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems: tuple[Problem, ...] = tuple(problems)
@@ -91,14 +102,17 @@ class RecipeError(SentbedError):
         super().__init__(f"{count} {noun} in the recipe:\n{lines}")
 
     def lines(self) -> Iterator[str]:
-        """Yield each problem, and of those that differ only in names and numbers, the first `ALIKE`."""
-        alike: Counter[str] = Counter()
+        """Yield the problems as texts; of similar problems the first `ALIKE`, and the number of further ones."""
+        counts: Counter[str] = Counter()
+        more = 0
         for problem in self.problems:
-            kind = re.sub(r"`[^`]*`|'[^']*'|\d+", "", problem.message)
-            alike[kind] += 1
-            if alike[kind] <= ALIKE:
+            without_names = re.sub(r"`[^`]*`|'[^']*'|\d+", "", problem.message)
+            counts[without_names] += 1
+            if counts[without_names] <= ALIKE:
                 yield str(problem)
-        if more := sum(max(count - ALIKE, 0) for count in alike.values()):
+            else:
+                more += 1
+        if more:
             yield f"and {more:,} more like these"
 
     def __reduce__(self) -> tuple[type[RecipeError], tuple[tuple[Problem, ...]]]:
@@ -107,31 +121,37 @@ class RecipeError(SentbedError):
 
 @attrs.frozen
 class Problem:
-    """A problem in a recipe.
-
-    `message` is a full sentence that ends with a remedy; `path` is the dotted path in the recipe
-    (`stage.nli.loss.temperature`); `file` and `line` give the position (lines from 1, None if unknown);
-    `misfit` marks parts that are valid alone but do not fit together: a study leaves out such combinations.
-    """
+    """A problem in a recipe."""
 
     message: str
+    """A full sentence that ends with a remedy."""
     path: str = ""
+    """Dotted path of the key, such as `stage.nli.loss.temperature`."""
     file: str | None = None
     line: int | None = None
+    """Line in the file, from 1; None if it is unknown."""
     misfit: bool = False
+    """Whether the problem is that parts of the recipe, each of them valid, cannot be combined.
+
+    A study leaves out such combinations.
+    """
 
     def __str__(self) -> str:
-        place = self.file or ""
-        if place and self.line is not None:
-            place += f":{self.line}"
         message = shortened(self.message)
-        if where := " ".join(filter(None, (place, self.path))):
-            message += f" @ {where}"
+        positions = []
+        if self.file:
+            positions.append(self.file)
+            if self.line is not None:
+                positions[0] += f":{self.line}"
+        if self.path:
+            positions.append(self.path)
+        if positions:
+            message += f" @ {' '.join(positions)}"
         return printable(message)
 
 
 def shortened(text: str) -> str:
-    """Return a text; if it has more than `LONGEST_MESSAGE` characters, only its beginning and end."""
+    """Return a text, or its beginning and end if it has more than `LONGEST_MESSAGE` characters."""
     if len(text) <= LONGEST_MESSAGE:
         return text
     half = LONGEST_MESSAGE // 2
@@ -139,17 +159,17 @@ def shortened(text: str) -> str:
 
 
 def shortened_lines(text: str) -> str:
-    """Return a text with each line `shortened`."""
+    """Return a text in which each line is `shortened`."""
     return "\n".join(map(shortened, text.split("\n")))
 
 
 def listed(names: Iterable[str]) -> str:
-    """Return names in backticks, separated by commas."""
+    """Return the names in backticks, separated by commas."""
     return ", ".join(f"`{name}`" for name in names)
 
 
 def suggest(name: str, choices: Sequence[str]) -> str:
-    """Return ` Did you mean `x`?` for the closest choice, or the sorted choices if none is close."""
+    """Return ` Did you mean `x`?` with the choice closest to `name`; if none is close, a list of all choices."""
     from difflib import get_close_matches
 
     close = get_close_matches(name, choices, n=1, cutoff=0.6)
@@ -161,7 +181,10 @@ def suggest(name: str, choices: Sequence[str]) -> str:
 
 
 def unknown_keys(keys: Iterable[str], choices: Sequence[str]) -> Iterator[str]:
-    """Yield the message for each unknown key of a table; the first `ALIKE` suggest a key."""
+    """Yield a message for each unknown key of a table.
+
+    The first `ALIKE` messages suggest one of the `choices`.
+    """
     for number, key in enumerate(keys):
         message = f"unknown key `{key}`."
         if number < ALIKE:
@@ -170,10 +193,13 @@ def unknown_keys(keys: Iterable[str], choices: Sequence[str]) -> Iterator[str]:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the message of an error, shortened and with its type unless sentbed raised it deliberately."""
+    """Return the message of an error.
+
+    For an error that sentbed did not raise, it is shortened and has the type.
+    """
     try:
         text = str(error)
-    except Exception:  # noqa: BLE001 - an error of a plugin may fail at anything, its message included
+    except Exception:  # noqa: BLE001 - `__str__` of a plugin's exception may raise anything
         text = ""
     if not text:
         return type(error).__name__
@@ -186,15 +212,15 @@ def reason_of(error: BaseException) -> str:
 def foreign(
     error_of: Callable[[str], SentbedError], what: str, advice: str
 ) -> Iterator[None]:
-    """Turn any exception that another library raises on a user's file into `error_of(message)`.
+    """Raise `error_of(message)` in place of any exception that another library raises in the block.
 
-    The message says `what` failed, why, and the `advice`. Errors of sentbed, Ctrl-C and the end of the process
-    are not changed.
+    The message has `what` failed, the reason, and the `advice`. Errors of sentbed, Ctrl-C and the end of the
+    process are raised unchanged. Use it around a library that reads a user's file.
     """
     try:
         yield
     except (SentbedError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
-    except BaseException as error:  # a panic of a library in Rust is not an `Exception`
+    except BaseException as error:  # a panic of a library in Rust is a `BaseException`
         reason = " ".join(reason_of(error).split())
         raise error_of(f"{what}: {reason:.400}; {advice}") from error

@@ -1,4 +1,7 @@
-"""Helpers for authors of components, in addition to the protocols: files, seeds, batches."""
+"""Helpers for authors of components, such as functions for files, seeds and batches.
+
+They are used together with the classes of `sentbed.protocols`. Names are imported when they are first used.
+"""
 
 from __future__ import annotations
 

@@ -1,12 +1,16 @@
-"""Every hook of sentbed, in the order of a run.
+"""All hooks of sentbed, in the order of a run.
 
-A plugin is a module (or a class, when it keeps state during a run) named by an entry point of the group
-`sentbed`; it implements any of these with `@sentbed.hookimpl`. It may leave out arguments that it does not
-use. Hooks for components are called once, when plugins are loaded. They return component classes, or a mapping
-from names to `Lazy`, whose targets are imported when a recipe uses them. Importing the plugin must not import
-a tensor library. Lifecycle hooks are called by the runner. If one raises, the run warns and goes on without
-the plugin; with `required = True` in the module or class, the run ends. A `SentbedError` in `run_started` or
-`run_resumed` always ends it.
+A plugin is a module that an entry point of the group `sentbed` names, or a class if the plugin keeps state
+during a run. It implements any of these hooks with `@sentbed.hookimpl`. An implementation may leave out
+arguments that it does not use.
+
+Hooks for components are called once, when plugins are loaded. They return component classes, or a mapping from
+names to `Lazy`, whose targets are imported when a recipe uses them. Importing the plugin must not import a
+tensor library.
+
+Lifecycle hooks are called by the runner. If an implementation raises, the run warns and goes on without the
+plugin. If the plugin's module or class has `required = True`, the run ends instead. A `SentbedError` in
+`run_started` or `run_resumed` always ends the run.
 """
 
 from __future__ import annotations
@@ -59,82 +63,82 @@ hookimpl = pluggy.HookimplMarker("sentbed")
 
 @hookspec
 def backbones() -> Sequence[type[Backbone]] | Mapping[str, Lazy]:
-    """Return backbone classes: tokenizer + transformer."""
+    """Return backbone classes. A backbone is a tokenizer and a transformer."""
 
 
 @hookspec
 def interventions() -> Sequence[type[Intervention]] | Mapping[str, Lazy]:
-    """Return intervention classes: states within a backbone -> other states."""
+    """Return intervention classes. An intervention changes states within a backbone."""
 
 
 @hookspec
 def poolers() -> Sequence[type[Pooler]] | Mapping[str, Lazy]:
-    """Return pooler classes: token states -> one vector per sentence, or a vector of each token."""
+    """Return pooler classes. A pooler computes one vector per sentence, or per token, from token states."""
 
 
 @hookspec
 def transforms() -> Sequence[type[Transform]] | Mapping[str, Lazy]:
-    """Return transform classes: sentence vectors -> others, by a map that is computed after training."""
+    """Return transform classes. A transform is a map of sentence vectors that is fitted after training."""
 
 
 @hookspec
 def similarities() -> Sequence[type[Similarity]] | Mapping[str, Lazy]:
-    """Return similarity classes: two texts, as an encoder gives them -> how alike they are."""
+    """Return similarity classes. A similarity says how alike two encoded texts are."""
 
 
 @hookspec
 def losses() -> Sequence[type[Loss]] | Mapping[str, Lazy]:
-    """Return loss classes: sentence vectors -> a scalar to minimise."""
+    """Return loss classes. A loss computes a scalar to minimise from sentence vectors."""
 
 
 @hookspec
 def data_sources() -> Sequence[type[DataSource]] | Mapping[str, Lazy]:
-    """Return data source classes: where training texts come from."""
+    """Return data source classes. A data source reads training data."""
 
 
 @hookspec
 def evaluators() -> Sequence[type[Evaluator]] | Mapping[str, Lazy]:
-    """Return evaluator classes: encoder -> named scores."""
+    """Return evaluator classes. An evaluator computes the scores of an encoder."""
 
 
 @hookspec
 def runtimes() -> Sequence[type[Runtime]] | Mapping[str, Lazy]:
-    """Return runtime classes: where it runs."""
+    """Return runtime classes. A runtime is the device and the precision on which a recipe runs."""
 
 
 @hookspec
 def optimizers() -> Sequence[type[Optimizer]] | Mapping[str, Lazy]:
-    """Return optimiser classes: gradients -> new weights."""
+    """Return optimiser classes. An optimiser computes new weights from gradients."""
 
 
 @hookspec
 def schedules() -> Sequence[type[Schedule]] | Mapping[str, Lazy]:
-    """Return schedule classes: step -> multiplier of the learning rate."""
+    """Return schedule classes. A schedule is a factor of the learning rate for each step."""
 
 
 @hookspec
 def trackers() -> Sequence[type[Tracker]] | Mapping[str, Lazy]:
-    """Return tracker classes: where a recipe's `[[tracker]]` sends what the run shows."""
+    """Return tracker classes. A tracker sends a run's progress elsewhere; a recipe names it in `[[tracker]]`."""
 
 
 @hookspec
 def exporters() -> Sequence[type[Exporter]] | Mapping[str, Lazy]:
-    """Return exporter classes: what `sentbed export --to NAME` writes."""
+    """Return exporter classes. An exporter writes the format of `sentbed export --to NAME`."""
 
 
 @hookspec
 def importers() -> Sequence[type[Importer]] | Mapping[str, Lazy]:
-    """Return importer classes: what `sentbed import --from NAME` reads."""
+    """Return importer classes. An importer reads the format of `sentbed import --from NAME`."""
 
 
 @hookspec
 def samplers() -> Sequence[type[CellSampler]] | Mapping[str, Lazy]:
-    """Return sampler classes: scores of the cells of a study -> the cells to run next."""
+    """Return sampler classes. A sampler chooses the cells of a study to run next from the scores so far."""
 
 
 @hookspec
 def executors() -> Sequence[type[Executor]] | Mapping[str, Lazy]:
-    """Return executor classes: who does the tasks of a long job, on this machine or on others."""
+    """Return executor classes. An executor runs the tasks of a long job, on this machine or on others."""
 
 
 # --- recipe tables, commands and other offers ---------------------------------------------------------------
@@ -144,38 +148,40 @@ def executors() -> Sequence[type[Executor]] | Mapping[str, Lazy]:
 def commands() -> Mapping[str, Lazy]:
     """Return subcommands of `sentbed` by name. A command is imported when it is called, not for `--help`.
 
-    A name of core's own commands (`check`, `plugins`, `run`) is refused, and the plugin with it.
+    A plugin is refused if it uses the name of a command of core: `check`, `plugins` or `run`.
     """
 
 
 @hookspec
 def recipe_tables() -> Mapping[str, type[RecipeTable] | Lazy]:
-    """Return top-level tables of a recipe that belong to this plugin, by key: a `RecipeTable` each.
+    """Return top-level tables of a recipe that belong to this plugin, by key.
 
-    Such a table is structured and checked like core's own; if the plugin is not installed, a recipe with it
-    is refused. A name of core's own keys, such as `expected`, is refused, and the plugin with it.
+    Each is a subclass of `RecipeTable`. Such a table is structured and checked like the tables of core. If the
+    plugin is not installed, a recipe with the table is refused. A plugin is refused if it uses a key of core,
+    such as `expected`.
     """
 
 
 @hookspec
 def known_data() -> Sequence[Any]:
-    """Return collections of data files that `sentbed data` knows: a `sentbed_common.KnownData` each."""
+    """Return collections of data files, for `sentbed data`. Each is a `sentbed_common.KnownData`."""
 
 
 @hookspec
 def findings(plugins: InstalledPlugins) -> Sequence[Any]:
-    """Return what this machine can do with the plugin, for `sentbed doctor`: a `sentbed_common.Finding` each.
+    """Return what this machine can do with the plugin, for `sentbed doctor`. Each is a `sentbed_common.Finding`.
 
-    It may load what it looks at. `plugins` are all loaded plugins.
+    The implementation may import heavy libraries. `plugins` has all loaded plugins.
     """
 
 
 @hookspec(firstresult=True)
 def vector_store(run: Run, warn: Callable[[str], None]) -> VectorStore | None:
-    """Return a store in which evaluations find the vectors of earlier ones; that of the first plugin is used.
+    """Return a store in which evaluations find vectors of earlier evaluations, or None.
 
-    Called before anything is built, unless the recipe says `cache = false`. `warn` tells the user something.
-    If the store raises later, the run goes on without it.
+    If several plugins return a store, the first is used. Called before anything is built, unless the recipe says
+    `cache = false`. `warn` prints a message for the user. If the store raises an error later, the run goes on
+    without the store.
     """
 
 
@@ -184,9 +190,9 @@ def vector_store(run: Run, warn: Callable[[str], None]) -> VectorStore | None:
 
 @hookspec
 def run_started(run: Run) -> Mapping[str, Any] | None:
-    """Called once, when the run directory exists and before anything is built.
+    """Called once, when the run directory exists and nothing has been built.
 
-    The returned facts are added to the manifest, such as where a tracker writes.
+    The returned facts, such as where a tracker writes, are added to the manifest.
     """
 
 
@@ -194,34 +200,38 @@ def run_started(run: Run) -> Mapping[str, Any] | None:
 def run_resumed(
     run: Run, states: Mapping[str, Mapping[str, Any]]
 ) -> Mapping[str, Any] | None:
-    """Called instead of `run_started` when a run goes on from a checkpoint; returns the same.
+    """Called instead of `run_started` when a run is resumed. Returns facts for the manifest, too.
 
-    `states` has what each plugin returned from `tracker_state` when the checkpoint was written, by name.
+    `states` has what each plugin returned from `tracker_state` when the training state was written, by the
+    plugin's name.
     """
 
 
 @hookspec
 def evaluation_started(run: Run, evaluator: str, encoder: str) -> None:
-    """Called before an `[[evaluate]]` entry starts."""
+    """Called before an evaluation of `[[evaluate]]` starts."""
 
 
 @hookspec
 def evaluation_progressed(
     run: Run, evaluator: str, encoder: str, what: str, done: int, total: int
 ) -> None:
-    """Called often during an evaluation: of its part `what`, such as `encode`, so much is done."""
+    """Called often during an evaluation, with the progress of one of its parts.
+
+    `what` names the part, such as `encode`; `done` is how much of `total` is done.
+    """
 
 
 @hookspec
 def scores_ready(
     run: Run, evaluator: str, encoder: str, evaluation: Evaluation
 ) -> None:
-    """Called when an `[[evaluate]]` entry has finished, with all its scores."""
+    """Called when an evaluation of `[[evaluate]]` has finished, with all its scores."""
 
 
 @hookspec
 def stage_started(run: Run, stage: str, total_steps: int) -> None:
-    """Called when a stage's data is open and its first step is next, and when a run is resumed within it."""
+    """Called before the first step of a stage, when its data is open, and when a run is resumed in the stage."""
 
 
 @hookspec
@@ -233,60 +243,58 @@ def step_finished(
 
 @hookspec
 def validated(run: Run, stage: str, step: int, score: float, best: bool) -> None:
-    """Called after a validation; `best` says whether this checkpoint is the one to keep so far."""
+    """Called after a validation. `best` says whether its weights are the best of the stage so far."""
 
 
 @hookspec
 def observed(
     run: Run, stage: str, step: int, encoder: str, evaluation: Evaluation
 ) -> None:
-    """Called after an evaluation that a stage's `watch` asks for; it chooses nothing."""
+    """Called after an evaluation of a stage's `watch`. Such an evaluation does not choose weights."""
 
 
 @hookspec
 def checkpoint_saved(run: Run, stage: str, step: int, path: Path) -> None:
-    """Called when the encoders that a validation found best have been written to `path`."""
+    """Called when the encoders with the best weights so far have been written to `path`."""
 
 
 @hookspec
 def tracker_state(run: Run) -> tuple[str, Mapping[str, Any]] | None:
-    """Called when a checkpoint is written; returns the plugin's name and what it needs to go on, for JSON.
+    """Called when a training state is written. Returns the plugin's name, and what it needs to go on, for JSON.
 
-    Its key `files` lists files and directories of the run directory to copy if another run continues from
-    this one.
-
-    The results of all plugins are kept together.
+    The key `files` lists files and directories in the run directory that are copied if another run starts from
+    this one. The results of all plugins are stored together.
     """
 
 
 @hookspec
 def warned(run: Run, message: str) -> None:
-    """Called when the run goes on in spite of something that its user should know."""
+    """Called with every warning of the run: it goes on, but the user should know the message."""
 
 
 @hookspec
 def stage_finished(
     run: Run, stage: str, steps: int, best_score: float | None, best_step: int
 ) -> None:
-    """Called after the last step, when the checkpoint that is kept has been restored."""
+    """Called after the last step of a stage, when the weights that it keeps have been restored."""
 
 
 @hookspec
 def report_sections(run: Run, data: ReportData) -> Sequence[ReportSection]:
-    """Return further tables of a run's report; called however the run ends, before `write_report`."""
+    """Return further tables for the report of a run. Called before `write_report`, even if the run has failed."""
 
 
 @hookspec
 def write_report(run: Run, data: ReportData) -> Path | None:
-    """Called when a run ends, however it ends, and `report.json` is written: pages, tables, plots.
+    """Write pages, tables or plots. Called when a run ends, even if it has failed; `report.json` exists then.
 
-    Returns the file for the user to open; if several plugins return one, the first is printed.
+    Returns the file that the user should open. If several plugins return a file, the first is printed.
     """
 
 
 @hookspec
 def run_finished(run: Run, report: Path) -> None:
-    """Called last, when the report is written."""
+    """Called last, when the report has been written."""
 
 
 @hookspec

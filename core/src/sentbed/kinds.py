@@ -1,4 +1,4 @@
-"""Kinds of components: hook, base class, traits and position in a recipe."""
+"""The kinds of components, such as pooler or loss: hook, base class, traits, and place in a recipe."""
 
 from __future__ import annotations
 
@@ -21,36 +21,38 @@ class Kind:
 
     name: str
     hook: str
-    """Hook that offers its components; see `hookspecs`."""
+    """Hook through which plugins offer components of this kind; see `hookspecs`."""
     base_name: str
-    """Name of the base class of its components, in `sentbed.protocols`."""
+    """Name of the components' base class in `sentbed.protocols`."""
     example: str
-    """Its place in a recipe or on the command line, with `{}` for its table or name."""
+    """Where a component stands in a recipe or on the command line; `{}` stands for its table or its name."""
     by_name: bool = False
-    """Whether a recipe may have just a name instead of a table with `use`."""
+    """Whether a recipe may give a component by its name alone, instead of a table with `use`."""
 
     @property
     def base(self) -> type[Component]:
-        """Base class of its components, and the type of fields that hold one."""
+        """Base class of the components; also the type of a field that has a component of this kind."""
         base: type[Component] = getattr(protocols, self.base_name)
         return base
 
     @property
     def traits(self) -> type[ComponentTraits]:
-        """Class of its components' traits, from the base class's annotation."""
+        """Class of the components' traits: the type that the base class's property `traits` returns."""
         traits: property = vars(self.base).get("traits", protocols.Component.traits)
         cls: type[ComponentTraits] = get_type_hints(traits.fget)["return"]
         return cls
 
     @property
     def on_command_line(self) -> bool:
-        """Whether fields are options of a command instead of keys of a recipe."""
+        """Whether the components' fields are options of a command, not keys of a recipe."""
         return self.example.startswith("sentbed ")
 
     def traits_of(self, cls: type[Any]) -> ComponentTraits | None:
-        """Return the traits of a component with default fields, or None if a field has no default."""
+        """Return the traits of a component class with default fields, or None if a field has no default."""
         if isinstance(cls.traits, protocols.ComponentTraits):
             return cls.traits
+
+        # A component with a field of its own kind, such as a weighted sum of losses, may take over its traits.
         holds_its_kind = any(
             self.base_name in str(field.type) for field in attrs.fields(cls)
         )
@@ -100,13 +102,14 @@ _ALL = (
 )
 
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})
-"""Name -> kind, in the order shown to users."""
+"""All kinds by name, in the order in which they are shown to users."""
 
 
 @lru_cache(maxsize=1024)
 def kind_of(base: Any) -> Kind | None:
-    """Return the kind with this base class, which is the type of a field, or None."""
+    """Return the kind whose components have this base class, or None. Any type of a field may be given."""
     name = getattr(base, "__name__", "")
-    return next(
-        (kind for kind in _ALL if kind.base_name == name and kind.base is base), None
-    )
+    for kind in _ALL:
+        if kind.base_name == name and kind.base is base:
+            return kind
+    return None

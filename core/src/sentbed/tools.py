@@ -1,7 +1,7 @@
-"""Core's API for tools: recipes, runs, the registry.
+"""Core's API for plugins that offer commands or reports: recipes, runs, the registry.
 
-Components do not need it: they use `sentbed.protocols`, `sentbed.hookspecs` and `sentbed.helpers`. Names are
-imported on first use.
+A component does not need it: it uses `sentbed.protocols`, `sentbed.hookspecs` and `sentbed.helpers`. Names are
+imported when they are first used.
 """
 
 from __future__ import annotations

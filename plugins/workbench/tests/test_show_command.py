@@ -53,7 +53,7 @@ def test_show_without_a_name_explains_a_table_of_a_recipe():
     assert lines[0] == "`[[stage]]`: one training phase."
     at = lines.index("  distinct: bool, default false")
     assert lines[at + 1].startswith(
-        "      Whether two rows that share a text are never in one batch"
+        "      Whether two rows with a common text are kept out of the same batch"
     )
 
 
@@ -139,14 +139,17 @@ def test_show_of_a_protocol_prints_signatures_and_documentation():
     at = lines.index(
         "    def encode(self, texts: Sequence[str], max_length: int) -> TokenIds"
     )
-    assert lines[at + 1].startswith("        Tokenise with special tokens")
+    assert lines[at + 1].startswith("        Tokenise texts, with special tokens")
     assert "    property pad_id -> int" in lines
 
 
 def test_show_of_a_protocol_prints_fields_with_defaults_and_meaning():
     lines = invoke("show", "protocol", "Items").output.splitlines()
     at = lines.index("    scale: float = 100.0")
-    assert lines[at + 1] == "        Factor from the statistic to the score."
+    assert (
+        lines[at + 1]
+        == "        Number by which the statistic is multiplied to give the score."
+    )
     assert (
         "    width: int"
         in invoke("show", "protocol", "PlacedEncoder").output.splitlines()

@@ -165,7 +165,7 @@ def test_a_field_beside_use_has_the_documentation_of_its_own_table(
     explained,
 ):
     assert list(explained('extends = "base.toml"').details("evaluate.0.at"))[-1] == (
-        "  Before the first stage, after the last, or both."
+        "  When to evaluate: `start` is before the first stage, `end` after the last stage."
     )
     assert (
         explained('extends = "base.toml"').origin(("evaluate", 0, "use"))

@@ -1,9 +1,9 @@
-"""The command `check`: list every problem in recipes, without loading anything."""
+"""The command `sentbed check`: lists every problem of recipes, without loading models or data."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 @click.argument("recipes", nargs=-1, required=True, type=click.Path())
 @set_option()
 def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
-    """Find every problem of each of RECIPES, without loading anything heavy.
+    """List every problem of each of RECIPES, without loading models or data.
 
-    For a directory, all recipes below it are checked, without files that have no `schema` because others
-    extend them. For a recipe with `[study]`, every cell is checked; those that cannot work are listed with the
-    reason.
+    If a directory is given, all recipes below it are checked. A `.toml` file without `schema` is no recipe of
+    its own, since other recipes extend it; it is skipped. For a recipe with `[study]`, every cell of the study
+    is checked. Cells that cannot work are listed with the reason.
     """
     from sentbed._registry.culprit import blame
     from sentbed._registry.registry import load_plugins
@@ -32,9 +32,13 @@ def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
 
     plugins = load_plugins()
     bad = False
+
     for recipe in recipes:
         is_empty = True
-        files = _files(Path(recipe)) if Path(recipe).is_dir() else [recipe]
+        files: Iterable[str] = [recipe]
+        if Path(recipe).is_dir():
+            files = _files(Path(recipe))
+
         for file in files:
             problems: list[str] = []
             try:
@@ -42,22 +46,25 @@ def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
                     file, overrides, plugins, fragments=file != recipe
                 )
             except RecipeError as error:
-                lines = problems = [*error.lines()]
+                lines = problems = list(error.lines())
             except SentbedError as error:
                 lines = problems = [f"{error} @ {file}"]
             except Exception as error:  # noqa: BLE001 - a plugin's fault must not hide the other recipes
                 lines = problems = [f"{blame(error, plugins)} @ {file}"]
+
             if lines:
                 is_empty = False
             if problems:
                 bad = True
             for line in lines:
                 echo(line)
+
         if is_empty:
             echo(
                 f"there is no recipe in `{recipe}`: no `.toml` file with `schema`; name another place"
             )
             bad = True
+
     for what, message in slow_messages.items():
         echo(f"hint: {what} {message}", err=True)
     if bad:
@@ -65,6 +72,7 @@ def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
 
 
 def _files(directory: Path) -> Iterator[str]:
+    """Yield all `.toml` files below a directory, except hidden ones and those in hidden directories."""
     for path in sorted(directory.rglob("*.toml")):
         if not any(part.startswith(".") for part in path.relative_to(directory).parts):
             yield str(path)
@@ -73,12 +81,13 @@ def _files(directory: Path) -> Iterator[str]:
 def _check(
     file: str, overrides: Sequence[str], plugins: Plugins, fragments: bool
 ) -> tuple[list[str], list[str]]:
-    """Return the lines to print for a valid recipe, and those among them that are errors of a server.
+    """Return the lines to print for a recipe, and which of these lines are problems that a server reports.
 
-    With `fragments`, a file without `schema` is skipped, and there are no lines.
+    A recipe may name a model on a server, which is asked whether it has the model. With `fragments`, a file
+    without `schema` is skipped: the lists are empty.
 
     Raises:
-        RecipeError: if the recipe has problems; lists all of them.
+        RecipeError: if the recipe itself has problems. The error has all of them.
     """
     from sentbed._document.overrides import apply_overrides
     from sentbed._recipe.checks import check as check_recipe
@@ -91,11 +100,13 @@ def _check(
         return [], []
     document = apply_overrides(document, overrides)
     base = Path(file).resolve().parent
+
     table = None
     for key, offer in plugins.tables.items():
         if key in document.data and offer.value.traits.variants:
             table = offer.value
             break
+
     if table is None:
         recipe = structure_recipe(document, plugins, base)
         try:
@@ -116,4 +127,5 @@ def _check(
         lines = problems or [f"{file}: no problems, {counts}"]
         excluded = [f"  {name}: {reason}" for name, reason in variants.excluded.items()]
         lines = [*lines, *excluded]
+
     return [*lines, *(f"  {remark}" for remark in remarks)], problems

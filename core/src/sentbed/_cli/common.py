@@ -1,4 +1,4 @@
-"""Code shared by commands: exit codes, options and launching several processes."""
+"""Code that the commands share: exit codes, printing, options, and starting several processes."""
 
 from __future__ import annotations
 
@@ -14,16 +14,20 @@ if TYPE_CHECKING:
     from sentbed.protocols import Runtime
 
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
-"""Exit codes: the request cannot be carried out; a run failed or missed its `[expected]`; Ctrl-C."""
+"""Exit codes of all commands.
+
+`BAD_INPUT`: the recipe or the arguments are wrong. `FAILED`: a run failed, or a score was not what `[expected]`
+says. `INTERRUPTED`: the user pressed Ctrl-C.
+"""
 
 
 def echo(
     message: object = "", *, err: bool = False, nl: bool = True, coloured: bool = False
 ) -> None:
-    """Print a line on standard output, or with `err` on standard error; see `printable`.
+    """Print a line to standard output, or with `err` to standard error. All commands print with it.
 
-    All commands print with this function. A `coloured` message contains codes for the terminal; its parts have
-    passed `printable` before.
+    Control characters are escaped by `printable`. A `coloured` message is printed as it is, since it contains
+    escape sequences for the terminal; the caller has passed its texts through `printable`.
     """
     text = str(message)
     if not coloured:
@@ -48,10 +52,11 @@ trust_option = click.option(
 
 
 def done_elsewhere(runtime: Runtime, arguments: Sequence[str]) -> int | None:
-    """Return the exit code if another process runs the recipe, or None if this one does.
+    """Return the exit code if other processes run the recipe, or None if this process has to run it.
 
-    If the runtime needs several processes, start them with these arguments of `sentbed` and wait for them.
-    If this process is one of them but not the first, serve the first one until it ends.
+    If the runtime needs several processes, they are started with `sentbed` and these arguments, and this process
+    waits until they end. If this process is one of several, but not the first, it serves the first process until
+    that one ends.
 
     Raises:
         RuntimeUnavailableError: if the runtime cannot be used on this machine.

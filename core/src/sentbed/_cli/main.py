@@ -1,4 +1,7 @@
-"""The command line. Commands import their dependencies when they are called, so that `--help` is instant."""
+"""The command line `sentbed`, and its command `run`.
+
+Commands import their dependencies when they are called, so that `--help` is instant.
+"""
 
 from __future__ import annotations
 
@@ -28,18 +31,21 @@ if TYPE_CHECKING:
     from sentbed._registry.registry import Plugins
 
 LONGEST_NAME = 200
-"""Largest number of characters of a path in a message."""
+"""Number of characters to which a path in a message is cut."""
 
 OUT_OF_MEMORY = "the memory is used up; free some, or allow this process more"
 NO_MEMORY_LEFT = ("failed to map segment", "Cannot allocate memory")
-"""Parts of the messages of the library loader and the system when memory is exhausted."""
+"""Texts in the error messages of the library loader and of the operating system when memory is exhausted."""
 
 _PLUGINS = "sentbed.plugins"
-"""Key in `ctx.meta` of the plugins, of which only the commands are loaded."""
+"""Key under which click's `ctx.meta` stores the loaded plugins."""
 
 
 class _Group(click.Group):
-    """Core's and plugins' commands; errors are printed as messages unless `--traceback` is given."""
+    """Group of core's commands and of plugins' commands.
+
+    Errors are printed without a traceback, unless `--traceback` is given.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*self.commands, *_plugins(ctx).commands})
@@ -80,14 +86,14 @@ class _Group(click.Group):
             _say("interrupted", error)
             ctx.exit(INTERRUPTED)
         except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
-            raise  # for click itself
+            raise  # click handles these itself
         except Exception as error:
             if ctx.params.get("traceback"):
                 raise
             try:
                 _say(f"error: {_sentence(error)}", error)
             except MemoryError:
-                # There is no memory for a message but this constant one, nor for Python's normal exit.
+                # There is memory neither for another message than this constant, nor for Python's normal exit.
                 os.write(2, f"error: {OUT_OF_MEMORY}\n".encode())
                 os._exit(FAILED)
             status = BAD_INPUT if isinstance(error, RecipeError) else FAILED
@@ -95,9 +101,13 @@ class _Group(click.Group):
 
 
 def _sentence(error: Exception) -> str:
-    """Return the message of an error: its own, the system's, or one that names the plugin that raised it."""
+    """Return the message to print for an error.
+
+    For an error of sentbed, it is the error's message; for an `OSError`, the system's reason with the path; for
+    any other error, a sentence that names the plugin whose code raised it.
+    """
     message = str(error)
-    # Checked first, since no plugin is to blame for it.
+    # Memory is checked first: if it is exhausted, no plugin is to blame.
     is_out_of_memory = any(text in message for text in NO_MEMORY_LEFT)
     if is_out_of_memory or isinstance(error, MemoryError):
         return OUT_OF_MEMORY
@@ -114,12 +124,13 @@ def _sentence(error: Exception) -> str:
 
 
 def _say(message: str, error: BaseException) -> None:
+    """Print a message and the notes of the error (`BaseException.add_note`) to standard error."""
     for line in (message, *getattr(error, "__notes__", ())):
         echo(shortened_lines(line), err=True)
 
 
 def _plugins(ctx: click.Context) -> Plugins:
-    """Return the plugins with their commands, loaded once per process."""
+    """Return the plugins with only their commands. They are loaded at the first call."""
     from sentbed._registry.registry import load_plugins
 
     if _PLUGINS not in ctx.meta:
@@ -134,7 +145,7 @@ def _plugins(ctx: click.Context) -> Plugins:
     "--traceback", is_flag=True, help="Show where in the code an error was raised."
 )
 def main(traceback: bool) -> None:
-    """Test sentence encoders: one TOML recipe, end to end.
+    """Train and evaluate sentence encoders, as a TOML recipe says.
 
     Completion: `eval "$(_SENTBED_COMPLETE=bash_source sentbed)"`, likewise zsh_source and fish_source.
     """
@@ -146,36 +157,36 @@ def main(traceback: bool) -> None:
 @click.option(
     "--no-cache",
     is_flag=True,
-    help="Compute every vector, and keep none; no score depends on it.",
+    help="Compute every vector anew, and store none; scores do not change.",
 )
 @click.option(
     "--out",
     type=click.Path(file_okay=False),
-    help="The run directory; runs/NAME-TIME by default.",
+    help="Run directory to create (default: runs/NAME-TIME).",
 )
 @click.option(
     "--resume",
     "resumed",
     type=click.Path(file_okay=False),
-    help="Go on with the run in this directory.",
+    help="Continue the run in this directory.",
 )
 @click.option(
     "--allow-changes",
     is_flag=True,
-    help="Resume although recipe, data or code have changed.",
+    help="Resume even if recipe, data or code have changed.",
 )
 @click.option(
     "--replace",
     is_flag=True,
-    help="Take the place of a run in `--out` that has not finished.",
+    help="Replace an unfinished run in the directory `--out`.",
 )
 @trust_option
 @click.option(
     "--devices",
     type=click.IntRange(1),
-    help="Devices to train and encode on; `runtime.devices`.",
+    help="Number of devices to train and encode on; sets `runtime.devices`.",
 )
-def run(  # noqa: C901, PLR0912, PLR0913 - an argument for each option, and what does not go with what
+def run(  # noqa: C901, PLR0912, PLR0913 - an argument for each option; options that exclude each other
     recipe: str | None,
     overrides: tuple[str, ...],
     no_cache: bool,
@@ -186,9 +197,9 @@ def run(  # noqa: C901, PLR0912, PLR0913 - an argument for each option, and what
     trust_remote_code: bool,
     devices: int | None,
 ) -> None:
-    """Run RECIPE; the last line printed is the path of its report.
+    """Run RECIPE: train its encoders, and evaluate them. The last printed line is the path of the report.
 
-    With `--resume DIR`, go on with the run in DIR where it was stopped; RECIPE may then be left out.
+    With `--resume DIR`, the run in DIR is continued where it stopped. RECIPE may then be left out.
     """
     from sentbed._recipe.load import load_recipe
     from sentbed._recipe.recipe import RESOLVED
@@ -201,17 +212,21 @@ def run(  # noqa: C901, PLR0912, PLR0913 - an argument for each option, and what
         overrides = (*overrides, "run.cache=false")
     if devices is not None:
         overrides = (*overrides, f"runtime.devices={devices}")
+
     if resumed is None and recipe is None:
-        raise click.UsageError("name a RECIPE, or a run to go on with (`--resume DIR`)")
+        raise click.UsageError("name a RECIPE, or a run to continue (`--resume DIR`)")
     if resumed is None and (allow_changes or trust_remote_code):
         wrong = "allow-changes" if allow_changes else "trust-remote-code"
-        raise click.UsageError(f"`--{wrong}` is for `--resume`; a recipe says its own")
+        raise click.UsageError(
+            f"`--{wrong}` works only with `--resume`; take it out, or set it in the recipe"
+        )
     if resumed is not None and out is not None:
         raise click.UsageError("a resumed run stays in its directory: take `--out` out")
     if replace and out is None:
         raise click.UsageError(
-            "`--replace` takes the place of the run in a directory: name it with `--out`"
+            "`--replace` replaces the run in a directory: name the directory with `--out`"
         )
+
     loaded = None
     if recipe is not None:
         loaded = load_recipe(recipe, overrides)
@@ -221,12 +236,14 @@ def run(  # noqa: C901, PLR0912, PLR0913 - an argument for each option, and what
         code = done_elsewhere(loaded.runtime, sys.argv[1:])
         if code is not None:
             sys.exit(code)
+
     if resumed is not None:
         result = resume_run(resumed, loaded, allow_changes=allow_changes)
     elif loaded is not None:
         if replace and out is not None:
             remove_unfinished(Path(out))
         result = start_run(loaded, out)
+
     if result.unmet:
         echo(f"expected numbers that were not met: {', '.join(result.unmet)}", err=True)
     echo(result.report)

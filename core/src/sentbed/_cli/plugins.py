@@ -1,4 +1,4 @@
-"""The command `plugins`: installed plugins, their status, and the components they offer."""
+"""The command `sentbed plugins`: lists installed plugins, their status, and the components they offer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.option(
     "--check",
     metavar="NAME",
-    help="`sentbed check-plugin NAME`, which has more options.",
+    help="Check one plugin, as `sentbed check-plugin NAME` does; that command has more options.",
 )
 @click.pass_context
 def plugins(ctx: click.Context, as_json: bool, check: str | None) -> None:
@@ -31,7 +31,7 @@ def plugins(ctx: click.Context, as_json: bool, check: str | None) -> None:
     from sentbed._registry.registry import load_plugins
 
     if check is not None:
-        # The main group says which distribution has the command, if it is not installed.
+        # If `check-plugin` is not installed, the main group says which distribution has it.
         ctx.find_root().command.main(["check-plugin", check], "sentbed")
     installed = load_plugins()
     if as_json:
@@ -41,6 +41,7 @@ def plugins(ctx: click.Context, as_json: bool, check: str | None) -> None:
 
 
 def _text(installed: Plugins) -> Iterator[str]:
+    """Yield the lines to print: a table of plugins, a table of components, clashes and warnings."""
     rows = [("PLUGIN", "KINDS", "DISTRIBUTION", "VERSION", "STATUS")]
     for plugin in installed.plugins:
         offers = _offers(plugin)
@@ -49,6 +50,7 @@ def _text(installed: Plugins) -> Iterator[str]:
         )
     head, *lines = columns(rows)
     yield head
+
     for plugin, line in zip(installed.plugins, lines, strict=True):
         yield line
         if plugin.reason is not None:
@@ -58,9 +60,11 @@ def _text(installed: Plugins) -> Iterator[str]:
             yield f"    {plugin.slow}"
         for claim in _claims(plugin, installed):
             yield f"    {claim}"
+
     if components := component_rows(installed):
         yield ""
         yield from columns([("KIND", "NAME", "DISTRIBUTION", ""), *components])
+
     if installed.clashes or installed.warnings:
         yield ""
     for clash in installed.clashes.values():
@@ -71,13 +75,14 @@ def _text(installed: Plugins) -> Iterator[str]:
 
 
 def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield rows as lines with aligned columns."""
+    """Yield each row as a line of text; the columns are aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(map(str.ljust, row, widths)).rstrip()
 
 
 def _offers(plugin: PluginInfo) -> str:
+    """Return the kinds of a plugin's components, and `hooks` if it implements a lifecycle hook."""
     from sentbed._registry.registry import LIFECYCLE
 
     more = ["hooks"] if set(plugin.hooks) & set(LIFECYCLE) else []
@@ -85,30 +90,36 @@ def _offers(plugin: PluginInfo) -> str:
 
 
 def _claims(plugin: PluginInfo, installed: Plugins) -> Iterator[str]:
-    """Yield the outcome for each name that this plugin and others claim."""
+    """Yield a sentence for each name that this plugin claims but does not get, since others claim it too."""
     for clash in installed.clashes.values():
         others = []
         for claim in clash.claims:
             if (claim.distribution, claim.plugin) != (plugin.distribution, plugin.name):
                 others.append(claim)
-        if len(others) == len(clash.claims) or clash.preferred not in (None, *others):
+        claims_name = len(others) < len(clash.claims)
+        is_preferred = clash.preferred is not None and clash.preferred not in others
+        if is_preferred or not claims_name:
             continue
+
         claimants = " and ".join(f"`{_owner(other, plugin)}`" for other in others)
-        outcome = "none of them is taken, the last lines say how to choose"
+        outcome = "neither is used; the last lines say how to choose"
         if clash.preferred is not None:
             outcome = f"that of `{_owner(clash.preferred, plugin)}` is preferred"
         yield f"claims the {clash.kind} `{clash.name}`, as {claimants} does; {outcome}"
 
 
 def _owner(offer: Offer, plugin: PluginInfo) -> str:
-    """Return an offer's distribution, followed by its plugin if `plugin` has the same distribution."""
+    """Return the distribution of an offer; if it is also that of `plugin`, followed by the offer's plugin."""
     if offer.distribution != plugin.distribution:
         return offer.distribution
     return f"{offer.distribution}:{offer.plugin}"
 
 
 def component_rows(installed: Plugins) -> list[tuple[str, str, str, str]]:
-    """Return one row per component, and per claim to a name that no plugin has."""
+    """Return one row per component, and one per claim to a name that several plugins claim and none gets.
+
+    A row has the kind, the name, the distribution, and a summary.
+    """
     from sentbed._registry.plugin_info import ComponentInfo
     from sentbed.kinds import KINDS
 
@@ -127,6 +138,7 @@ def component_rows(installed: Plugins) -> list[tuple[str, str, str, str]]:
 
 
 def _json(installed: Plugins) -> str:
+    """Return what `sentbed plugins --json` prints."""
     import json
 
     from sentbed._run.report_json import fields

@@ -1,12 +1,13 @@
-"""`extends`: recipes that build on others.
+"""The recipe key `extends`: a recipe names the files that it builds on, its bases.
 
-The bases of a file come first, in order, then the file itself; a file that is reached twice counts only the
-first time. Each file is then merged into those before it:
+The bases of a file are read first, in the order in which it names them, then the file itself. A file that is
+reached twice is read only the first time. Each file is then merged into the result of the files before it:
 
-- Tables are merged recursively, key by key. But a component (a table with `use`) with a different `use`
-  replaces the earlier table, since its fields are different ones.
-- Arrays of tables with unique `name`s, such as `[[stage]]`, are merged by name; new elements are appended.
-- All other values are replaced.
+- Tables are merged recursively, key by key. A component is a table with `use`; if the later file names another
+  `use`, its table replaces the earlier table as a whole, since the two components have different fields.
+- Arrays of tables with unique `name`s, such as `[[stage]]`, are merged by name. Elements with new names are
+  appended.
+- Any other value of the later file replaces the earlier value.
 """
 
 from __future__ import annotations
@@ -26,16 +27,17 @@ from sentbed.errors import Problem, RecipeError, SentbedError
 EXTENDS = "extends"
 
 LONGEST_CHAIN = 32
-"""Largest number of files in a chain, each of which extends the next."""
+"""Largest number of files in a chain in which each file extends the next."""
 
 
 def extend(content: bytes, file: str, schema: int) -> Document:
-    """Return the recipe `file`, with this content, merged into its bases.
+    """Return the recipe `file` merged into its bases. `content` is what the file contains.
 
-    A base may be a fragment without `schema`; if it has the key, its value must equal `schema`.
+    A base need not have the key `schema`. If it does, the value must equal `schema`, the version of the recipe
+    format that this release reads.
 
     Raises:
-        RecipeError: if bases cannot be read; lists all of them.
+        RecipeError: if bases cannot be read. The error lists all of them.
     """
     layers: dict[Path, Document] = {}
     problems = list(_read(content, file, {}, layers, schema))
@@ -54,7 +56,11 @@ def _read(
     layers: dict[Path, Document],
     schema: int,
 ) -> Iterator[Problem]:
-    """Add a file to `layers` after its bases, yielding problems; `chain` has the files that extend it."""
+    """Add the bases of a file, then the file itself, to `layers`; yield the problems.
+
+    `chain` has the files that lead here: the recipe, its base that extends the next, and so on. It maps a
+    resolved path to the path as the user wrote it.
+    """
     try:
         document = parse(content, file)
     except RecipeError as error:
@@ -66,6 +72,7 @@ def _read(
         message = f"the base has `schema = {base_schema!r}`, this version of sentbed reads `schema = {schema}`"
         yield document.problem(message, ("schema",))
         return
+
     chain = {**chain, resolved_path: file}
     for path, location in _locations_of_bases(document):
         if not isinstance(location, str):
@@ -76,19 +83,23 @@ def _read(
             message = f"found {location!r}, expected a path without null characters; write it without them"
             yield document.problem(message, path)
             continue
+
         try:
             base = locate(absolute(location, resolved_path.parent)).resolve()
             if base in chain:
-                files = [*list(chain.values())[list(chain).index(base) :], chain[base]]
-                message = f"the recipe extends itself: {' -> '.join(files)}; take one `{EXTENDS}` out"
+                first = list(chain).index(base)
+                circle = [*list(chain.values())[first:], chain[base]]
+                message = f"the recipe extends itself: {' -> '.join(circle)}; take one `{EXTENDS}` out"
                 yield document.problem(message, path)
-            elif base not in layers and len(chain) == LONGEST_CHAIN:
+            elif base in layers:
+                continue
+            elif len(chain) == LONGEST_CHAIN:
                 message = (
                     f"more than {LONGEST_CHAIN} files in a row extend one another; put some of them into one "
                     "file, or let the recipe extend them side by side"
                 )
                 yield document.problem(message, path)
-            elif base not in layers:
+            else:
                 base_file = _shown(base, location, file)
                 yield from _read(read_file(base), base_file, chain, layers, schema)
         except OSError as error:
@@ -96,15 +107,17 @@ def _read(
             yield document.problem(message, path)
         except (SentbedError, ValueError, RuntimeError) as error:
             yield document.problem(f"cannot read the base: {error}", path)
-    data = {key: value for key, value in document.data.items() if key != EXTENDS}
-    directory = next(iter(chain)).parent
-    if resolved_path.parent != directory:
+
+    data = dict(document.data)
+    data.pop(EXTENDS, None)
+    directory_of_recipe = next(iter(chain)).parent
+    if resolved_path.parent != directory_of_recipe:
         data = _located(data, resolved_path.parent)
     layers[resolved_path] = attrs.evolve(document, data=data)
 
 
 def _locations_of_bases(document: Document) -> Iterator[tuple[KeyPath, Any]]:
-    """Yield the path of the key that names each base, and the base's location."""
+    """Yield the location of each base, after the path of the key or array element that names it."""
     bases = document.data.get(EXTENDS, [])
     if not isinstance(bases, list):
         yield (EXTENDS,), bases
@@ -114,7 +127,7 @@ def _locations_of_bases(document: Document) -> Iterator[tuple[KeyPath, Any]]:
 
 
 def _shown(base: Path, location: str, file: str) -> str:
-    """Return a base's path as the user would write it: relative if the recipe's is."""
+    """Return a base's path for messages: relative to the working directory if `file` is."""
     short = os.path.normpath(Path(file).parent / location)
     if Path(short).resolve() != base:
         return str(base)
@@ -122,7 +135,7 @@ def _shown(base: Path, location: str, file: str) -> str:
 
 
 def _located(value: Any, directory: Path) -> Any:
-    """Return the data with its strings marked as read from a file in `directory`."""
+    """Return TOML data in which each string is a `Located` string, from a file in `directory`."""
     if isinstance(value, dict):
         return {key: _located(item, directory) for key, item in value.items()}
     if isinstance(value, list):
@@ -131,83 +144,99 @@ def _located(value: Any, directory: Path) -> Any:
 
 
 class _Merge:
-    """Merge of two documents that records each key's source."""
+    """Merge of a later document into an earlier one, which keeps the file and line of each key.
 
-    def __init__(self, low: Document, high: Document) -> None:
-        self.low = low
-        self.high = high
-        self.below_low = _by_prefix(low.places)
-        self.below_high = _by_prefix(high.places)
-        self.places = dict(low.places)
+    Methods have the path of a value in the earlier document, which is also its path in the result, and
+    `later_path`, its path in the later document. The two differ in the indices of array elements.
+    """
+
+    def __init__(self, earlier: Document, later: Document) -> None:
+        self.earlier = earlier
+        self.later = later
+        self.paths_below_earlier = _by_prefix(earlier.places)
+        self.paths_below_later = _by_prefix(later.places)
+        self.places = dict(earlier.places)
 
     def document(self) -> Document:
-        data = self.tables(self.low.data, self.high.data, (), ())
-        return Document(data, self.high.file, self.places, (self.low, *self.low.below))
+        """Return the merged document."""
+        data = self.merged_tables(self.earlier.data, self.later.data, (), ())
+        below = (self.earlier, *self.earlier.below)
+        return Document(data, self.later.file, self.places, below)
 
-    def tables(
+    def merged_tables(
         self,
-        low: Mapping[str, Any],
-        high: Mapping[str, Any],
-        at: KeyPath,
-        source: KeyPath,
+        earlier: Mapping[str, Any],
+        later: Mapping[str, Any],
+        path: KeyPath,
+        later_path: KeyPath,
     ) -> dict[str, Any]:
-        """Merge two tables; `at` is the path in the first and the result, `source` the path in the second."""
-        merged = dict(low)
-        for key, value in high.items():
-            place, place_in_source = (*at, key), (*source, key)
-            if key in low:
-                merged[key] = self.values(low[key], value, place, place_in_source)
+        """Return the keys of both tables; the values of common keys are merged."""
+        merged = dict(earlier)
+        for key, value in later.items():
+            key_path = (*path, key)
+            later_key_path = (*later_path, key)
+            if key in earlier:
+                merged[key] = self.merged_values(
+                    earlier[key], value, key_path, later_key_path
+                )
             else:
                 merged[key] = value
-                self.take(place, place_in_source)
+                self.copy_all_places(key_path, later_key_path)
         return merged
 
-    def values(self, low: Any, high: Any, at: KeyPath, source: KeyPath) -> Any:
-        """Merge tables and named arrays recursively; otherwise the second value replaces the first."""
-        if isinstance(low, dict) and isinstance(high, dict):
-            if "use" not in low or low["use"] == high.get("use", low["use"]):
-                self.move(at, source)
-                return self.tables(low, high, at, source)
-        elif _indices(low) and _indices(high):
-            self.move(at, source)
-            return self.arrays(low, high, at, source)
-        for path in self.below_low.get(at, ()):
-            del self.places[path]
-        self.take(at, source)
-        return high
+    def merged_values(
+        self, earlier: Any, later: Any, path: KeyPath, later_path: KeyPath
+    ) -> Any:
+        """Return two tables or two arrays of named tables merged; any other later value as it is."""
+        if isinstance(earlier, dict) and isinstance(later, dict):
+            use = earlier.get("use")
+            if use is None or later.get("use", use) == use:
+                self.copy_place(path, later_path)
+                return self.merged_tables(earlier, later, path, later_path)
+        elif _indices(earlier) and _indices(later):
+            self.copy_place(path, later_path)
+            return self.merged_arrays(earlier, later, path, later_path)
 
-    def arrays(
-        self, low: list[Any], high: list[Any], at: KeyPath, source: KeyPath
+        for replaced_path in self.paths_below_earlier.get(path, ()):
+            del self.places[replaced_path]
+        self.copy_all_places(path, later_path)
+        return later
+
+    def merged_arrays(
+        self,
+        earlier: list[Any],
+        later: list[Any],
+        path: KeyPath,
+        later_path: KeyPath,
     ) -> list[Any]:
-        """Merge two arrays of tables by name, and append the elements with new names."""
-        indices = _indices(low)
-        merged = list(low)
-        for number, element in enumerate(high):
-            element_source = (*source, number)
+        """Return two arrays of tables merged by name; elements with new names are appended."""
+        indices = _indices(earlier)
+        merged = list(earlier)
+        for later_index, element in enumerate(later):
+            later_element_path = (*later_path, later_index)
             index = indices.get(element["name"])
             if index is None:
-                self.take((*at, len(merged)), element_source)
+                self.copy_all_places((*path, len(merged)), later_element_path)
                 merged.append(element)
             else:
-                element_at = (*at, index)
-                merged[index] = self.values(
-                    low[index], element, element_at, element_source
+                merged[index] = self.merged_values(
+                    earlier[index], element, (*path, index), later_element_path
                 )
         return merged
 
-    def move(self, at: KeyPath, source: KeyPath) -> None:
-        """Set the position of an existing key to its position in the second document."""
-        if source in self.high.places:
-            self.places[at] = self.high.places[source]
+    def copy_place(self, path: KeyPath, later_path: KeyPath) -> None:
+        """Set the file and line of a key to those in the later document, if it has them."""
+        if later_path in self.later.places:
+            self.places[path] = self.later.places[later_path]
 
-    def take(self, at: KeyPath, source: KeyPath) -> None:
-        """Copy the positions of a key, and of all keys below it, from the second document."""
-        for path in self.below_high.get(source, ()):
-            self.move((*at, *path[len(source) :]), path)
+    def copy_all_places(self, path: KeyPath, later_path: KeyPath) -> None:
+        """Set the files and lines of a key, and of all keys below it, to those in the later document."""
+        for path_below in self.paths_below_later.get(later_path, ()):
+            self.copy_place((*path, *path_below[len(later_path) :]), path_below)
 
 
 def _by_prefix(paths: Iterable[KeyPath]) -> dict[KeyPath, list[KeyPath]]:
-    """Return each path -> itself and the paths of all keys below it."""
+    """Return a mapping from each path to a list of itself and all paths below it."""
     by_prefix: dict[KeyPath, list[KeyPath]] = {}
     for path in paths:
         for end in range(1, len(path) + 1):
@@ -216,7 +245,7 @@ def _by_prefix(paths: Iterable[KeyPath]) -> dict[KeyPath, list[KeyPath]]:
 
 
 def _indices(value: Any) -> dict[str, int]:
-    """Return name -> index in an array of tables; empty if the names are not unique strings."""
+    """Return the index of each table in an array by its `name`; empty if the names are not unique strings."""
     if not isinstance(value, list):
         return {}
     indices: dict[str, int] = {}

@@ -11,15 +11,21 @@ from sentbed._document.toml import Document, KeyPath, parse
 from sentbed.errors import Problem, RecipeError, listed, suggest
 
 TAKEN_OUT = object()
-"""Marker in place of a value: the key is removed."""
+"""Value that stands for the removal of a key."""
+
 COMMAND_LINE = "--set"
-"""Position of an overridden value in messages."""
+"""What messages give as the file of an overridden value."""
+
 EVERYWHERE = "evaluate.*."
-"""Prefix of a path that stands for a key in all evaluations that have it; `structure_recipe` applies it."""
+"""Beginning of a path that means all evaluations whose evaluator has the key. `structure_recipe` applies it."""
 
 
 def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
-    """Return the document with `PATH=VALUE` overrides applied. Raises `RecipeError` with all problems."""
+    """Return the document with `PATH=VALUE` overrides applied.
+
+    Raises:
+        RecipeError: if an override is not `PATH=VALUE`, or its path does not exist. The error lists all of them.
+    """
     problems = []
     values: dict[str, Any] = {}
     for override in overrides:
@@ -29,15 +35,21 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
                 Problem(f"found the override {override!r}, expected `PATH=VALUE`")
             )
             continue
+
         value = _toml_value(f"v = {text}")
-        # In an array nothing may follow a value but the bracket: no comment, no second line.
+        # The text is more than one value if it is not TOML between brackets: a comment or a second line follows.
         if value is not None and _toml_value(f"v = [{text}]") is None:
             message = "what follows `#` or the end of the line would be lost; put the value into quotes"
             problems.append(Problem(f"found the override {override!r}; {message}"))
-        value = text if value is None else value
-        # Moved to the end: a later override may set a key below an earlier one.
+
+        if not text:
+            value = TAKEN_OUT
+        elif value is None:
+            value = text
+        # The order matters: an override may set a key below the path of an earlier override.
         values.pop(path.strip(), None)
-        values[path.strip()] = value if text else TAKEN_OUT
+        values[path.strip()] = value
+
     direct_values = {}
     for path, value in values.items():
         if not path.startswith(EVERYWHERE):
@@ -47,9 +59,9 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
         document = set_values(document, direct_values, "the override")
         for path, value in direct_values.items():
             keys = document.key_path(path)
-            # If an earlier element was removed, the index in the path now means another one: compare values.
             current = document.value(keys)
-            # `is` for NaN, which is equal to nothing.
+            # The values are compared, since an index in the path means another element if one was removed.
+            # `is` is for NaN, which does not equal itself.
             if current is value or (value is not TAKEN_OUT and current == value):
                 document = document.set_from(keys, COMMAND_LINE)
     except RecipeError as error:
@@ -60,7 +72,7 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
 
 
 def _toml_value(text: str) -> Any:
-    """Return the value of the key `v`, or None if `text` is not TOML."""
+    """Return the value of the key `v` in a TOML text, or None if the text is not TOML."""
     try:
         return parse(text.encode(errors="replace")).data["v"]
     except RecipeError:
@@ -68,12 +80,17 @@ def _toml_value(text: str) -> Any:
 
 
 def set_values(document: Document, values: Mapping[str, Any], what: str) -> Document:
-    """Return the document with each dotted path set to its value; messages call the paths `what`.
+    """Return the document with each dotted path set to its value.
 
-    An array element that is set to `false` is removed, such as by `"stage.nli" = false` in an axis.
+    An array element that is set to `false` is removed, such as by `"stage.nli" = false` in an axis of a study.
+
+    Args:
+        document: The document, which does not change.
+        values: The value for each dotted path; `TAKEN_OUT` removes the key.
+        what: What messages call a path: `the override`.
 
     Raises:
-        RecipeError: if a path does not exist.
+        RecipeError: if a path does not exist. The error lists all such paths.
     """
     import copy
 
@@ -81,28 +98,33 @@ def set_values(document: Document, values: Mapping[str, Any], what: str) -> Docu
     problems = []
     removed: list[KeyPath] = []
     for path, value in values.items():
-        keys = path.split(".")
+        *parents, last = path.split(".")
         try:
-            place = data
-            for key in keys[:-1]:
-                place = _step_into(place, key, value is not TAKEN_OUT)
-            if isinstance(place, list) and (value is TAKEN_OUT or value is False):
-                # Removed last: other paths count the elements in the file.
-                _index(place, keys[-1])
-                removed.append(attrs.evolve(document, data=data).key_path(path))
-            elif isinstance(place, list):
-                place[_index(place, keys[-1])] = copy.deepcopy(value)
-            elif value is not TAKEN_OUT:
-                _table_at(place, keys[-1])[keys[-1]] = copy.deepcopy(value)
+            container = data
+            for key in parents:
+                container = _step_into(container, key, value is not TAKEN_OUT)
+
+            if isinstance(container, list):
+                index = _index(container, last)
+                if value is TAKEN_OUT or value is False:
+                    # Removed at the end, since other paths use the indices of the elements in the file.
+                    removed.append(attrs.evolve(document, data=data).key_path(path))
+                else:
+                    container[index] = copy.deepcopy(value)
+            elif value is TAKEN_OUT:
+                _step_into(container, last, create=False)
+                del container[last]
             else:
-                _step_into(place, keys[-1], new=False)
-                del place[keys[-1]]
+                _require_table(container, last)
+                container[last] = copy.deepcopy(value)
+
         except (KeyError, IndexError, TypeError) as error:
             problems.append(
                 Problem(f"{what} `{path}` leads nowhere: {error.args[0]}", path)
             )
     if problems:
         raise RecipeError(problems)
+
     document = attrs.evolve(document, data=data)
     for element in sorted(set(removed), key=str, reverse=True):
         del document.value(element[:-1])[element[-1]]
@@ -110,29 +132,29 @@ def set_values(document: Document, values: Mapping[str, Any], what: str) -> Docu
     return document
 
 
-def _step_into(place: Any, key: str, new: bool) -> Any:
-    if isinstance(place, list):
-        return place[_index(place, key)]
-    table = _table_at(place, key)
-    if key not in table and not new:
+def _step_into(container: Any, key: str, create: bool) -> Any:
+    """Return the value of a key in a table, or an element of an array; with `create`, a new table if missing."""
+    if isinstance(container, list):
+        return container[_index(container, key)]
+    _require_table(container, key)
+    if key not in container and not create:
         raise KeyError(
-            f"there is no key `{key}` to take out.{suggest(key, list(table))}"
+            f"there is no key `{key}` to take out.{suggest(key, list(container))}"
         )
-    return table.setdefault(key, {})
+    return container.setdefault(key, {})
 
 
-def _table_at(place: Any, key: str) -> dict[str, Any]:
-    if not isinstance(place, dict):
-        raise TypeError(f"`{key}` would be inside {place!r}, which is not a table")
-    return place
+def _require_table(container: Any, key: str) -> None:
+    if not isinstance(container, dict):
+        raise TypeError(f"`{key}` would be inside {container!r}, which is not a table")
 
 
-def _index(place: list[Any], key: str) -> int:
-    """Return the index of a list element, given by number or by `name`."""
-    if key.isascii() and key.isdigit() and int(key) < len(place):
+def _index(array: list[Any], key: str) -> int:
+    """Return the index of an array element; `key` is its number or its `name`."""
+    if key.isascii() and key.isdigit() and int(key) < len(array):
         return int(key)
     names = []
-    for index, item in enumerate(place):
+    for index, item in enumerate(array):
         name = item.get("name") if isinstance(item, dict) else None
         if name == key:
             return index
@@ -142,7 +164,8 @@ def _index(place: list[Any], key: str) -> int:
         raise IndexError(
             f"there is no element `{key}`, the names are {listed(names)}; name one of them"
         )
-    numbers = f"0 to {len(place) - 1}" if place else "none: the array is empty"
+    if not array:
+        raise IndexError(f"there is no element `{key}`, the array is empty")
     raise IndexError(
-        f"there is no element `{key}`, the elements are numbered {numbers}"
+        f"there is no element `{key}`, the elements are numbered 0 to {len(array) - 1}"
     )

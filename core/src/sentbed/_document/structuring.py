@@ -1,8 +1,11 @@
-"""Structuring of documents into attrs classes: no unknown keys, no coercion, all problems at once.
+"""Converts TOML data into attrs classes and back.
 
-cattrs converts values; we walk a table's keys ourselves because each fault must keep its path and none may
-hide another. A field whose type is the base class of a kind takes a table with `use = NAME`; the other keys
-become the component's fields.
+Unknown keys are refused, no value is converted to another type (except an integer to a float), and all problems
+are reported at once. cattrs converts values. We walk the keys of tables ourselves, since each fault must keep the
+path of its key, and no fault may hide another.
+
+A field may have the base class of a kind of component as its type, such as `Pooler`. Its value in a recipe is a
+table with `use = NAME`; the other keys of the table become the component's fields.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ from sentbed.protocols import Component, InstalledPlugins
 T = TypeVar("T")
 
 LONGEST_PATH = 4000
-"""Largest number of characters of a path in a recipe; Linux allows 4,095."""
+"""Largest number of characters of a file path in a recipe; Linux allows 4,095."""
 
 _WHOLE_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
 _NUMBER = re.compile(_WHOLE_NUMBER.pattern + r"(?:\.[0-9]{1,18})?(?:e[+-]?[0-9]{1,2})?")
@@ -52,18 +55,22 @@ _NOUN: Mapping[Any, str] = {
 
 
 class _InvalidError(Exception):
-    """Raised for an invalid value; carries (path below the value, message) pairs."""
+    """Raised for an invalid value.
+
+    `faults` has a message for each fault, after the path of its key in the value.
+    """
 
     def __init__(self, faults: list[tuple[KeyPath, str]]) -> None:
         super().__init__("; ".join(message for _, message in faults))
         self.faults = faults
 
     def below(self, *keys: str | int) -> list[tuple[KeyPath, str]]:
-        """Return the faults with paths that start with `keys`."""
+        """Return the faults with `keys` put before each path."""
         return [((*keys, *path), message) for path, message in self.faults]
 
 
 def _invalid(message: str) -> _InvalidError:
+    """Return the error for a value that is invalid as a whole."""
     return _InvalidError([((), message)])
 
 
@@ -76,10 +83,18 @@ def structure(
     rename: tuple[KeyPath, KeyPath] = ((), ()),
     check: bool = True,
 ) -> tuple[T, list[Problem]]:
-    """Structure `data` as `cls`; return the result, which is only valid without problems, and the problems.
+    """Convert `data` to an object of the attrs class `cls`; return the object and the problems.
 
-    `base` is the directory of relative paths; `rename` is a path prefix, and the prefix used in the file.
-    With `check`, components also check their requirements, such as files.
+    If there are problems, the object is None.
+
+    Args:
+        data: The data of the document, or a part of it.
+        cls: Class of the result.
+        document: The document, which has the file and line of each key.
+        plugins: Installed plugins; None for classes without components.
+        base: Directory for relative file paths.
+        rename: Beginning of a path in `data`, and the beginning of the same path in the file, for messages.
+        check: Whether components also check what they need, such as files (`Component.check`).
     """
     converter = make_converter(plugins, base, check)  # type: ignore[arg-type]  # plugins have an identity
     try:
@@ -93,27 +108,29 @@ def structure(
                 path_in_file = (*new, *path[len(old) :])
             problems.append(document.problem(message, path_in_file))
         problems.sort(key=lambda problem: problem.line or 0)
-        return None, problems  # type: ignore[return-value]  # invalid where there are problems, as documented
+        return None, problems  # type: ignore[return-value]  # None if there are problems, as documented
 
 
-@lru_cache(maxsize=2)  # the cells of a study are structured alike
+@lru_cache(maxsize=2)  # a study structures all of its cells with the same converter
 def make_converter(
     plugins: InstalledPlugins | None, base: Path, check: bool = True
 ) -> cattrs.Converter:
-    """Return a converter that knows the components of `plugins` and coerces nothing.
+    """Return a converter from TOML data to attrs classes, including the components of `plugins`.
 
-    With `check`, the problems from a component's `check` method are reported as faults.
+    With `check`, the problems that a component's `check` method yields are faults of the component.
     """
     converter = cattrs.Converter()
     add = converter.register_structure_hook_func
     add(attrs.has, partial(_table, converter))
-    # A component class is a table; the base class of a kind means any component of that kind.
+    # The class of a component takes a table. The base class of a kind takes a table for any component of the
+    # kind.
     add(_is_kind, partial(_component, converter, plugins, check))
     add(_has_origin(Mapping, dict), partial(_mapping, converter))
     add(_has_origin(tuple), partial(_array, converter))
     add(_has_origin(Union, types.UnionType), partial(_union, converter))
     add(_has_origin(Literal), _literal)
-    # The values that a study's axes set are structured once they are in the recipe.
+    # Values of type Any are left as they are: a study's axes set them in a recipe, which is structured
+    # afterwards.
     add(lambda kind: kind is Any, lambda value, _: value)
     add(lambda kind: kind is ModelId, partial(_model, base))
     add(lambda kind: kind is FilePath, partial(_path, base))
@@ -123,27 +140,34 @@ def make_converter(
 
 
 def _has_origin(*origins: Any) -> Callable[[Any], bool]:
+    """Return a function that says whether a generic type has one of these origins (`typing.get_origin`)."""
     return lambda kind: get_origin(kind) in origins
 
 
 def _is_kind(cls: Any) -> bool:
+    """Whether a type is the base class of a kind of component."""
     return isinstance(cls, type) and kind_of(cls) is not None
 
 
 def _primitive(value: Any, kind: Any) -> Any:
+    """Return a string, an integer, a float or a boolean.
+
+    Raises:
+        _InvalidError: if `value` is not of type `kind`.
+    """
     value = unlocated(value)
-    # In Python a bool is an int; in TOML the two are distinct, and an int may be given for a float.
+    # Types are compared exactly, since a bool is an int in Python. An int may be given for a float.
     if kind is float and type(value) is int:
         return float(value)
     if type(value) is not kind or (kind is float and not math.isfinite(value)):
-        raise _fault(value, _NOUN[kind] + _written(value, kind))
+        raise _unexpected(value, _NOUN[kind] + _quotation_advice(value, kind))
     if kind is int and not -(2**63) <= value < 2**63:
         raise _invalid("found a whole number of more than 64 bits; take a smaller one")
     return value
 
 
-def _written(value: Any, kind: Any) -> str:
-    """Return how to write a value with quotes that it lacks, or without quotes that it has; else nothing."""
+def _quotation_advice(value: Any, kind: Any) -> str:
+    """Return how to write a number as a string, or a number in quotes as a number; empty in any other case."""
     if kind is str and type(value) in (int, float):
         return f': write `"{value}"`'
     if kind not in (int, float) or not isinstance(value, str):
@@ -155,6 +179,7 @@ def _written(value: Any, kind: Any) -> str:
 
 
 def _path(base: Path, value: Any, _: Any) -> Any:
+    """Return the absolute path for a field of type `FilePath`."""
     text = _primitive(value, str)
     if len(text) > LONGEST_PATH:
         message = f"found a path of {len(text):,} characters, expected at most {LONGEST_PATH:,}; shorten it"
@@ -166,19 +191,28 @@ def _path(base: Path, value: Any, _: Any) -> Any:
 
 
 def _model(base: Path, value: Any, kind: Any) -> Any:
+    """Return the value of a field of type `ModelId`: a directory as an absolute path, anything else as it is."""
     text = _primitive(value, str)
-    return _path(base, value, kind) if text.startswith((".", "/", "~")) else text
+    if text.startswith((".", "/", "~")):
+        return _path(base, value, kind)
+    return text
 
 
 def _literal(value: Any, kind: Any) -> Any:
-    choices, value = get_args(kind), unlocated(value)
-    if not any(type(value) is type(choice) and value == choice for choice in choices):
-        raise _invalid(f"found {value!r}.{suggest(str(value), [*map(str, choices)])}")
-    return value
+    """Return one of the choices of a `Literal` type. Raises `_InvalidError` if `value` is none of them."""
+    value = unlocated(value)
+    choices = get_args(kind)
+    for choice in choices:
+        if type(value) is type(choice) and value == choice:
+            return value
+    texts = [str(choice) for choice in choices]
+    raise _invalid(f"found {value!r}.{suggest(str(value), texts)}")
 
 
 def _union(converter: cattrs.Converter, value: Any, kind: Any) -> Any:
-    members = [m for m in get_args(kind) if m is not type(None)]
+    """Return a value for a union such as `int | str`, structured as the first member that may fit."""
+    members = [member for member in get_args(kind) if member is not type(None)]
+
     plain = unlocated(value)
     is_finite = type(plain) is not float or math.isfinite(plain)
     if type(plain) in members and is_finite:
@@ -187,15 +221,18 @@ def _union(converter: cattrs.Converter, value: Any, kind: Any) -> Any:
         return converter.structure(value, members[0])
     if float in members and type(value) is int:
         return float(value)
+
     arrays = [member for member in members if get_origin(member) is tuple]
     if arrays and isinstance(value, list):
         return converter.structure(value, arrays[0])
+
     nouns = [_NOUN[member] for member in members if member in _NOUN]
     if len(nouns) == len(members):
-        raise _fault(value, " or ".join(nouns))
+        raise _unexpected(value, " or ".join(nouns))
     first = next(member for member in members if member not in _NOUN)
     if attrs.has(first) and not isinstance(value, dict):
-        raise _fault(value, " or ".join([*nouns, "a table"]))
+        raise _unexpected(value, " or ".join([*nouns, "a table"]))
+
     try:
         return converter.structure(value, first)
     except _InvalidError as error:
@@ -207,19 +244,20 @@ def _union(converter: cattrs.Converter, value: Any, kind: Any) -> Any:
 
 
 def _array(converter: cattrs.Converter, value: Any, kind: Any) -> Any:
+    """Return a tuple for a type such as `tuple[int, ...]` or `tuple[int, str]`, with all elements structured."""
     if not isinstance(value, list):
-        raise _fault(value, f"an array{_as_array(value)}")
-    arguments = get_args(kind)
-    if arguments[-1] is not ... and len(value) != len(arguments):
-        raise _fault(value, f"an array of {len(arguments)}")
-    if arguments[-1] is ...:
-        arguments = (arguments[0],) * len(value)
-    items = dict(enumerate(zip(value, arguments, strict=True)))
+        raise _unexpected(value, f"an array{_array_advice(value)}")
+    types_of_elements = get_args(kind)
+    if types_of_elements[-1] is ...:
+        types_of_elements = (types_of_elements[0],) * len(value)
+    elif len(value) != len(types_of_elements):
+        raise _unexpected(value, f"an array of {len(types_of_elements)}")
+    items = dict(enumerate(zip(value, types_of_elements, strict=True)))
     return tuple(_collect(converter, items).values())
 
 
-def _as_array(value: Any) -> str:
-    """Return how to write a single value as an array; a text, such as one from `--set`, is split at commas."""
+def _array_advice(value: Any) -> str:
+    """Return how to write a single value as an array: `: write [3]`. A string is split at its commas."""
     if isinstance(value, str):
         parts = [part.strip() for part in value.split(",")]
         return f": write `{json.dumps(parts)}`"
@@ -229,11 +267,12 @@ def _as_array(value: Any) -> str:
 
 
 def _mapping(converter: cattrs.Converter, value: Any, kind: Any) -> Any:
+    """Return a dictionary for a type such as `Mapping[str, int]`, with all values structured."""
     if not isinstance(value, dict):
-        raise _fault(value, "a table")
-    return _collect(
-        converter, {key: (item, get_args(kind)[1]) for key, item in value.items()}
-    )
+        raise _unexpected(value, "a table")
+    type_of_values = get_args(kind)[1]
+    items = {key: (item, type_of_values) for key, item in value.items()}
+    return _collect(converter, items)
 
 
 def _component(
@@ -243,14 +282,16 @@ def _component(
     value: Any,
     base: Any,
 ) -> Component:
-    assert plugins is not None, "tables without components need no plugins"
+    """Return the component that a table with `use = NAME` describes, of the kind whose base class is `base`."""
+    assert plugins is not None, "only classes without components can do without plugins"
     kind_info = kind_of(base)
-    assert kind_info is not None, "the hook is for base classes of kinds"
+    assert kind_info is not None, "cattrs calls this only for base classes of kinds"
     kind = kind_info.name
     if kind_info.by_name and isinstance(value, str):
         value = {"use": unlocated(value)}
     if not isinstance(value, dict):
-        raise _fault(value, f'a table with `use = "..."` that names a {kind}')
+        raise _unexpected(value, f'a table with `use = "..."` that names a {kind}')
+
     fields = dict(value)
     name = fields.pop("use", None)
     if not isinstance(name, str):
@@ -260,16 +301,17 @@ def _component(
         info = plugins.find(kind, name)
     except PluginError as error:
         raise _InvalidError([(("use",), str(error))]) from error
-    part: Component = converter.structure(fields, info.cls)
-    if check and (problems := _problems(part)):
+
+    component: Component = converter.structure(fields, info.cls)
+    if check and (problems := _problems(component)):
         raise _InvalidError([((), message) for message in problems])
-    return part
+    return component
 
 
-def _problems(part: Component) -> list[str]:
-    """Return the problems that a component's `check` yields, or the fault of `check` itself."""
+def _problems(component: Component) -> list[str]:
+    """Return the problems that a component's `check` yields; if it raises, a message that names the plugin."""
     try:
-        return sentences(part.check(), part, "check")
+        return sentences(component.check(), component, "check")
     except PluginError as error:
         return [str(error)]
     except Exception as error:  # noqa: BLE001 - a plugin's fault must not hide the other problems
@@ -278,10 +320,11 @@ def _problems(part: Component) -> list[str]:
             if frame.filename not in (__file__, _component_faults.__file__):
                 place = f"{frame.filename}:{frame.lineno}"
                 break
-        return [str(fault(part, "check", f"raised {reason_of(error)}", place))]
+        return [str(fault(component, "check", f"raised {reason_of(error)}", place))]
 
 
-def _fault(value: Any, expected: str) -> _InvalidError:
+def _unexpected(value: Any, expected: str) -> _InvalidError:
+    """Return the error for a value of the wrong type; `expected` describes the right one."""
     noun = ""
     if isinstance(value, dict):
         noun = "the table "
@@ -293,7 +336,7 @@ def _fault(value: Any, expected: str) -> _InvalidError:
 def _collect(
     converter: cattrs.Converter, items: Mapping[Any, tuple[Any, Any]]
 ) -> dict[Any, Any]:
-    """Structure every item and raise all faults together, each under its key."""
+    """Structure every item; `items` has the data and the type of each. Raises `_InvalidError` with all faults."""
     result: dict[Any, Any] = {}
     faults: list[tuple[KeyPath, str]] = []
     for key, (item, kind) in items.items():
@@ -307,7 +350,7 @@ def _collect(
 
 
 def fields_by_key(cls: type[Any]) -> dict[str, attrs.Attribute[Any]]:
-    """Return the key in a table -> the field of a class."""
+    """Return the fields of a class that have a key in a recipe's table, by key."""
     fields = {}
     for field in attrs.fields(cls):
         if not (field.metadata.get("skip") or field.metadata.get("spread")):
@@ -316,26 +359,30 @@ def fields_by_key(cls: type[Any]) -> dict[str, attrs.Attribute[Any]]:
 
 
 def _table(converter: cattrs.Converter, value: Any, cls: type[T]) -> T:
+    """Return an object of the attrs class `cls` for a table. Raises `_InvalidError` with all faults."""
     if not isinstance(value, dict):
-        raise _fault(value, "a table")
-    hints = _hints(cls)  # type: ignore[arg-type]  # a class is hashable
+        raise _unexpected(value, "a table")
+    types_of_fields = _types_of_fields(cls)  # type: ignore[arg-type]  # a class is hashable
     fields = fields_by_key(cls)
-    inline = next((key for key, a in fields.items() if a.metadata.get("inline")), None)
+
+    inline = _inline_key(fields)
     items = dict(value)
     if inline is not None:
         items = _with_inline_table(items, fields.keys() - {inline}, inline)
+
     arguments: dict[str, Any] = {}
     faults: list[tuple[KeyPath, str]] = []
     unknown = [key for key in items if key not in fields]
     for key, message in zip(unknown, unknown_keys(unknown, list(fields)), strict=True):
         faults.append(((key,), message))
+
     for key, attribute in fields.items():
         if key not in items and attribute.default is attrs.NOTHING:
             faults.append(((), f"the required key `{key}` is missing"))
         if key not in items:
             continue
         try:
-            item = converter.structure(items[key], hints[attribute.name])
+            item = converter.structure(items[key], types_of_fields[attribute.name])
         except _InvalidError as error:
             prefix: KeyPath = () if key == inline else (key,)
             faults += error.below(*prefix)
@@ -343,49 +390,70 @@ def _table(converter: cattrs.Converter, value: Any, cls: type[T]) -> T:
         except Exception as error:  # noqa: BLE001 - cattrs raises anything for a type that is not one of ours
             first = getattr(error, "exceptions", [error])[0]
             reason = " ".join(reason_of(first).split())
-            message = (
-                f"found {items[key]!r:.80}, {_no_type(attribute, cls)} ({reason:.200})"
-            )
+            message = f"found {items[key]!r:.80}, {_unusable_type(attribute, cls)} ({reason:.200})"
             faults.append(((key,), message))
             continue
-        if refusal := _validate(cls, attribute, item):
+        if refusal := _refusal_of_validator(cls, attribute, item):
             faults.append(((key,), refusal))
             continue
         arguments[attribute.alias or attribute.name] = item
+
     if faults:
         raise _InvalidError(faults)
     try:
         return cls(**arguments)
     except Exception as error:
-        # A component's `__attrs_post_init__` may refuse a combination of fields.
+        # `__attrs_post_init__` may refuse a combination of fields.
         raise _invalid(_refusal(error, cls)) from error
 
 
-def _validate(cls: type[Any], attribute: attrs.Attribute[Any], value: Any) -> str:
-    """Return why the validator of a field refuses a value; empty if it does not."""
+def _refusal_of_validator(
+    cls: type[Any], attribute: attrs.Attribute[Any], value: Any
+) -> str:
+    """Return why the validator of a field refuses a value; empty if it accepts the value."""
     if attribute.validator is None:
         return ""
     try:
         attribute.validator(None, attribute, value)
     except AttributeError:
-        # A validator that looks at other fields needs the instance; the constructor calls it again.
+        # The validator reads another field of the instance, which does not exist yet; `cls(...)` calls it again.
         return ""
     except Exception as error:  # noqa: BLE001 - a plugin's validator must not hide the other problems
         return _refusal(error, cls, f"found {value!r:.200}: ")
     return ""
 
 
+def _inline_key(fields: Mapping[str, attrs.Attribute[Any]]) -> str | None:
+    """Return the key of the field with the metadata `inline`, or None.
+
+    A recipe writes the value of such a field, which is a table, into the surrounding table.
+    """
+    for key, attribute in fields.items():
+        if attribute.metadata.get("inline"):
+            return key
+    return None
+
+
 def _with_inline_table(
     items: Mapping[str, Any], own_keys: Collection[str], inline: str
 ) -> dict[str, Any]:
-    """Return items with all that are not keys of the table itself moved into a table under the key `inline`."""
-    table = {key: item for key, item in items.items() if key in own_keys}
-    table[inline] = {key: item for key, item in items.items() if key not in own_keys}
+    """Return the items with `own_keys`; all other items are in a table under the key `inline`."""
+    table: dict[str, Any] = {}
+    inline_table: dict[str, Any] = {}
+    for key, item in items.items():
+        if key in own_keys:
+            table[key] = item
+        else:
+            inline_table[key] = item
+    table[inline] = inline_table
     return table
 
 
 def _refusal(error: Exception, cls: type[Any], prefix: str = "") -> str:
-    """Return the message with which a class refuses its values, or, for an unexpected error, that it raised."""
+    """Return why a class refuses its values: `prefix` and the message of the error.
+
+    An unexpected error, such as a `KeyError`, is reported as a fault of the class, with file and line.
+    """
     if isinstance(error, ValueError | TypeError | SentbedError) and error.args:
         return f"{prefix}{error.args[0]}"
     frame = traceback.extract_tb(error.__traceback__)[-1]
@@ -395,7 +463,8 @@ def _refusal(error: Exception, cls: type[Any], prefix: str = "") -> str:
     )
 
 
-def _no_type(attribute: attrs.Attribute[Any], cls: type[Any]) -> str:
+def _unusable_type(attribute: attrs.Attribute[Any], cls: type[Any]) -> str:
+    """Return a clause that says that a field's type cannot be used in a recipe, and which types can."""
     kind = attribute.type
     name = kind.__qualname__ if isinstance(kind, type) else kind
     return (
@@ -406,7 +475,8 @@ def _no_type(attribute: attrs.Attribute[Any], cls: type[Any]) -> str:
 
 
 @cache
-def _hints(cls: type[Any]) -> Mapping[str, Any]:
+def _types_of_fields(cls: type[Any]) -> Mapping[str, Any]:
+    """Return the type of each field of a class. Raises `_InvalidError` if an annotation cannot be evaluated."""
     try:
         return get_type_hints(cls)
     except Exception as error:
@@ -424,7 +494,7 @@ def _hints(cls: type[Any]) -> Mapping[str, Any]:
 
 
 def parts_in(part: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
-    """Yield the path and the object of each table and component in a part of a recipe, itself included."""
+    """Yield each component and each other table in a part of a recipe, after its path; also the part itself."""
     if isinstance(part, Mapping):
         for key, value in part.items():
             yield from parts_in(value, (*path, key))
@@ -434,19 +504,20 @@ def parts_in(part: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
     elif attrs.has(type(part)):
         yield path, part
         for attribute in attrs.fields(type(part)):
-            if attribute.metadata.get("skip"):
+            metadata = attribute.metadata
+            if metadata.get("skip"):
                 continue
-            below = path
-            if not attribute.metadata.get("inline", attribute.metadata.get("spread")):
-                below = (*path, attribute.metadata.get("key", attribute.name))
-            yield from parts_in(getattr(part, attribute.name), below)
+            path_of_field = path
+            if not metadata.get("inline", metadata.get("spread")):
+                path_of_field = (*path, metadata.get("key", attribute.name))
+            yield from parts_in(getattr(part, attribute.name), path_of_field)
 
 
 def unstructure(part: Any, directory: Path | None = None) -> Any:
-    """Return a recipe, or a part of it, as TOML data with every default written out.
+    """Return a recipe, or a part of it, as TOML data that includes every default value.
 
-    Paths are absolute. With `directory`, the data is for a file there, and paths that are relative in the
-    recipe are relative to `directory`. None values are omitted, since TOML cannot represent them.
+    File paths are absolute. If the data is for a file in `directory`, the paths that are relative in the recipe
+    become relative to `directory`. None values are omitted, since TOML cannot represent them.
     """
     if attrs.has(type(part)):
         table: dict[str, Any] = {}

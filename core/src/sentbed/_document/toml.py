@@ -1,7 +1,7 @@
-"""TOML with positions: the data that tomli parses, and the line of every key.
+"""Parses TOML files into their data and the line of every key.
 
-tomli reports no positions, and a message such as "unknown key" needs one. The scanner below walks text that
-tomli has already accepted, so it needs no error handling.
+tomli parses the data. It reports no lines, which a message such as "unknown key" needs, so a scanner finds them.
+The scanner reads only texts that tomli has accepted: it need not handle invalid TOML.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import attrs
 from sentbed.errors import Problem, RecipeError, printable
 
 DEEPEST = 32
-"""Largest number of levels (tables and array elements) in the path of a key."""
+"""Largest number of keys and array indices in the path of a key."""
 
 MOST_KEYS = 10_000
 """Largest number of keys and array elements in a file."""
@@ -25,7 +25,7 @@ LONGEST_NUMBER = 100
 """Largest number of characters of a number or date."""
 
 KeyPath: TypeAlias = tuple[str | int, ...]
-"""Table keys, and indices from 0 for array elements."""
+"""Path of a value in a document: the keys of tables, and the indices (from 0) of array elements."""
 
 _SPACE = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -37,17 +37,23 @@ _STRING = re.compile(
     re.DOTALL,
 )
 _UNQUOTED = re.compile(r"([\w.\- ]+)=\s*([A-Za-z./~][^\"'\[\]{}#=,]*?)\s*(?:#.*)?")
-"""A line with a key and an unquoted text."""
+"""A whole line with a key and a text without quotes: `name = my run`."""
+
 _UNQUOTED_VALUE = re.compile(r"[A-Za-z./~][^\"'\[\]{}#=,]*")
-"""An unquoted text, to the end of its value."""
+"""A text without quotes, where a value is expected."""
+
 _KEY_BEFORE = re.compile(r"(?<![\w.\-])([\w.\-]+)\s*=\s*$")
-"""A key right before its value."""
+"""A key and its equals sign, at the end of the text before a value."""
+
 _LONGEST_KEY = 200
 """Number of characters before a value in which its key is searched."""
+
 _SCALAR = re.compile(r"[^,\]}#\n]+")
+"""A number, a date or a boolean, with the spaces after it."""
 
 _PART = r"""(?:[A-Za-z0-9_-]++|"(?:\\.|[^"\\\n])*+"|'[^'\n]*+')"""
-"""A part of a dotted key."""
+"""A key between two dots of a dotted key, with or without quotes."""
+
 _TOKEN = re.compile(
     rf"(?P<long_key>(?:{_PART}[ \t]*+\.[ \t]*+){{{DEEPEST}}}{_PART})|"
     r'"""(?:\\.|[^\\])*?(?:"{3,5}|\Z)|'
@@ -58,12 +64,18 @@ _TOKEN = re.compile(
     r"[A-Za-z0-9_-]++",
     re.DOTALL,
 )
-"""A key with too many parts, a string, a comment or a word, in a file that may not be valid TOML. An unterminated
-string matches to the end, since retrying at each character would take quadratic time."""
+"""A dotted key with too many parts, a string, a comment or a word, in a text that may not be valid TOML.
+
+A string that is not terminated matches up to the end of the text, since trying again at each of its characters
+would take quadratic time.
+"""
 
 
 class Located(str):
-    """String from a file outside the recipe's directory; a relative path in it is relative to `directory`."""
+    """String from a base of a recipe in another directory.
+
+    If it is a relative path, it is relative to `directory`.
+    """
 
     __slots__ = ("directory",)
     directory: Path
@@ -74,52 +86,59 @@ class Located(str):
         located.directory = directory
         return located
 
-    def __getnewargs__(self) -> tuple[str, Path]:  # type: ignore[override]  # str's own has no directory
+    def __getnewargs__(self) -> tuple[str, Path]:  # type: ignore[override]  # that of `str` has no directory
         return str(self), self.directory
 
 
 def unlocated(value: Any) -> Any:
-    """Return `value`; a `Located` string is converted to a plain one."""
+    """Return `value`, as a plain string if it is a `Located` string."""
     return str(value) if isinstance(value, Located) else value
 
 
 @attrs.frozen
 class Document:
-    """Parsed TOML file, or several files merged in order."""
+    """A parsed TOML file, or several files merged in order."""
 
     data: Mapping[str, Any]
+
     file: str | None = None
     places: Mapping[KeyPath, tuple[str | None, int | None]] = attrs.field(factory=dict)
-    """File and line (from 1) of every key and array element; the line is None if no file has it."""
+    """File and line (from 1) of every key and array element. The line is None if the value comes from no file."""
+
     below: tuple[Document, ...] = attrs.field(default=(), repr=False)
-    """The documents before each file was merged in, the latest first."""
+    """Results of the earlier merges, the latest first: without the last file, without the last two, and so on."""
+
     overrides: tuple[str, ...] = ()
     """`PATH=VALUE` overrides that were applied, in order."""
     plain: Document | None = attrs.field(default=None, repr=False)
-    """Document without the overrides; None if it has none."""
+    """The document before the overrides were applied; None if there were none."""
+
     left_out: Mapping[KeyPath, Any] = attrs.field(factory=dict)
-    """Path -> value of the machine settings that were not read from a directory's recipe."""
+    """Values of machine settings that were left out when the recipe was read from a run directory, by path."""
 
     def place(self, path: KeyPath) -> tuple[str | None, int | None]:
-        """Return file and line of `path`, or of its nearest parent with a position."""
+        """Return the file and line of a key; if they are unknown, those of the nearest key above it."""
         for end in range(len(path), 0, -1):
             if path[:end] in self.places:
                 return self.places[path[:end]]
         return self.file, None
 
     def problem(self, message: str, path: KeyPath, misfit: bool = False) -> Problem:
-        """Return a problem at `path`, with file, line and the dotted path, in which a stage has its name."""
+        """Return a problem at `path`, with its file, its line and its dotted path.
+
+        In the dotted path, a stage has its name instead of its index: `stage.nli.loss`.
+        """
         path_in_message = path
         if path[:1] == ("stage",) and len(path) > 1:
             stage = self.value(path[:2])
             name = stage.get("name") if isinstance(stage, dict) else None
-            # Only if `--set` finds this stage by the name.
+            # If two stages have this name, `--set` finds only the first of them.
             if name and self.key_path(f"stage.{name}") == path[:2]:
                 path_in_message = ("stage", name, *path[2:])
         return Problem(message, dotted(path_in_message), *self.place(path), misfit)
 
     def key_path(self, path: str) -> KeyPath:
-        """Return the keys of a dotted path, as in `--set`; array elements are given by index or name."""
+        """Return the `KeyPath` of a dotted path, in which array elements are given by index or name."""
         keys: KeyPath = ()
         for key in path.split("."):
             elements = self.value(keys)
@@ -140,7 +159,7 @@ class Document:
         return value
 
     def set_from(self, path: KeyPath, origin: str) -> Document:
-        """Return the document with `origin`, which is not a file, as the source of `path` and all below it."""
+        """Return the document with an origin such as `--set` as the file of `path` and of all keys below it."""
         places = {}
         for key_path, place in self.places.items():
             if key_path[: len(path)] != path:
@@ -149,30 +168,30 @@ class Document:
         return attrs.evolve(self, places=places)
 
     def without(self, path: KeyPath) -> Document:
-        """Return the document without the positions of an array element that was removed from `data`.
+        """Return the document without the lines of an array element that the caller has removed from `data`.
 
-        The indices of later elements are reduced by one.
+        The indices of the later elements are reduced by one.
         """
-        *array, removed = path
+        array, removed = path[:-1], path[-1]
+        assert isinstance(removed, int), "array elements have indices"
         depth = len(array)
         places = {}
         for key_path, place in self.places.items():
             index = None
-            if len(key_path) > depth and list(key_path[:depth]) == array:
+            if len(key_path) > depth and key_path[:depth] == array:
                 index = key_path[depth]
-            if (
-                not isinstance(index, int)
-                or not isinstance(removed, int)
-                or index < removed
-            ):
+            if not isinstance(index, int) or index < removed:
                 places[key_path] = place
             elif index > removed:
-                places[(*key_path[:depth], index - 1, *key_path[depth + 1 :])] = place
+                places[(*array, index - 1, *key_path[depth + 1 :])] = place
         return attrs.evolve(self, places=places)
 
 
 def _element(elements: list[Any], key: str) -> str | int:
-    """Return the index of an array element, given by index or name; `key` itself if there is no such name."""
+    """Return the index of an array element; `key` is its index or its name.
+
+    If no element has the name, return `key`.
+    """
     if key.isascii() and key.isdigit():
         return int(key)
     for index, element in enumerate(elements):
@@ -190,7 +209,7 @@ def parse(content: bytes, file: str | None = None) -> Document:
     """Parse the content of a TOML file.
 
     Raises:
-        RecipeError: if it is not valid UTF-8 or TOML; has the line.
+        RecipeError: if it is not valid UTF-8 or TOML. The error has the line.
     """
     import tomli
 
@@ -200,6 +219,7 @@ def parse(content: bytes, file: str | None = None) -> Document:
         line = content.count(b"\n", 0, error.start) + 1
         message = f"found the byte 0x{content[error.start]:02x}, expected UTF-8; save the file as UTF-8"
         raise RecipeError([Problem(message, file=file, line=line)]) from error
+
     _require_short_keys(text, file)
     try:
         data = tomli.loads(text)
@@ -208,15 +228,18 @@ def parse(content: bytes, file: str | None = None) -> Document:
         line = int(place[1]) if place else text.rstrip("\n").count("\n") + 1
         at_value = place is not None and str(error).startswith("Invalid value")
         column = int(place[2]) if place and at_value else None
-        message = f"this is not TOML: {error}{_quotes(text, line, column)}"
+        message = f"this is not TOML: {error}{_advice_on_line(text, line, column)}"
         raise RecipeError([Problem(message, file=file, line=line)]) from error
-    return Document(data, file, _Scanner(text.replace("\r\n", "\n"), file).places)
+
+    scanner = _Scanner(text.replace("\r\n", "\n"), file)
+    scanner.scan()
+    return Document(data, file, scanner.places)
 
 
 def _require_short_keys(text: str, file: str | None) -> None:
-    """Raise `RecipeError` for a dotted key with more parts than a recipe has levels.
+    """Raise `RecipeError` if a dotted key has more than `DEEPEST` parts.
 
-    The time and memory that tomli takes for a key are quadratic in its number of parts.
+    tomli takes time and memory quadratic in the number of parts of a key.
     """
     for token in _TOKEN.finditer(text):
         if token["long_key"] is not None:
@@ -226,24 +249,30 @@ def _require_short_keys(text: str, file: str | None) -> None:
             raise RecipeError([Problem(message, file=file, line=line)])
 
 
-def _quotes(text: str, line: int, column: int | None) -> str:
-    """Return advice on an unquoted text in a line (from 1); empty if there is none.
+def _advice_on_line(text: str, line: int, column: int | None) -> str:
+    """Return advice on a text without quotes in a line (from 1) that is not TOML; empty if there is no such text.
 
-    `column` (from 1) is where the invalid value begins, if the parser says so.
+    `column` (from 1) is where the invalid value begins; None if the parser does not say.
     """
     lines = text.replace("\r\n", "\n").split("\n")
     if line > len(lines):
         return ""
-    faulty = lines[line - 1]
-    if whole := _UNQUOTED.fullmatch(faulty):
-        return _advice(whole[1].strip(), whole[2].strip())
-    bare = _UNQUOTED_VALUE.match(faulty, column - 1) if column else None
-    # In `a = b = 3` it is unclear what is meant.
-    if column is None or bare is None or faulty[bare.end() : bare.end() + 1] == "=":
+    faulty_line = lines[line - 1]
+    whole_line = _UNQUOTED.fullmatch(faulty_line)
+    if whole_line is not None:
+        return _advice(whole_line[1].strip(), whole_line[2].strip())
+    if column is None:
         return ""
-    match = _KEY_BEFORE.search(faulty[: column - 1][-_LONGEST_KEY:])
-    key = match[1] if match else ""
-    return _advice(key, bare[0].strip())
+
+    value = _UNQUOTED_VALUE.match(faulty_line, column - 1)
+    # In `a = b = 3` it is unclear what is meant.
+    if value is None or faulty_line.startswith("=", value.end()):
+        return ""
+    key = ""
+    key_before = _KEY_BEFORE.search(faulty_line[: column - 1][-_LONGEST_KEY:])
+    if key_before is not None:
+        key = key_before[1]
+    return _advice(key, value[0].strip())
 
 
 def _advice(key: str, value: str) -> str:
@@ -257,32 +286,42 @@ def _advice(key: str, value: str) -> str:
 
 
 class _Scanner:
-    """Scanner that records the line of every key in valid TOML."""
+    """Reads a valid TOML text from its beginning to its end, and records the line of every key in `places`."""
 
     def __init__(self, text: str, file: str | None) -> None:
-        self.text, self.file = text, file
+        self.text = text
+        self.file = file
         self.at = 0
-        self.counted, self.line_there = 0, 1
         self.places: dict[KeyPath, tuple[str | None, int]] = {}
+        # Number of elements so far of each array of tables (`[[stage]]`).
         self.array_lengths: dict[KeyPath, int] = {}
+        # The line at an earlier position, from which `current_line` counts on.
+        self.counted_at = 0
+        self.counted_line = 1
+
+    def scan(self) -> None:
+        """Read the whole text."""
         table: KeyPath = ()
-        self.space()
-        while self.at < len(text):
-            if text.startswith("[", self.at):
-                table = self.header()
+        self.skip_space()
+        while self.at < len(self.text):
+            if self.text.startswith("[", self.at):
+                table = self.read_header()
             else:
-                self.pair(table)
-            self.space()
+                self.read_pair(table)
+            self.skip_space()
 
-    def space(self) -> None:
-        self.take(_SPACE)
+    def skip_space(self) -> None:
+        """Move behind white space and comments."""
+        self.match(_SPACE)
 
-    def line(self) -> int:
-        self.line_there += self.text.count("\n", self.counted, self.at)
-        self.counted = self.at
-        return self.line_there
+    def current_line(self) -> int:
+        """Return the line (from 1) of the current position."""
+        self.counted_line += self.text.count("\n", self.counted_at, self.at)
+        self.counted_at = self.at
+        return self.counted_line
 
-    def mark(self, path: KeyPath, line: int) -> None:
+    def record(self, path: KeyPath, line: int) -> None:
+        """Record the line of a key or array element. Refuse a path that is too deep, and too many paths."""
         if len(path) > DEEPEST:
             self.refuse(
                 f"`{dotted(path[:3])}...` has more than {DEEPEST} levels; write it flatter"
@@ -296,79 +335,93 @@ class _Scanner:
         self.places.setdefault(path, (self.file, line))
 
     def refuse(self, message: str) -> NoReturn:
-        raise RecipeError([Problem(message, file=self.file, line=self.line())])
+        """Raise `RecipeError` with the current line."""
+        raise RecipeError([Problem(message, file=self.file, line=self.current_line())])
 
-    def take(self, pattern: re.Pattern[str]) -> str:
+    def match(self, pattern: re.Pattern[str]) -> str:
+        """Return what the pattern matches at the current position, and move behind it."""
         match = pattern.match(self.text, self.at)
         assert match is not None, f"valid TOML was expected at offset {self.at}"
         self.at = match.end()
         return match[0]
 
-    def header(self) -> KeyPath:
+    def read_header(self) -> KeyPath:
+        """Read `[TABLE]` or `[[ARRAY]]`; return the path of the table, or of the new array element."""
         is_array = self.text.startswith("[[", self.at)
-        line = self.line()
-        self.at += 2 if is_array else 1
-        self.space()
-        keys = self.key()
-        self.space()
-        self.at += 2 if is_array else 1
+        brackets = 2 if is_array else 1
+        line = self.current_line()
+        self.at += brackets
+        self.skip_space()
+        keys = self.read_dotted_key()
+        self.skip_space()
+        self.at += brackets
+
         path: KeyPath = ()
         for position, key in enumerate(keys):
             path += (key,)
             if is_array and position == len(keys) - 1:
-                self.mark(path, line)
+                self.record(path, line)
                 self.array_lengths[path] = self.array_lengths.get(path, 0) + 1
             if path in self.array_lengths:
                 path += (self.array_lengths[path] - 1,)
-            self.mark(path, line)
+            self.record(path, line)
         return path
 
-    def key(self) -> list[str]:
+    def read_dotted_key(self) -> list[str]:
+        """Read a key such as `a."b c".d`; return its parts."""
         keys = []
         while True:
             if self.text[self.at] in "\"'":
                 import tomli
 
-                keys.append(str(tomli.loads("k = " + self.take(_STRING))["k"]))
+                keys.append(str(tomli.loads("k = " + self.match(_STRING))["k"]))
             else:
-                keys.append(self.take(_BARE))
-            self.space()
+                keys.append(self.match(_BARE))
+            self.skip_space()
             if not self.text.startswith(".", self.at):
                 return keys
             self.at += 1
-            self.space()
+            self.skip_space()
 
-    def pair(self, table: KeyPath) -> None:
-        line = self.line()
+    def read_pair(self, table: KeyPath) -> None:
+        """Read `KEY = VALUE` in the table with this path."""
+        line = self.current_line()
         path = table
-        for key in self.key():
+        for key in self.read_dotted_key():
             path += (key,)
-            self.mark(path, line)
+            self.record(path, line)
         self.at += 1  # the equals sign
-        self.space()
-        self.value(path)
+        self.skip_space()
+        self.read_value(path)
 
-    def value(self, path: KeyPath) -> None:
+    def read_value(self, path: KeyPath) -> None:
+        """Read the value of a key or array element, with all keys and elements in it."""
         opening = self.text[self.at]
         if opening in "\"'":
-            self.take(_STRING)
+            self.match(_STRING)
         elif opening in "[{":
-            self.at += 1
-            self.space()
-            index = 0
-            while self.text[self.at] not in "]}":
-                if opening == "[":
-                    self.mark((*path, index), self.line())
-                    self.value((*path, index))
-                else:
-                    self.pair(path)
-                index += 1
-                self.space()
-                if self.text[self.at] == ",":
-                    self.at += 1
-                    self.space()
-            self.at += 1
-        elif len(self.take(_SCALAR).strip()) > LONGEST_NUMBER:
+            self.read_container(path)
+        elif len(self.match(_SCALAR).strip()) > LONGEST_NUMBER:
             self.refuse(
                 f"found a number of more than {LONGEST_NUMBER} characters; write a shorter one"
             )
+
+    def read_container(self, path: KeyPath) -> None:
+        """Read an array or an inline table."""
+        is_array = self.text[self.at] == "["
+        self.at += 1
+        self.skip_space()
+
+        index = 0
+        while self.text[self.at] not in "]}":
+            if is_array:
+                self.record((*path, index), self.current_line())
+                self.read_value((*path, index))
+            else:
+                self.read_pair(path)
+            index += 1
+            self.skip_space()
+            if self.text[self.at] == ",":
+                self.at += 1
+                self.skip_space()
+        self.at += 1

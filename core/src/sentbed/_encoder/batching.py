@@ -1,7 +1,8 @@
 """Batching of texts for encoding.
 
-Texts are deduplicated, tokenised in bulk, sorted by length and cut into batches within a token budget such
-that padding is low; vectors are returned in input order. Memory is bounded by a window of texts.
+Texts are processed in windows of 65,536, which limits the memory. In each window, texts that occur several times
+are encoded once. The texts are tokenised together, sorted by length, and divided into batches with little
+padding. Vectors are returned in the order of the texts.
 """
 
 from __future__ import annotations
@@ -20,16 +21,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 WINDOW = 65_536
-"""Number of texts that are tokenised, sorted and held in memory together."""
+"""Number of texts that are tokenised, sorted and stored in memory together."""
 
 BATCH_COST = 128
-"""Overhead of a batch, in tokens: 2 to 5 ms on two cores that encode 30,000 tokens per second."""
+"""Cost of a batch in addition to its tokens, in tokens.
+
+It is 2 to 5 ms if 30,000 tokens per second are encoded.
+"""
 
 PREFIX_PAYS = 4
-"""Smallest number of shared leading tokens for which computing them once outweighs the slower attention."""
+"""Smallest length of a shared prefix from which it is faster to compute the prefix only once."""
 
 Progress: TypeAlias = Callable[[int], None]
-"""Callback that receives the number of texts finished since its last call."""
+"""Function to call with the number of texts that were encoded since its last call."""
 
 
 def encode_into(
@@ -43,7 +47,7 @@ def encode_into(
 ) -> None:
     """Write one vector per text into `output`, `(len(texts), width)`, in the order of `texts`.
 
-    Repeated texts are encoded once per window of 65,536 texts. `output` may be a memory map.
+    `output` may be a memory map.
     """
     import numpy as np
 
@@ -51,6 +55,7 @@ def encode_into(
     for window in _windows(texts, tokenizer, encoder, max_length):
         vectors = np.empty((len(window.tokens), output.shape[1]), np.float32)
         plan = _plan(window, encoder, token_budget)
+        # A generator, so that only the batches that are being encoded are in memory.
         batches = (pad(window.tokens, rows, tokenizer.pad_id) for rows in plan)
         results = encoder.encode_batches(batches)
         for rows, batch_vectors in zip(plan, results, strict=True):
@@ -70,7 +75,7 @@ def encode_tokens(
     token_budget: int,
     progress: Progress | None = None,
 ) -> RaggedVectors:
-    """Return the token vectors of each text, with this width, in the order of `texts`."""
+    """Return the token vectors of each text, in the order of `texts`; each vector has the dimension `width`."""
     import numpy as np
 
     parts = [RaggedVectors.of([], width)]
@@ -90,7 +95,7 @@ def encode_tokens(
 def _windows(
     texts: Sequence[str], tokenizer: Tokenizer, encoder: PlacedEncoder, max_length: int
 ) -> Iterator[_Window]:
-    """Return the texts in windows, tokenised for an encoder."""
+    """Yield the windows of the texts, tokenised. Windows for an asynchronous encoder are tokenised ahead."""
 
     def windows() -> Iterator[_Window]:
         shares = encoder.shares_prefix
@@ -116,31 +121,34 @@ def _plan(
 
 @attrs.frozen(eq=False)
 class _Window:
-    """Tokenised distinct texts of a window."""
+    """The tokens of a window of texts. Each row is a distinct text."""
 
     tokens: TokenIds
-    """One row per distinct text."""
+    """Tokens of each row."""
     inverse: NDArray[np.int64]
-    """Row of each text."""
+    """`(texts,)`: row of each text of the window."""
     counts: NDArray[np.int64]
-    """Number of texts of each row."""
+    """`(rows,)`: how often the text of each row occurs in the window."""
 
     @classmethod
     def of(
         cls, texts: Sequence[str], tokenizer: Tokenizer, max_length: int, shares: bool
     ) -> _Window:
+        """Tokenise the texts of a window; `shares` says whether the encoder accepts a shared prefix."""
         import numpy as np
 
         unique, inverse = distinct_texts(texts)
         tokens = tokenizer.encode(unique, max_length)
-        if shares and (shared := shared_prefix_length(tokens, tokenizer.shareable)):
-            tokens = tokens.share_prefix(shared)
+        if shares:
+            length = shared_prefix_length(tokens, tokenizer.shareable)
+            if length > 0:
+                tokens = tokens.share_prefix(length)
         tokens = attrs.evolve(tokens, auxiliary=tokenizer.auxiliary(unique, max_length))
         return cls(tokens, inverse, np.bincount(inverse, minlength=len(unique)))
 
 
 def distinct_texts(texts: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
-    """Return the distinct texts, and the index among them of each text, `(texts,)`."""
+    """Return the distinct texts, and for each text its index among them, `(texts,)`."""
     import numpy as np
 
     rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
@@ -149,39 +157,42 @@ def distinct_texts(texts: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
 
 
 def _prepared_ahead(windows: Iterator[_Window]) -> Iterator[_Window]:
-    """Yield windows while a thread prepares the next one."""
+    """Yield windows; while the caller uses one, a thread prepares the next."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1, "tokenise") as pool:
-        following = pool.submit(next, windows, None)
-        while (window := following.result()) is not None:
-            following = pool.submit(next, windows, None)
+        next_window = pool.submit(next, windows, None)
+        while (window := next_window.result()) is not None:
+            next_window = pool.submit(next, windows, None)
             yield window
 
 
 def shared_prefix_length(
     tokens: TokenIds, shareable: Callable[[NDArray[np.int32]], int] = len
 ) -> int:
-    """Return how many leading tokens all texts share, or 0 if they are too few to pay off.
+    """Return how many leading tokens all texts have in common; 0 if there are fewer than `PREFIX_PAYS`.
 
-    With a prompt this is the template before the sentence, including demonstrations; at least one token of
-    each text is left. Ids are compared, not strings, since the tokenizer may merge the template's last
-    character with the sentence. A token is shared only if it is hidden in all texts or in none. `shareable`
-    returns an upper limit, given the first text; see `Tokenizer`.
+    With a prompt, these are the tokens of the template before the sentence, including demonstrations. At least
+    one token of each text is not shared. Ids are compared, not strings, since the tokenizer may merge the last
+    character of the template with the sentence. A token is shared only if it is hidden in all texts or in none.
+    `shareable` returns an upper limit for the ids of the first text; see `Tokenizer.shareable`.
     """
     if len(tokens) < 2:
         return 0
     starts = tokens.offsets[:-1]
     limit = shareable(tokens.ids[: tokens.offsets[1]])
     limit = min(limit, int(tokens.lengths.min()) - 1)
-    shared = 0
-    while shared < limit and _are_equal(tokens, starts + shared):
-        shared += 1
-    return shared if shared >= PREFIX_PAYS else 0
+
+    length = 0
+    while length < limit and _are_equal(tokens, starts + length):
+        length += 1
+    if length < PREFIX_PAYS:
+        return 0
+    return length
 
 
 def _are_equal(tokens: TokenIds, positions: NDArray[np.int64]) -> bool:
-    """Whether the tokens at these positions are equal, and hidden in all texts or in none."""
+    """Whether the tokens at these positions, one in each text, are equal, and hidden in all texts or in none."""
     ids = tokens.ids[positions]
     if not (ids == ids[0]).all():
         return False
@@ -194,10 +205,11 @@ def _are_equal(tokens: TokenIds, positions: NDArray[np.int64]) -> bool:
 def plan_batches(
     lengths: NDArray[np.int64], token_budget: int, batch_cost: int = BATCH_COST
 ) -> Iterator[NDArray[np.int64]]:
-    """Yield the row indices of each batch, longest texts first.
+    """Yield the row indices of each batch; the longest texts come first.
 
-    Dynamic programming over the distinct lengths finds the cuts between batches that minimise
-    `padded tokens + batch_cost x batches`. A batch holds at most `token_budget` tokens, or one row.
+    The sorted texts are cut into groups of similar lengths. Dynamic programming finds the cuts that minimise
+    `padded tokens + batch_cost x batches`; a cut is only possible between two lengths. Each group is then
+    divided into batches of at most `token_budget` tokens, or of one row.
     """
     import numpy as np
 
@@ -206,21 +218,26 @@ def plan_batches(
     order = np.argsort(-lengths, kind="stable")
     distinct, counts = np.unique(lengths, return_counts=True)
     distinct, counts = distinct[::-1], counts[::-1]
+    # The texts with the first i lengths, which are the longest, are rows 0 to ends[i] in `order`.
     ends = np.concatenate([[0], np.cumsum(counts)])
-    best = np.zeros(len(distinct) + 1)
-    cut = np.zeros(len(distinct) + 1, np.int64)
+
+    # best_cost[i]: the smallest cost of the texts with the first i lengths; their last group begins at
+    # last_cut[i].
+    best_cost = np.zeros(len(distinct) + 1)
+    last_cut = np.zeros(len(distinct) + 1, np.int64)
     for stop in range(1, len(distinct) + 1):
         rows = ends[stop] - ends[:stop]
-        padded = rows * distinct[:stop]
+        padded_tokens = rows * distinct[:stop]
         batches = np.ceil(rows / np.maximum(1, token_budget // distinct[:stop]))
-        costs = best[:stop] + padded + batch_cost * batches
-        cut[stop] = int(np.argmin(costs))
-        best[stop] = costs[cut[stop]]
+        costs = best_cost[:stop] + padded_tokens + batch_cost * batches
+        last_cut[stop] = int(np.argmin(costs))
+        best_cost[stop] = costs[last_cut[stop]]
+
     cuts = [len(distinct)]
     while cuts[-1] > 0:
-        cuts.append(int(cut[cuts[-1]]))
+        cuts.append(int(last_cut[cuts[-1]]))
     for first, last in pairwise(reversed(cuts)):
-        size = max(1, token_budget // int(distinct[first]))
+        batch_size = max(1, token_budget // int(distinct[first]))
         rows = order[ends[first] : ends[last]]
-        pieces = -(-len(rows) // size)
-        yield from np.array_split(rows, pieces)
+        batch_count = -(-len(rows) // batch_size)
+        yield from np.array_split(rows, batch_count)

@@ -1,4 +1,4 @@
-"""`Encoder`: the encoder for users, with `load`, `encode` and `save`."""
+"""The class `Encoder`, with which users load, build, apply, evaluate and save sentence encoders."""
 
 from __future__ import annotations
 
@@ -70,29 +70,33 @@ if TYPE_CHECKING:
 
 
 BACKBONE = "backbone"
-"""Subdirectory of the backbone in a saved encoder."""
-DISTRIBUTIONS = "distributions"
-"""Key in `encoder.toml`: distributions of the encoder's components -> versions."""
-_ANY_SIDE = "text"
-"""Key of the prompt for texts that are neither queries nor documents."""
+"""Subdirectory of a saved encoder that has the backbone."""
+
 ENCODER_FILE = "encoder.toml"
-"""File in a saved encoder with its part of the recipe."""
+"""File of a saved encoder that has the encoder's part of the recipe."""
+
+DISTRIBUTIONS = "distributions"
+"""Table in `encoder.toml` with the versions of the distributions that have the encoder's components."""
+
+_ANY_SIDE = "text"
+"""Key, in a score's protocol, of the prompt for texts that are neither queries nor documents."""
 
 
 @attrs.define(eq=False)
 class Encoder:
-    """A sentence encoder: maps sentences to vectors."""
+    """A sentence encoder: computes vectors of sentences."""
 
     recipe: EncoderRecipe
     engine: Engine
     backbone: BuiltBackbone
     placed: PlacedEncoder
+    """The encoder's backbone, pooler and head on the device of the engine."""
     source: Path | None = None
-    """Directory that the encoder was loaded from."""
+    """Directory from which the encoder was loaded; None if it was built."""
     fit_texts: Sequence[str] = ()
-    """Texts to fit the head's transform on."""
+    """Texts on whose vectors the head's transform is fitted."""
     counts_prompt: bool = False
-    """Whether the recipe's `max_length` includes the tokens of the prompt; see `for_task`."""
+    """Whether `max_length` of the recipe includes the tokens of the prompt; see `for_task`."""
 
     @classmethod
     def build(
@@ -103,11 +107,18 @@ class Encoder:
         saved: Path | None = None,
         head_seed: int | None = None,
     ) -> Encoder:
-        """Load or initialise a recipe's encoder on an engine.
+        """Load or initialise the encoder of a recipe on an engine.
 
-        `texts` returns the training texts, for training a tokenizer. With `saved`, weights and tokenizer are
-        loaded from that directory, whose files are verified. `head_seed`, if given, seeds the initialisation
-        of pooler and head independently of the backbone's. Raises `ModelError`.
+        Args:
+            recipe: The encoder's part of a recipe.
+            engine: Engine on whose device the encoder is placed.
+            texts: Returns the training texts, for training a tokenizer.
+            saved: Directory of a saved encoder from which to load weights and tokenizer; its files are verified.
+            head_seed: Seed for the initialisation of pooler and head, if it should not depend on the backbone's.
+
+        Raises:
+            ModelError: if files are missing or have changed, or sentences and prompts are too long for the
+                backbone.
         """
         recipe = self_contained(recipe)
         context = BuildContext(
@@ -120,36 +131,44 @@ class Encoder:
             context = attrs.evolve(context, saved=saved / BACKBONE, sums=_sums(saved))
         backbone = recipe.backbone.build(context)
         returned(backbone, BuiltBackbone, recipe.backbone, "build")
+
         if head_seed is not None:
             engine.seed(head_seed)
         placed = engine.assemble(backbone, recipe.pooler, recipe.head, saved)
         encoder = cls(recipe, engine, backbone, placed)
+
         encoder.require_positions(recipe.max_length)
-        for variant in recipe.task_recipes:
-            (prompt,) = variant.prompts
+        for task_recipe in recipe.task_recipes:
+            (prompt,) = task_recipe.prompts
             prompt = prompt.instructed(TextTask(instruction=" "))
-            # Raises if the prompt leaves no tokens for a text.
-            encoder._with_task_prompt(attrs.evolve(variant, prompt=prompt))
+            # Called only for its check: it raises if the prompt leaves no tokens for a text.
+            encoder._with_task_prompt(attrs.evolve(task_recipe, prompt=prompt))
+
         transform = recipe.head.transform
         if saved is None and transform is not None:
             encoder.fit_texts = transform.texts(placed.transformed().width)
         return encoder
 
     def fit_transform(self) -> Encoder:
-        """Fit the head's transform, if it has one, to the current weights; return this encoder."""
+        """Fit the transform of the head, if there is one, to vectors of the current weights.
+
+        Return this encoder.
+        """
         transform = self.recipe.head.transform
         if transform is None:
             return self
-        bare = self.placed.transformed()
+
+        untransformed = self.placed.transformed()
         recipe = attrs.evolve(self.recipe, prompt=self.recipe.prompts[0])
-        encoder = attrs.evolve(self, placed=bare, recipe=recipe)
+        encoder = attrs.evolve(self, placed=untransformed, recipe=recipe)
         vectors = encoder.encode(self.fit_texts)
+
         fitted_on = {}
         if len(vectors):
             digest = hashlib.sha256(json.dumps(self.fit_texts).encode()).hexdigest()
             fitted_on = {"texts": len(vectors), "data": digest}
         fit = transform.fit(vectors, self.backbone)
-        self.placed = bare.transformed(fit, fitted_on)
+        self.placed = untransformed.transformed(fit, fitted_on)
         return self
 
     @classmethod
@@ -161,14 +180,17 @@ class Encoder:
         *,
         trust_remote_code: bool = False,
     ) -> Encoder:
-        """Load an encoder written by `save` or a run.
+        """Load an encoder that `save` or a run has written.
 
-        `runtime` is a runtime or its recipe table, by default `{"use": "cpu"}` (fp32). Python code that comes
-        with the model runs only with `trust_remote_code`, whatever the directory says.
+        Args:
+            path: Directory of the encoder.
+            runtime: A runtime, or its table in a recipe; by default `{"use": "cpu"}`, with float32.
+            plugins: Installed plugins; they are loaded by default.
+            trust_remote_code: Whether Python code that comes with the model may run, whatever the directory says.
 
         Raises:
-            ModelError: if the directory is not an encoder, its files are incomplete, it would run code, or it
-                cannot run on the runtime.
+            ModelError: if the directory is not an encoder, its files are missing or have changed, it would run
+                code without `trust_remote_code`, or it cannot run on the runtime.
         """
         directory = Path(path)
         plugins = plugins or load_plugins()
@@ -191,20 +213,23 @@ class Encoder:
         runtime: Runtime | Mapping[str, Any] | None = None,
         plugins: Plugins | None = None,
     ) -> Encoder:
-        """Build an encoder from a recipe's `[encoder]` table: `{"backbone": {"use": "bert", ...}, ...}`.
+        """Build an encoder from a table like `[encoder]` in a recipe: `{"backbone": {"use": "bert", ...}, ...}`.
 
-        Relative paths start in the current directory. Raises `RecipeError` with all problems.
+        Relative paths are relative to the current directory. `runtime` is as for `load`.
+
+        Raises:
+            RecipeError: if the table has problems. The error lists all of them.
         """
         plugins = plugins or load_plugins()
         recipe, problems = structure(
             table, EncoderRecipe, Document({}), plugins, Path.cwd()
         )
         if not problems:
-            problems = [
-                Problem(message, where) for where, message in misfits(recipe, plugins)
-            ]
+            for path, message in misfits(recipe, plugins):
+                problems.append(Problem(message, path))
         if problems:
             raise RecipeError(problems)
+
         runtime = runtime_of(runtime, plugins)
         for message in runtime_misfits(runtime, recipe):
             raise RecipeError([Problem(message, "runtime")])
@@ -217,38 +242,43 @@ class Encoder:
 
     @property
     def output(self) -> Output:
-        """Its output for a text: `vector`, `tokens` or `sparse`."""
+        """What the encoder computes for a text: `vector`, `tokens` or `sparse`."""
         return self.recipe.pooler.traits.output
 
     @property
     def similarity(self) -> Similarity | None:
-        """Similarity for comparing its texts; None for the cosine."""
+        """Similarity for comparing the encoder's texts; None for the cosine."""
         return self.recipe.similarity
 
     def require_positions(self, max_length: int) -> None:
-        """Raise `ModelError` if texts of `max_length` tokens, plus the template, exceed the positions."""
+        """Raise `ModelError` if the backbone has too few positions for `max_length` tokens and the template."""
         positions = self.backbone.max_length
-        for prompt, tokenizer in zip(
-            self.recipe.resolved_prompts, self.tokenizers(), strict=True
-        ):
-            template = 0
+        prompts = zip(self.recipe.resolved_prompts, self.tokenizers(), strict=True)
+        for prompt, tokenizer in prompts:
+            template_tokens = 0
             if prompt and not self.counts_prompt:
-                template = _tokens_around_text(tokenizer)
-            repeats = prompt is not None and prompt.template.between is not None
-            times = 2 if repeats else 1
-            if max_length * times + template > positions:
-                around = ""
-                if template:
-                    around = f", and the template around a sentence has {template}"
-                if repeats:
-                    around += " and repeats it"
-                raise ModelError(
-                    f"`max_length` is {max_length}{around}; the backbone has positions for {positions} "
-                    f"tokens, set `max_length` to {(positions - template) // times} or less"
-                )
+                template_tokens = _tokens_around_text(tokenizer)
+            repeats_text = prompt is not None and prompt.template.between is not None
+            times = 2 if repeats_text else 1
+            if max_length * times + template_tokens <= positions:
+                continue
+
+            around = ""
+            if template_tokens:
+                around = f", and the template around a sentence has {template_tokens}"
+            if repeats_text:
+                around += " and repeats it"
+            raise ModelError(
+                f"`max_length` is {max_length}{around}; the backbone has positions for {positions} "
+                f"tokens, set `max_length` to {(positions - template_tokens) // times} or less"
+            )
 
     def tokenizer(self, normalize: bool = True) -> Tokenizer:
-        """Return the tokenizer, wrapped in the prompt if there is one; `normalize` applies its text rules."""
+        """Return the tokenizer of the backbone, or one that also puts texts into the prompt.
+
+        With `normalize`, it applies the text rules of the prompt. Raises `SentbedError` if there are several
+        prompts.
+        """
         prompt, tokenizer = self.recipe.resolved_prompt, self.backbone.tokenizer
         if prompt is None:
             return tokenizer
@@ -258,7 +288,7 @@ class Encoder:
         )
 
     def tokenizers(self, normalize: bool = True) -> list[Tokenizer]:
-        """Return the tokenizer of each prompt; see `tokenizer`."""
+        """Return a tokenizer for each prompt; see `tokenizer`."""
         tokenizers = []
         for prompt in self.recipe.prompts:
             recipe = attrs.evolve(self.recipe, prompt=prompt, ensemble="mean")
@@ -268,11 +298,12 @@ class Encoder:
     def for_task(self, task: TextTask) -> Encoder:
         """Return the encoder with its prompt for the texts of a task.
 
-        With a prompt of `task_prompts`, prompt and text are truncated together, as in sentence-transformers:
-        to `max_length` tokens, plus the tokens of the encoder's `prompt` if it has one.
+        If it is a prompt of `task_prompts`, prompt and text are truncated together, as in sentence-transformers.
+        They may have `max_length` tokens, and in addition as many as the encoder's `prompt` has, if there is
+        one.
 
         Raises:
-            SentbedError: if that prompt needs an instruction, and the task gives none.
+            SentbedError: if the prompt needs an instruction, but the task has none.
             ModelError: if the prompt leaves no tokens for a text.
         """
         if not self.recipe.task_prompts:
@@ -283,7 +314,7 @@ class Encoder:
         return self._with_task_prompt(recipe)
 
     def _with_task_prompt(self, recipe: EncoderRecipe) -> Encoder:
-        """Return the encoder with the prompt of a task, truncated as `for_task` says.
+        """Return the encoder with the prompt of `recipe`, which is one of `task_prompts`; see `for_task`.
 
         Raises:
             ModelError: if the prompt leaves no tokens for a text.
@@ -292,10 +323,12 @@ class Encoder:
         if self.recipe.resolved_prompt is not None:
             longest += _tokens_around_text(self.tokenizer())
         longest = min(longest, self.backbone.max_length)
+
         encoder = attrs.evolve(self, recipe=attrs.evolve(recipe, max_length=longest))
         prompt = encoder.recipe.resolved_prompt
         if prompt is None:
             return encoder
+
         around = _tokens_around_text(encoder.tokenizer())
         if around + SHORTEST > longest:
             raise ModelError(
@@ -306,11 +339,8 @@ class Encoder:
         return encoder
 
     def protocol(self) -> dict[str, Any]:
-        """Return the encoder's part of a score's protocol: how it computes vectors from text."""
+        """Return the encoder's part of a score's protocol: how vectors are computed from texts."""
         pooler = self.recipe.pooler
-        prompts = [
-            prompt.describe() for prompt in self.recipe.resolved_prompts if prompt
-        ]
         pooler_facts = {"train": pooler.name, "test": name_at_test(pooler)}
         pooler_facts |= unstructure(pooler)
         del pooler_facts["use"]
@@ -321,6 +351,7 @@ class Encoder:
         }
         facts |= self.backbone.protocol
         facts |= self.placed.protocol
+
         if self.placed.fitted_on is not None:
             transform_facts = {}
             for key, value in unstructure(self.recipe.head.transform).items():
@@ -332,6 +363,11 @@ class Encoder:
         similarity = self.similarity
         if similarity is not None and similarity.traits.formula != "cosine":
             facts["similarity"] = unstructure(similarity)
+
+        prompts = []
+        for prompt in self.recipe.resolved_prompts:
+            if prompt is not None:
+                prompts.append(prompt.describe())
         if prompts:
             facts["prompt"] = prompts[0] if len(prompts) == 1 else prompts
         return facts
@@ -346,8 +382,11 @@ class Encoder:
     ) -> NDArray[np.float32]:
         """Return one vector per text, float32 `(len(texts), width)`, in the order of `texts`.
 
-        `progress` is called with the number of texts finished since its last call; `max_length` and
-        `normalize` (the prompt's text rules) override the recipe's.
+        Args:
+            texts: The texts.
+            progress: Called with the number of texts that were encoded since its last call.
+            max_length: Maximum number of tokens of a text; by default that of the recipe.
+            normalize: Whether the text rules of the prompt are applied.
         """
         import numpy as np
 
@@ -371,9 +410,9 @@ class Encoder:
         max_length: int | None = None,
         normalize: bool = True,
     ) -> RaggedVectors:
-        """Return the token vectors of each text, in the order of `texts`; arguments as for `encode`.
+        """Return the token vectors of each text, in the order of `texts`.
 
-        For an encoder whose pooler gives token vectors (`output == "tokens"`).
+        The encoder's `output` must be `tokens`. The arguments are those of `encode`.
         """
         _require_texts(texts)
         if self.output != "tokens":
@@ -396,15 +435,17 @@ class Encoder:
         max_length: int | None = None,
         normalize: bool = True,
     ) -> None:
-        """Encode texts into `output`, `(len(texts), width)`, which may be a memory map; see `encode`.
+        """Write one vector per text into `output`, `(len(texts), width)`, which may be a memory map.
 
-        With several prompts, each is a separate pass; `progress` reports the last one.
+        The other arguments are those of `encode`. With several prompts, there is a pass for each of them;
+        `progress` reports only the last pass.
         """
         import numpy as np
 
         _require_texts(texts)
         length, budget = max_length or self.recipe.max_length, self.engine.token_budget
         *others, last = self.tokenizers(normalize)
+        # Vectors are concatenated if there are several parts; otherwise, their mean is taken.
         parts = np.split(output, self.recipe.joined, axis=1)
         total = None
         if others and len(parts) == 1:
@@ -419,7 +460,7 @@ class Encoder:
             output[:] = (output + total) / (len(others) + 1)
 
     def as_text_encoder(self) -> TextEncoder:
-        """Return the encoder as evaluators use it: with its similarity, its output and its prompts of tasks."""
+        """Return the encoder for evaluators, with its similarity, its output and its prompts for tasks."""
         return _EvaluatedEncoder(self)
 
     def evaluate(
@@ -434,63 +475,74 @@ class Encoder:
         prepared: Preparation | None = None,
         bar: EncodeBar | None = None,
     ) -> Evaluation:
-        """Evaluate the encoder as `name`; scores record encoder, evaluator, plugin and protocol.
+        """Evaluate the encoder. The scores have encoder, evaluator, plugin and protocol.
 
-        `second`, a name and an encoder, encodes the second sentence of pairs for a `two_sided` evaluator.
-        `progress` is called with the progress of each part. Vectors in `store` are not computed again, which
-        changes no score. `plugins`, by default the installed ones, identify the evaluator's plugin.
-        `prepared` is the result of `evaluator.prepare()`; `bar` counts the texts encoded so far.
+        Args:
+            evaluator: The evaluator.
+            name: Name of this encoder in the scores.
+            second: Name and encoder for the second sentences of pairs, for an evaluator with the trait
+                `two_sided`.
+            progress: Called with the progress of each part of the evaluation.
+            store: Store from which vectors are taken instead of computing them again; scores do not change.
+            plugins: Plugins, one of which has the evaluator; the installed plugins are loaded by default.
+            prepared: Result of `evaluator.prepare()`, if it was called before.
+            bar: Counts the texts that have been encoded, over several evaluations.
         """
         info = (plugins or load_plugins()).origin(type(evaluator))
         if self.similarity is not None:
             messages = evaluator.similarity_misfits(self.similarity)
             for message in sentences(messages, evaluator, "similarity_misfits"):
                 raise RunError(message)
-        prepared = prepared or returned(
-            evaluator.prepare(), Preparation, evaluator, "prepare"
+        if prepared is None:
+            prepared = returned(evaluator.prepare(), Preparation, evaluator, "prepare")
+
+        type_of_tasks = evaluator.name
+        first_encoder = _EvaluatedEncoder(
+            self, progress, store, task_type=type_of_tasks
         )
-        left = _EvaluatedEncoder(self, progress, store, task_type=evaluator.name)
-        right = None
+        second_encoder = None
         protocol = self.protocol()
         second_protocol: dict[str, Any] = {}
         if second is not None:
             second_name, encoder = second
-            right = _EvaluatedEncoder(
-                encoder, progress, store, task_type=evaluator.name
+            second_encoder = _EvaluatedEncoder(
+                encoder, progress, store, task_type=type_of_tasks
             )
             second_protocol = {"encoder": second_name, **encoder.protocol()}
-        if isinstance(prepared, Prepared):
-            left.bar = bar or EncodeBar(prepared.size)
-            if right is not None:
-                right.bar = left.bar
-            evaluation = prepared.evaluate(left, right, left.device, left.progress)
-        else:
-            evaluation = prepared.evaluate(left)
 
+        if isinstance(prepared, Prepared):
+            first_encoder.bar = bar or EncodeBar(prepared.size)
+            if second_encoder is not None:
+                second_encoder.bar = first_encoder.bar
+            evaluation = prepared.evaluate(
+                first_encoder,
+                second_encoder,
+                first_encoder.device,
+                first_encoder.progress,
+            )
+        else:
+            evaluation = prepared.evaluate(first_encoder)
         returned(evaluation, Evaluation, evaluator, "score")
+
         release = "" if info is None else info.release
         scores = []
         for score in returned(evaluation.scores, tuple | list, evaluator, "score"):
             returned(score, Score, evaluator, "score")
-            encoder_protocol = {**protocol, **left.prompt_facts(score)}
-            if right is not None:
-                second_facts = right.prompt_facts(score)
+            encoder_protocol = {**protocol, **first_encoder.prompt_facts(score)}
+            if second_encoder is not None:
+                second_facts = second_encoder.prompt_facts(score)
                 encoder_protocol["second"] = {**second_protocol, **second_facts}
             encoder_protocol |= score.transform
-            complete = attrs.evolve(
-                score,
-                value=number(score.value, evaluator, "score"),
-                encoder=name,
-                evaluator=evaluator.name,
-                plugin=release,
-                protocol={"encoder": encoder_protocol, "evaluator": score.protocol},
-            )
-            scores.append(complete)
+            scores.append(_completed(score, name, evaluator, release, encoder_protocol))
+
         primary = number(evaluation.primary, evaluator, "score")
         return attrs.evolve(evaluation, scores=tuple(scores), primary=primary)
 
     def is_finite(self) -> bool:
-        """Whether weights and vectors are finite; they are not after training has diverged."""
+        """Whether all weights, and the vector of a sentence, are finite.
+
+        They are not if training has diverged.
+        """
         if self.placed.broken_weight() is not None:
             return False
         import numpy as np
@@ -502,7 +554,13 @@ class Encoder:
             return False
 
     def save(self, path: str | Path) -> None:
-        """Write weights, tokenizer and the encoder's part of the recipe, atomically."""
+        """Write the encoder's weights, its tokenizer and its part of the recipe to a directory, atomically.
+
+        The directory may exist if it is empty or a saved encoder, which is then replaced.
+
+        Raises:
+            RunError: if the directory has something else, or cannot be written.
+        """
         import tomli_w
 
         try:
@@ -511,8 +569,9 @@ class Encoder:
             raise RunError(
                 f"`{path}` is a link that leads to itself; choose another place"
             ) from error
-        empty = target.is_dir() and not any(target.iterdir())
-        if target.exists() and not empty and not (target / ENCODER_FILE).is_file():
+        is_empty = target.is_dir() and not any(target.iterdir())
+        is_encoder = (target / ENCODER_FILE).is_file()
+        if target.exists() and not is_empty and not is_encoder:
             raise RunError(
                 f"`{path}` holds something that is not an encoder; choose another place, or move it away"
             )
@@ -526,13 +585,31 @@ class Encoder:
         write_directory(target, fill)
 
     def restore(self, path: Path) -> None:
-        """Restore the weights that `save` wrote to `path`."""
+        """Replace the weights by those that `save` has written to `path`."""
         other = Encoder.build(self.recipe, self.engine, saved=path)
         self.backbone, self.placed = other.backbone, other.placed
 
 
+def _completed(
+    score: Score,
+    name: str,
+    evaluator: Evaluator,
+    release: str,
+    encoder_protocol: Mapping[str, Any],
+) -> Score:
+    """Return an evaluator's score with the names of encoder, evaluator and plugin, and the encoder's protocol."""
+    return attrs.evolve(
+        score,
+        value=number(score.value, evaluator, "score"),
+        encoder=name,
+        evaluator=evaluator.name,
+        plugin=release,
+        protocol={"encoder": encoder_protocol, "evaluator": score.protocol},
+    )
+
+
 def encoder_table(recipe: EncoderRecipe, directory: Path) -> dict[str, Any]:
-    """Return the content of `encoder.toml` for an encoder that is saved in `directory`."""
+    """Return the data of `encoder.toml` for an encoder that is saved in `directory`."""
     plugins = load_plugins()
     releases: dict[str, str] = {}
     for cls in components_of(recipe):
@@ -548,10 +625,11 @@ def encoder_table(recipe: EncoderRecipe, directory: Path) -> dict[str, Any]:
 def saved_recipe(
     directory: Path, plugins: Plugins, trust_remote_code: bool = False
 ) -> EncoderRecipe:
-    """Return the recipe of a saved encoder.
+    """Return the recipe of the encoder that is saved in a directory, without machine settings.
 
     Raises:
-        ModelError: if the directory is not an encoder, or would run code that is not trusted.
+        ModelError: if the directory is not an encoder, or it would run code without `trust_remote_code`.
+        RecipeError: if `encoder.toml` has problems, such as a component that is not installed.
     """
     file = directory / ENCODER_FILE
     try:
@@ -562,6 +640,7 @@ def saved_recipe(
         ) from error
     if not is_file:
         raise ModelError(_no_encoder(directory))
+
     document = parse(read_file(file), str(file))
     table = dict(document.data)
     if (schema := table.pop("schema", None)) != SCHEMA:
@@ -569,6 +648,7 @@ def saved_recipe(
             f"`{file}` has `schema = {schema}`, this version of sentbed reads {SCHEMA}"
         )
     releases = table.pop(DISTRIBUTIONS, {})
+
     base = directory.resolve()
     recipe, problems = structure(
         table, EncoderRecipe, document, plugins, base, check=False
@@ -580,9 +660,8 @@ def saved_recipe(
                 portable.data, EncoderRecipe, document, plugins, base, check=False
             )
     if problems:
-        raise RecipeError(
-            [*_missing_distributions(releases, document, plugins), *problems]
-        )
+        missing = _missing_distributions(releases, document, plugins)
+        raise RecipeError([*missing, *problems])
     if recipe.runs_code and not trust_remote_code:
         raise ModelError(
             f"the encoder in `{directory}` wants to run Python code that comes with its model "
@@ -595,7 +674,7 @@ def saved_recipe(
 def _missing_distributions(
     releases: Any, document: Document, plugins: Plugins
 ) -> Iterator[Problem]:
-    """Yield a problem for each distribution of a saved encoder's components that is not installed."""
+    """Yield a problem for each distribution that is not installed, but has a component of a saved encoder."""
     if not isinstance(releases, dict):
         return
     installed = {plugin.distribution for plugin in plugins.plugins}
@@ -610,12 +689,16 @@ def _missing_distributions(
 
 
 def _tokens_around_text(tokenizer: Tokenizer) -> int:
-    """Return the number of tokens of a prompt around an empty text."""
+    """Return the number of tokens of a prompt without a text, including special tokens."""
     return int(tokenizer.encode([""], SHORTEST).lengths[0])
 
 
 def _sums(saved: Path) -> dict[str, str]:
-    """Return the verified SHA-256 of each file of the backbone; empty if there are no checksums."""
+    """Return the verified SHA-256 of each file of a saved encoder's backbone; empty without checksums.
+
+    Raises:
+        ModelError: if a file has changed.
+    """
     if not (saved / SUMS_FILE).exists():
         return {}
     try:
@@ -634,9 +717,11 @@ def _sums(saved: Path) -> dict[str, str]:
 
 def _no_encoder(directory: Path) -> str:
     """Return the message for a directory that is not a saved encoder."""
-    several = sorted(f"`{file.parent}`" for file in directory.glob(f"*/{ENCODER_FILE}"))
-    if several:
-        return f"`{directory}` is not an encoder, it holds some; name one: {', '.join(several)}"
+    encoders = sorted(
+        f"`{file.parent}`" for file in directory.glob(f"*/{ENCODER_FILE}")
+    )
+    if encoders:
+        return f"`{directory}` is not an encoder, it holds some; name one: {', '.join(encoders)}"
     if (directory / "modules.json").is_file():
         return (
             f"`{directory}` is a folder of sentence-transformers, not an encoder of sentbed; make one of it "
@@ -650,21 +735,26 @@ def _no_encoder(directory: Path) -> str:
 
 
 def pair_name(name: str, second: str | None) -> str:
-    """Return the name for scores of two towers, such as `en+zh` for `en` and `zh`."""
-    return name if second is None else f"{name}+{second}"
+    """Return the name, in scores, of a pair of encoders:
+
+    `en+zh` for `en` and `zh`. A single encoder has its name.
+    """
+    if second is None:
+        return name
+    return f"{name}+{second}"
 
 
 @attrs.define(eq=False)
 class EncodeBar:
-    """Progress of encoding, over all lists of texts of one or several evaluations."""
+    """Counts the texts that have been encoded, over all lists of texts of one or several evaluations."""
 
     total: int
-    """Number of texts."""
+    """Number of texts in all lists."""
     done: int = 0
-    """Number of texts in finished lists."""
+    """Number of texts in the lists that are finished."""
 
     def advance(self, finished: int, count: int) -> int:
-        """Return the number of texts done in all lists, with `finished` of `count` in the current list."""
+        """Return the number of encoded texts of all lists, if `finished` of `count` of the current list are."""
         done = min(self.done + finished, self.total)
         if finished == count:
             self.done += count
@@ -673,29 +763,32 @@ class EncodeBar:
 
 @attrs.define(eq=False)
 class _EvaluatedEncoder(TextEncoder):
-    """The `TextEncoder` that evaluators receive: an encoder with progress, device and vector store."""
+    """The text encoder that evaluators receive: an encoder that reports progress and uses a vector store."""
 
     encoder: Encoder
     report_progress: PartProgress | None = None
     store: VectorStore | None = None
     bar: EncodeBar | None = None
-    """Progress over all lists; if None, each list has its own."""
+    """Counts the texts over all lists; if None, each list is counted by itself."""
     max_length: int | None = None
+    """Maximum number of tokens of a text; None for that of the recipe."""
     task_type: str = ""
-    """Name of the evaluator, the type of tasks that set no type."""
+    """Name of the evaluator. It is the type of tasks that do not set a type."""
     task_prompts: dict[str, dict[str, Any]] = attrs.field(factory=dict)
-    """Task -> side -> prompt that its texts had, if the recipe has `task_prompts`."""
+    """Prompts that the texts of each task had, by side, if the recipe has `task_prompts`; for protocols."""
     variants: dict[Prompt, _EvaluatedEncoder] = attrs.field(factory=dict)
-    """Prompt of a task -> the encoder with it."""
+    """The encoder with each prompt for a task that has been used."""
     backbone: BuiltBackbone | None = attrs.Factory(
         lambda evaluated: evaluated.encoder.backbone, takes_self=True
     )
     space: Any = attrs.field(init=False)
-    """Key of the encoder in the store; None without a store."""
+    """Key under which the store has the encoder's vectors; None without a store."""
 
     @space.default
     def _space(self) -> Any:
-        return None if self.store is None else self.store.space(self.encoder)
+        if self.store is None:
+            return None
+        return self.store.space(self.encoder)
 
     @property
     def output(self) -> Output:  # type: ignore[override]  # the encoder's, and read only
@@ -732,18 +825,21 @@ class _EvaluatedEncoder(TextEncoder):
         return self.variants[prompt]
 
     def prompt_facts(self, score: Score) -> dict[str, Any]:
-        """Return the prompts of the texts of a score, for its protocol; empty without `task_prompts`."""
+        """Return the prompts with which the texts of a score were encoded, for its protocol.
+
+        The result is empty if the recipe has no `task_prompts`.
+        """
         if not self.task_prompts:
             return {}
         prompts = self.task_prompts.get(score.task) or self.task_prompts.get("")
         if prompts is None:
-            # A mean over several tasks, by default over all.
+            # The score is a mean over tasks; without `of`, over all tasks.
             tasks = score.protocol.get("of", self.task_prompts)
-            of_tasks = {}
+            prompts_by_task = {}
             for task, prompts_of_task in self.task_prompts.items():
                 if task in tasks:
-                    of_tasks[task] = prompts_of_task
-            return {"prompt": of_tasks}
+                    prompts_by_task[task] = prompts_of_task
+            return {"prompt": prompts_by_task}
         if prompts.keys() == {_ANY_SIDE}:
             return {"prompt": prompts[_ANY_SIDE]}
         return {"prompt": prompts}
@@ -759,7 +855,7 @@ class _EvaluatedEncoder(TextEncoder):
         return _EvaluatedEncoder(encoder, max_length=self.max_length)
 
     def _counter(self, count: int) -> Progress:
-        """Return a callback for the progress within a list of `count` texts."""
+        """Return a function that is called with the progress within a list of `count` texts, and reports it."""
         finished = 0
         bar = self.bar or EncodeBar(count)
 
@@ -772,7 +868,7 @@ class _EvaluatedEncoder(TextEncoder):
         return advance
 
     def encode_tokens(self, texts: Sequence[str]) -> RaggedVectors:
-        # Without the store, which keeps one vector per text.
+        # The store is not used, since it stores one vector per text.
         advance = self._counter(len(texts))
         return self.encoder.encode_tokens(texts, advance, max_length=self.max_length)
 
@@ -797,7 +893,7 @@ class _EvaluatedEncoder(TextEncoder):
 
 
 def self_contained(recipe: EncoderRecipe) -> EncoderRecipe:
-    """Return the recipe with the content of prompt files in place of their paths, for saving."""
+    """Return the recipe with templates in place of the files that have them, for saving."""
     if recipe.task_prompts is not None:
         task_prompts = {}
         for key, prompt in recipe.task_prompts.items():
@@ -812,6 +908,7 @@ def self_contained(recipe: EncoderRecipe) -> EncoderRecipe:
 
 
 def _require_texts(texts: Sequence[object]) -> None:
+    """Raise `SentbedError` if `texts` is not a list of strings that can be encoded as UTF-8."""
     _require_list(texts)
     for row, text in enumerate(texts):
         if not isinstance(text, str):
@@ -826,6 +923,7 @@ def _require_texts(texts: Sequence[object]) -> None:
 
 
 def _require_list(texts: object) -> None:
+    """Raise `SentbedError` if `texts` is a single string or has no length."""
     if isinstance(texts, str):
         raise SentbedError(
             "`encode` takes a list of texts, found one string; put it in a list"
@@ -839,7 +937,7 @@ def _require_list(texts: object) -> None:
 def runtime_of(
     runtime: Runtime | Mapping[str, Any] | None, plugins: Plugins
 ) -> Runtime:
-    """Return a runtime, or the one of a recipe table; None means `{"use": "cpu"}`."""
+    """Return the runtime that a table describes; None means `{"use": "cpu"}`. A runtime is returned unchanged."""
     if isinstance(runtime, Runtime):
         return runtime
     table = runtime or {"use": "cpu"}
@@ -849,7 +947,7 @@ def runtime_of(
 def engine_of(
     runtime: Runtime | Mapping[str, Any] | None, plugins: Plugins | None = None
 ) -> Engine:
-    """Return the engine of a runtime, or of its recipe table; None means `{"use": "cpu"}`."""
+    """Return the engine of a runtime, or of the runtime that a table describes; None means `{"use": "cpu"}`."""
     if not isinstance(runtime, Runtime):
         runtime = runtime_of(runtime, plugins or load_plugins())
     return returned(runtime.build(), Engine, runtime, "build")

@@ -1,4 +1,4 @@
-"""Checks of a structured recipe: unknown names, and parts that do not fit together."""
+"""Checks of a structured recipe: unknown names, and parts that cannot be combined."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ from sentbed.errors import (
 from sentbed.protocols import LABEL, Evaluator, Loss, Output, Runtime, Similarity
 
 Add = Callable[..., None]
-"""Callback for a problem: a message and the path of its key."""
+"""Function to call with each problem: a message, and the path of its key as further arguments."""
 
 
 def check(recipe: Recipe, plugins: Plugins, look: bool = True) -> None:
-    """Check a structured recipe without heavy imports.
+    """Check a structured recipe, without importing heavy libraries.
 
-    Suggested alternatives come from `plugins`. Without `look`, no file is read.
+    Messages suggest components of `plugins`. If `look` is false, no file is read.
 
     Raises:
-        RecipeError: if there are problems; lists all of them.
+        RecipeError: if the recipe has problems. The error lists all of them.
     """
     problems: list[Problem] = []
 
@@ -78,6 +78,7 @@ def check(recipe: Recipe, plugins: Plugins, look: bool = True) -> None:
 def _check_encoder(
     recipe: Recipe, name: str, encoder: EncoderRecipe, plugins: Plugins, add: Add
 ) -> None:
+    """Add the problems of an encoder, of its name, and of its prompts for tasks."""
     for path, message in misfits(encoder, plugins):
         add(message, "encoders", name, *path.split("."), misfit=True)
     for message in runtime_misfits(recipe.runtime, encoder):
@@ -98,14 +99,19 @@ def require_available(runtime: Runtime) -> None:
 
 
 def _below(add: Add, *prefix: str | int) -> Add:
-    """Return an `add` for keys below a path."""
-    return lambda message, *path, misfit=False: add(
-        message, *prefix, *path, misfit=misfit
-    )
+    """Return a function that adds problems of keys below the path `prefix`."""
+
+    def add_below(message: str, *path: str | int, misfit: bool = False) -> None:
+        add(message, *prefix, *path, misfit=misfit)
+
+    return add_below
 
 
-def _encoder_name(recipe: Recipe, name: str | None, add: Add, *path: str | int) -> bool:
-    """Whether `name` is an encoder of the recipe, or is None and may be; otherwise add a problem."""
+def _is_encoder(recipe: Recipe, name: str | None, add: Add, *path: str | int) -> bool:
+    """Whether `name` is an encoder of the recipe; otherwise add a problem.
+
+    None is allowed if the recipe has only one encoder.
+    """
     names = listed(recipe.encoders)
     if name is not None and name not in recipe.encoders:
         add(
@@ -123,7 +129,8 @@ def _encoder_name(recipe: Recipe, name: str | None, add: Add, *path: str | int) 
 
 
 def _check_evaluate(recipe: Recipe, evaluate: Evaluate, add: Add) -> None:
-    _encoder_name(recipe, evaluate.encoder, add, "encoder")
+    """Add the problems of an entry of `[[evaluate]]`."""
+    _is_encoder(recipe, evaluate.encoder, add, "encoder")
     _check_use(recipe, evaluate.evaluator, evaluate.encoder, evaluate.second, add)
     if "start" in evaluate.at and not recipe.stage:
         add(
@@ -134,23 +141,26 @@ def _check_evaluate(recipe: Recipe, evaluate: Evaluate, add: Add) -> None:
 def _check_use(
     recipe: Recipe, evaluator: Evaluator, name: str | None, second: str | None, add: Add
 ) -> None:
-    if part := recipe.encoders.get(name or recipe.main_encoder):
-        for backbone in part.backbones:
-            messages = evaluator.misfits(backbone, part.pooler, part.head)
+    """Add a problem for each reason why an evaluator cannot score an encoder, or a pair of encoders."""
+    encoder = recipe.encoders.get(name or recipe.main_encoder)
+    if encoder is not None:
+        for backbone in encoder.backbones:
+            messages = evaluator.misfits(backbone, encoder.pooler, encoder.head)
             for message in sentences(messages, evaluator, "misfits"):
                 add(message, misfit=True)
-        if part.similarity is not None:
-            messages = evaluator.similarity_misfits(part.similarity)
+        if encoder.similarity is not None:
+            messages = evaluator.similarity_misfits(encoder.similarity)
             for message in sentences(messages, evaluator, "similarity_misfits"):
                 add(message, misfit=True)
-        what = f"the evaluator `{evaluator.name}`"
-        problem = unread_output(part.pooler, what, evaluator.traits.reads)
+        label = f"the evaluator `{evaluator.name}`"
+        problem = unread_output(encoder.pooler, label, evaluator.traits.reads)
         if problem is not None:
             add(problem, misfit=True)
+
     if second is None:
         return
-    if _encoder_name(recipe, second, add, "second") and part is not None:
-        for what in unlike_parts([part, recipe.encoders[second]]):
+    if _is_encoder(recipe, second, add, "second") and encoder is not None:
+        for what in unlike_parts([encoder, recipe.encoders[second]]):
             message = f"the two encoders have different {what}, and cannot be compared; give both the same"
             add(message, "second", misfit=True)
     if not evaluator.traits.two_sided:
@@ -161,7 +171,7 @@ def _check_use(
 
 
 def unlike_parts(encoders: Sequence[EncoderRecipe]) -> Iterator[str]:
-    """Yield in what encoders differ that must be alike where their texts are compared."""
+    """Yield what differs between encoders whose texts are compared: their outputs, or their similarities."""
     if len({encoder.pooler.traits.output for encoder in encoders}) > 1:
         yield "outputs (one vector, token vectors or sparse vectors)"
     similarities = [encoder.similarity for encoder in encoders]
@@ -170,7 +180,10 @@ def unlike_parts(encoders: Sequence[EncoderRecipe]) -> Iterator[str]:
 
 
 def problem_of_test_data(why: str, evaluator: Evaluator) -> str:
-    """Return the message for an evaluator that selects something but may use test data."""
+    """Return the message for an evaluator that may use test data, although it chooses weights or a prompt.
+
+    `why` is the beginning of the message: `a validation chooses weights`.
+    """
     return (
         f"{why}, so it must not see test data, and `{evaluator.name}` does not say that it scores "
         "development data only; choose an evaluator that does, or say in this one that its data is a "
@@ -179,6 +192,7 @@ def problem_of_test_data(why: str, evaluator: Evaluator) -> str:
 
 
 def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
+    """Add the problems of a stage."""
     if stage.name in (earlier.name for earlier in recipe.stage[:index]):
         add(f"two stages are named `{stage.name}`; give each its own name", "name")
     if stage.name == PRETRAINED:
@@ -188,8 +202,8 @@ def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
         )
     _check_sizes(recipe, stage, add)
     _check_columns(stage, add)
-    if _check_towers(recipe, stage, add):
-        _check_parts(recipe, stage, add)
+    if _check_encoders(recipe, stage, add):
+        _check_loss(recipe, stage, add)
     _check_weights(recipe, index, stage, add)
     _check_watches(recipe, stage, add)
     _check_validation(recipe, stage, add)
@@ -221,7 +235,7 @@ def _check_sizes(recipe: Recipe, stage: Stage, add: Add) -> None:
 
 
 def _check_columns(stage: Stage, add: Add) -> None:
-    """Add a problem for each column of the loss that the data lack, or have with another type of values."""
+    """Add a problem for each column that the loss needs, but that the data lacks or has with other values."""
     loss, data = stage.loss, stage.data
     numbers_of_loss, numbers_of_data = loss.traits.numbers, data.traits.numbers
     if missing := sorted(loss.traits.needs - set(data.columns)):
@@ -232,6 +246,7 @@ def _check_columns(stage: Stage, add: Add) -> None:
             "loss",
             misfit=True,
         )
+
     for column in stage.columns_used:
         if (column in numbers_of_loss) == (column in numbers_of_data):
             continue
@@ -244,6 +259,7 @@ def _check_columns(stage: Stage, add: Add) -> None:
             "loss",
             misfit=True,
         )
+
     if LABEL in loss.traits.needs - numbers_of_loss and not loss.traits.classes:
         add(
             f"the loss `{loss.name}` needs the column `{LABEL}` and does not say which `classes` "
@@ -253,40 +269,42 @@ def _check_columns(stage: Stage, add: Add) -> None:
 
 
 def _check_watches(recipe: Recipe, stage: Stage, add: Add) -> None:
+    """Add the problems of a stage's `watch`."""
     trained = recipe.trained(stage)
     for i, watch in enumerate(stage.watch):
-        below = _below(add, "watch", i)
+        add_below = _below(add, "watch", i)
         if watch.encoder is not None or len(trained) > 1:
-            _encoder_name(recipe, watch.encoder, below, "encoder")
+            _is_encoder(recipe, watch.encoder, add_below, "encoder")
         name = watch.encoder or trained[0]
-        _check_use(recipe, watch.evaluator, name, watch.second, below)
+        _check_use(recipe, watch.evaluator, name, watch.second, add_below)
 
 
 def _check_validation(recipe: Recipe, stage: Stage, add: Add) -> None:
+    """Add the problems of a stage's `validate`."""
     validate = stage.validate
     if validate is None:
         return
     trained = recipe.trained(stage)
-    below = _below(add, "validate")
+    add_below = _below(add, "validate")
     if validate.encoder is not None or len(trained) > 1:
-        is_encoder = _encoder_name(recipe, validate.encoder, below, "encoder")
+        is_encoder = _is_encoder(recipe, validate.encoder, add_below, "encoder")
         if is_encoder and validate.encoder not in trained:
-            below(
+            add_below(
                 f"the stage does not train `{validate.encoder}`, whose validation would choose nothing; "
                 "name one that it trains, or use `watch`",
                 "encoder",
             )
     name = validate.encoder or trained[0]
-    _check_use(recipe, validate.evaluator, name, validate.second, below)
+    _check_use(recipe, validate.evaluator, name, validate.second, add_below)
     if validate.chooses and not validate.evaluator.traits.development:
         message = problem_of_test_data(
             "a validation chooses weights", validate.evaluator
         )
-        below(message, "with")
+        add_below(message, "with")
 
 
 def loss_of(stage: Stage, similarity: Similarity | None) -> Loss:
-    """Return the loss of a stage, with the similarity of its encoders, which is the same in all."""
+    """Return the loss of a stage, changed to use a similarity; with None, the loss is not changed."""
     if similarity is None:
         return stage.loss
     loss = stage.loss.compared_by(similarity)
@@ -294,13 +312,13 @@ def loss_of(stage: Stage, similarity: Similarity | None) -> Loss:
 
 
 def _setting_for(loss: Any, columns: Iterable[str]) -> str:
-    """Return advice to change a field so that the loss needs no other columns; empty if there is none.
+    """Return advice on a field of a loss with which it needs only these columns; empty if there is no such field.
 
-    Only fields with a few values are tried, such as `rows` of losses for triplets or scored pairs.
+    Only fields of `Literal` types are tried, such as `rows` of losses for triplets or scored pairs.
     """
-    hints = get_type_hints(type(loss))
+    types_of_fields = get_type_hints(type(loss))
     for field in attrs.fields(type(loss)):
-        for value in get_args(hints.get(field.name)):
+        for value in get_args(types_of_fields.get(field.name)):
             if not isinstance(value, str) or value == getattr(loss, field.name):
                 continue
             with suppress(ValueError, TypeError, SentbedError):
@@ -310,21 +328,23 @@ def _setting_for(loss: Any, columns: Iterable[str]) -> str:
     return ""
 
 
-def _check_towers(recipe: Recipe, stage: Stage, add: Add) -> bool:
-    """Add the problems of a stage's columns and encoders; return whether there are none."""
-    if not stage.train and not _encoder_name(recipe, None, add, "train"):
+def _check_encoders(recipe: Recipe, stage: Stage, add: Add) -> bool:
+    """Add the problems of a stage's encoders and of the columns they encode; return whether there are none."""
+    if not stage.train and not _is_encoder(recipe, None, add, "train"):
         return False
-    fits = True
+    names_exist = True
     for name in stage.train:
-        fits = _encoder_name(recipe, name, add, "train") and fits
+        names_exist = _is_encoder(recipe, name, add, "train") and names_exist
     for name in stage.freeze:
-        fits = _encoder_name(recipe, name, add, "freeze") and fits
+        names_exist = _is_encoder(recipe, name, add, "freeze") and names_exist
     for column, name in stage.columns.items():
-        fits = _encoder_name(recipe, name, add, "columns", column) and fits
-    if not fits:
+        exists = _is_encoder(recipe, name, add, "columns", column)
+        names_exist = exists and names_exist
+    if not names_exist:
         return False
 
-    problems = [*_encoders_named_twice(recipe, stage), *_column_problems(recipe, stage)]
+    problems = list(_encoders_named_twice(recipe, stage))
+    problems += _column_problems(recipe, stage)
     if not problems:
         problems += _encoders_without_column(recipe, stage)
     for message, *path in problems:
@@ -347,7 +367,7 @@ def _encoders_named_twice(recipe: Recipe, stage: Stage) -> Iterator[tuple[str, .
 
 
 def _column_problems(recipe: Recipe, stage: Stage) -> Iterator[tuple[str, ...]]:
-    """Yield a message and its path for each unused column, and each column without an encoder."""
+    """Yield a message, and the path of its key, for each column that is not used or has no encoder."""
     trained, texts = recipe.trained(stage), stage.texts
     encoders = (*trained, *stage.freeze)
     for column in stage.columns:
@@ -358,6 +378,7 @@ def _column_problems(recipe: Recipe, stage: Stage) -> Iterator[tuple[str, ...]]:
             why = "holds no text"
         message = f"the column `{column}` {why}; the columns are {', '.join(texts)}"
         yield message, "columns", column
+
     for column in texts:
         tower = stage.columns.get(column)
         if tower is None and len(encoders) > 1:
@@ -375,7 +396,7 @@ def _column_problems(recipe: Recipe, stage: Stage) -> Iterator[tuple[str, ...]]:
 
 
 def _encoders_without_column(recipe: Recipe, stage: Stage) -> Iterator[tuple[str, str]]:
-    """Yield a message and its key for each encoder of a stage that encodes nothing."""
+    """Yield a message, and its key, for each encoder of a stage that encodes no column."""
     used = set(recipe.towers(stage).values())
     for key, names in (("train", recipe.trained(stage)), ("freeze", stage.freeze)):
         for name in names:
@@ -384,30 +405,34 @@ def _encoders_without_column(recipe: Recipe, stage: Stage) -> Iterator[tuple[str
                 yield message, key
 
 
-def _check_parts(recipe: Recipe, stage: Stage, add: Add) -> None:
-    """Add a problem for each mismatch between a stage's loss and encoders."""
+def _check_loss(recipe: Recipe, stage: Stage, add: Add) -> None:
+    """Add a problem for each reason why a stage's loss cannot train its encoders."""
     towers = recipe.towers(stage)
-    used = [recipe.encoders[name] for name in dict.fromkeys(towers.values())]
-    trained = (recipe.encoders[name].backbone for name in recipe.trained(stage))
+    encoders = [recipe.encoders[name] for name in dict.fromkeys(towers.values())]
+    trained = [recipe.encoders[name].backbone for name in recipe.trained(stage)]
     for part in (recipe.runtime, *trained):
         if reason := part.traits.untrainable:
             add(reason, misfit=True)
+
     _check_outputs(recipe, stage, add)
-    if stage.normalize_text and not any(map(_has_text_rules, used)):
+    if stage.normalize_text and not any(map(_has_text_rules, encoders)):
         add(
             "`normalize_text` is on, but the encoder's prompt has no text rules; "
             'set `normalizer = "prompt-eol"` in its `prompt`, or take `normalize_text` out',
             "normalize_text",
         )
-    fixed = frozenset(
-        column for column, tower in towers.items() if tower in stage.freeze
-    )
+
+    fixed = set()
+    for column, name in towers.items():
+        if name in stage.freeze:
+            fixed.add(column)
     loss = loss_of(stage, recipe.encoders[recipe.trained(stage)[0]].similarity)
-    messages = loss.misfits(stage.batch_size, fixed)
+    messages = loss.misfits(stage.batch_size, frozenset(fixed))
     for message in sentences(messages, loss, "misfits"):
         add(message, "loss", misfit=True)
+
     if stage.loss.traits.predicts:
-        for reason in _reasons_against_prediction(recipe, used):
+        for reason in _reasons_against_prediction(recipe, encoders):
             message = f"the loss `{stage.loss.name}` predicts tokens, and {reason}; use another"
             add(message, "loss", misfit=True)
     for name in stage.freeze:
@@ -421,31 +446,35 @@ def _check_parts(recipe: Recipe, stage: Stage, add: Add) -> None:
 
 
 def _check_outputs(recipe: Recipe, stage: Stage, add: Add) -> None:
-    """Add a problem for each encoder whose output the loss cannot read or compare."""
+    """Add a problem for each encoder whose output the loss cannot train or compare."""
     traits = stage.loss.traits
     towers = recipe.towers(stage)
-    for tower in dict.fromkeys(towers.values()):
-        pooler = recipe.encoders[tower].pooler
+    for name in dict.fromkeys(towers.values()):
+        pooler = recipe.encoders[name].pooler
         problem = unread_output(pooler, f"the loss `{stage.loss.name}`", traits.reads)
         if problem is not None:
             add(problem, "loss", misfit=True)
-    of_frozen: frozenset[Output] = frozenset({"vector", "sparse"})
+
+    outputs_of_frozen: frozenset[Output] = frozenset({"vector", "sparse"})
     for name in stage.freeze:
         pooler = recipe.encoders[name].pooler
-        problem = unread_output(pooler, "a stage with frozen encoders", of_frozen)
+        problem = unread_output(
+            pooler, "a stage with frozen encoders", outputs_of_frozen
+        )
         if problem is not None:
             add(problem, "freeze", misfit=True)
+
     compared = []
-    for column, tower in towers.items():
+    for column, name in towers.items():
         if column not in traits.targets:
-            compared.append(recipe.encoders[tower])
+            compared.append(recipe.encoders[name])
     for what in unlike_parts(compared):
         message = f"the encoders of the stage have different {what}, and the loss compares their texts"
         add(f"{message}; give all the same", "train", misfit=True)
 
 
 def _keys_without_training(recipe: Recipe, stage: Stage) -> Iterator[str]:
-    """Yield a message for each column of a moving average whose encoder no other column trains."""
+    """Yield a message for each column that a moving average encodes, but whose encoder no other column trains."""
     towers = recipe.towers(stage)
     keys = stage.loss.traits.keys
     trained = {tower for column, tower in towers.items() if column not in keys}
@@ -473,12 +502,11 @@ def _reasons_against_prediction(
 
 
 def _check_weights(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
+    """Add a problem for each entry of a stage's `weights` that names no encoder, or no stage that trains it."""
     earlier = {other.name: other for other in recipe.stage[:index]}
     for name, source in stage.weights.items():
-        if (
-            not _encoder_name(recipe, name, add, "weights", name)
-            or source == PRETRAINED
-        ):
+        is_encoder = _is_encoder(recipe, name, add, "weights", name)
+        if not is_encoder or source == PRETRAINED:
             continue
         if source not in earlier:
             names = listed([*earlier, PRETRAINED])
@@ -496,8 +524,9 @@ def _check_weights(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
 
 
 def _has_text_rules(encoder: EncoderRecipe) -> bool:
+    """Whether a prompt of an encoder has text rules; True if a prompt is invalid, which is reported elsewhere."""
     try:
         prompts = encoder.resolved_prompts
     except SentbedError:
-        return True  # reported with the prompt
+        return True
     return any(prompt is not None and prompt.normalizer != "none" for prompt in prompts)

@@ -1,4 +1,4 @@
-"""Compatibility of an encoder's components, and alternatives for those that do not fit."""
+"""Checks whether the components of an encoder can be combined, and suggestions of others that can."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "template-alone-from-0": "the state of the template without a sentence, at positions from 0",
     }
 )
-"""Need of a pooler -> how a message describes it; see `protocols.PoolerTraits`."""
+"""How messages describe each need of a pooler (`PoolerTraits.needs`)."""
 
 OUTPUTS: Mapping[Output, str] = MappingProxyType(
     {
@@ -57,52 +57,53 @@ OUTPUTS: Mapping[Output, str] = MappingProxyType(
         "sparse": "a sparse vector of each text",
     }
 )
-"""Output of a pooler -> how a message describes it; see `protocols.Output`."""
+"""How messages describe each output of a pooler (`protocols.Output`)."""
 
 TEMPLATE = "template"
-"""Need of a pooler that the recipe meets, not the backbone."""
+"""Need of a pooler that the recipe's prompt must meet, not the backbone."""
 
 NEEDS_OF_ONE_TEMPLATE = frozenset({"template-alone", "template-alone-from-0"})
-"""Needs of a pooler that subtracts the state of the template."""
+"""Needs of a pooler that subtracts the state of the template without a sentence."""
 
 
 @attrs.frozen
 class _Candidate:
-    """Component class, without field values, to try in place of an encoder's backbone or pooler."""
+    """A component class that is tried in place of an encoder's backbone or pooler. It has no values of fields."""
 
     name: str
     traits: Any
 
     def misfits(self, needs: frozenset[str]) -> Iterator[str]:
-        """Yield nothing: there are no field values that could conflict with the pooler."""
+        """Yield nothing: only values of fields could conflict with the pooler."""
         return iter(())
 
     def most_tokens(self) -> int | None:
-        """Return None: without field values it is unknown."""
+        """Return None, which means unknown: the length depends on the values of the fields."""
         return None
 
 
 def misfits(
     encoder: EncoderRecipe, plugins: Plugins | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield (dotted path below `[encoder]`, message) for each incompatibility.
+    """Yield a message for each reason why the parts of an encoder cannot be combined, after the path of its key.
 
-    Suggested alternatives come from `plugins`.
+    The path is dotted, and below `[encoder]`. Messages suggest components of `plugins`.
     """
     backbone, pooler = encoder.backbone, encoder.pooler
     needs, offers = pooler.traits.needs, backbone.traits.offers
     if undeclared := _undeclared_needs(pooler):
         yield undeclared
         return
-    if offers is not None and (lacking := needs - offers - {TEMPLATE}):
-        path, who = _pooler_with_needs(pooler, lacking)
+    if offers is not None and (unmet := needs - offers - {TEMPLATE}):
+        path, label = _pooler_with_needs(pooler, unmet)
         yield (
             path,
-            f"the pooler {who} needs {_reasons(lacking)}, and the backbone `{backbone.name}` has none; "
+            f"the pooler {label} needs {_reasons(unmet)}, and the backbone `{backbone.name}` has none; "
             f"{_alternatives(encoder, plugins)}",
         )
-        # Problems with the prompt do not matter if the pooler or backbone must change.
+        # Problems of the prompt do not matter, since the pooler or the backbone must be changed first.
         return
+
     yield from _pooler_misfits(encoder)
     yield from _output_misfits(encoder, plugins)
     for message in sentences(backbone.misfits(needs), backbone, "misfits"):
@@ -121,9 +122,10 @@ def misfits(
 def _misfits_of_prompts(
     encoder: EncoderRecipe, plugins: Plugins | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield the problems of an encoder's prompts, each and together."""
-    pooler, count = encoder.pooler, len(encoder.prompts)
-    if not count:
+    """Yield the problems of each prompt of an encoder, and of all its prompts together."""
+    pooler = encoder.pooler
+    count = len(encoder.prompts)
+    if count == 0:
         yield (
             "prompt",
             "`prompt` is an empty array; give at least one prompt, or take it out",
@@ -140,6 +142,7 @@ def _misfits_of_prompts(
             f"the pooler `{pooler.name}` subtracts the state of one template, and there are {count} prompts; "
             "give one, or set `denoise = false`",
         )
+
     for prompt in encoder.prompts:
         yield from _prompt_misfits(encoder, prompt, plugins)
         template = _template_of(prompt)
@@ -152,31 +155,35 @@ def _misfits_of_prompts(
 
 
 def _reasons(needs: frozenset[str]) -> str:
+    """Return a description of needs for a message."""
     return " and ".join(REASONS.get(need, f"`{need}`") for need in sorted(needs))
 
 
 def _pooler_with_needs(pooler: Pooler, needs: frozenset[str]) -> tuple[str, str]:
-    """Return path and description of the innermost pooler, within a pooler or itself, with all these needs."""
+    """Return the dotted path and the label of the innermost pooler that has all these needs.
+
+    It is `pooler` itself, or one of its inner poolers.
+    """
     path: KeyPath = ("pooler",)
-    who = f"`{pooler.name}`"
+    label = f"`{pooler.name}`"
     for inner_path, inner in parts_in(pooler, ("pooler",)):
         if not isinstance(inner, Pooler) or not needs <= inner.traits.needs:
             continue
         if len(inner_path) > len(path):
             path = inner_path
-            who = f"`{inner.name}` within `{pooler.name}`"
-    return dotted(path), who
+            label = f"`{inner.name}` within `{pooler.name}`"
+    return dotted(path), label
 
 
 def _undeclared_needs(pooler: Pooler) -> tuple[str, str] | None:
-    """Return path and message for a need of an inner pooler that the outer one does not declare, or None."""
+    """Return a message, and the path of its key, if the traits of a pooler lack a need of an inner pooler."""
     for path, inner in parts_in(pooler, ("pooler",)):
         if not isinstance(inner, Pooler):
             continue
-        if lacking := inner.traits.needs - pooler.traits.needs:
+        if undeclared := inner.traits.needs - pooler.traits.needs:
             release = release_of(type(pooler).__module__)
             message = (
-                f"the pooler `{inner.name}` within `{pooler.name}` needs {_reasons(lacking)}, and "
+                f"the pooler `{inner.name}` within `{pooler.name}` needs {_reasons(undeclared)}, and "
                 f"`{pooler.name}` of {release} does not say so; choose another, or "
                 "let its plugin write `traits` as `PoolerTraits.of(...)` of the poolers in its fields"
             )
@@ -187,13 +194,13 @@ def _undeclared_needs(pooler: Pooler) -> tuple[str, str] | None:
 def _output_misfits(
     encoder: EncoderRecipe, plugins: Plugins | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield problems with similarity, prompts and head that follow from the pooler's output."""
+    """Yield the problems of a similarity, of prompts and of a head that cannot work with the pooler's output."""
     output = encoder.pooler.traits.output
     similarity = encoder.similarity
-    by = "the cosine"
+    label = "the cosine"
     compares = frozenset[Output]({"vector", "sparse"})
     if similarity is not None:
-        by = f"the similarity `{similarity.name}`"
+        label = f"the similarity `{similarity.name}`"
         compares = similarity.traits.compares
     if output not in compares:
         others = similarities_of(output, plugins)
@@ -202,9 +209,10 @@ def _output_misfits(
             remedy = f"set `similarity` to {_either(others)}"
         yield (
             "similarity",
-            f"the pooler `{encoder.pooler.name}` gives {OUTPUTS[output]}, which {by} does not compare; "
+            f"the pooler `{encoder.pooler.name}` gives {OUTPUTS[output]}, which {label} does not compare; "
             f"{remedy}",
         )
+
     if output != "tokens":
         return
     if len(encoder.prompts) > 1:
@@ -234,13 +242,16 @@ def similarities_of(output: Output, plugins: Plugins | None) -> list[str]:
 
 
 def unread_output(pooler: Pooler, part: str, reads: frozenset[Output]) -> str | None:
-    """Return the message if a pooler's output is not among those that a part of a recipe reads, or None."""
+    """Return a message if a part of a recipe, such as a loss, cannot use a pooler's output; else None.
+
+    `reads` has the outputs that it can use.
+    """
     output = pooler.traits.output
     if output in reads:
         return None
-    outputs_read = " or ".join(OUTPUTS[each] for each in OUTPUTS if each in reads)
+    usable = [description for name, description in OUTPUTS.items() if name in reads]
     return (
-        f"{part} reads {outputs_read}, and the pooler `{pooler.name}` gives {OUTPUTS[output]}; "
+        f"{part} reads {' or '.join(usable)}, and the pooler `{pooler.name}` gives {OUTPUTS[output]}; "
         "use another of the two"
     )
 
@@ -272,7 +283,7 @@ def runtime_misfits(runtime: Runtime, encoder: EncoderRecipe) -> Iterator[str]:
 
 
 def beyond_positions(encoder: EncoderRecipe, max_length: int) -> str | None:
-    """Return the message if `max_length` is more than the backbone has positions for, or None."""
+    """Return a message if the backbone of an encoder has fewer positions than `max_length`; else None."""
     positions = encoder.backbone.most_tokens()
     if positions is None or max_length <= positions:
         return None
@@ -283,7 +294,7 @@ def beyond_positions(encoder: EncoderRecipe, max_length: int) -> str | None:
 
 
 def _pooler_misfits(encoder: EncoderRecipe) -> Iterator[tuple[str, str]]:
-    """Yield a problem if a pooler's pretrained weights do not exist, or it cannot have a projection."""
+    """Yield a problem if the pooler's pretrained weights do not exist, or the head must not have a projection."""
     backbone, pooler, head = encoder.backbone, encoder.pooler, encoder.head
     if pooler.traits.pretrained and not backbone.traits.pretrained:
         yield (
@@ -302,7 +313,7 @@ def _pooler_misfits(encoder: EncoderRecipe) -> Iterator[tuple[str, str]]:
 
 
 def _width(pooler: Any) -> str:
-    """Return advice to set a pooler's own field for the width in training, if it has one."""
+    """Return advice to set the pooler's field for the width in training; empty if it has no such field."""
     for field in attrs.fields(type(pooler)):
         if field.name.endswith("width"):
             return f", and where vectors need another width in training, set `{field.name}` of the pooler"
@@ -312,6 +323,7 @@ def _width(pooler: Any) -> str:
 def _prompt_misfits(
     encoder: EncoderRecipe, prompt: Prompt, plugins: Plugins | None
 ) -> Iterator[tuple[str, str]]:
+    """Yield a message for each problem that a prompt has with the backbone and the pooler, after its key."""
     backbone, pooler = encoder.backbone, encoder.pooler
     needs = pooler.traits.needs
     if problems := list(prompt.check()):
@@ -323,6 +335,7 @@ def _prompt_misfits(
     except SentbedError as error:
         yield "prompt", str(error)
         return
+
     if resolved is None:
         if needs & {TEMPLATE, "mask-token"}:
             yield (
@@ -337,6 +350,7 @@ def _prompt_misfits(
                 'add `prompt = { template = "..." }`, such as `prompt-eol`',
             )
         return
+
     if resolved.layers and not isinstance(backbone, _Candidate):
         for message in _misfits_of_layers(backbone, resolved.layers, needs):
             yield "prompt", message
@@ -347,7 +361,7 @@ def _prompt_misfits(
 def _misfits_of_layers(
     backbone: Backbone, layers: tuple[int, ...], needs: frozenset[str]
 ) -> Iterator[str]:
-    """Yield reasons why a prompt cannot read these layers of a backbone."""
+    """Yield reasons why a prompt cannot select these layers of a backbone."""
     reading = backbone.reading(layers)
     if reading is None:
         yield f"the backbone `{backbone.name}` lets no prompt choose `layers`; take them out"
@@ -357,7 +371,10 @@ def _misfits_of_layers(
 
 
 def name_at_test(pooler: Pooler) -> str:
-    """Return the name of a pooler in eval mode, such as `clipped of first` if its inner pooler changes."""
+    """Return the name of the pooling that a pooler does in eval mode, such as `clipped of first`.
+
+    The name has `of` if it is an inner pooler that does something else in eval mode.
+    """
     at_test = pooler.traits.at_test
     if at_test is None:
         return pooler.name
@@ -374,6 +391,7 @@ def _template_misfits(
     backbone, pooler = encoder.backbone, encoder.pooler
     needs, offers = pooler.traits.needs, backbone.traits.offers
     has_mask = MASK in template.suffix
+
     if template.between is not None:
         twice = f"the template {str(template)!r} has the sentence twice, the second one to be pooled, and"
         if offers is not None and "span" not in offers:
@@ -383,12 +401,14 @@ def _template_misfits(
                 f"{twice} the pooler `{pooler.name}` reads a single state that says nothing of it; use a pooler "
                 "such as `mean` or `last`, or write `{text}` once"
             )
+
     if "mask-token" in needs and not has_mask:
         with_mask = [name for name, text in TEMPLATES.items() if MASK in text]
         yield (
             f"the pooler `{pooler.name}` reads the mask token, and the template {str(template)!r} has none; "
             f"write `{{mask}}` in it, or use the template {_either(with_mask)}"
         )
+
     if has_mask and offers is not None and "mask-token" not in offers:
         message = (
             f"the template {str(template)!r} has a `{{mask}}`, and the backbone "
@@ -402,7 +422,7 @@ def _template_misfits(
 def _task_prompt_misfits(
     encoder: EncoderRecipe, task_prompts: Mapping[str, Prompt], plugins: Plugins | None
 ) -> Iterator[str]:
-    """Yield reasons why the prompts of tasks cannot replace the encoder's prompt."""
+    """Yield reasons why `task_prompts` cannot take the place of the encoder's prompt."""
     if len(encoder.prompts) != 1:
         count = len(encoder.prompts)
         yield f"there are {count} prompts, and a task's takes the place of one; give one `prompt`"
@@ -427,16 +447,19 @@ def _task_prompt_misfits(
 
 
 def _template_of(prompt: Prompt) -> Template | None:
-    """Return the template that a prompt or its file has; None if there is none, or it is invalid."""
+    """Return the template of a prompt, which may be in a file; None if there is none, or it is invalid."""
     try:
-        written = prompt.without_file().template
-        return None if written is None else parse_template(written)
+        text = prompt.without_file().template
+        if text is None:
+            return None
+        return parse_template(text)
     except SentbedError:
-        # Reported with the other problems of the prompt.
+        # `_prompt_misfits` reports an invalid template.
         return None
 
 
 def _alternatives(encoder: EncoderRecipe, plugins: Plugins | None) -> str:
+    """Return advice to use another backbone or another pooler."""
     choices = []
     if backbones := _fitting(encoder, "backbone", plugins):
         choices.append(f"the backbone {_either(backbones)} with this pooler")
@@ -448,15 +471,19 @@ def _alternatives(encoder: EncoderRecipe, plugins: Plugins | None) -> str:
 
 
 def _fitting(encoder: EncoderRecipe, kind: str, plugins: Plugins | None) -> list[str]:
-    """Return the names of a kind's components that would surely fit in place of the encoder's."""
+    """Return the names of the components of a kind that could replace that of the encoder.
+
+    A component whose traits are not known is left out.
+    """
     if plugins is None:
         return []
     if any(list(prompt.check()) for prompt in encoder.prompts):
-        # No part fits an invalid prompt.
+        # Nothing can be combined with an invalid prompt; it is reported by itself.
         encoder = attrs.evolve(encoder, prompt=None)
+
     names = []
     for info in plugins.importable(kind):
-        # Traits that are a property may be unknown without field values.
+        # If traits are a property, they may depend on the values of fields.
         traits = KINDS[kind].traits_of(info.cls)
         if traits is None:
             continue
@@ -469,6 +496,7 @@ def _fitting(encoder: EncoderRecipe, kind: str, plugins: Plugins | None) -> list
 
 
 def _either(names: list[str]) -> str:
+    """Return names joined by commas and `or`."""
     *others, last = [f"`{name}`" for name in names]
     if not others:
         return last

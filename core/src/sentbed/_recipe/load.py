@@ -1,4 +1,7 @@
-"""Loading of recipes: file -> document -> `Recipe`; all problems are reported at once."""
+"""Loading of recipes: reads a TOML file, makes a `Recipe` of its data, and checks it.
+
+All problems are reported at once.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +36,15 @@ def load_recipe(
 ) -> Recipe:
     """Read, structure and check a recipe.
 
-    `overrides` are `PATH=VALUE` as on the command line, such as `stage.nli.loss.temperature=0.01`; a value
-    that is not valid TOML is a string, and `PATH=` removes a key. Without `look`, components do not check for
-    the files and packages that they need.
+    Args:
+        path: File of the recipe.
+        overrides: `PATH=VALUE` as on the command line, such as `stage.nli.loss.temperature=0.01`. A value that
+            is not TOML is a string; `PATH=` removes a key.
+        plugins: Installed plugins; they are loaded by default.
+        look: Whether components check for the files and packages that they need.
 
     Raises:
-        RecipeError: if the recipe has problems; lists all of them.
+        RecipeError: if the recipe has problems. The error lists all of them.
     """
     plugins = plugins or load_plugins()
     document = read_document(path, overrides)
@@ -54,13 +60,17 @@ def component_of(
     key: str = "",
     **fields: Any,
 ) -> T:
-    """Return the component that a recipe table describes: `component_of(Runtime, use="cpu", threads=2)`.
+    """Return the component that a table describes, such as `component_of(Runtime, use="cpu", threads=2)`.
 
-    `base` is the base class of its kind. The keys of the table are keyword arguments, or `table`, or both.
-    Relative paths start in the current directory; `key` is the table's path in messages.
+    Args:
+        base: Base class of the component's kind.
+        table: The table; relative paths in it are relative to the current directory.
+        plugins: Installed plugins; they are loaded by default.
+        key: Path of the table in messages.
+        fields: Further keys of the table.
 
     Raises:
-        RecipeError: if it cannot be made; lists all problems.
+        RecipeError: if the table has problems. The error lists all of them.
     """
     cls: Any = base
     data = {**(table or {}), **fields}
@@ -78,9 +88,10 @@ def component_of(
 
 
 def read_document(path: str | Path, overrides: Sequence[str] = ()) -> Document:
-    """Read a recipe's file and the files it extends, without structuring them.
+    """Return the data of a recipe: its file, merged into the files that it extends, with overrides applied.
 
-    Raises `RecipeError`.
+    Raises:
+        RecipeError: if a file cannot be read or is not TOML, or an override is wrong.
     """
     try:
         content = read_file(Path(path))
@@ -95,9 +106,16 @@ def read_document(path: str | Path, overrides: Sequence[str] = ()) -> Document:
 def structure_recipe(
     document: Document, plugins: Plugins, base: Path, look: bool = True
 ) -> Recipe:
-    """Structure a document as a `Recipe`; its paths are relative to `base`. Raises `RecipeError`."""
-    document = _set_everywhere(document, plugins)
+    """Return the recipe in a document. Relative paths in it are relative to the directory `base`.
+
+    If `look` is false, components do not check for the files and packages that they need.
+
+    Raises:
+        RecipeError: if the document has problems. The error lists all of them.
+    """
+    document = _with_overrides_everywhere(document, plugins)
     problems: list[Problem] = []
+
     schema = document.data.get("schema")
     if schema != SCHEMA or isinstance(schema, bool):
         fault = "has no `schema`" if schema is None else f"has `schema = {schema!r}`"
@@ -108,6 +126,7 @@ def structure_recipe(
         if schema is not None:
             # The keys of another schema version cannot be checked.
             raise RecipeError(problems)
+
     data = {**document.data, "schema": SCHEMA}
     main = data.pop("encoder", None)
     if main is not None and "encoders" in data:
@@ -116,30 +135,37 @@ def structure_recipe(
     rename: tuple[KeyPath, KeyPath] = ((), ())
     if main is not None:
         data["encoders"] = {MAIN_ENCODER: main}
-        # Problems are reported at `encoder`, the key in the file.
+        # Messages have the path in the file, `encoder`.
         rename = (("encoders", MAIN_ENCODER), (MAIN_ENCODER,))
     if not data.get("encoders"):
         problems.append(
             document.problem("the recipe has no encoder; add a table `[encoder]`", ())
         )
         data["encoders"] = {}
-    tables, more = _tables(data, document, plugins, base, look)
+
+    tables, more = _take_tables(data, document, plugins, base, look)
     problems += more
-    problems += _unknown_keys(data, document, plugins)
+    problems += _take_unknown_keys(data, document, plugins)
     recipe, more = structure(data, Recipe, document, plugins, base, rename, look)
     problems += more
-    if isinstance(requires := data.get("requires"), dict):
-        # Also if components are missing, since a missing distribution may be the cause.
-        written = {str(name): str(specifier) for name, specifier in requires.items()}
-        for name, message in unmet_requirements(written):
+
+    requires = data.get("requires")
+    if isinstance(requires, dict):
+        # Checked even if components are missing, since a missing distribution may be the cause.
+        versions = {str(name): str(specifier) for name, specifier in requires.items()}
+        for name, message in unmet_requirements(versions):
             problems.append(document.problem(message, ("requires", name)))
     if problems:
         raise RecipeError(sorted(problems, key=lambda problem: problem.line or 0))
     return attrs.evolve(recipe, document=document, tables=tables)
 
 
-def _set_everywhere(document: Document, plugins: Plugins) -> Document:
-    """Apply the overrides `evaluate.*.KEY=VALUE` to each evaluation that has the key."""
+def _with_overrides_everywhere(document: Document, plugins: Plugins) -> Document:
+    """Return the document with each override `evaluate.*.KEY=VALUE` applied to all evaluations that have the key.
+
+    Raises:
+        RecipeError: if no evaluation has the key.
+    """
     for override in map(str.strip, document.overrides):
         if not override.startswith(EVERYWHERE):
             continue
@@ -157,7 +183,7 @@ def _set_everywhere(document: Document, plugins: Plugins) -> Document:
 
 
 def _evaluation_keys(entry: Mapping[str, Any], plugins: Plugins) -> set[str]:
-    """Return the keys that an entry of `[[evaluate]]` may have: those of all entries, and of its evaluator."""
+    """Return the keys that an entry of `[[evaluate]]` may have: common keys, and the fields of its evaluator."""
     keys = set(fields_by_key(Evaluate))
     info = plugins.components.get(("evaluator", str(entry.get("use"))))
     if info is not None:
@@ -165,10 +191,10 @@ def _evaluation_keys(entry: Mapping[str, Any], plugins: Plugins) -> set[str]:
     return keys
 
 
-def _tables(
+def _take_tables(
     data: dict[str, Any], document: Document, plugins: Plugins, base: Path, look: bool
 ) -> tuple[dict[str, RecipeTable], list[Problem]]:
-    """Remove the plugins' tables from `data`; return them and their problems."""
+    """Remove the tables that belong to plugins from `data`; return them, structured, and their problems."""
     tables: dict[str, RecipeTable] = {}
     problems = []
     for key in list(data):
@@ -176,6 +202,7 @@ def _tables(
         clash = plugins.clashes.get((TABLE, key))
         if key not in plugins.tables and owner is None and clash is None:
             continue
+
         table = data.pop(key)
         if clash is not None:
             problems.append(document.problem(clash.message, (key,)))
@@ -199,21 +226,20 @@ def _tables(
     return tables, problems
 
 
-def _unknown_keys(
+def _take_unknown_keys(
     data: dict[str, Any], document: Document, plugins: Plugins
 ) -> list[Problem]:
-    """Remove unknown top-level keys from `data`; return their problems.
-
-    Suggestions include the tables of plugins, and `encoder` and `extends`, which are not fields of `Recipe`.
-    """
+    """Remove unknown top-level keys from `data`; return a problem for each."""
     fields = fields_by_key(Recipe)
+    # These keys are not fields of `Recipe`, but messages should suggest them.
     choices = sorted({*fields, *plugins.tables, MAIN_ENCODER, EXTENDS})
     unknown = [key for key in data if key not in fields]
     problems = []
     for key, advice in zip(unknown, unknown_keys(unknown, choices), strict=True):
         del data[key]
         message = advice
-        if key == EXTENDS:  # `extends` of the file has been removed by now
+        if key == EXTENDS:
+            # `extend` has removed the key of the file, so this one is from an override.
             message = "`extends` cannot be set by an override; write it at the top of a recipe"
         problems.append(document.problem(message, (key,)))
     return problems

@@ -1,7 +1,7 @@
-"""Machine settings of a recipe, such as addresses and devices, which are never read from a run directory.
+"""Machine settings of a recipe, such as addresses and devices. They are never read from a run directory.
 
-Somebody else may have written the directory. Its machine settings are left out when its recipe is read; the
-caller sets them (`--set`), or the defaults are used.
+Somebody else may have written the directory. When its recipe is read, machine settings are left out. The user
+sets them again with `--set`, or the defaults are used.
 """
 
 from __future__ import annotations
@@ -21,25 +21,27 @@ from sentbed.errors import printable
 from sentbed.protocols import Component, Executor, Runtime, Tracker
 
 KINDS_OF_MACHINE = (Runtime, Tracker, Executor)
-"""Kinds of components whose text fields are machine settings unless their metadata says otherwise."""
+"""Kinds of components whose text fields are machine settings, unless a field's metadata says otherwise."""
 
 NO_FREE_TEXT = (bool, int, float, types.NoneType)
+"""Types whose values cannot be an arbitrary text."""
 
 LONGEST_SHOWN = 80
-"""Largest number of characters of a value in a message."""
+"""Number of characters to which a value in a message is cut."""
 
 
 def machine_settings(part: Any) -> Iterator[tuple[KeyPath, Any, bool]]:
-    """Yield path, value and whether it is the default, for each machine setting in (a part of) a recipe.
+    """Yield path and value of each machine setting in (a part of) a recipe, and whether it is the default.
 
-    These are the fields with the metadata `protocols.OF_MACHINE`, and the fields of runtimes, trackers and
-    executors that can hold any text, such as an address or a path, unless they have the metadata
-    `protocols.OF_RUN`.
+    A field is a machine setting if it has the metadata `protocols.OF_MACHINE`. A field of a runtime, tracker or
+    executor that can have any text as its value, such as an address or a path, is one as well, unless it has the
+    metadata `protocols.OF_RUN`.
     """
     yield from _settings(part, of_machine_kind=False)
 
 
 def _settings(part: Any, of_machine_kind: bool) -> Iterator[tuple[KeyPath, Any, bool]]:
+    """Yield the machine settings in a part; `of_machine_kind` says whether it is in a runtime or the like."""
     if isinstance(part, Mapping):
         for key, value in part.items():
             for path, setting, is_default in _settings(value, of_machine_kind):
@@ -56,7 +58,8 @@ def _settings(part: Any, of_machine_kind: bool) -> Iterator[tuple[KeyPath, Any, 
 def _settings_of_fields(
     part: Any, of_machine_kind: bool
 ) -> Iterator[tuple[KeyPath, Any, bool]]:
-    hints: Mapping[str, Any] | None = None
+    """Yield the machine settings in the fields of an attrs object."""
+    types_of_fields: Mapping[str, Any] | None = None
     for attribute in attrs.fields(type(part)):
         if attribute.metadata.get("skip"):
             continue
@@ -69,8 +72,8 @@ def _settings_of_fields(
         is_of_machine = attribute.metadata.get("machine")
         may_be_text = of_machine_kind and not isinstance(value, Component)
         if is_of_machine is None and may_be_text:
-            hints = hints or get_type_hints(type(part))
-            is_of_machine = holds_free_text(hints[attribute.name])
+            types_of_fields = types_of_fields or get_type_hints(type(part))
+            is_of_machine = holds_free_text(types_of_fields[attribute.name])
 
         if is_of_machine:
             yield key, value, _is_default(attribute, value)
@@ -80,7 +83,7 @@ def _settings_of_fields(
 
 
 def holds_free_text(hint: Any) -> bool:
-    """Whether a field of this type can hold any text, unlike numbers, choices and tables."""
+    """Whether a field of this type can have any text as its value, unlike numbers, choices and tables."""
     origin = get_origin(hint)
     if hint in NO_FREE_TEXT or hint is ... or origin is Literal:
         return False
@@ -90,11 +93,12 @@ def holds_free_text(hint: Any) -> bool:
         return holds_free_text(get_args(hint)[1])
     if not isinstance(hint, type):
         return True
-    # The fields of a table are examined one by one.
+    # The fields of an attrs class are looked at one by one.
     return not (attrs.has(hint) or issubclass(hint, Component))
 
 
 def _is_default(attribute: attrs.Attribute[Any], value: Any) -> bool:
+    """Whether a value is the default of its field; False if the default depends on other fields."""
     default: Any = attribute.default
     if isinstance(default, attrs.Factory):  # type: ignore[arg-type]  # a class, whatever its stub says
         return not default.takes_self and bool(default.factory() == value)
@@ -104,9 +108,9 @@ def _is_default(attribute: attrs.Attribute[Any], value: Any) -> bool:
 def without_machine_settings(
     document: Document, recipe: Recipe | EncoderRecipe
 ) -> Document:
-    """Return a document without its machine settings, which are in the result's `left_out`.
+    """Return a document without its machine settings. The result has them in `left_out`.
 
-    `recipe` is the structured document.
+    `recipe` is the recipe or the encoder that the document describes.
     """
     data: dict[str, Any] = copy.deepcopy(dict(document.data))
     left_out: dict[KeyPath, Any] = {}
@@ -118,7 +122,7 @@ def without_machine_settings(
 
 
 def remove_machine_settings(data: dict[str, Any], recipe: Recipe) -> None:
-    """Remove the machine settings of `recipe` from TOML data, in place."""
+    """Remove the machine settings of a recipe from its TOML data, in place."""
     for path, _, _ in machine_settings(recipe):
         _remove(data, written_path(data, path))
 
@@ -138,7 +142,7 @@ def _remove(data: Any, path: KeyPath) -> bool:
 
 
 def on_machine_of(recipe: Recipe, other: Recipe) -> Recipe:
-    """Return a recipe, which was read from a directory, with runtime and trackers of the caller's recipe."""
+    """Return a recipe that was read from a directory with the runtime and the trackers of another recipe."""
     document = attrs.evolve(recipe.document, left_out={})
     return attrs.evolve(
         recipe, runtime=other.runtime, tracker=other.tracker, document=document
@@ -146,16 +150,17 @@ def on_machine_of(recipe: Recipe, other: Recipe) -> Recipe:
 
 
 def left_out_sentence(recipe: Recipe) -> str | None:
-    """Return a warning of machine settings that were left out, with how to set them again, or None."""
+    """Return a warning about the machine settings that were left out, with options to set them again, or None."""
     data = recipe.document.data
     settings = {}
     for path, value, _ in machine_settings(recipe):
         settings[written_path(data, path)] = value
+
     shown = []
     options = []
     for path, value in recipe.document.left_out.items():
         if settings.get(path) == value:
-            continue  # set again by an override
+            continue  # an override has set it again
         key = dotted(path)
         shown.append(f"`{key}` ({_shown(value)})")
         options.append(f"--set {shlex.quote(f'{key}={_shown(value)}')}")
@@ -168,7 +173,7 @@ def left_out_sentence(recipe: Recipe) -> str | None:
 
 
 def _shown(value: Any) -> str:
-    """Return a value as in `--set`, shortened if it is long."""
+    """Return a value as it is written for `--set`, cut if it is long."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     if len(text) > LONGEST_SHOWN:
         return f"{text[:LONGEST_SHOWN]}..."

@@ -1,7 +1,7 @@
-"""Prompts: text put around a sentence before tokenisation.
+"""Prompts: text that is put around a sentence before tokenisation.
 
-Text rules and demonstrations are those of PromptBERT (Jiang et al., 2022), PromptEOL (Jiang et al., 2023) and
-their successors.
+Text rules and demonstrations follow PromptBERT (Jiang et al., 2022), PromptEOL (Jiang et al., 2023) and their
+successors.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ from sentbed.protocols import (
 
 TEXT, MASK = "{text}", "{mask}"
 INSTRUCTION = "{instruction}"
-"""Place of the task's instruction in a prompt of `task_prompts`."""
+"""Place of the task's instruction in a template of `task_prompts`."""
 
 
 def _published_templates() -> dict[str, str]:
+    """Return the templates in `templates.toml`, by name."""
     families = tomli.loads(
         Path(__file__).with_name("templates.toml").read_text("utf-8")
     )
@@ -43,13 +44,13 @@ def _published_templates() -> dict[str, str]:
 
 
 TEMPLATES: Mapping[str, str] = MappingProxyType(_published_templates())
-"""Name -> published template; `templates.toml` has their sources."""
+"""Published templates by name; `templates.toml` also has their sources."""
 
 OPEN_QUOTE = '"'
-"""Last character of a template that takes demonstrations; the demonstration's word follows it."""
+"""Last character of a template that can have demonstrations. In a demonstration, the word follows it."""
 
 NO_LIMIT = 2**20
-"""Maximum length in tokens when tokenising a prompt: only the sentence in it is truncated."""
+"""Maximum length, in tokens, for tokenising a whole prompt: it is not truncated, only the sentence in it was."""
 
 
 def _prompt_eol(text: str) -> str:
@@ -65,12 +66,12 @@ def _prompt_eol(text: str) -> str:
 NORMALIZERS: Mapping[str, Callable[[str], str]] = MappingProxyType(
     {"none": str, "prompt-eol": _prompt_eol}
 )
-"""Text rules, by name."""
+"""Text rules by name; each changes a sentence before it is put into the template."""
 
 
 @attrs.frozen
 class Demonstration:
-    """A sentence and the one word that summarises it, shown to the model before the sentence to encode."""
+    """A sentence and a word that summarises it. The model reads them before the sentence to encode."""
 
     cites: ClassVar[tuple[str, ...]] = ("jiang2023prompteol",)
 
@@ -84,40 +85,48 @@ class Demonstration:
 class Prompt:
     """`prompt`: text around each sentence.
 
-    The sentence is truncated to `max_length` tokens (without the template), text rules are applied, it is put
+    First, the sentence is truncated to `max_length` tokens, and text rules are applied to it. Then it is put
     into the template, and surrounding white space is stripped. The template is never truncated.
     """
 
     template: str | None = None
-    """A text with `{text}`, and after it `{mask}` if the pooler reads a mask token; or the name of a published
-    template: `prompt-eol`, `prompt`, `prompt-bert`, `pretended-cot`, `knowledge`, `prompt-sum`, `prompt-sth`,
-    `contrastive-auxiliary`, `meta-eol-1` to `meta-eol-8`, `echo`, `echo-document`; or PromptEOL's shell form,
-    with `_` for a space and `*sent_0*` for the sentence. Default: the pooler's. With `{text}` twice (Echo,
-    arXiv 2402.15449), the pooler sees only the second one and what follows it."""
+    """Text with `{text}` for the sentence, and after it `{mask}` if the pooler reads a mask token.
+
+    By default, it is that of the pooler. If `{text}` occurs twice (Echo, arXiv 2402.15449), the pooler sees only
+    the second sentence and the text after it. Instead of a text, the name of a published template may be given:
+    `prompt-eol`, `prompt`, `prompt-bert`, `pretended-cot`, `knowledge`, `prompt-sum`, `prompt-sth`,
+    `contrastive-auxiliary`, `meta-eol-1` to `meta-eol-8`, `echo`, `echo-document`. A third form is that of
+    PromptEOL's shell scripts, with `_` for a space and `*sent_0*` for the sentence.
+    """
     file: FilePath | None = None
-    """File of templates in the shell form, one per line, instead of `template`."""
+    """File that has templates in the shell form, one per line, to use instead of `template`."""
     line: int = attrs.field(default=1, validator=attrs.validators.ge(1))
-    """Line of `file`, from 1."""
+    """Line of `file` that has the template, from 1."""
     normalizer: Literal["none", "prompt-eol"] | None = None
-    """Text rules for encoding and evaluating: `prompt-eol` appends a full stop unless the sentence ends in one of
-    `. ? " '`, replaces double quotes by single ones, and a final question mark by a full stop. Default: the
-    pooler's. In training they are applied if the stage sets `normalize_text = true`."""
+    """Text rules that change the sentence when encoding and evaluating; by default those of the pooler.
+
+    `prompt-eol` appends a full stop unless the sentence ends in one of `. ? " '`, replaces double quotes by
+    single quotes, and a question mark at the end by a full stop. In training, the rules are applied only if the
+    stage sets `normalize_text = true`.
+    """
     demonstration: Demonstration | tuple[Demonstration, ...] | None = None
-    """Example before the sentence (in-context learning, PromptEOL section 3.2), or an array of several, in order
-    (appendix C)."""
+    """Example before the sentence (in-context learning, PromptEOL section 3.2), or an array of examples.
+
+    Appendix C of PromptEOL has several examples.
+    """
     layers: tuple[int, ...] | None = attrs.field(
         default=None, validator=optional(min_len(1))
     )
-    """Layers to read with this prompt, numbered as in the backbone's `layers`, which is the default."""
+    """Layers from which token states are taken with this prompt; by default the backbone's `layers`."""
 
     def check(self) -> Iterator[str]:
-        """Yield the problems with template, file and demonstration."""
+        """Yield the problems of the template, the file and the demonstrations."""
         if self.template is not None and self.file is not None:
             yield "`prompt` has both `template` and `file`; give one"
             return
         if self.file is None and self.line != 1:
             yield "`prompt` has a `line` but no `file`; name the file, or take `line` out"
-        if not all(shown.text and shown.word for shown in self.demonstrations):
+        if not all(example.text and example.word for example in self.demonstrations):
             yield "the demonstration has an empty `text` or `word`; give both"
         try:
             if self.template is not None or self.file is not None:
@@ -127,7 +136,7 @@ class Prompt:
 
     @property
     def demonstrations(self) -> tuple[Demonstration, ...]:
-        """All demonstrations, in order."""
+        """The demonstrations, as a tuple."""
         if isinstance(self.demonstration, Demonstration):
             return (self.demonstration,)
         return self.demonstration or ()
@@ -135,15 +144,19 @@ class Prompt:
     def resolve(
         self, pooler: Pooler | None = None, backbone: BackboneTraits | None = None
     ) -> ResolvedPrompt | None:
-        """Return the prompt with the pooler's defaults, or None if neither has a template.
+        """Return the parsed template and the other settings of the prompt, with defaults from the pooler.
 
-        `placeholder` and `auxiliary` of the backbone's traits are added.
+        The backbone's placeholder and auxiliary template are included. Return None if neither the prompt nor the
+        pooler has a template.
 
         Raises:
             SentbedError: if the template is invalid.
-            DataError: if `file` has no such line, or no template on it.
+            DataError: if `file` does not have the line, or the line is no template.
         """
-        pooler_traits = PoolerTraits() if pooler is None else pooler.traits
+        pooler_traits = PoolerTraits()
+        if pooler is not None:
+            pooler_traits = pooler.traits
+
         text = self.template
         if self.file is not None:
             text = read_line(self.file, self.line)
@@ -160,6 +173,7 @@ class Prompt:
             raise DataError(str(error), self.file, self.line) from error
         if self.demonstrations:
             template = template.after(*self.demonstrations)
+
         auxiliary = None
         if backbone is not None and backbone.placeholder is not None:
             template = template.with_placeholder(backbone.placeholder)
@@ -169,11 +183,12 @@ class Prompt:
                 raise SentbedError(
                     f"the auxiliary template {backbone.auxiliary!r} must have `{{text}}` once, no mask"
                 )
-        rules = self.normalizer or pooler_traits.normalizer or "none"
-        return ResolvedPrompt(template, rules, self.layers, auxiliary)
+
+        normalizer = self.normalizer or pooler_traits.normalizer or "none"
+        return ResolvedPrompt(template, normalizer, self.layers, auxiliary)
 
     def _require_nothing_without_template(self) -> None:
-        """Raise `SentbedError` if another field is set that needs a template."""
+        """Raise `SentbedError` if a field is set that has no effect without a template."""
         if self.demonstrations:
             part = "a demonstration"
         elif self.layers:
@@ -185,11 +200,11 @@ class Prompt:
         raise SentbedError(f"`prompt` has {part} but no template; give it a `template`")
 
     def instructed(self, task: TextTask) -> Prompt:
-        """Return the prompt with the instruction of a task in its template.
+        """Return the prompt with `{instruction}` in its template replaced by the instruction of a task.
 
         Raises:
-            SentbedError: if the template has a place for it, and the task has none.
-            DataError: if `file` has no such line.
+            SentbedError: if the template has `{instruction}`, but the task has no instruction.
+            DataError: if `file` does not have the line.
         """
         prompt = self.without_file()
         if prompt.template is None or INSTRUCTION not in prompt.template:
@@ -203,7 +218,7 @@ class Prompt:
         return attrs.evolve(prompt, template=template)
 
     def without_file(self) -> Prompt:
-        """Return the prompt with the line of `file` as its `template`, for saving."""
+        """Return the prompt with the template from `file` as its `template`, for saving."""
         if self.file is None:
             return self
         template = read_line(self.file, self.line)
@@ -212,31 +227,34 @@ class Prompt:
 
 @attrs.frozen
 class Template:
-    """Text before and after the sentence; `suffix` may contain `{mask}`."""
+    """A template, divided into the parts before and after the sentence."""
 
     prefix: str
+    """Text before the sentence."""
     suffix: str
+    """Text after the sentence, which may contain `{mask}`."""
     between: str | None = None
-    """Text between two occurrences of the sentence; None if it occurs once."""
+    """Text between the two places of the sentence; None if it has one place."""
 
     def __str__(self) -> str:
         return f"{self.until(TEXT)}{TEXT}{self.suffix}"
 
     def fill(self, text: str, mask_token: str = MASK) -> str:
-        """Return the prompt of one text, stripped of surrounding white space."""
-        return (self.until(text) + text + self.suffix.replace(MASK, mask_token)).strip()
+        """Return the template with a text in it, stripped of surrounding white space."""
+        suffix = self.suffix.replace(MASK, mask_token)
+        return (self.until(text) + text + suffix).strip()
 
     def until(self, text: str) -> str:
-        """Return the part of a text's prompt before the last occurrence of the text."""
+        """Return the part of the filled template that precedes the last place of the text."""
         if self.between is None:
             return self.prefix
         return self.prefix + text + self.between
 
     def after(self, *demonstrations: Demonstration) -> Template:
-        """Return the template with demonstrations before it, in order.
+        """Return the template with demonstrations before the sentence, in this order.
 
         Raises:
-            SentbedError: if the template does not end in an open quotation mark.
+            SentbedError: if the template cannot have demonstrations; see `takes_demonstrations`.
         """
         if not self.takes_demonstrations:
             raise SentbedError(
@@ -250,12 +268,15 @@ class Template:
         return Template(prefix + self.prefix, self.suffix)
 
     def with_placeholder(self, token: str) -> Template:
-        """Return the template with a token before the sentence and its quotation mark, unless it has the token.
+        """Return the template with a token before the sentence and its quotation mark.
+
+        A template that has the token already is returned unchanged.
 
         Raises:
             SentbedError: if the template has the token more than once.
         """
-        if (count := str(self).count(token)) > 1:
+        count = str(self).count(token)
+        if count > 1:
             raise SentbedError(
                 f"the template {str(self)!r} has `{token}` {count} times; write it once"
             )
@@ -267,7 +288,11 @@ class Template:
 
     @property
     def takes_demonstrations(self) -> bool:
-        """Whether it ends in an open quotation mark, after which a demonstration's word goes."""
+        """Whether the template can have demonstrations.
+
+        It must end in an open quotation mark, so that a word can follow, and have neither a mask nor two
+        sentences.
+        """
         return (
             self.suffix.endswith(OPEN_QUOTE)
             and MASK not in self.suffix
@@ -277,16 +302,18 @@ class Template:
 
 @attrs.frozen
 class ResolvedPrompt:
-    """Template and text rules in effect."""
+    """A prompt with the pooler's defaults and the backbone's additions: the settings that are in effect."""
 
     template: Template
     normalizer: str
+    """Name of the text rules."""
     layers: tuple[int, ...] | None = None
+    """Layers from which token states are taken; None for those of the backbone."""
     auxiliary: Template | None = None
-    """Template of `Tokenizer.auxiliary`."""
+    """Template of the second prompt; see `Tokenizer.auxiliary`."""
 
     def describe(self) -> dict[str, Any]:
-        """Return the prompt's part of a score's protocol."""
+        """Return the entries of the prompt in a score's protocol."""
         facts: dict[str, Any] = {
             "template": str(self.template),
             "normalizer": self.normalizer,
@@ -298,14 +325,15 @@ class ResolvedPrompt:
         return facts
 
     def apply(self, text: str, normalize: bool = True, mask_token: str = MASK) -> str:
-        """Return the prompt of one text."""
-        return self.template.fill(self._ruled(text, normalize), mask_token)
+        """Return the prompt for a sentence; with `normalize`, text rules are applied to the sentence."""
+        return self.template.fill(self._normalized(text, normalize), mask_token)
 
     def start(self, text: str, normalize: bool = True) -> int:
-        """Return the index of the character at which the last sentence begins in the prompt of one text."""
-        return len(self.template.until(self._ruled(text, normalize)).lstrip())
+        """Return the index of the character at which the (last) sentence begins in the result of `apply`."""
+        return len(self.template.until(self._normalized(text, normalize)).lstrip())
 
-    def _ruled(self, text: str, normalize: bool) -> str:
+    def _normalized(self, text: str, normalize: bool) -> str:
+        """Return a sentence with text rules applied, if `normalize` is true."""
         if not normalize:
             return text
         return NORMALIZERS[self.normalizer](text)
@@ -313,15 +341,17 @@ class ResolvedPrompt:
 
 @attrs.frozen(eq=False)
 class PromptTokenizer(Tokenizer):
-    """Tokenizer that puts each text into the prompt first."""
+    """Tokenizer that puts each text into a prompt, then tokenises the prompt."""
 
     original: Tokenizer
+    """Tokenizer of the backbone."""
     prompt: ResolvedPrompt
     longest: int
-    """Largest input length in tokens of the backbone."""
+    """Largest input length of the backbone, in tokens."""
     normalize: bool = True
+    """Whether the prompt's text rules are applied."""
     counts_prompt: bool = False
-    """Whether `max_length` includes the tokens of the prompt, as it does in sentence-transformers."""
+    """Whether `max_length` includes the tokens of the prompt, as in sentence-transformers."""
 
     @property
     def pad_id(self) -> int:
@@ -330,17 +360,18 @@ class PromptTokenizer(Tokenizer):
 
     @property
     def mask_token(self) -> str | None:
-        """The mask token as a string, or None."""
+        """The mask token as a string, or None if the vocabulary has no mask token."""
         return self.original.mask_token
 
     def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
-        """Tokenise the prompts of these texts; `max_length` applies to the sentence alone.
+        """Tokenise the prompts of these texts.
 
-        With `counts_prompt` it applies to prompt, sentence and special tokens together.
+        `max_length` applies to the sentence alone; with `counts_prompt`, to prompt, sentence and special tokens
+        together.
 
         Raises:
-            ModelError: if a prompt is longer than the backbone's positions (a template is not truncated), or
-                if the template has a mask and the vocabulary has no mask token.
+            ModelError: if a prompt is longer than the backbone's positions (the template is not truncated), or
+                if the template has a mask but the vocabulary has no mask token.
         """
         mask = self.mask_token
         if mask is None and MASK in self.prompt.template.suffix:
@@ -348,6 +379,7 @@ class PromptTokenizer(Tokenizer):
                 f"the template {str(self.prompt.template)!r} has a `{MASK}`, and the tokenizer has no mask "
                 "token; take it out, or choose a model with a mask token"
             )
+
         longest = self.longest
         if self.counts_prompt:
             longest = min(longest, max_length)
@@ -357,8 +389,9 @@ class PromptTokenizer(Tokenizer):
 
         truncated = self.original.truncate(texts, max_length)
         tokens = self._encode_prompts(truncated, mask or MASK)
+        # With `counts_prompt`, texts are shortened until their prompts have at most `longest` tokens. `limits`
+        # has the number of tokens to which the text of each row has been cut.
         limits: dict[int, int] = {}
-        # With `counts_prompt`, texts are shortened until their prompts fit.
         while too_long := (tokens.lengths > longest).nonzero()[0].tolist():
             for row in too_long:
                 excess = int(tokens.lengths[row]) - longest
@@ -377,7 +410,7 @@ class PromptTokenizer(Tokenizer):
 
     @property
     def _is_text_before(self) -> bool:
-        """Whether the prompt is only a text before the sentence, so that both are truncated as one text."""
+        """Whether the prompt only puts a text before the sentence, so that both can be truncated as one text."""
         template = self.prompt.template
         return (
             not template.suffix.strip()
@@ -387,38 +420,38 @@ class PromptTokenizer(Tokenizer):
         )
 
     def _encode_prompts(self, texts: Sequence[str], mask: str) -> TokenIds:
-        """Tokenise the prompts of texts that have been truncated."""
+        """Tokenise the prompts of texts that have already been truncated."""
         prompts = [self.prompt.apply(text, self.normalize, mask) for text in texts]
-        is_once = self.prompt.template.between is None
-        if is_once and self.prompt.layers is None:
+        has_sentence_twice = self.prompt.template.between is not None
+        if not has_sentence_twice and self.prompt.layers is None:
             return self.original.encode(prompts, NO_LIMIT)
         starts = None
-        if not is_once:
+        if has_sentence_twice:
             starts = [self.prompt.start(text, self.normalize) for text in texts]
         return self.original.encode_marked(prompts, starts, self.prompt.layers)
 
     def shareable(self, ids: Any) -> int:
-        """Return how many of a prompt's first ids may be shared."""
+        """Return how many leading ids of a prompt may be in a shared prefix."""
         return self.original.shareable(ids)
 
     def auxiliary(self, texts: Sequence[str], max_length: int) -> TokenIds | None:
-        """Tokenise the texts in the auxiliary prompt, with the same text rules."""
+        """Tokenise the texts in the auxiliary prompt, with the same text rules; return None if there is none."""
         if self.prompt.auxiliary is None:
             return None
         prompt = attrs.evolve(self.prompt, template=self.prompt.auxiliary, layers=None)
         return attrs.evolve(self, prompt=prompt).encode(texts, max_length)
 
     def truncate(self, texts: Sequence[str], max_length: int) -> list[str]:
-        """Cut each text to at most `max_length` tokens, without the template."""
+        """Return the beginning of each text that has at most `max_length` tokens, not counting the template."""
         return self.original.truncate(texts, max_length)
 
 
 def parse_template(text: str) -> Template:
-    """Parse a template from a recipe, or a line in the shell form.
+    """Parse a template in any of the three forms of `Prompt.template`.
 
     Raises:
-        SentbedError: for an unknown name, or if `{text}` does not occur once or twice, or `{mask}` occurs
-            twice or before it.
+        SentbedError: if there is no published template of this name; if `{text}` does not occur once or twice;
+            or if `{mask}` occurs twice, or before `{text}`.
     """
     written = text
     if "*sent_0*" in text:
@@ -446,7 +479,7 @@ def parse_template(text: str) -> Template:
 
 
 def read_line(file: str, line: int) -> str:
-    """Return one line of a template file. Raises `DataError` if it does not exist."""
+    """Return a line of a file, from 1. Raises `DataError` if the file or the line does not exist."""
     path = locate(file)
     lines = lines_of(path)
     if line > len(lines):

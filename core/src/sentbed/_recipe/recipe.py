@@ -1,7 +1,7 @@
-"""Recipes: the content of a TOML file as frozen attrs classes.
+"""Classes for the tables of a recipe: `Recipe`, `EncoderRecipe`, `Stage`, and others.
 
-`load.load_recipe` reads one. Recipes are closed: all unknown keys, wrong types and unknown components are
-reported together.
+`load.load_recipe` reads a recipe from a TOML file. The fields of a class are the keys of its table. Unknown keys,
+wrong types and unknown components are reported all together.
 """
 
 from __future__ import annotations
@@ -38,23 +38,22 @@ from sentbed.protocols import (
 Table = TypeVar("Table")
 
 SCHEMA = 1
-"""The version of the recipe format that this version of sentbed reads."""
+"""Version of the recipe format that this version of sentbed reads."""
 
 RESOLVED = "resolved.toml"
-"""The recipe with every default written out, in the run directory."""
+"""File in the run directory that has the recipe with every default value."""
 
 MAIN_ENCODER = "encoder"
-"""The name of the encoder that the table `[encoder]` describes."""
+"""Name of the encoder that the table `[encoder]` describes."""
 
 UNDECISIVE = ("checkpoint", "expected", "requires", "tracker")
-"""Core's keys of a recipe that affect neither encoders nor scores."""
+"""Top-level keys of core that affect neither encoders nor scores."""
 
 SHORTEST = 2
-"""Smallest `max_length`."""
-
+"""Smallest value of `max_length`."""
 
 PRETRAINED = "pretrained"
-"""Value in a stage's `weights`: the encoder's weights before the first stage."""
+"""Value in a stage's `weights` that means the weights of the encoder before the first stage."""
 
 
 @attrs.frozen
@@ -66,41 +65,51 @@ class Run:
     seed: int = attrs.field(default=42, validator=and_(ge(0), le(2**32 - 1)))
     """Seed of initialisation, dropout and shuffling."""
     cache: bool = True
-    """Whether evaluations use this machine's vector store, which keeps the vectors of texts for each encoder; see
-    `sentbed cache info`. No score depends on it."""
+    """Whether evaluations use the vector store of this machine, which has the vectors of texts for each encoder.
+
+    Scores do not depend on it. See `sentbed cache info`.
+    """
 
 
 @attrs.frozen
 class EncoderRecipe:
-    """`[encoder]` or `[encoders.NAME]`: backbone + pooler + head, and the prompt around each sentence."""
+    """`[encoder]` or `[encoders.NAME]`: backbone, pooler, head and prompts of an encoder."""
 
     backbone: Backbone
     pooler: Pooler
     head: Head = attrs.field(factory=Head)
     max_length: int = attrs.field(default=128, validator=ge(SHORTEST))
-    """Maximum tokens per sentence, including special tokens; longer input is truncated. With a prompt, only the
-    tokens of the sentence count, without template and special tokens."""
+    """Maximum number of tokens of a sentence, including special tokens; longer sentences are truncated.
+
+    With a prompt, only the tokens of the sentence count, without the template and special tokens.
+    """
     prompt: Prompt | tuple[Prompt, ...] | None = None
-    """Text around each sentence; by default the pooler's. With several prompts, each is a separate pass."""
+    """Text around each sentence; by default that of the pooler. With several prompts, each has a forward pass."""
     ensemble: Literal["mean", "concatenate"] = "mean"
-    """How the vectors of several prompts, after the head, are combined: by their mean, or by concatenation in the
-    order of `prompt`."""
+    """How the vectors of several prompts, after the head, are combined.
+
+    `mean` takes their mean, `concatenate` concatenates them in the order of `prompt`.
+    """
 
     task_prompts: Mapping[str, Prompt] | None = None
-    """Prompts for the texts of tasks, which replace `prompt` in evaluations. A key is a task and a side, a task,
-    a type of tasks and a side, a type, or a side: `SciFact-query`, `SciFact`, `Retrieval-query`, `STS`, `query`,
-    `document`; the first that fits, in this order, is used. The type is MTEB's, or the name of an evaluator.
-    `{instruction}` in a template stands for the task's instruction. Prompt and text are truncated to
-    `max_length` together."""
+    """Prompts for the texts of tasks, which replace `prompt` in evaluations.
+
+    A key is a task and a side, a task, a type of tasks and a side, a type of tasks, or a side: `SciFact-query`,
+    `SciFact`, `Retrieval-query`, `STS`, `query`. The first of these keys that has a prompt is used. The type is
+    that of MTEB, or the name of an evaluator. `{instruction}` in a template stands for the instruction of the
+    task. Prompt and text are truncated to `max_length` together.
+    """
     similarity: Similarity | None = None
-    """Similarity that evaluators and losses use to compare its texts; by default the cosine, or the default of
-    the evaluator or the loss."""
+    """Similarity with which evaluators and losses compare the texts of the encoder.
+
+    By default, they use the cosine, or a similarity of their own.
+    """
 
     def for_task(self, task: TextTask) -> EncoderRecipe:
         """Return the recipe with its prompt for the texts of a task, and without `task_prompts`.
 
         Raises:
-            SentbedError: if the prompt has `{instruction}`, and the task has none.
+            SentbedError: if the prompt has `{instruction}`, but the task has no instruction.
         """
         prompts = {}
         for key, prompt in (self.task_prompts or {}).items():
@@ -113,29 +122,31 @@ class EncoderRecipe:
 
     @property
     def task_recipes(self) -> tuple[EncoderRecipe, ...]:
-        """The recipe with each of `task_prompts` as its prompt; `{instruction}` is not replaced."""
-        prompts = (self.task_prompts or {}).values()
-        return tuple(
-            attrs.evolve(self, prompt=prompt, task_prompts=None) for prompt in prompts
-        )
+        """A copy of the recipe for each of `task_prompts`, with it as `prompt`.
+
+        `{instruction}` is not replaced.
+        """
+        recipes = []
+        for prompt in (self.task_prompts or {}).values():
+            recipes.append(attrs.evolve(self, prompt=prompt, task_prompts=None))
+        return tuple(recipes)
 
     @property
     def prompts(self) -> tuple[Prompt, ...]:
-        """All prompts; `Prompt()` if the recipe sets none."""
+        """The prompts as a tuple; the default `Prompt()` if the recipe has none."""
         if isinstance(self.prompt, tuple):
             return self.prompt
         return (self.prompt or Prompt(),)
 
     @property
     def resolved_prompts(self) -> tuple[ResolvedPrompt | None, ...]:
-        """The prompts in effect, including the pooler's defaults."""
-        return tuple(
-            prompt.resolve(self.pooler, self.backbone.traits) for prompt in self.prompts
-        )
+        """The prompts with the defaults of the pooler; None for a prompt without a template."""
+        backbone = self.backbone.traits
+        return tuple(prompt.resolve(self.pooler, backbone) for prompt in self.prompts)
 
     @property
     def needs(self) -> frozenset[str]:
-        """Needs of the pooler and of the prompts, in terms of `PoolerTraits.needs`."""
+        """What the pooler and the prompts need from the backbone; see `PoolerTraits.needs`."""
         needs = self.pooler.traits.needs
         for prompt in self.resolved_prompts:
             if prompt is not None and prompt.template.between is not None:
@@ -144,25 +155,31 @@ class EncoderRecipe:
 
     @property
     def marks(self) -> bool:
-        """Whether a prompt's tokens are not those of its text alone: some are hidden, or choose layers."""
+        """Whether a prompt hides tokens or selects layers, or the backbone has a placeholder.
+
+        Its tokens then have marks (`TokenIds.hidden`, `TokenIds.readings`), or are not those of its text.
+        """
         try:
-            prompts = filter(None, self.resolved_prompts)
+            prompts = self.resolved_prompts
         except SentbedError:
-            return False  # reported with the prompt
-        marked = any(
-            prompt.layers or prompt.template.between is not None for prompt in prompts
-        )
-        return marked or self.backbone.traits.placeholder is not None
+            # An invalid prompt is reported elsewhere.
+            return False
+        for prompt in prompts:
+            if prompt is None:
+                continue
+            if prompt.layers or prompt.template.between is not None:
+                return True
+        return self.backbone.traits.placeholder is not None
 
     @property
     def readings(self) -> tuple[tuple[int, ...], ...]:
-        """The distinct sets of layers that prompts choose."""
+        """The sets of layers that prompts select, each once."""
         layers = [prompt.layers for prompt in self.prompts if prompt.layers is not None]
         return tuple(dict.fromkeys(layers))
 
     @property
     def template(self) -> tuple[str, str] | None:
-        """Text before and after the sentence in the only prompt; None without a prompt or with several."""
+        """Text before and after the sentence in the only prompt; None if there is no prompt, or several."""
         first, *others = self.resolved_prompts
         if others or first is None or first.template.between is not None:
             return None
@@ -170,24 +187,34 @@ class EncoderRecipe:
 
     @property
     def backbones(self) -> tuple[Backbone, ...]:
-        """The backbone, and variants of it with the layers that prompts choose, if it supports that."""
-        readings = map(self.backbone.reading, self.readings)
-        return tuple(filter(None, (self.backbone, *readings)))
+        """The backbone, and a copy of it for each set of layers that a prompt selects, if it supports that."""
+        backbones = [self.backbone]
+        for layers in self.readings:
+            backbone = self.backbone.reading(layers)
+            if backbone is not None:
+                backbones.append(backbone)
+        return tuple(backbones)
 
     @property
     def runs_code(self) -> bool:
-        """Whether building it runs Python code that comes with a model, also for an inner backbone."""
+        """Whether building the encoder runs Python code from a model's repository, even for an inner backbone."""
         backbones = [part for _, part in parts_in(self) if isinstance(part, Backbone)]
         return any(backbone.traits.runs_code for backbone in backbones)
 
     @property
     def joined(self) -> int:
-        """Number of vectors that are concatenated to the encoder's vector."""
-        return len(self.prompts) if self.ensemble == "concatenate" else 1
+        """Number of vectors that are concatenated to the encoder's vector: 1, or the number of prompts."""
+        if self.ensemble == "concatenate":
+            return len(self.prompts)
+        return 1
 
     @property
     def resolved_prompt(self) -> ResolvedPrompt | None:
-        """The only prompt in effect. Raises `SentbedError` if there are several."""
+        """The only prompt, with the defaults of the pooler.
+
+        Raises:
+            SentbedError: if there are several prompts.
+        """
         if len(self.prompts) != 1:
             raise SentbedError(
                 f"the encoder has {len(self.prompts)} prompts, and this takes one; give one"
@@ -196,7 +223,10 @@ class EncoderRecipe:
 
 
 def _names(value: str | Sequence[str]) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(value)
+    """Return a name, or several, as a tuple."""
+    if isinstance(value, str):
+        return (value,)
+    return tuple(value)
 
 
 @attrs.frozen
@@ -204,38 +234,42 @@ class Validate:
     """`validate`: when to evaluate on a development set, and which weights to keep."""
 
     every: int = attrs.field(validator=ge(1))
-    """Optimiser steps between two validations; it is also validated before the first and after the last."""
+    """Optimiser steps between two validations. There is also one before the first step and one after the last."""
     evaluator: Evaluator = attrs.field(metadata={"key": "with"})
-    """Evaluator whose primary score ranks the checkpoints; must use development data if it selects."""
+    """Evaluator whose primary score is compared. It must use development data if its score chooses weights."""
     keep: Literal["best", "last"] = "best"
-    """Weights that the stage keeps: those with the best validation score, which may be its initial weights, or
-    the last ones."""
+    """Weights that the stage keeps: those with the best validation score, or those after the last step.
+
+    The best weights may be those before the first step.
+    """
     encoder: str | None = None
-    """The encoder to validate; may be left out where the stage trains one."""
+    """Name of the encoder to validate; not needed if the stage trains only one."""
     second: str | None = None
-    """The encoder of the second sentence of each pair, for pairs in two languages; the same if left out."""
+    """Name of the encoder for the second sentence of each pair; by default the same encoder."""
     patience: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Number of successive validations without a better score after which the stage ends; by default it does not
-    end early."""
+    """Number of successive validations without a better score after which the stage ends early.
+
+    By default, it does not end early.
+    """
 
     @property
     def chooses(self) -> bool:
-        """Whether its score decides which weights the stage keeps."""
+        """Whether the validation score decides which weights the stage keeps, or when it ends."""
         return self.keep == "best" or self.patience is not None
 
 
 @attrs.frozen
 class Watch:
-    """`watch`: an evaluator to follow during a stage; it does not affect training."""
+    """`watch`: an evaluation that is repeated during a stage. It does not affect training."""
 
     every: int = attrs.field(validator=ge(1))
-    """Optimiser steps between two evaluations; also evaluated before the first and after the last step."""
+    """Optimiser steps between two evaluations. There is also one before the first step and one after the last."""
     evaluator: Evaluator = attrs.field(metadata={"key": "with"})
     """Evaluator, such as `geometry`."""
     encoder: str | None = None
-    """The encoder to evaluate; may be left out where the stage trains one."""
+    """Name of the encoder to evaluate; not needed if the stage trains only one."""
     second: str | None = None
-    """The encoder of the second sentence of each pair, for pairs in two languages; the same if left out."""
+    """Name of the encoder for the second sentence of each pair; by default the same encoder."""
 
 
 @attrs.frozen
@@ -248,55 +282,76 @@ class Stage:
     optimizer: Optimizer
     schedule: Schedule
     batch_size: int = attrs.field(validator=ge(2))
-    """Rows per optimiser step; every other row of the batch is a negative."""
+    """Number of rows per optimiser step. Most losses use the other rows of the batch as negatives."""
+
     epochs: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Passes over the data; exactly one of `epochs` and `steps` is given."""
+    """Number of passes over the data. Exactly one of `epochs` and `steps` must be given."""
     steps: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Optimiser steps, over as many passes as needed."""
+    """Number of optimiser steps, over as many passes as needed."""
+
     train: str | tuple[str, ...] = attrs.field(default=(), converter=_names)
-    """Encoder to train, or several; optional if the recipe has only one."""
+    """Name of the encoder to train, or an array of names; not needed if the recipe has only one encoder."""
     freeze: str | tuple[str, ...] = attrs.field(default=(), converter=_names)
-    """Encoders in `columns` that are not trained: no gradient, eval mode."""
+    """Names of encoders in `columns` that are not trained: they have no gradient and are in eval mode."""
     columns: Mapping[str, str] = attrs.field(factory=dict)
-    """Column of the data -> encoder of its texts (`{ anchor = "en", positive = "zh" }`); optional if the
-    stage has only one encoder."""
+    """Name of the encoder for each column of texts: `{ anchor = "en", positive = "zh" }`.
+
+    It is not needed if the stage has only one encoder.
+    """
     weights: Mapping[str, str] = attrs.field(factory=dict)
-    """Encoder -> source of its weights: the name of an earlier stage, or `"pretrained"` for those before the
-    first stage. An encoder without an entry keeps its current weights."""
+    """Source of the weights with which an encoder starts, by the name of the encoder.
+
+    It is the name of an earlier stage, or `"pretrained"` for the weights before the first stage. An encoder
+    without an entry keeps its current weights.
+    """
+
     max_grad_norm: float = attrs.field(default=1.0, validator=ge(0))
     """L2 norm to which gradients are clipped; 0 disables clipping. SimCSE's trainer uses 1."""
     micro_batch: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Rows whose activations are in memory at a time: gradient caching (Gao et al., 2021) computes the gradient
-    of the whole batch with them, at the cost of a second forward pass. By default the whole batch."""
+    """Number of rows whose activations are in memory at a time (gradient caching); by default the whole batch.
+
+    Gradient caching (Gao et al., 2021) computes the gradient of the whole batch nevertheless, with a second
+    forward pass.
+    """
     max_length: int | None = attrs.field(default=None, validator=optional(ge(SHORTEST)))
-    """Maximum tokens per sentence in training; by default the encoder's `max_length`."""
+    """Maximum number of tokens of a sentence in training; by default `max_length` of the encoder."""
     normalize_text: bool = False
-    """Whether the prompt's text rules (`prompt.normalizer`) are applied to training texts; PromptEOL's code does
-    not apply them."""
+    """Whether the text rules of the prompt (`prompt.normalizer`) are applied to training texts.
+
+    PromptEOL's code does not apply them.
+    """
     distinct: bool = False
-    """Whether two rows that share a text are never in one batch, where they would be false negatives."""
+    """Whether two rows with a common text are kept out of the same batch, where they would be false negatives."""
     shuffle_buffer: int | None = attrs.field(default=None, validator=optional(ge(2)))
-    """Rows shuffled at a time, for data read from disk; by default all rows."""
+    """Number of rows that are shuffled at a time, for data that is read from disk; by default all rows."""
     ema: float | None = attrs.field(
         default=None, validator=optional(and_(gt(0), lt(1)))
     )
-    """Decay of an exponential moving average of the trained weights, updated after each step, such as 0.999. The
-    average is evaluated by `validate` and `watch`, and kept by the stage. By default there is none."""
+    """Decay of an exponential moving average of the trained weights, such as 0.999; by default there is none.
+
+    The average is updated after each step. `validate` and `watch` evaluate it, and the stage keeps it.
+    """
     cache_frozen: bool = False
-    """Whether vectors of frozen encoders are cached on disk: texts are then encoded in the first epoch only."""
+    """Whether the vectors of frozen encoders are cached on disk.
+
+    Then only the first epoch encodes their texts.
+    """
+
     validate: Validate | None = None
+    """Validation during the stage."""
     watch: tuple[Watch, ...] = ()
+    """Evaluations during the stage that are only shown."""
 
     @property
     def traits(self) -> ComponentTraits:
-        """Papers to cite for how the stage is computed: gradient caching."""
+        """Papers to cite for settings of the stage: that of gradient caching."""
         if self.micro_batch is None:
             return ComponentTraits()
         return ComponentTraits(cites=("gao2021gradcache",))
 
     @property
     def columns_used(self) -> tuple[str, ...]:
-        """Columns of the data that the loss uses, in the order of the data."""
+        """Columns that the loss uses, in the order of the data's columns."""
         loss = self.loss.traits
         takes = loss.takes
         if takes is None:
@@ -307,12 +362,12 @@ class Stage:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The used columns that hold texts, neither classes nor numbers."""
+        """Columns of texts that the loss uses: all used columns except classes and numbers."""
         others = {LABEL, *self.loss.traits.numbers}
         return tuple(column for column in self.columns_used if column not in others)
 
     def rows_taken(self, rows: int) -> int:
-        """Return the number of rows in all steps or epochs of the stage, for data with `rows` rows."""
+        """Return the number of rows in all steps of the stage, if the data has `rows` rows."""
         if self.steps is not None:
             return self.steps * self.batch_size
         return rows * (self.epochs or 1)
@@ -320,14 +375,14 @@ class Stage:
 
 @attrs.frozen
 class Checkpoint:
-    """`[checkpoint]`: when to save a training state, from which `sentbed run --resume` continues."""
+    """`[checkpoint]`: when to save the training state, from which `sentbed run --resume` continues."""
 
     every: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Optimiser steps between two states; by default only `minutes` applies."""
+    """Optimiser steps between two training states; by default only `minutes` decides."""
     minutes: float = attrs.field(default=10.0, validator=ge(0))
-    """Minutes after which a state is saved in any case."""
+    """Minutes after which a training state is saved in any case."""
     keep: int = attrs.field(default=2, validator=ge(1))
-    """Number of states to keep, the newest ones; all are removed when the run has finished."""
+    """Number of training states to keep; older ones are removed. When the run has finished, all are removed."""
 
 
 @attrs.frozen
@@ -337,31 +392,36 @@ class Evaluate:
     evaluator: Evaluator = attrs.field(metadata={"inline": True, "key": "use"})
     """Name of the evaluator, whose fields are keys of the same table; see `sentbed show evaluator NAME`."""
     encoder: str | None = None
-    """The encoder to evaluate; may be left out where the recipe has one."""
+    """Name of the encoder to evaluate; not needed if the recipe has only one."""
     second: str | None = None
-    """The encoder of the second sentence of each pair, for pairs in two languages; the same if left out."""
+    """Name of the encoder for the second sentence of each pair; by default the same encoder."""
     at: tuple[Literal["start", "end"], ...] = attrs.field(
         default=("end",), validator=min_len(1)
     )
-    """Before the first stage, after the last, or both."""
+    """When to evaluate: `start` is before the first stage, `end` after the last stage."""
 
 
 @attrs.frozen
 class Expected:
     """`[expected]`: a number that the run should reproduce.
 
-    A key is `TASK` (its first metric), `"TASK/METRIC"` or `"TASK/METRIC@PROTOCOL"`, with `ENCODER/` before it
-    if there are several encoders. A key that matches two scores is not met.
+    Its key is `TASK` (for the first metric of the task), `"TASK/METRIC"` or `"TASK/METRIC@PROTOCOL"`. If the
+    recipe has several encoders, `ENCODER/` stands before it. A number whose key matches two scores counts as not
+    reproduced.
     """
 
     value: float
+    """The number."""
     tolerance: float | None = attrs.field(default=None, validator=optional(ge(0)))
-    """Largest absolute difference that counts as reproduced."""
+    """Largest absolute difference with which the number counts as reproduced."""
     source: str = ""
-    """Where the number is published."""
+    """Publication that has the number."""
     decides: bool = True
-    """Whether the run fails if it is not met. Numbers that cannot be reproduced, such as the speed of another
-    machine, have `false` instead of a tolerance: they are only shown beside the measured number."""
+    """Whether the run fails if the number is not reproduced.
+
+    If not, there is no tolerance, and the number is only shown beside the measured one. This is for numbers that
+    cannot be reproduced, such as the speed of another machine.
+    """
 
     def __attrs_post_init__(self) -> None:
         if self.decides and self.tolerance is None:
@@ -377,7 +437,7 @@ class Expected:
 
 @attrs.frozen
 class Recipe:
-    """A recipe."""
+    """A recipe: the whole TOML file."""
 
     schema: int
     run: Run
@@ -387,29 +447,32 @@ class Recipe:
     evaluate: tuple[Evaluate, ...] = ()
     checkpoint: Checkpoint = attrs.field(factory=Checkpoint)
     tracker: tuple[Tracker, ...] = ()
-    """`[[tracker]]`: other places to which the run is reported."""
+    """`[[tracker]]`: trackers, which send the progress of the run elsewhere."""
     expected: Mapping[str, Expected] = attrs.field(factory=dict)
+    """`[expected]`: numbers that the run should reproduce, by key."""
     requires: Mapping[str, str] | None = None
-    """Distributions that must be installed, and versions as pip reads them: `sentbed-attention = ">=0.2"`.
-    `sentbed deps RECIPE` prints those of a recipe."""
+    """Distributions that must be installed, with versions as pip writes them: `sentbed-attention = ">=0.2"`.
+
+    `sentbed deps RECIPE` prints the distributions that a recipe needs.
+    """
     tables: Mapping[str, RecipeTable] = attrs.field(
         factory=dict, metadata={"spread": True}
     )
-    """Tables of plugins, such as `[study]`, by key."""
+    """Tables that belong to plugins, such as `[study]`, by key."""
     document: Document = attrs.field(
         factory=lambda: Document({}), metadata={"skip": True}, eq=False
     )
-    """Parsed file with overrides applied; gives the positions of problems."""
+    """The parsed file with overrides applied, which has the file and line of each key."""
 
     def table(self, cls: type[Table]) -> Table | None:
-        """Return the plugin table of class `cls`, or None if the recipe has none."""
+        """Return the table of this class (a `RecipeTable`), or None if the recipe does not have it."""
         for table in self.tables.values():
             if isinstance(table, cls):
                 return table
         return None
 
     def without(self, cls: type[RecipeTable]) -> Recipe:
-        """Return the recipe without the plugin table of class `cls`."""
+        """Return the recipe without the plugin's table of this class."""
         tables = {}
         for key, table in self.tables.items():
             if not isinstance(table, cls):
@@ -418,7 +481,7 @@ class Recipe:
 
     @property
     def main_encoder(self) -> str:
-        """Name of the only encoder, or `encoder` if there are several."""
+        """Name of the encoder if there is only one, otherwise `encoder`."""
         if len(self.encoders) != 1:
             return MAIN_ENCODER
         return next(iter(self.encoders))
@@ -428,43 +491,46 @@ class Recipe:
         return _names(stage.train) or (self.main_encoder,)
 
     def towers(self, stage: Stage) -> dict[str, str]:
-        """Return column -> encoder, for the text columns that a stage uses."""
+        """Return the name of the encoder for each column of texts that a stage uses."""
         trained = self.trained(stage)
         return {column: stage.columns.get(column, trained[0]) for column in stage.texts}
 
 
 def first_stages(recipe: Recipe, count: int) -> Recipe:
-    """Return the recipe with only the first `count` stages, and no evaluation after them."""
-    starts = []
-    for entry in recipe.evaluate:
-        if "start" in entry.at:
-            starts.append(attrs.evolve(entry, at=("start",)))
+    """Return the recipe with only its first `count` stages, and with only the evaluations before training."""
+    evaluations = []
+    for evaluate in recipe.evaluate:
+        if "start" in evaluate.at:
+            evaluations.append(attrs.evolve(evaluate, at=("start",)))
     return attrs.evolve(
         recipe,
         stage=recipe.stage[:count],
-        evaluate=tuple(starts),
+        evaluate=tuple(evaluations),
         expected={},
         tables={},
     )
 
 
 def written_path(data: Mapping[str, Any], path: KeyPath) -> KeyPath:
-    """Return the path in TOML data of a setting of a `Recipe`: a single encoder may be `[encoder]` there."""
+    """Return the path in TOML data for a path in a `Recipe`; the data may have `[encoder]` for one encoder."""
     if path[:2] == ("encoders", MAIN_ENCODER) and MAIN_ENCODER in data:
         return (MAIN_ENCODER, *path[2:])
     return path
 
 
 def resolved_toml(recipe: Recipe, directory: Path | None = None) -> str:
-    """Return the recipe as TOML with every default written out; it reproduces the run.
+    """Return the recipe as TOML with every default value. The result reproduces the run.
 
-    Paths are absolute. With `directory`, the text is for a file there, and paths that are relative in the
-    recipe are relative to `directory`.
+    File paths are absolute. If the text is for a file in `directory`, the paths that are relative in the recipe
+    become relative to `directory`.
     """
     import tomli_w
 
-    kept = {key: table for key, table in recipe.tables.items() if table.traits.resolved}
-    table = unstructure(attrs.evolve(recipe, tables=kept), directory)
-    if list(table["encoders"]) == [MAIN_ENCODER]:
-        table["encoder"] = table.pop("encoders")[MAIN_ENCODER]
-    return tomli_w.dumps(table)
+    tables = {}
+    for key, table in recipe.tables.items():
+        if table.traits.resolved:
+            tables[key] = table
+    data = unstructure(attrs.evolve(recipe, tables=tables), directory)
+    if list(data["encoders"]) == [MAIN_ENCODER]:
+        data["encoder"] = data.pop("encoders")[MAIN_ENCODER]
+    return tomli_w.dumps(data)

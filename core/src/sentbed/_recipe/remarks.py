@@ -1,4 +1,4 @@
-"""Remarks on recipes, their components' and core's own, which `sentbed check` prints besides problems."""
+"""Remarks on recipes, from components and from core. `sentbed check` prints them in addition to problems."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from sentbed.errors import SentbedError, listed
 from sentbed.protocols import Component
 
 MOST_STEPS = 1000
-"""Approximate number of steps at which the factor of a schedule is sampled."""
+"""Approximate number of steps for which the factor of a schedule is computed."""
 
 
 def remarks_of(recipes: Iterable[Recipe]) -> tuple[list[str], list[str]]:
-    """Return the remarks on recipes and their components, and the errors that components raise.
+    """Return the remarks on recipes and their components, and the problems that components report as errors.
 
-    Equal components are asked once. An error has file, line and key of the component.
+    Each of several equal components is asked once. A problem has the file, the line and the key of its component.
     """
     remarks: list[str] = []
     problems: dict[str, str] = {}
@@ -32,6 +32,7 @@ def remarks_of(recipes: Iterable[Recipe]) -> tuple[list[str], list[str]]:
         for stage in recipe.stage:
             if stage.steps is not None:
                 remarks += without_effect(stage, stage.steps)
+
         for path, component in parts_in(recipe):
             if not isinstance(component, Component) or component in components:
                 continue
@@ -43,15 +44,16 @@ def remarks_of(recipes: Iterable[Recipe]) -> tuple[list[str], list[str]]:
                 path_in_file = written_path(recipe.document.data, path)
                 problem = recipe.document.problem(message, path_in_file)
                 problems.setdefault(message, str(problem))
+
         if reason := recipe.runtime.unavailable():
-            # No problem, since the recipe may be meant for another machine.
+            # This is not a problem, since the recipe may be meant for another machine.
             remarks.append(f"not on this machine: {reason}")
-    # Several backbones with one model have the same remarks.
+    # Several backbones with the same model have the same remarks.
     return list(dict.fromkeys(remarks)), list(problems.values())
 
 
 def untrained_layers(recipe: Recipe) -> Iterator[str]:
-    """Yield a warning for each encoder whose pooler has a new layer that no stage trains."""
+    """Yield a warning for each encoder whose pooler has a layer with random weights that no stage trains."""
     trained = set(chain.from_iterable(map(recipe.trained, recipe.stage)))
     for name, encoder in recipe.encoders.items():
         pooler = encoder.pooler
@@ -64,7 +66,7 @@ def untrained_layers(recipe: Recipe) -> Iterator[str]:
 
 
 def unused_task_prompts(recipe: Recipe) -> Iterator[str]:
-    """Yield a warning for each encoder with `task_prompts` that none of its evaluations uses."""
+    """Yield a warning for each encoder that has prompts in `task_prompts` that none of its evaluations uses."""
     for name, encoder in recipe.encoders.items():
         evaluators = []
         for evaluate in recipe.evaluate:
@@ -92,13 +94,14 @@ def unused_similarities(recipe: Recipe) -> Iterator[str]:
 
 
 def without_effect(stage: Stage, total_steps: int) -> Iterator[str]:
-    """Yield a warning for each setting that has no effect in a stage with `total_steps` steps."""
+    """Yield a warning for each setting that has no effect in a stage of `total_steps` steps."""
     validate = stage.validate
     if validate is not None and validate.every > total_steps:
         yield (
             f"stage `{stage.name}`: `validate.every` is {validate.every}, and the stage has {total_steps} "
             "steps: it is validated before the first and after the last one alone; lower it"
         )
+
     schedule = stage.schedule
     interval = max(1, total_steps // MOST_STEPS)
     steps = [*range(0, total_steps, interval), total_steps - 1]

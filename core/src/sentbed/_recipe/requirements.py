@@ -1,4 +1,4 @@
-"""`requires`: the distributions that a recipe needs, with their versions."""
+"""The recipe key `requires`: distributions that must be installed to run the recipe, and their versions."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from importlib.metadata import PackageNotFoundError, version
 
 
 def unmet_requirements(requires: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield name and message for each distribution that is missing or has another version.
+    """Yield the name of each distribution that is missing or has another version, and a message.
 
-    `requires` is name -> versions in pip's form: `">=0.2"`, `">=0.2,<1"`, or `""` for any.
+    `requires` has the versions of each distribution as pip writes them: `">=0.2"`, `">=0.2,<1"`, or `""` for any.
     """
     for name, versions in requires.items():
         message = _unmet(name, versions)
@@ -19,6 +19,7 @@ def unmet_requirements(requires: Mapping[str, str]) -> Iterator[tuple[str, str]]
 
 
 def _unmet(name: str, versions: str) -> str | None:
+    """Return a message if a distribution is not installed in one of these versions; else None."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     try:

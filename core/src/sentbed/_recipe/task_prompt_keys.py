@@ -1,4 +1,7 @@
-"""Checks of the keys of `task_prompts`: misspelt ones, and ones that no evaluation uses."""
+"""Checks of the keys of `task_prompts`: misspelt keys, and keys that no evaluation uses.
+
+A key is the name of a task or a type of tasks, a side (`query` or `document`), or both: `Retrieval-query`.
+"""
 
 from __future__ import annotations
 
@@ -19,54 +22,58 @@ _OTHER_WORDS = {
     "passage": "document",
     "passages": "document",
 }
-"""Name of a side in other libraries -> its name here."""
+"""Names of the sides in other libraries, with the names here."""
 
 SHORTEST_WORD = 5
-"""Smallest number of letters of a word of which misspellings are detected: `STS1` may be a task."""
+"""Smallest number of letters of a word whose misspellings are detected. `STS1` may well be a task."""
+
 ALIKE = 0.8
 """Smallest similarity of a word and its misspelling, by `difflib`."""
 
 
 def misspelt_keys(keys: Iterable[str], plugins: Plugins) -> Iterator[tuple[str, str]]:
-    """Yield each key that is a misspelt side, evaluator or type of tasks, and the suggested spelling.
+    """Yield each key that is a misspelt side, evaluator or type of tasks, and the key with the right spelling.
 
-    Any other key may be the name of a task, which only an evaluator knows.
+    Any other key may be the name of a task. Only evaluators know these names.
     """
     keys = list(keys)
     if not keys:
-        # Do not import every evaluator for nothing.
+        # Returns before every evaluator is imported.
         return
-    words = [*SIDES]
+
+    words = list(SIDES)
     for info in plugins.importable("evaluator"):
         words += [info.name, *getattr(info.cls, "task_types", ())]
     spellings = {word.lower(): word for word in words}
     long_words = [word for word in spellings if len(word) >= SHORTEST_WORD]
+
     for key in keys:
-        part, side = _parts(key)
-        if part.lower() in spellings or not part.isalpha():
+        name, side = _name_and_side(key)
+        if name.lower() in spellings or not name.isalpha():
             continue
-        other = _OTHER_WORDS.get(part.lower())
-        if other is None:
-            close = get_close_matches(part.lower(), long_words, n=1, cutoff=ALIKE)
-            other = next((spellings[word] for word in close), None)
-        if other is not None:
-            yield key, f"{other}{side}"
+        right_name = _OTHER_WORDS.get(name.lower())
+        if right_name is None:
+            close = get_close_matches(name.lower(), long_words, n=1, cutoff=ALIKE)
+            if close:
+                right_name = spellings[close[0]]
+        if right_name is not None:
+            yield key, f"{right_name}{side}"
 
 
 def unused_keys(keys: Iterable[str], evaluators: Sequence[Evaluator]) -> list[str]:
-    """Return the keys that no evaluator uses; none if that is unknown.
+    """Return the keys that none of the evaluators uses; none if it is unknown which keys they use.
 
-    An evaluator without `task_types` uses its own name only.
+    An evaluator without `task_types` uses only its own name.
     """
     if not evaluators or any(evaluator.task_types for evaluator in evaluators):
         return []
     names = [evaluator.name for evaluator in evaluators]
     keys_in_use = {*SIDES, *names}
-    return [key for key in keys if _parts(key)[0].lower() not in keys_in_use]
+    return [key for key in keys if _name_and_side(key)[0].lower() not in keys_in_use]
 
 
-def _parts(key: str) -> tuple[str, str]:
-    """Return the task or type in a key, and the ending `-query` or `-document`, which may be empty."""
+def _name_and_side(key: str) -> tuple[str, str]:
+    """Return the task or type of tasks in a key, and its ending: `-query`, `-document`, or empty."""
     for side in SIDES:
         ending = f"-{side}"
         if key.lower().endswith(ending):

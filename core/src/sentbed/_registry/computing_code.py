@@ -1,7 +1,8 @@
-"""Code and library versions that scores depend on, for the keys of studies and for resuming.
+"""The code that computes scores: versions of distributions, and hashes of the code that may change.
 
-Of sentbed's distributions, and of others that are installed from a working copy, the content of all files counts;
-of libraries, the version.
+A study computes a score again, and a resumed run refuses to go on, if this code has changed. The code of
+sentbed's distributions, and of any distribution installed from a working copy, is hashed with all its files. A
+library is identified by its version.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ DECIDES_NO_SCORE = (
     "protocols/report_data.py",
     "tools.py",
 )
-"""Modules of core that do not affect scores: they read a recipe, which is compared anyway, or show results."""
+"""Modules of core that do not affect scores. They read the recipe, which is compared anyway, or show results."""
 
 LIBRARIES_WITHOUT_EFFECT = frozenset(
     {
@@ -76,23 +77,25 @@ LIBRARIES_WITHOUT_EFFECT = frozenset(
         "typing-extensions",
     }
 )
-"""Requirements whose version affects no score: they read recipes, write pages, or fetch files, whose content is
-compared anyway."""
+"""Required libraries whose versions do not affect scores.
+
+They read recipes, write pages, or fetch files; the content of these files is compared anyway.
+"""
 
 
 def components_of(part: Any) -> Iterator[type]:
-    """Yield the classes of the components and tables within a part of a recipe."""
-    for _, each in parts_in(part):
-        if isinstance(each, Component | RecipeTable):
-            yield type(each)
+    """Yield the class of each component and of each plugin's table in a part of a recipe."""
+    for _, table in parts_in(part):
+        if isinstance(table, Component | RecipeTable):
+            yield type(table)
 
 
 def computing_code(classes: Iterable[type], plugins: Plugins) -> dict[str, str]:
-    """Return name -> version, with a hash of the code if it may change, of all code that computes scores.
+    """Return the version of each distribution that computes scores, by name, with a hash of code that may change.
 
-    Core, the distributions of the components, and the distributions of sentbed that they require have a version
-    and a hash; the libraries that these require have a version. Optional requirements are included if they are
-    installed.
+    Core, the distributions of the component `classes`, and the distributions of sentbed that these require have a
+    version and a hash: `0.3 9f86...`. The libraries that all of them require have a version. An optional
+    requirement is included if it is installed.
     """
     code = {"python": ".".join(platform.python_version_tuple()[:2])}
     waiting = [CORE]
@@ -102,9 +105,10 @@ def computing_code(classes: Iterable[type], plugins: Plugins) -> dict[str, str]:
         if _installed(name) is not None:
             waiting.append(name)
         else:
-            # A class of a test, a notebook, or a distribution without metadata.
+            # The class is from a test, a notebook, or a distribution without metadata.
             package = cls.__module__.partition(".")[0]
             code[package] = f"here {files_digest(package_files(cls))}"
+
     while waiting:
         name = waiting.pop()
         installed = _installed(name)
@@ -112,10 +116,11 @@ def computing_code(classes: Iterable[type], plugins: Plugins) -> dict[str, str]:
             continue
         digests = [files_digest(_files_of(module)) for module in installed.modules]
         code[name] = " ".join([installed.version, *digests])
+
         for requirement, optional in installed.requirements:
             required = _installed(requirement)
             if optional and name == CORE:
-                # These are plugins and a model, which are included if a recipe uses them.
+                # Core's extras are plugins and a model. They are included if a recipe uses them.
                 continue
             if required is None or requirement in LIBRARIES_WITHOUT_EFFECT:
                 continue
@@ -129,7 +134,10 @@ def computing_code(classes: Iterable[type], plugins: Plugins) -> dict[str, str]:
 def code_differences(
     before: Mapping[str, str], after: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield the differences in code and versions: `torch 2.12 -> 2.13` or `sentbed-losses: other code`."""
+    """Yield each difference between two results of `computing_code`.
+
+    A difference is a text such as `torch 2.12 -> 2.13` or `sentbed-losses: other code`.
+    """
     for name in sorted({*before, *after}):
         if before.get(name) == after.get(name):
             continue
@@ -141,7 +149,7 @@ def code_differences(
 
 
 def hashed(code: Mapping[str, str]) -> dict[str, str]:
-    """Return the entries of `computing_code` that contain a hash, without libraries."""
+    """Return the entries of `computing_code` that have a hash: all but the libraries."""
     return {name: text for name, text in code.items() if " " in text}
 
 
@@ -151,7 +159,7 @@ def _version(text: str | None) -> str:
 
 
 def files_digest(files: Iterable[Path]) -> str:
-    """Return a hash of the names and contents of files, cached until a file changes; "" without files."""
+    """Return a hash of the names and contents of files; "" without files. It is cached until a file changes."""
     states = []
     for file in sorted(files):
         state = file.stat()
@@ -161,6 +169,7 @@ def files_digest(files: Iterable[Path]) -> str:
 
 @lru_cache(maxsize=256)
 def _digest(states: tuple[tuple[Path, int, int, int], ...]) -> str:
+    """Return the hash for files with this size, time of modification and time of change."""
     if not states:
         return ""
     digest = hashlib.sha256()
@@ -172,18 +181,21 @@ def _digest(states: tuple[tuple[Path, int, int, int], ...]) -> str:
 
 
 def package_files(cls: type) -> set[Path]:
-    """Return all files of a class's outermost package, or its module's file if there is no package."""
+    """Return all files of the outermost package that has a class; without a package, the file of its module."""
     for name in accumulate(cls.__module__.split("."), "{}.{}".format):
         module = sys.modules.get(name)
         file = getattr(module, "__file__", None)
-        # A namespace package has no file and may contain unrelated code.
+        # A namespace package has no file. It is passed over, since it may contain unrelated code.
         if file and hasattr(module, "__path__"):
             return _files_below(Path(file).parent)
     return {Path(file)} if file else set()
 
 
 def _files_of(module: str) -> set[Path]:
-    """Return the files of a top-level module or package that affect scores, without importing it."""
+    """Return the files of a top-level module or package without importing it.
+
+    Of core, only the files that affect scores are returned.
+    """
     try:
         spec = find_spec(module)
     except (ImportError, ValueError):
@@ -201,6 +213,7 @@ def _files_of(module: str) -> set[Path]:
 
 
 def _files_below(directory: Path) -> set[Path]:
+    """Return all files below a directory, except compiled Python."""
     files = set()
     for file in directory.rglob("*"):
         if "__pycache__" in file.parts or file.suffix == ".pyc":
@@ -215,27 +228,32 @@ class _Installed:
     """Metadata of an installed distribution."""
 
     version: str
+
     modules: tuple[str, ...]
-    """Top-level modules: the modules of its plugins, or the module of its own name."""
+    """Top-level modules of its plugins; without plugins, the module with the distribution's name."""
+
     requirements: tuple[tuple[str, bool], ...]
-    """Names of the distributions that it requires, and whether they belong to an extra."""
+    """Name of each distribution that it requires, and whether an extra requires it."""
+
     has_changing_code: bool
-    """Whether it is core, requires core, or is a working copy."""
+    """Whether its code may change while its version does not: it is core, requires core, or is a working copy."""
 
 
 @lru_cache(maxsize=512)
 def _installed(name: str) -> _Installed | None:
-    """Return the metadata of a distribution, cached, or None if it is not installed."""
+    """Return the metadata of a distribution, or None if it is not installed. The result is cached."""
     try:
         installed = distribution(name)
     except (PackageNotFoundError, ValueError):
         return None
+
     modules = set()
     for point in installed.entry_points:
         if point.group == GROUP:
             modules.add(point.module.partition(".")[0])
     if not modules:
         modules = {name.replace("-", "_")}
+
     has_changing_code = name == CORE or _is_working_copy(installed)
     requirements = []
     for line in installed.requires or ():
@@ -243,6 +261,7 @@ def _installed(name: str) -> _Installed | None:
         is_optional = "extra" in line.partition(";")[2]
         requirements.append((requirement, is_optional))
         has_changing_code = has_changing_code or requirement == CORE
+
     return _Installed(
         installed.version,
         tuple(sorted(modules)),
@@ -261,4 +280,5 @@ def _is_working_copy(installed: Distribution) -> bool:
 
 
 def _normalised(name: str) -> str:
+    """Return the name of a distribution as PEP 503 normalises it."""
     return re.sub(r"[-_.]+", "-", name).lower()

@@ -1,6 +1,6 @@
-"""Catalog of this project's distributions, installed or not, and what each offers.
+"""Catalog of this project's distributions, installed or not, with the components and commands of each.
 
-With it, messages can say which distribution to install; see `distribution_catalog.toml`.
+It is in `distribution_catalog.toml`. With it, messages can say which distribution to install.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal
 
 @cache
 def catalog() -> Mapping[str, Mapping[str, list[str]]]:
-    """Return distribution -> its `components` (`KIND/NAME`), `commands` and `tables`, if any."""
+    """Return what each distribution offers: lists of `components` (as `KIND/NAME`), `commands` and `tables`."""
     import tomli
 
     file = Path(__file__).with_name("distribution_catalog.toml")
@@ -23,7 +23,10 @@ def catalog() -> Mapping[str, Mapping[str, list[str]]]:
 def owner_of(
     what: Literal["components", "commands", "tables"], name: str
 ) -> str | None:
-    """Return the distribution of this project that offers something, or None if none does."""
+    """Return the distribution of this project that offers a component, command or table, or None.
+
+    A component is given as `KIND/NAME`.
+    """
     for owner, offers in catalog().items():
         if name in offers.get(what, ()):
             return owner

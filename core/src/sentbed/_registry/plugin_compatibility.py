@@ -1,4 +1,7 @@
-"""Compatibility of a plugin: the API version that it declares, and the requirements of its distribution."""
+"""Compatibility of a plugin with this version of sentbed.
+
+A plugin declares the API version that it is made for; its distribution requires versions of sentbed.
+"""
 
 from __future__ import annotations
 
@@ -16,21 +19,26 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 API_NAME = "sentbed_api"
-"""Variable in a plugin's module with the API version that it was made for."""
+"""Name of the variable in a plugin's module that has the API version the plugin is made for."""
 
 
 def declared_api(value: str, plugin: object) -> object:
-    """Return `sentbed_api` of a loaded plugin, its entry point's module or a parent package, or None."""
-    modules = reversed(list(accumulate(module_of(value).split("."), "{}.{}".format)))
-    for place in (plugin, *map(sys.modules.get, modules)):
-        api: object = getattr(place, API_NAME, None)
+    """Return the API version that a loaded plugin declares, or None if it declares none.
+
+    The variable `sentbed_api` may be in the plugin object, in its module or in a parent package. `value` is the
+    value of the entry point (`module:object`).
+    """
+    names = accumulate(module_of(value).split("."), "{}.{}".format)
+    modules = [sys.modules.get(name) for name in names]
+    for declaring in (plugin, *reversed(modules)):
+        api: object = getattr(declaring, API_NAME, None)
         if api is not None:
             return api
     return None
 
 
 def api_refusal(api: object, distribution: str) -> str | None:
-    """Return why a plugin made for an API version cannot be used, and a remedy; None if it can."""
+    """Return why a plugin that declares this API version cannot be used, with a remedy; None if it can be."""
     if api is None:
         return None
     match = None
@@ -41,6 +49,7 @@ def api_refusal(api: object, distribution: str) -> str | None:
             f"its `{API_NAME}` is {api!r}, which is no version; it must be MAJOR.MINOR as a string, "
             f'such as "{API_VERSION}"'
         )
+
     declared = tuple(map(int, match.groups()))
     ours = tuple(map(int, API_VERSION.split(".")))
     if declared[0] == ours[0] and declared <= ours:
@@ -52,7 +61,10 @@ def api_refusal(api: object, distribution: str) -> str | None:
 
 
 def requirements(distribution: str, extra: str = "") -> Iterator[Requirement]:
-    """Yield a distribution's requirements on this machine, with an `extra`; none if it is not installed."""
+    """Yield the requirements of a distribution that apply on this machine, including those of an `extra`.
+
+    A distribution that is not installed has none.
+    """
     from packaging.requirements import Requirement
 
     try:
@@ -65,7 +77,7 @@ def requirements(distribution: str, extra: str = "") -> Iterator[Requirement]:
 
 
 def unmet_sentbed(distribution: str) -> str:
-    """Return a clause with the version of sentbed that a distribution requires; "" if this one is suitable."""
+    """Return a clause that says which version of sentbed a distribution requires; "" if it accepts this one."""
     specifiers = []
     is_met = True
     try:
@@ -74,7 +86,7 @@ def unmet_sentbed(distribution: str) -> str:
                 specifier = requirement.specifier
                 specifiers.append(str(specifier))
                 is_met = is_met and specifier.contains(__version__, prereleases=True)
-    except ValueError:  # the requirements cannot be read
+    except ValueError:  # the distribution's metadata is damaged
         return ""
     if is_met:
         return ""

@@ -1,4 +1,4 @@
-"""Information about plugins, what they offer, and names that several plugins claim."""
+"""Classes that describe plugins, what they offer, and names that several plugins claim."""
 
 from __future__ import annotations
 
@@ -17,29 +17,34 @@ from sentbed.errors import PluginError, reason_of
 from sentbed.protocols.recipe_tables import Lazy
 
 Status: TypeAlias = Literal["loaded", "disabled", "refused", "broken"]
-"""`disabled` by the user's configuration, `refused` because made for another API, or `broken`."""
+"""Status of a plugin.
+
+`disabled`: by the user's configuration. `refused`: it is made for another API version. `broken`: it cannot be
+imported, or breaks a rule for plugins.
+"""
 
 
 @attrs.frozen
 class Offer:
-    """A component, command or recipe table that a plugin offers, and its origin."""
+    """A component, command or recipe table that a plugin offers."""
 
     kind: str
-    """Kind of the component, or `command`, or `recipe table`."""
+    """Kind of the component (a name in `KINDS`), `command`, or `recipe table`."""
     name: str
     offered: Any
-    """The thing itself, or a `Lazy` that names it."""
+    """The component's class, the command or the table's class, or a `Lazy` from which it is imported."""
+
     distribution: str
     version: str
     plugin: str = ""
-    """Name of the entry point."""
+    """Name of the plugin's entry point."""
 
     @property
     def value(self) -> Any:
-        """What is offered, imported if it is a `Lazy`.
+        """The class or command; a `Lazy` is imported.
 
         Raises:
-            PluginError: if it cannot be imported, or is not what its kind requires.
+            PluginError: if the import fails, or the class or command breaks a rule of its kind.
         """
         if isinstance(self.offered, Lazy):
             return _imported(self)
@@ -47,14 +52,14 @@ class Offer:
 
     @property
     def summary(self) -> str:
-        """First line of the docstring, or the summary of a `Lazy`."""
+        """First line of the class's docstring, or the summary of a `Lazy`."""
         if isinstance(self.offered, Lazy):
             return self.offered.summary
         return (inspect.getdoc(self.offered) or "").partition("\n")[0]
 
     @property
     def module(self) -> str:
-        """Name of the module that defines what is offered, which need not have been imported."""
+        """Name of the module that defines the class or command. The module need not have been imported."""
         if isinstance(self.offered, Lazy):
             return self.offered.target.partition(":")[0]
         return str(self.offered.__module__)
@@ -70,6 +75,7 @@ class Offer:
 
 @cache
 def _imported(offer: Offer) -> Any:
+    """Return the class or command that a `Lazy` names. Raises `PluginError`."""
     target = offer.offered.target
     module, _, name = target.partition(":")
     what = f"the {offer.kind} `{offer.name}` of `{offer.distribution}` {offer.version}"
@@ -79,11 +85,12 @@ def _imported(offer: Offer) -> Any:
             value = getattr(import_module(module), name)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # a module may raise anything, `sys.exit` too
+    except BaseException as error:  # a module may raise anything, even `SystemExit`
         reason = f"cannot be imported from `{target}`: {reason_of(error)}"
         if place := place_of(error, module):
             reason += f" @ {place}"
         raise PluginError(f"{what} {reason}; {remedy}") from error
+
     if (fault := fault_of(offer.kind, offer.name, value)) is not None:
         raise PluginError(f"{what}, `{target}`: {fault}; {remedy}")
     return value
@@ -91,16 +98,20 @@ def _imported(offer: Offer) -> Any:
 
 @attrs.frozen
 class ComponentInfo(Offer):
-    """A component and its origin."""
+    """A component that a plugin offers."""
 
     @property
     def cls(self) -> type[Any]:
-        """The class, imported if it is a `Lazy`. Raises `PluginError` like `value`."""
+        """The component's class; a `Lazy` is imported.
+
+        Raises:
+            PluginError: if the import fails, or the class breaks a rule of its kind.
+        """
         cls: type[Any] = self.value
         return cls
 
     def offers(self, cls: type[Any]) -> bool:
-        """Whether this class is the component; nothing is imported."""
+        """Whether this class is the component's class; nothing is imported."""
         if not isinstance(self.offered, Lazy):
             return self.offered is cls
         name = self.offered.target.partition(":")[2]
@@ -108,7 +119,7 @@ class ComponentInfo(Offer):
 
     @property
     def release(self) -> str:
-        """Distribution and version, as in scores and manifests."""
+        """Distribution and version, as scores and manifests give them: `sentbed-losses 0.3`."""
         return f"{self.distribution} {self.version}"
 
 
@@ -117,17 +128,20 @@ class PluginInfo:
     """An installed plugin."""
 
     name: str
+    """Name of the entry point."""
     distribution: str
     version: str
     value: str = ""
     """Value of the entry point, such as `package.module`."""
+
     status: Status = "loaded"
     reason: str | None = None
-    """Why it is not loaded, and the remedy."""
+    """Why the plugin is not loaded, with a remedy; None if it is loaded."""
     place: str | None = None
     """`file:line` of the error, if the plugin is broken."""
+
     api: str | None = None
-    """API version that it declares."""
+    """API version that the plugin declares."""
     kinds: tuple[str, ...] = ()
     """Kinds of its components."""
     hooks: tuple[str, ...] = ()
@@ -135,23 +149,25 @@ class PluginInfo:
 
     @property
     def key(self) -> str:
-        """DISTRIBUTION:NAME, the plugin's name in the plugin manager."""
+        """Name of the plugin in the plugin manager: DISTRIBUTION:NAME."""
         return f"{self.distribution}:{self.name}"
 
     @property
     def label(self) -> str:
-        """Its name with distribution and version, for messages."""
+        """Name, distribution and version of the plugin, for messages."""
         return f"the plugin `{self.name}` of `{self.distribution}` {self.version}"
 
     @property
     def slow(self) -> str | None:
-        """Message on a slow import, with a remedy; None if it was quick."""
+        """Message on the plugin's slow import, with a remedy; None if the import was fast."""
         return slow_messages.get(self.label)
 
     @property
     def problem(self) -> str | None:
-        """Why it could not be loaded; None if it was loaded or is disabled."""
-        return self.reason if self.status in ("broken", "refused") else None
+        """Why the plugin could not be loaded; None if it is loaded or disabled."""
+        if self.status in ("broken", "refused"):
+            return self.reason
+        return None
 
 
 @attrs.frozen
@@ -159,10 +175,13 @@ class Clash:
     """A name that several plugins claim."""
 
     kind: str
-    """Kind as in `Offer`."""
+    """Kind of the component, `command`, or `recipe table`, as in `Offer`."""
     name: str
     claims: tuple[Offer, ...]
     preferred: ComponentInfo | None
-    """Claim that the user's configuration prefers, or None; always None for a command or a recipe table."""
+    """The component that the user's configuration prefers, or None.
+
+    A command or recipe table has no preference.
+    """
     message: str
-    """The plugins that claim the name, and how to choose or where the choice was made."""
+    """Says which plugins claim the name, and how to choose one of them, or where the user has chosen."""

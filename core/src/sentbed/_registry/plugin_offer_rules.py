@@ -1,4 +1,7 @@
-"""Rules for what plugins offer: components, commands and recipe tables; see `kinds` and `protocols`."""
+"""Rules for the components, commands and recipe tables that plugins offer.
+
+A component must inherit from the base class of its kind (`sentbed.kinds`, `sentbed.protocols`), for example.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,11 @@ from sentbed.protocols.recipe_tables import CORE_TABLES, Lazy
 COMMAND, TABLE = "command", "recipe table"
 
 CORE_COMMANDS = frozenset({"check", "plugins", "run"})
-"""Commands of core; plugins cannot offer commands with these names."""
+"""Names of core's commands. A plugin cannot offer a command with such a name."""
 
 
 def offer_fault(kind: str, name: str, offered: Any) -> str | None:
-    """Return the fault of an offer or of its name, or None; nothing is imported."""
+    """Return which rule an offer or its name breaks, or None. A `Lazy` is not imported."""
     if isinstance(offered, Lazy) or kind == COMMAND:
         fault = _lazy_fault(offered)
     else:
@@ -30,12 +33,14 @@ def offer_fault(kind: str, name: str, offered: Any) -> str | None:
 
 
 def _lazy_fault(offered: Any) -> str | None:
+    """Return the message for an object that is no `Lazy`, or a `Lazy` with a wrong target; else None."""
     if isinstance(offered, Lazy) and ":" in offered.target:
         return None
     return f'found {offered!r}, expected `Lazy("package.module:name", "What it is.")`'
 
 
 def _name_fault(kind: str, name: str) -> str | None:
+    """Return which rule the name of an offer breaks, or None."""
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
         return "its name has to be of small letters, digits and single dashes"
     if kind == TABLE and name in CORE_TABLES:
@@ -46,7 +51,7 @@ def _name_fault(kind: str, name: str) -> str | None:
 
 
 def fault_of(kind: str, name: str, value: Any) -> str | None:
-    """Return the first fault of a component, command or recipe table, or None."""
+    """Return which rule a component's class, a command, or a recipe table's class breaks, or None."""
     if kind in KINDS:
         return _component_fault(KINDS[kind], name, value)
     if kind == COMMAND:
@@ -55,11 +60,11 @@ def fault_of(kind: str, name: str, value: Any) -> str | None:
         if isinstance(value, Command):
             return None
         return f"found {value!r}, expected a `click.Command`"
+
     from sentbed.protocols import RecipeTable
 
-    if not (
-        inspect.isclass(value) and issubclass(value, RecipeTable) and attrs.has(value)
-    ):
+    is_table = inspect.isclass(value) and issubclass(value, RecipeTable)
+    if not (is_table and attrs.has(value)):
         return f"found {value!r}, expected an attrs class below `sentbed.protocols.RecipeTable`"
     if not inspect.getdoc(value):
         return "its class has no docstring; its first line is what users are shown"
@@ -67,24 +72,26 @@ def fault_of(kind: str, name: str, value: Any) -> str | None:
 
 
 def _component_fault(kind: Kind, name: str, cls: Any) -> str | None:
-    label = getattr(cls, "__qualname__", repr(cls))
-    offered_name = getattr(cls, "name", None)
-    if not (inspect.isclass(cls) and attrs.has(cls) and isinstance(offered_name, str)):
-        return f"the {kind.name} `{label}` must be an attrs class with `name: ClassVar[str]`"
+    """Return which rule the class of a component offered as `name` breaks, or None."""
+    label = f"the {kind.name} `{getattr(cls, '__qualname__', repr(cls))}`"
+    name_in_class = getattr(cls, "name", None)
+    if not (inspect.isclass(cls) and attrs.has(cls) and isinstance(name_in_class, str)):
+        return f"{label} must be an attrs class with `name: ClassVar[str]`"
     if cls.__setattr__ is object.__setattr__:
-        return f"the {kind.name} `{label}` must be frozen: decorate it with `@attrs.frozen`"
-    if offered_name != name:
-        return f"the {kind.name} `{label}` is called `{offered_name}`, and offered as `{name}`; name it once"
+        return f"{label} must be frozen: decorate it with `@attrs.frozen`"
+    if name_in_class != name:
+        return f"{label} is called `{name_in_class}`, and offered as `{name}`; name it once"
     if fault := promise_fault(kind, cls):
-        return f"the {kind.name} `{label}` {fault}"
+        return f"{label} {fault}"
     if inspect.getdoc(cls) in (None, inspect.getdoc(kind.base)):
-        return f"the {kind.name} `{label}` has no docstring; its first line is what users are shown"
+        return f"{label} has no docstring; its first line is what users are shown"
     return None
 
 
 def promise_fault(kind: Kind, cls: type[Any]) -> str | None:
-    """Return how an attrs class violates a kind's protocol, as the predicate of a sentence, or None."""
-    base, traits_class = kind.base.__name__, kind.traits.__name__
+    """Return what an attrs class lacks to be a component of this kind, as a sentence's predicate, or None."""
+    base = kind.base.__name__
+    traits_class = kind.traits.__name__
     if not issubclass(cls, kind.base):
         return f"does not inherit from `sentbed.protocols.{base}`; write `class {cls.__name__}({base})`"
     for name in sorted(cls.__abstractmethods__):

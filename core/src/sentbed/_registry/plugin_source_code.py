@@ -1,6 +1,6 @@
-"""Positions of faults and classes in a plugin's code, and what a plugin that is not imported would offer.
+"""Source code of plugins: file and line of an error or class, and what a plugin that is not loaded would offer.
 
-The latter is read from the syntax tree, since the code of a disabled plugin must not run.
+What a plugin would offer is read from its syntax tree, since the code of a disabled plugin must not run.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from pathlib import Path
 
 
 def place_of(error: BaseException, value: str) -> str | None:
-    """Return `file:line` where a plugin failed; `value` is that of its entry point (`module:object`).
+    """Return `file:line` of the place in a plugin's code where an error was raised.
 
-    It is the position of a syntax error, or of the innermost frame in the plugin's package; without either,
-    the plugin's file.
+    `value` is the value of the plugin's entry point (`module:object`). The place is that of the syntax error, or
+    the innermost frame in the plugin's package. If there is neither, return the plugin's file, or None.
     """
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
+
     module = module_of(value)
     package = module.partition(".")[0]
     place = file_of(module)
@@ -34,23 +35,26 @@ def place_of(error: BaseException, value: str) -> str | None:
     return place
 
 
-def defined_at(thing: object) -> str | None:
+def defined_at(definition: object) -> str | None:
     """Return `file:line` of a class or function, or None if its source is not available."""
     try:
-        return f"{inspect.getsourcefile(thing)}:{inspect.getsourcelines(thing)[1]}"  # type: ignore[arg-type]
+        file = inspect.getsourcefile(definition)  # type: ignore[arg-type]
+        _, line = inspect.getsourcelines(definition)  # type: ignore[arg-type]
     except (OSError, TypeError):
         return None
+    return f"{file}:{line}"
 
 
 def file_of(module: str) -> str | None:
-    """Return the file of a loaded module, or None."""
+    """Return the file of an imported module; None if it has no file or is not imported."""
     return getattr(sys.modules.get(module), "__file__", None)
 
 
 def would_offer(value: str, hook: str, name: str) -> bool:
-    """Whether the source of a plugin's module implements a hook and mentions a component's name.
+    """Whether a plugin would offer a component of this name through this hook, judged by its source code.
 
-    The name is looked for in classes (`name = NAME`) and among the keys of dict literals.
+    The plugin's module must define the hook. The name must be assigned in a class (`name = NAME`), or be a key
+    of a dictionary. `value` is the value of the entry point (`module:object`).
     """
     hooks: set[object] = set()
     names: set[object] = set()
@@ -68,7 +72,7 @@ def would_offer(value: str, hook: str, name: str) -> bool:
 
 
 def assigned_text(value: str, name: str) -> str | None:
-    """Return the string that a plugin's module or a parent package assigns to a variable; None if none does."""
+    """Return the string that a plugin's module, or else a parent package, assigns to a variable, or None."""
     for body in _bodies(value):
         for text in _assigned(body, name):
             return text
@@ -76,7 +80,7 @@ def assigned_text(value: str, name: str) -> str | None:
 
 
 def module_of(value: str) -> str:
-    """Return the module in the value of an entry point (`module:object`)."""
+    """Return the module of an entry point with this value (`module:object`)."""
     return value.partition(":")[0].strip()
 
 
@@ -89,27 +93,33 @@ def _bodies(value: str) -> Iterator[list[ast.stmt]]:
         spec = None
     if spec is None:
         return
+
     files = []
     for depth in range(len(inner), 0, -1):
-        for place in spec.submodule_search_locations or ():
-            module = Path(place).joinpath(*inner[:depth])
+        for directory in spec.submodule_search_locations or ():
+            module = Path(directory).joinpath(*inner[:depth])
             files += [module / "__init__.py", module.with_suffix(".py")]
-    for file in (*files, Path(spec.origin or "")):
+    files.append(Path(spec.origin or ""))
+
+    for file in files:
         if not file.is_file():
             continue
         try:
             body = ast.parse(file.read_bytes()).body
         except (OSError, SyntaxError, ValueError):
-            body = []  # the fault is reported when the module is imported
+            body = []  # importing the module will report the fault
         yield body
 
 
 def _constants(nodes: Iterable[ast.expr | None]) -> Iterator[object]:
-    return (node.value for node in nodes if isinstance(node, ast.Constant))
+    """Yield the values of the expressions that are constants."""
+    for node in nodes:
+        if isinstance(node, ast.Constant):
+            yield node.value
 
 
 def _assigned(body: Iterable[ast.stmt], name: str) -> Iterator[str]:
-    """Yield each string constant that a statement assigns to the variable `name`."""
+    """Yield each string that a statement of a module or class assigns to the variable `name`."""
     for node in body:
         match node:
             case ast.Assign(targets=targets, value=ast.Constant(value=str(text))):

@@ -1,7 +1,7 @@
-"""Plugin registry: finds plugins, collects their components and reports their faults.
+"""The plugin registry: loads plugins, collects the components they offer, and reports their faults.
 
-`pluggy.load_setuptools_entrypoints` skips a second distribution that reuses a name and accepts misspelt
-hooks, so we iterate over the entry points here.
+We iterate over the entry points ourselves: `pluggy.load_setuptools_entrypoints` skips a plugin whose name another
+distribution has used before, and accepts misspelt hooks.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from sentbed.kinds import KINDS
 GROUP = "sentbed"
 
 OFFERED = {kind.hook: kind.name for kind in KINDS.values()}
-"""Hooks through which plugins offer components -> their kind."""
+"""Kind of the components that each hook for components offers: `{"poolers": "pooler", ...}`."""
 
 NAMED = {"commands": COMMAND, "recipe_tables": TABLE}
-"""Hook through which plugins offer named things other than components -> what it offers."""
+"""Hooks that offer commands and recipe tables, with the word for an offer in messages."""
 
 OFFERS = (*NAMED, "known_data", "findings", "vector_store")
 """All hooks through which plugins offer something other than components."""
@@ -53,40 +53,46 @@ LIFECYCLE: tuple[str, ...] = tuple(
     for name, value in vars(hookspecs).items()
     if hasattr(value, "sentbed_spec") and name not in {*OFFERED, *OFFERS}
 )
-"""Hooks that a run calls, in order."""
-
+"""Hooks that the runner calls during a run, in the order of `hookspecs`."""
 
 ABSENCE: Mapping[str, str] = {
     "broken": "could not be loaded: ",
     "refused": "is refused: ",
     "disabled": "is ",
 }
-"""Status of a plugin that is not loaded -> how a message goes on before the reason."""
+"""Words between the name and the reason in a message on a plugin that is not loaded, by its status."""
 
 
 @attrs.frozen(eq=False)
 class Plugins:
-    """The installed plugins and everything they offer."""
+    """The installed plugins and everything they offer.
+
+    If several plugins claim the name of a component, `components` has the component that the user prefers, or
+    none of them. If several claim the name of a command or table, `commands` and `tables` have none of them.
+    """
 
     manager: pluggy.PluginManager
     plugins: tuple[PluginInfo, ...]
+    """All installed plugins, including those that are not loaded."""
+
     components: Mapping[tuple[str, str], ComponentInfo]
-    """(Kind, name) -> component. A name that several plugins claim is left out unless one is preferred."""
+    """Components by kind and name."""
     clashes: Mapping[tuple[str, str], Clash] = attrs.field(factory=dict)
-    """(Kind, name) -> claims of several plugins to a component, a `command` or a `recipe table`."""
+    """Names that several plugins claim, by kind (of the component, `command` or `recipe table`) and name."""
     warnings: tuple[str, ...] = ()
-    """Warnings about entries of the user's configuration that match no plugin or component."""
+    """Warnings about entries of the user's configuration that name no installed plugin or no component."""
+
     commands: Mapping[str, Offer] = attrs.field(factory=dict)
-    """Subcommands of `sentbed`, each a `click.Command`, without names that several plugins claim."""
+    """Subcommands of `sentbed` by name; each is a `click.Command`."""
     tables: Mapping[str, Offer] = attrs.field(factory=dict)
-    """Top-level tables of a recipe, each a `RecipeTable`, without names that several plugins claim."""
+    """Top-level tables of a recipe by key; each is a subclass of `RecipeTable`."""
 
     def names(self, kind: str) -> list[str]:
         """Return the sorted names of the components of a kind."""
         return sorted(name for of_kind, name in self.components if of_kind == kind)
 
     def importable(self, kind: str) -> list[ComponentInfo]:
-        """Return the components of a kind without those whose import fails, which `find` reports."""
+        """Return the components of a kind, except those whose import fails."""
         components = []
         for name in self.names(kind):
             with suppress(PluginError):
@@ -94,7 +100,7 @@ class Plugins:
         return components
 
     def origin(self, cls: type[Any]) -> ComponentInfo | None:
-        """Return the information about a component class, or None if no plugin offers it."""
+        """Return the component with this class, or None if no plugin offers the class."""
         offers: list[Offer] = list(self.components.values())
         for clash in self.clashes.values():
             offers += clash.claims
@@ -107,15 +113,17 @@ class Plugins:
         """Return the component of this kind and name.
 
         Raises:
-            PluginError: if there is none or several, or it cannot be imported; names owner or closest name.
+            PluginError: if there is no such component, several plugins claim the name, or the class cannot be
+                imported. The message names the distribution to install, or the closest name.
         """
         component = self.components.get((kind, name))
         if component is not None:
-            # Import it here, where all callers expect a `PluginError`.
+            # Import the class here, where all callers expect a `PluginError`.
             _ = component.cls
             return component
         if (kind, name) in self.clashes:
             raise PluginError(self.clashes[kind, name].message)
+
         absent = [plugin for plugin in self.plugins if plugin.status != "loaded"]
         owner = owner_of("components", f"{kind}/{name}")
         hook = KINDS[kind].hook
@@ -125,14 +133,16 @@ class Plugins:
                     f"the {kind} `{name}` belongs to `{plugin.distribution}`, which "
                     f"{ABSENCE[plugin.status]}{plugin.reason}"
                 )
+
         installed = {plugin.distribution for plugin in self.plugins}
         if owner is not None and owner not in installed:
             raise PluginError(
                 f"the {kind} `{name}` belongs to `{owner}`, which is not installed; "
                 f"install it with `pip install {owner}`"
             )
-        # It is unknown whether a plugin that is not loaded would offer it.
+
         hint = ""
+        # A plugin that is not loaded may offer the component in a way that its source code does not show.
         if absent:
             hint = f" ({len(absent)} not loaded: see `sentbed plugins`)"
         names = self.names(kind)
@@ -148,66 +158,76 @@ def load_plugins(
     settings: Settings | None = None,
     commands_only: bool = False,
 ) -> Plugins:
-    """Load every plugin of the entry-point group `sentbed` into a new plugin manager.
+    """Load every plugin into a new plugin manager, and collect what the plugins offer.
 
-    Plugins that cannot be loaded are listed with the reason, and names that several plugins claim are listed
-    as clashes; either stops only recipes that use them. `settings` defaults to the user's configuration. With
-    `commands_only`, only the plugins' commands are collected, so that `sentbed --help` is instant.
+    A plugin that cannot be loaded is listed with the reason. A name that several plugins claim is listed as a
+    clash. Only recipes that use such a plugin or name are refused.
+
+    Args:
+        points: Entry points of the plugins; by default those of the group `sentbed`.
+        settings: The user's settings for plugins; by default those of the user's configuration.
+        commands_only: Whether to collect only the plugins' commands, so that `sentbed --help` is instant.
 
     Raises:
         PluginError: if the user's configuration is invalid.
     """
-    settings = read_settings() if settings is None else settings
-    manager = pluggy.PluginManager("sentbed")
-    manager.add_hookspecs(hookspecs)
-    infos: list[PluginInfo] = []
-    claims: dict[tuple[str, str], list[Offer]] = {}
-    hooks = {"commands": COMMAND} if commands_only else OFFERED | NAMED
+    if settings is None:
+        settings = read_settings()
     if points is None:
         points = entry_points(group=GROUP)
-    installed = [(_origin(point), point) for point in points]
+    kinds_of_hooks = OFFERED | NAMED
+    if commands_only:
+        kinds_of_hooks = {"commands": COMMAND}
+    manager = pluggy.PluginManager("sentbed")
+    manager.add_hookspecs(hookspecs)
+
+    infos: list[PluginInfo] = []
+    claims: dict[tuple[str, str], list[Offer]] = {}
+    installed = [(_name_and_version(point), point) for point in points]
     for origin, point in sorted(installed, key=lambda pair: (pair[0], pair[1].name)):
         info = PluginInfo(point.name, *origin, point.value)
         with watched(info.label):
-            info, offers = _load(manager, point, info, settings, hooks)
+            info, offers = _load(manager, point, info, settings, kinds_of_hooks)
         infos.append(info)
         for offer in offers:
             claims.setdefault((offer.kind, offer.name), []).append(offer)
-    _order(manager, infos, settings)
+    _apply_order(manager, infos, settings)
+
     clashes = {}
-    for key, several in claims.items():
-        if len(several) > 1:
-            clashes[key] = _clash(several, settings)
+    for key, offers in claims.items():
+        if len(offers) > 1:
+            clashes[key] = _clash(offers, settings)
     if clashes and commands_only:
-        # A broken plugin claims nothing, and only loading all of its offers shows whether it is broken.
+        # One of the plugins may be broken, and then claims nothing. Only loading all of its offers shows that.
         return load_plugins(points, settings)
-    warnings = _warnings(settings, infos, claims)
+
     components: dict[tuple[str, str], ComponentInfo] = {}
     named: dict[str, dict[str, Offer]] = {COMMAND: {}, TABLE: {}}
-    for (kind, name), several in claims.items():
+    for (kind, name), offers in claims.items():
         clash = clashes.get((kind, name))
-        winner = several[0] if clash is None else clash.preferred
-        if isinstance(winner, ComponentInfo):
-            components[kind, name] = winner
-        elif winner is not None:
-            named[kind][name] = winner
+        chosen = offers[0] if clash is None else clash.preferred
+        if isinstance(chosen, ComponentInfo):
+            components[kind, name] = chosen
+        elif chosen is not None:
+            named[kind][name] = chosen
+
     return Plugins(
         manager,
         tuple(infos),
         components,
         clashes,
-        warnings,
+        _warnings(settings, infos, claims),
         named[COMMAND],
         named[TABLE],
     )
 
 
-def _order(
+def _apply_order(
     manager: pluggy.PluginManager, infos: Sequence[PluginInfo], settings: Settings
 ) -> None:
-    """Register plugins again so that hooks are called in the order of the user's configuration."""
+    """Register plugins again, so that their hooks are called in the order that the user's configuration sets."""
+    # pluggy calls the hooks of the plugin that was registered last first.
     for name in reversed(tuple(settings.order)):
-        # pluggy calls the plugin registered last first.
         for info in reversed(infos):
             is_named = fits(name, info.distribution, info.name)
             if is_named and manager.has_plugin(info.key):
@@ -221,9 +241,14 @@ def _load(
     settings: Settings,
     kinds_of_hooks: Mapping[str, str],
 ) -> tuple[PluginInfo, list[Offer]]:
-    """Register a plugin; return its info and what it offers."""
+    """Import and register a plugin; return the information about it, and what it offers.
+
+    A plugin that is disabled, refused or broken is not registered and offers nothing. `kinds_of_hooks` has the
+    hooks whose offers are collected.
+    """
     if (reason := settings.refusal(info.distribution, info.name)) is not None:
         return attrs.evolve(info, status="disabled", reason=reason), []
+
     registered = False
     try:
         plugin = point.load()
@@ -234,8 +259,9 @@ def _load(
             return attrs.evolve(info, status="refused", reason=reason), []
         if inspect.isclass(plugin):
             plugin = plugin()
-        _require_new(manager, plugin, info)
-        # Set before the call: if it raises, pluggy has recorded the plugin already.
+
+        _require_unregistered(manager, plugin, info)
+        # Set before the call: even if `register` raises, pluggy has recorded the plugin.
         registered = True
         manager.register(plugin, name=info.key)
         offers = _offers(manager, plugin, info, kinds_of_hooks)
@@ -243,19 +269,19 @@ def _load(
         _require_unhidden(plugin, hooks)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # noqa: BLE001 - a plugin's fault, `sys.exit` too, must not stop the others
+    except BaseException as error:  # noqa: BLE001 - a plugin's fault, even `SystemExit`, must not stop the others
         if registered and manager.has_plugin(info.key):
             manager.unregister(name=info.key)
-        return _failed(info, error), []
+        return _with_failure(info, error), []
+
     offered_kinds = {offer.kind for offer in offers}
     kinds = tuple(kind for kind in KINDS if kind in offered_kinds)
-    return attrs.evolve(
-        info, kinds=kinds, hooks=tuple(sorted(hooks - OFFERED.keys()))
-    ), offers
+    other_hooks = tuple(sorted(hooks - OFFERED.keys()))
+    return attrs.evolve(info, kinds=kinds, hooks=other_hooks), offers
 
 
 def _require_unhidden(plugin: object, hooks: Iterable[str]) -> None:
-    """Refuse a package that has a submodule with the name of a hook, which would hide the hook."""
+    """Raise `PluginError` if a plugin's package has a submodule with the name of a hook, which hides the hook."""
     for name in hooks:
         is_module = inspect.ismodule(getattr(plugin, name, None))
         for directory in getattr(plugin, "__path__", ()):
@@ -266,9 +292,10 @@ def _require_unhidden(plugin: object, hooks: Iterable[str]) -> None:
             )
 
 
-def _require_new(
+def _require_unregistered(
     manager: pluggy.PluginManager, plugin: object, info: PluginInfo
 ) -> None:
+    """Raise `PluginError` if a plugin with this name, or this object, is already registered."""
     if manager.has_plugin(info.key):
         raise PluginError(
             f"`{info.distribution}` has another plugin of this name; give each entry point a name of its own"
@@ -279,10 +306,12 @@ def _require_new(
         )
 
 
-def _failed(info: PluginInfo, error: BaseException) -> PluginInfo:
-    written = info.api or assigned_text(info.value, API_NAME)
-    if (reason := api_refusal(written, info.distribution)) is not None:
-        return attrs.evolve(info, status="refused", reason=reason, api=written)
+def _with_failure(info: PluginInfo, error: BaseException) -> PluginInfo:
+    """Return the information about a plugin that raised an error while loading: it is `broken` or `refused`."""
+    api = info.api or assigned_text(info.value, API_NAME)
+    if (reason := api_refusal(api, info.distribution)) is not None:
+        return attrs.evolve(info, status="refused", reason=reason, api=api)
+
     if isinstance(error, _FaultError):
         place = error.place
     else:
@@ -292,21 +321,23 @@ def _failed(info: PluginInfo, error: BaseException) -> PluginInfo:
 
 
 def _clash(claims: Sequence[Offer], settings: Settings) -> Clash:
+    """Return the clash of several offers of one kind and name."""
     kind, name = claims[0].kind, claims[0].name
     origins = " and by ".join(claim.origin for claim in claims)
     components = [claim for claim in claims if isinstance(claim, ComponentInfo)]
     if not components:
         message = f"the {kind} `{name}` is offered by {origins}; uninstall or disable one of them"
         return Clash(kind, name, tuple(claims), None, message)
+
     preferred, place = settings.prefer.get(f"{kind}/{name}", ("", ""))
-    fitting = [
-        claim
-        for claim in components
-        if fits(preferred, claim.distribution, claim.plugin)
-    ]
-    if len(fitting) == 1:
+    preferred_components = []
+    for component in components:
+        if fits(preferred, component.distribution, component.plugin):
+            preferred_components.append(component)
+    if len(preferred_components) == 1:
         message = f"the {kind} `{name}` is offered by {origins}; {place} prefers `{preferred}`"
-        return Clash(kind, name, tuple(claims), fitting[0], message)
+        return Clash(kind, name, tuple(claims), preferred_components[0], message)
+
     first, *others = claims
     choice = first.distribution
     if any(other.distribution == choice for other in others):
@@ -323,28 +354,34 @@ def _warnings(
     infos: Sequence[PluginInfo],
     claims: Mapping[tuple[str, str], Sequence[Offer]],
 ) -> tuple[str, ...]:
-    """Return warnings about configured plugins that are not installed, or lack the preferred component."""
-    names = sorted(
-        {info.name for info in infos} | {info.distribution for info in infos}
-    )
+    """Return warnings about plugins in the user's configuration.
+
+    A plugin may not be installed, or it may not offer the component for which the configuration prefers it.
+    """
+    names = set()
+    for info in infos:
+        names |= {info.name, info.distribution}
+
     warnings = []
-    for what, name, place in settings.named():
-        if not any(fits(name, info.distribution, info.name) for info in infos):
-            hint = suggest(name, names).partition(" Choose")[0]
+    for list_name, name, place in settings.named():
+        if not _named_plugins(name, infos):
+            hint = suggest(name, sorted(names)).partition(" Choose")[0]
             warnings.append(
-                f"`{what}` of {place} names `{name}`, which is not an installed plugin.{hint}"
+                f"`{list_name}` of {place} names `{name}`, which is not an installed plugin.{hint}"
             )
-    for part, (name, place) in settings.prefer.items():
-        kind, _, component = part.partition("/")
-        preferred = [info for info in infos if fits(name, info.distribution, info.name)]
-        offers = claims.get((kind, component), ())
-        is_offered = any(
-            fits(name, offer.distribution, offer.plugin) for offer in offers
-        )
-        if is_offered or not preferred:
+
+    for kind_and_name, (name, place) in settings.prefer.items():
+        kind, _, component = kind_and_name.partition("/")
+        plugins = _named_plugins(name, infos)
+        is_offered = False
+        for offer in claims.get((kind, component), ()):
+            if fits(name, offer.distribution, offer.plugin):
+                is_offered = True
+        if is_offered or not plugins:
             continue
+
         reason = "which it does not offer"
-        for info in preferred:
+        for info in plugins:
             if info.status != "loaded":
                 reason = f"and `{info.name}` is {info.status}"
                 break
@@ -354,20 +391,30 @@ def _warnings(
     return tuple(warnings)
 
 
-def _origin(point: EntryPoint) -> tuple[str, str]:
+def _named_plugins(name: str, infos: Sequence[PluginInfo]) -> list[PluginInfo]:
+    """Return the installed plugins that a name in the user's configuration means."""
+    return [info for info in infos if fits(name, info.distribution, info.name)]
+
+
+def _name_and_version(point: EntryPoint) -> tuple[str, str]:
+    """Return the name and version of the distribution that has an entry point."""
     try:
-        metadata = point.dist.metadata  # type: ignore[union-attr]  # read anew for each of its names
+        # Read once, since `dist.metadata` parses the file at each access.
+        metadata = point.dist.metadata  # type: ignore[union-attr]
         return str(metadata["Name"] or "unknown"), str(metadata["Version"] or "0")
     except Exception:  # noqa: BLE001 - an installation that has lost its metadata must not stop the others
         return "unknown", "0"
 
 
 class _FaultError(PluginError):
-    """Raised if what a plugin offers is invalid; has the position in its code."""
+    """Raised if what a plugin offers breaks a rule.
 
-    def __init__(self, message: str, at: object) -> None:
+    `place` is the `file:line` of the faulty class or function.
+    """
+
+    def __init__(self, message: str, definition: object) -> None:
         super().__init__(message)
-        self.place = defined_at(at)
+        self.place = defined_at(definition)
 
 
 def _offers(
@@ -376,48 +423,52 @@ def _offers(
     info: PluginInfo,
     kinds_of_hooks: Mapping[str, str],
 ) -> list[Offer]:
-    """Return what a plugin offers through the hooks in `kinds_of_hooks` (hook -> kind)."""
+    """Return what a plugin offers through certain hooks; `kinds_of_hooks` says what each of them offers."""
     for caller in manager.get_hookcallers(plugin) or ():
-        # pluggy accepts misspelt hooks silently until `check_pending`, which reports only the first.
+        # pluggy accepts misspelt hooks until `check_pending` is called, which reports only the first of them.
         if not caller.has_spec():
             message = f"there is no hook `{caller.name}`."
             message += suggest(caller.name, [*OFFERED, *OFFERS, *LIFECYCLE])
             raise _FaultError(message, next(_functions(caller, plugin), None))
+
     offers: dict[tuple[str, str], Offer] = {}
     for hook, kind in kinds_of_hooks.items():
         for function in _functions(getattr(manager.hook, hook), plugin):
-            for name, offered in _pairs(function(), hook, function):
+            for name, offered in _names_and_offers(function(), hook, function):
                 fault = offer_fault(kind, name, offered)
                 if fault is None and (kind, name) in offers:
                     fault = f"it offers the {kind} `{name}` twice; give each a name of its own"
                 if fault is not None:
-                    place = offered if inspect.isclass(offered) else function
-                    raise _FaultError(fault, place)
-                make = ComponentInfo if kind in KINDS else Offer
-                offers[kind, name] = make(
+                    definition = offered if inspect.isclass(offered) else function
+                    raise _FaultError(fault, definition)
+
+                offer_class = ComponentInfo if kind in KINDS else Offer
+                offers[kind, name] = offer_class(
                     kind, name, offered, info.distribution, info.version, info.name
                 )
     return list(offers.values())
 
 
-def _pairs(offers: Any, hook: str, function: object) -> Iterable[tuple[str, Any]]:
-    """Return the names and objects in the result of a hook."""
-    if isinstance(offers, Mapping):
-        return offers.items()
-    if hook in NAMED or not isinstance(offers, Iterable) or isinstance(offers, str):
-        expected = "names with a `Lazy` each"
+def _names_and_offers(
+    result: Any, hook: str, function: object
+) -> Iterable[tuple[str, Any]]:
+    """Return the name of each offer in the result of a hook, and the offer. Raises `_FaultError`."""
+    if isinstance(result, Mapping):
+        return result.items()
+    if hook in NAMED or not isinstance(result, Iterable) or isinstance(result, str):
+        expected = "a mapping from names to `Lazy`"
         if hook not in NAMED:
             expected += ", or a list of classes"
         raise _FaultError(
-            f"its hook `{hook}` returned {offers!r}, expected {expected}", function
+            f"its hook `{hook}` returned {result!r}, expected {expected}", function
         )
-    return [(str(getattr(cls, "name", "")), cls) for cls in offers]
+    return [(str(getattr(cls, "name", "")), cls) for cls in result]
 
 
 def _functions(
     caller: pluggy.HookCaller, plugin: object
 ) -> Iterator[Callable[..., Any]]:
-    """Yield a plugin's implementations of a hook, whatever their names."""
+    """Yield the functions with which a plugin implements a hook; their names may differ from the hook's."""
     for implementation in caller.get_hookimpls():
         if implementation.plugin is plugin:
             yield implementation.function

@@ -10,18 +10,21 @@ from contextlib import contextmanager
 from sentbed.errors import listed
 
 LONG = 0.5
-"""Seconds of processor time (not of the clock) from which on an import is called slow."""
+"""An import that takes more seconds of processor time than this is reported as slow."""
 
 LIBRARIES = frozenset({"torch", "jax", "transformers"})
 """Libraries that take seconds to import. Plugins must import them within functions, not at module level."""
 
 slow_messages: dict[str, str] = {}
-"""What was imported slowly, or loaded one of `LIBRARIES` -> a message with how long it took, and the remedy."""
+"""For each plugin or component whose import was slow: how long it took, and a remedy.
+
+Keys are labels for messages.
+"""
 
 
 @contextmanager
 def watched(what: str) -> Iterator[None]:
-    """Add `what` to `slow_messages` if the imports within the context are slow."""
+    """Measure the imports in the block; if they are slow or load one of `LIBRARIES`, add a message on `what`."""
     loaded_before = sys.modules.keys() & LIBRARIES
     start = time.process_time()
     try:

@@ -1,6 +1,6 @@
 """The user's configuration, `sentbed/config.toml`: which plugins are loaded, and in which order.
 
-Environment variables override the file's lists, so that a single command can run without a plugin.
+Two environment variables override its lists, so that a single command can run without a plugin.
 """
 
 from __future__ import annotations
@@ -18,45 +18,57 @@ from sentbed.errors import PluginError, Problem, RecipeError, suggest
 CONFIG_VARIABLE = "SENTBED_CONFIG"
 DISABLE_VARIABLE = "SENTBED_PLUGINS_DISABLE"
 ALLOW_VARIABLE = "SENTBED_PLUGINS_ALLOW"
+
 CORE = "sentbed"
-"""Distribution that is always allowed."""
+"""Distribution whose plugins are always allowed; also the name of the configuration's directory."""
 
 
 @attrs.frozen
 class PluginTable:
-    """`[plugins]` of the configuration; plugins are given as NAME, DISTRIBUTION or DISTRIBUTION:NAME."""
+    """The table `[plugins]` of the configuration.
+
+    A plugin is given as NAME, DISTRIBUTION or DISTRIBUTION:NAME.
+    """
 
     disable: tuple[str, ...] = ()
     """Plugins that are not loaded."""
     allow: tuple[str, ...] | None = None
-    """The only plugins that are loaded besides core's; by default all."""
+    """Plugins that are loaded in addition to core's; None means all."""
     prefer: Mapping[str, str] = attrs.field(factory=dict)
-    """`KIND/NAME` -> plugin whose component is used if several plugins claim the name."""
+    """Plugin whose component is used if several plugins claim its name; the key is `KIND/NAME`."""
     order: tuple[str, ...] = ()
     """Plugins whose lifecycle hooks are called first, in this order."""
 
 
 @attrs.frozen
 class _Configuration:
+    """The whole configuration."""
+
     plugins: PluginTable = attrs.field(factory=PluginTable)
 
 
 @attrs.frozen
 class Settings:
-    """The user's settings for plugins; mappings are name -> source (`file:line` or environment variable)."""
+    """The user's settings for plugins, from the configuration and the environment variables.
+
+    Each setting has its source: `file:line`, or the name of an environment variable.
+    """
 
     file: Path
-    """Path of the configuration, which need not exist."""
+    """Path of the configuration; the file need not exist."""
     disable: Mapping[str, str] = attrs.field(factory=dict)
+    """Source of each plugin that is not loaded, by the name that the user gave."""
     allow: Mapping[str, str] | None = None
+    """Source of each plugin that is loaded, by the name that the user gave; None if all are."""
     allowed_by: str = ""
     """Source of the list `allow`."""
     prefer: Mapping[str, tuple[str, str]] = attrs.field(factory=dict)
-    """`KIND/NAME` -> (plugin, source)."""
+    """For each `KIND/NAME`, the preferred plugin and the source."""
     order: Mapping[str, str] = attrs.field(factory=dict)
+    """Source of each plugin whose hooks are called first, in this order."""
 
     def refusal(self, distribution: str, plugin: str) -> str | None:
-        """Return why a plugin is disabled, with the remedy, or None if it is not."""
+        """Return why a plugin is disabled, with a remedy; None if it is not disabled."""
         for name, place in self.disable.items():
             if fits(name, distribution, plugin):
                 return f"disabled by {place}; take it out there"
@@ -67,28 +79,29 @@ class Settings:
         return f"disabled, since {self.allowed_by} does not allow it; add `{distribution}` there"
 
     def named(self) -> Iterator[tuple[str, str, str]]:
-        """Yield (list, name, source) for every plugin named in the settings."""
-        for key in ("disable", "allow", "order"):
-            for name, place in (getattr(self, key) or {}).items():
-                yield key, name, place
+        """Yield, for each plugin that a setting names: the name of the setting, the plugin's name, the source."""
+        for setting in ("disable", "allow", "order"):
+            for name, place in (getattr(self, setting) or {}).items():
+                yield setting, name, place
         for name, place in self.prefer.values():
             yield "prefer", name, place
 
 
 def fits(name: str, distribution: str, plugin: str) -> bool:
-    """Whether a configured name means this plugin or its distribution."""
-    owner, _, point = name.rpartition(":")
+    """Whether a name in the configuration is that of the plugin, of its distribution, or DISTRIBUTION:NAME."""
+    owner, _, plugin_name = name.rpartition(":")
     if owner:
-        return point == plugin and _canonical(owner) == _canonical(distribution)
-    return name == plugin or _canonical(name) == _canonical(distribution)
+        return plugin_name == plugin and _normalised(owner) == _normalised(distribution)
+    return name == plugin or _normalised(name) == _normalised(distribution)
 
 
-def _canonical(distribution: str) -> str:
+def _normalised(distribution: str) -> str:
+    """Return the name of a distribution as PEP 503 normalises it."""
     return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
 def config_file() -> Path:
-    """Return the configuration's path: `SENTBED_CONFIG`, or a file in the user's configuration directory."""
+    """Return the path of the configuration: `SENTBED_CONFIG`, or a file in the user's configuration directory."""
     from platformdirs import user_config_path
 
     value = os.environ.get(CONFIG_VARIABLE)
@@ -96,15 +109,15 @@ def config_file() -> Path:
         if value:
             return Path(value).expanduser()
         return user_config_path(CORE, appauthor=False) / "config.toml"
-    except RuntimeError:  # a user without a home directory has no configuration
+    except RuntimeError:  # The user has no home directory. This path does not exist, so the defaults are used.
         return Path(value or "~/.config/sentbed/config.toml")
 
 
 def read_settings() -> Settings:
-    """Read the user's configuration and the environment variables; use the defaults if there is none.
+    """Return the settings of the user's configuration and the environment variables.
 
     Raises:
-        PluginError: if the file is invalid; lists all problems with their lines.
+        PluginError: if the file cannot be read or has problems. The message lists all problems with their lines.
     """
     file = config_file()
     try:
@@ -119,17 +132,20 @@ def read_settings() -> Settings:
         raise PluginError(
             f"the configuration `{file}` cannot be read: {error.strerror}; make it a file that you may read"
         ) from error
+
     settings = _parsed(file, content) if content else Settings(file)
-    if (names := _listed(DISABLE_VARIABLE)) is not None:
+    names = _names_in_variable(DISABLE_VARIABLE)
+    if names is not None:
         settings = attrs.evolve(settings, disable=names)
-    if (names := _listed(ALLOW_VARIABLE)) is not None:
+    names = _names_in_variable(ALLOW_VARIABLE)
+    if names is not None:
         place = f"the environment variable `{ALLOW_VARIABLE}`"
         settings = attrs.evolve(settings, allow=names or None, allowed_by=place)
     return settings
 
 
-def _listed(variable: str) -> dict[str, str] | None:
-    """Return the names in an environment variable, each with its source; None if it is not set."""
+def _names_in_variable(variable: str) -> dict[str, str] | None:
+    """Return the source of each name in an environment variable, by name; None if the variable is not set."""
     value = os.environ.get(variable)
     if value is None:
         return None
@@ -138,7 +154,8 @@ def _listed(variable: str) -> dict[str, str] | None:
 
 
 def _parsed(file: Path, content: bytes) -> Settings:
-    # Imported here, since these are slow to import, and few users have a configuration.
+    """Return the settings in the content of the configuration. Raises `PluginError` with all problems."""
+    # Imported here, since these modules are slow to import, and few users have a configuration.
     from sentbed._document.structuring import structure
     from sentbed._document.toml import parse
     from sentbed.kinds import KINDS
@@ -152,14 +169,17 @@ def _parsed(file: Path, content: bytes) -> Settings:
     )
     if problems:
         raise _wrong(problems)
+
     table = configuration.plugins
-    for part in table.prefer:
-        kind, slash, name = part.partition("/")
+    for component in table.prefer:
+        kind, slash, name = component.partition("/")
         if not (slash and name and kind in KINDS):
-            message = f'found `{part}`, expected `KIND/NAME`, such as `"pooler/mean"`.'
+            message = (
+                f'found `{component}`, expected `KIND/NAME`, such as `"pooler/mean"`.'
+            )
             if slash:
                 message += suggest(kind, list(KINDS))
-            problems.append(document.problem(message, ("plugins", "prefer", part)))
+            problems.append(document.problem(message, ("plugins", "prefer", component)))
     if problems:
         raise _wrong(problems)
 
@@ -173,8 +193,9 @@ def _parsed(file: Path, content: bytes) -> Settings:
     if table.allow is not None:
         allowed = places("allow", table.allow)
     prefer = {}
-    for part, plugin in table.prefer.items():
-        prefer[part] = plugin, _place(document, ("plugins", "prefer", part))
+    for component, plugin in table.prefer.items():
+        place = _place(document, ("plugins", "prefer", component))
+        prefer[component] = (plugin, place)
     return Settings(
         file,
         places("disable", table.disable),
@@ -186,11 +207,13 @@ def _parsed(file: Path, content: bytes) -> Settings:
 
 
 def _place(document: Document, path: KeyPath) -> str:
+    """Return `file:line` of a key."""
     file, line = document.place(path)
     return f"{file}:{line}"
 
 
 def _wrong(problems: tuple[Problem, ...] | list[Problem]) -> PluginError:
+    """Return the error with all problems of the configuration."""
     noun = "problem" if len(problems) == 1 else "problems"
     lines = "\n".join(f"  {problem}" for problem in problems)
     return PluginError(f"{len(problems)} {noun} in the configuration:\n{lines}")

@@ -1,7 +1,7 @@
-"""Sampling of batches: shuffled, mixed and resumable.
+"""Sampling of training batches: rows are shuffled, several parts are mixed, and sampling can be resumed.
 
-Each order is a pure function of the sampler's key and a position, so that a resumed run need not read the
-data before its position.
+Every order is a pure function of the sampler's key and a position. So a resumed run need not read the data that
+comes before its position.
 """
 
 from __future__ import annotations
@@ -19,25 +19,26 @@ from sentbed._component_faults import returned
 from sentbed.errors import DataError
 from sentbed.protocols import LABEL, Dataset, Mixture
 
-# Tags that distinguish generators with the same key. They are not 0, since NumPy's seeds `[a, b]` and
-# `[a, b, 0]` give the same stream.
+# Tags that make generators with the same key differ. They are not 0, since the seeds `[a, b]` and `[a, b, 0]`
+# give the same random numbers in NumPy.
 _PART, _BLOCKS, _WINDOW, _TURNS = 1, 2, 3, 4
 
 LARGEST_POSITION = 1 << 40
 """Largest epoch number or stream position that `Sampler.restore` accepts; no training reaches it."""
+
 _BLOCKS_PER_WINDOW = 32
-"""Number of blocks of data in each window of a bounded shuffle."""
+"""Number of blocks of rows in each window, if not all rows are shuffled at a time."""
 
 _TURNS_AT_A_TIME = 1 << 16
-"""Number of rows for which the order of a mixture's parts is held in memory."""
+"""Number of rows for which the order of a mixture's parts is in memory at a time."""
 
-_VAIN_AT_A_TIME = 4096
-"""Maximum number of rows fetched at a time in search of one that shares no text with the batch."""
+_MOST_CANDIDATES = 4096
+"""Largest number of rows to read at a time in search of a row that shares no text with the batch."""
 
 
 @attrs.frozen(eq=False)
 class Batch:
-    """Rows of one step."""
+    """The rows of one step."""
 
     epoch: int
     """Index of the pass over the data, from 0."""
@@ -46,26 +47,26 @@ class Batch:
     rows: NDArray[np.int64]
     """Indices of the rows in the data set."""
     columns: Mapping[str, Sequence[Any]]
-    """Texts, classes or numbers of the rows, by column."""
+    """Values of the rows in each column: texts, classes or numbers."""
 
 
 class Sampler:
-    """Endless stream of batches of a data set, epoch after epoch.
+    """Yields batches of a data set without end, epoch after epoch.
 
-    An epoch has every row once, in an order determined by `(*key, epoch)`; rows of a mixture are taken as
-    specified by `Mixture`, each part from its own endless stream of permutations. A last batch of a single
-    row has no negatives and is dropped.
+    An epoch has every row once, in an order that `(*key, epoch)` determines. If the data set is a mixture, an
+    epoch has the rows that `Mixture` says. The rows of each part then come from an endless stream of shuffled
+    passes over the part. A last batch of a single row is dropped, since it has no negatives.
 
     Args:
-        dataset: source of the texts.
-        columns: columns of texts to return.
-        batch_size: rows of a full batch; all rows if there are fewer.
-        key: seed of the order: (seed of the run, index of the stage).
-        distinct: whether no two rows of a batch may share a text in any of `columns`. Rows are then drawn
-            from one endless stream; a row that clashes is deferred to a later batch.
-        shuffle_buffer: number of rows shuffled at a time, which are held in memory; None means all.
-            Contiguous blocks of rows are shuffled first, then the rows within each window of
-            `shuffle_buffer` rows.
+        dataset: The data set.
+        columns: Columns whose values batches have.
+        batch_size: Number of rows of a batch; all rows if there are fewer.
+        key: Seed of the order: the seed of the run, and the index of the stage.
+        distinct: Whether no two rows of a batch may have a common text in any of `columns`. A row that has one is
+            deferred to a later batch. All batches are then filled from one endless stream of rows.
+        shuffle_buffer: Number of rows that are shuffled at a time and are in memory; None means all. Blocks of
+            adjacent rows are shuffled first; then the rows within each window of `shuffle_buffer` rows are
+            shuffled.
 
     Raises:
         DataError: if a column is missing, or an epoch has no batch.
@@ -93,6 +94,9 @@ class Sampler:
         self._columns = tuple(columns)
         self._batch_size = batch_size
         self._distinct = distinct
+        self._epoch = 0
+        self._done = 0
+
         size = len(dataset)
         mixture = dataset.mixture or Mixture(
             (size,), (size,), in_turn=True, whole_batches=True
@@ -106,14 +110,16 @@ class Sampler:
             taken = mixture.takes[part]
             passes = -(-rows // taken) + 1 if taken else 1
             lanes.append(_Lane(stream, taken, passes))
-        # Either each row's part is drawn (one lane of mixed rows), or each batch's (one lane for each part).
+        # If all rows of a batch come from one part, there is a lane for each part. Otherwise, the parts are
+        # mixed into one lane.
         if not mixture.whole_batches:
             streams = [lane.stream for lane in lanes]
             mixed = _Mixed(streams, _Turns(mixture.takes, key, mixture.in_turn))
             passes = max(lane.passes for lane in lanes)
             lanes = [_Lane(mixed, sum(mixture.takes), passes)]
         self._lanes = lanes
-        batches = [_batches(lane.rows, batch_size, distinct) for lane in lanes]
+
+        batches = [_count_batches(lane.rows, batch_size, distinct) for lane in lanes]
         self._lane_turns = _Turns(batches, key, mixture.in_turn)
         self.batches_an_epoch = sum(batches)
         if not self.batches_an_epoch:
@@ -122,14 +128,12 @@ class Sampler:
             if dataset.mixture is not None:
                 message += ", or give each source a larger share"
             raise DataError(message)
-        self._epoch = 0
-        self._done = 0
 
     def next(self) -> Batch:
         """Return the next batch.
 
         Raises:
-            DataError: if the source returns too few rows, or too few of them share no text.
+            DataError: if the source returns too few rows, or too few rows have no text in common.
         """
         if self._done >= self.batches_an_epoch:
             self._epoch += 1
@@ -147,10 +151,10 @@ class Sampler:
         return Batch(self._epoch, self._done, rows, columns)
 
     def state(self) -> dict[str, Any]:
-        """Return the sampler's position, JSON-serialisable."""
+        """Return the position of the sampler, as a table for JSON."""
         lanes = []
         for lane in self._lanes:
-            lanes.append({"position": lane.position, "deferred": [*lane.deferred]})
+            lanes.append({"position": lane.position, "deferred": list(lane.deferred)})
         return {
             "batches_an_epoch": self.batches_an_epoch,
             "epoch": self._epoch,
@@ -159,7 +163,7 @@ class Sampler:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore the position of a sampler with the same data and arguments.
+        """Restore the position of a sampler, which must have had the same data and arguments.
 
         Raises:
             DataError: if the state is from other data or another batch size, or has an invalid position.
@@ -183,7 +187,11 @@ class Sampler:
             lane.deferred = dict.fromkeys(saved["deferred"])
 
     def fetch(self, rows: NDArray[np.int64]) -> dict[str, Sequence[Any]]:
-        """Return rows of this epoch, by column. Raises `DataError` if the source returns too few."""
+        """Return the values of rows in each column, in the current epoch.
+
+        Raises:
+            DataError: if the source returns too few values.
+        """
         columns = self._dataset.rows(rows.tolist(), self._epoch)
         returned(columns, Mapping, self._dataset, "rows")
         for column in self._columns:
@@ -200,17 +208,22 @@ class Sampler:
     def _next_distinct(
         self, lane: _Lane
     ) -> tuple[NDArray[np.int64], Mapping[str, Sequence[str]]]:
-        """Fill a batch with rows that share no text: first deferred rows, then rows of the stream."""
+        """Return the rows of a batch without common texts, and their values in each column.
+
+        Deferred rows are tried first, then rows of the stream.
+        """
         size = min(self._batch_size, lane.rows)
         batch = _DistinctRows(size, self._columns)
-        deferred = [*islice(lane.deferred, 4 * self._batch_size)]
+        deferred = list(islice(lane.deferred, 4 * self._batch_size))
         if deferred:
             batch.add(deferred, self.fetch(np.array(deferred)), lane.deferred)
+
         since_last_added = 0
         while len(batch.rows) < size:
             missing = size - len(batch.rows)
-            # As many as are missing, so that none is fetched twice; more if suitable rows are rare.
-            count = max(missing, min(since_last_added, _VAIN_AT_A_TIME))
+            # Only as many rows as are missing are read, so that no row is read twice; more if suitable rows are
+            # rare.
+            count = max(missing, min(since_last_added, _MOST_CANDIDATES))
             candidates = lane.stream.take(lane.position, count)
             texts = self.fetch(candidates)
             processed = batch.add(candidates.tolist(), texts, lane.deferred)
@@ -229,7 +242,7 @@ class Sampler:
 
 
 class _DistinctRows:
-    """A batch of `size` rows of which no two share a text."""
+    """A batch of `size` rows, no two of which have a common text."""
 
     def __init__(self, size: int, columns: Sequence[str]) -> None:
         self._size = size
@@ -243,13 +256,15 @@ class _DistinctRows:
         columns: Mapping[str, Sequence[Any]],
         deferred: dict[int, None],
     ) -> int:
-        """Add or defer rows until the batch is full; return how many were processed.
+        """Add candidates until the batch is full; return how many were added or deferred.
 
-        `columns` has the values of the candidates; `deferred` is updated.
+        A candidate with a text that is in the batch already is added to `deferred` instead. `columns` has the
+        values of the candidates.
         """
         for index, row in enumerate(candidates):
             if len(self.rows) == self._size:
                 return index
+
             # A row that is deferred again moves to the end.
             deferred.pop(row, None)
             texts = set()
@@ -259,6 +274,7 @@ class _DistinctRows:
             if not self._texts.isdisjoint(texts):
                 deferred[row] = None
                 continue
+
             self._texts |= texts
             self.rows.append(row)
             for column, values in columns.items():
@@ -268,21 +284,24 @@ class _DistinctRows:
 
 @attrs.define
 class _Lane:
-    """Stream from which batches are filled, with its position."""
+    """A stream of rows from which batches are filled."""
 
     stream: _Shuffled | _Mixed
     rows: int
     """Number of rows per epoch."""
     passes: int
-    """Number of consecutive epochs that surely contain each row."""
+    """Number of successive epochs in which every row occurs at least once."""
     position: int = 0
-    """Position of the next row to draw; only used if batches are distinct."""
+    """Position in the stream of the next row; used only if the rows of a batch must be distinct."""
     deferred: dict[int, None] = attrs.field(factory=dict)
-    """Deferred rows, in order; only used if batches are distinct."""
+    """Deferred rows, in order (a dictionary as an ordered set); used only if rows must be distinct."""
 
 
 class _Shuffled:
-    """Endless stream of a contiguous range of rows, in a new order in every pass."""
+    """Endless stream of the rows from `first` on, `rows` in number, in another order in each pass.
+
+    `tag` distinguishes streams with the same `key`; `buffer` is the number of rows to shuffle at a time.
+    """
 
     def __init__(
         self,
@@ -302,7 +321,7 @@ class _Shuffled:
         self._block_order = lru_cache(maxsize=1)(self._blocks)
 
     def take(self, start: int, count: int) -> NDArray[np.int64]:
-        """Return `count` rows from position `start` on."""
+        """Return `count` rows, from position `start` of the stream on."""
         pieces = []
         while count:
             number, position = divmod(start, self._rows)
@@ -314,16 +333,17 @@ class _Shuffled:
         return np.concatenate(pieces) + self._first
 
     def _window(self, number: int, window: int) -> NDArray[np.int64]:
-        """Return the shuffled rows of a window of pass `number`."""
+        """Return the shuffled rows of a window, in pass `number` over the rows."""
         if self._size == self._rows:
             rng = np.random.default_rng([*self._key, number, *self._tag])
             return rng.permutation(self._rows)
+
         block = self._block
         order, place_of_last = self._block_order(number)
         start = window * self._size
         position = np.arange(start, min(start + self._size, self._rows))
-        # The data's last block may be short, and stand anywhere in the shuffled order. Positions after it are
-        # shifted as if it were full, so that `position // block` finds their block.
+        # The last block of the rows may be short, and may be anywhere in the shuffled order. Positions after it
+        # are shifted as if it were full, so that `position // block` gives the block of a position.
         end = place_of_last * block + (self._rows - 1) % block + 1
         position[position >= end] += (place_of_last + 1) * block - end
         rows = order[position // block] * block + position % block
@@ -331,7 +351,7 @@ class _Shuffled:
         return rng.permutation(rows)
 
     def _blocks(self, number: int) -> tuple[NDArray[np.int64], int]:
-        """Return the order of the blocks in pass `number`, and the position in it of the data's last block."""
+        """Return the order of the blocks in pass `number`, and the position of the last block in this order."""
         blocks = -(-self._rows // self._block)
         rng = np.random.default_rng([*self._key, number, _BLOCKS, *self._tag])
         order = rng.permutation(blocks)
@@ -339,14 +359,14 @@ class _Shuffled:
 
 
 class _Mixed:
-    """Stream that mixes several streams."""
+    """Endless stream that mixes the streams of several parts, in the order of `turns`."""
 
     def __init__(self, parts: Sequence[_Shuffled | _Mixed], turns: _Turns) -> None:
         self._parts = parts
         self._turns = turns
 
     def take(self, start: int, count: int) -> NDArray[np.int64]:
-        """Return `count` rows from position `start` on."""
+        """Return `count` rows, from position `start` of the stream on."""
         takes = self._turns.counts
         total = sum(takes)
         rows = np.empty(count, np.int64)
@@ -358,7 +378,7 @@ class _Mixed:
             rows_of_epoch = rows[done : done + turns]
             for part in np.unique(parts):
                 is_part = parts == part
-                # The ranks of a part are consecutive.
+                # The ranks of a part's turns follow each other, so they are one slice of its stream.
                 first = epoch * takes[part] + int(ranks[is_part][0])
                 stream = self._parts[part]
                 rows_of_epoch[is_part] = stream.take(first, int(is_part.sum()))
@@ -367,7 +387,10 @@ class _Mixed:
 
 
 class _Turns:
-    """Order of the parts of an epoch, in which each part occurs as often as its count."""
+    """The order in which parts have turns in an epoch. Part i has `counts[i]` turns.
+
+    A turn is a row of the part, or a batch of it.
+    """
 
     def __init__(
         self, counts: Sequence[int], key: Sequence[int], in_turn: bool
@@ -381,7 +404,7 @@ class _Turns:
     def take(
         self, epoch: int, start: int, count: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return part and rank within the part of each of `count` turns of an epoch, from `start` on."""
+        """Return the part of each of `count` turns, from `start` on, and its rank among the turns of the part."""
         if self._in_turn:
             return self._alternating(np.arange(start, start + count))
         pieces = []
@@ -397,24 +420,27 @@ class _Turns:
     def _alternating(
         self, turns: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return parts and ranks in round-robin order over the parts with turns left."""
+        """Return the parts and ranks of turns if the parts alternate, until a part has had all of its turns."""
         parts, ranks = np.empty_like(turns), np.empty_like(turns)
         start = 0
         rounds = 0
-        for level in sorted({*self.counts} - {0}):
-            # In the rounds up to this one, all these parts have turns left.
-            left = np.flatnonzero(np.array(self.counts) >= level)
-            end = start + (level - rounds) * len(left)
+        # In each round, every part that has turns left has one. From one distinct count to the next, the rounds
+        # have the same parts.
+        for count in sorted({*self.counts} - {0}):
+            active_parts = np.flatnonzero(np.array(self.counts) >= count)
+            end = start + (count - rounds) * len(active_parts)
             in_these_rounds = (turns >= start) & (turns < end)
-            round_number, position = divmod(turns[in_these_rounds] - start, len(left))
-            parts[in_these_rounds] = left[position]
+            round_number, position = divmod(
+                turns[in_these_rounds] - start, len(active_parts)
+            )
+            parts[in_these_rounds] = active_parts[position]
             ranks[in_these_rounds] = rounds + round_number
             start = end
-            rounds = level
+            rounds = count
         return parts, ranks
 
     def _shuffle(self, epoch: int, piece: int) -> NDArray[np.int64]:
-        """Return parts and ranks of one piece of an epoch's turns, `(2, turns)`."""
+        """Return the parts and ranks of the turns in one piece of an epoch, `(2, turns)`."""
         before, counts = self._drawn(epoch)
         rng = np.random.default_rng([*self._key, epoch, _TURNS, piece + 1])
         parts = rng.permutation(np.repeat(np.arange(len(self.counts)), counts[piece]))
@@ -424,27 +450,28 @@ class _Turns:
         return np.stack([parts, ranks])
 
     def _draw(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the number of turns of each part before and in each piece of an epoch, `(pieces, parts)`.
+        """Return each part's number of turns before each piece of an epoch, and in it; both `(pieces, parts)`.
 
-        Pieces are drawn one after the other without replacement, so that all orders are equally likely.
+        The turns of each piece are drawn from those that are left, so that all orders of an epoch are equally
+        likely.
         """
         rng = np.random.default_rng([*self._key, epoch, _TURNS])
-        left = np.array(self.counts)
-        counts = []
-        while total := int(left.sum()):
-            drawn = left
+        turns_left = np.array(self.counts)
+        pieces = []
+        while total := int(turns_left.sum()):
+            piece = turns_left
             if total > _TURNS_AT_A_TIME:
-                drawn = rng.multivariate_hypergeometric(
-                    left, _TURNS_AT_A_TIME, method="marginals"
+                piece = rng.multivariate_hypergeometric(
+                    turns_left, _TURNS_AT_A_TIME, method="marginals"
                 )
-            counts.append(drawn)
-            left = left - drawn
-        each = np.array(counts)
-        return np.cumsum(each, axis=0) - each, each
+            pieces.append(piece)
+            turns_left = turns_left - piece
+        counts = np.array(pieces)
+        return np.cumsum(counts, axis=0) - counts, counts
 
 
 def _require_position(name: str, value: object, largest: int) -> None:
-    """Raise `DataError` if a position in a sampler's state is not a whole number from 0 to `largest`."""
+    """Raise `DataError` if a position in the state of a sampler is not an integer from 0 to `largest`."""
     if type(value) is not int or not 0 <= value <= largest:
         raise DataError(
             f"the state of the sampler has the position `{name}` {value!r:.80}, expected a whole number from "
@@ -452,12 +479,15 @@ def _require_position(name: str, value: object, largest: int) -> None:
         )
 
 
-def _batches(rows: int, batch_size: int, distinct: bool) -> int:
-    """Return the number of batches of an epoch of `rows` rows, without a last batch of a single row."""
+def _count_batches(rows: int, batch_size: int, distinct: bool) -> int:
+    """Return the number of batches in an epoch of `rows` rows.
+
+    A last batch of a single row is not counted. If rows must be distinct, a last batch that is not full is not
+    counted either, unless it is the only one.
+    """
     full, rest = divmod(rows, batch_size)
     if distinct and not full:
         return int(rows > 1)
     if distinct or rest <= 1:
         return full
-
     return full + 1

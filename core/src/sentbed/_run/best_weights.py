@@ -1,4 +1,4 @@
-"""The best weights of a stage, kept on disk: validation, saving, restoring, and removal of old ones."""
+"""The best weights of a stage: validation finds them, and they are kept on disk until the stage ends."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from sentbed._run.context import Kept, RunContext
 from sentbed.errors import DataError
 
 CHECKPOINTS = "checkpoints"
-"""Directory of kept weights, in the directory of the run."""
+"""Subdirectory of a run directory that has the kept weights of all stages."""
 
 
 def prune(run: Path, stage: str, kept: Kept) -> None:
-    """Remove the stage's kept weights that neither a training state on disk nor `kept` refers to."""
+    """Remove the kept weights of a stage that are no longer needed.
+
+    Weights are needed if they are those of `kept`, or if a training state on disk refers to them.
+    """
     needed = _needed(run) | {path.parent for path in kept.paths.values()}
     for path in (run / CHECKPOINTS / stage).glob("kept-*"):
         if path not in needed:
@@ -29,31 +32,40 @@ def prune(run: Path, stage: str, kept: Kept) -> None:
 
 @attrs.define(eq=False)
 class Keeper:
-    """Validates during a stage and keeps the best weights on disk."""
+    """Validates the encoders during a stage, and keeps the best weights on disk."""
 
     context: RunContext
     stage: Stage
     encoders: Mapping[str, Encoder]
     trained: Mapping[str, Encoder]
-    """Subset of `encoders` that the stage trains."""
+    """The encoders that the stage trains."""
     kept: Kept = attrs.field(factory=Kept, init=False)
+    """The best weights so far."""
     score: float | None = attrs.field(default=None, init=False)
-    """Score of the last validation."""
+    """Score of the last validation; None before the first."""
     current_step: int = attrs.field(default=0, init=False)
-    """Step of the encoders' current weights. It is set before the update begins: after an interruption, the
-    weights may have only a part of the update of that step."""
+    """Number of steps after which the encoders had their current weights.
+
+    It is set before the update of the step begins. After an interruption, the weights may have only a part of
+    this update.
+    """
 
     def validate(self, step: int, last: bool) -> bool:
-        """Validate if due; return whether the stage should end early."""
+        """Validate the encoders if it is time to; return whether the stage should end early.
+
+        `last` says whether `step` is the last step of the stage.
+        """
         rule = self.stage.validate
         if rule is None or not (last or step % rule.every == 0):
             return False
+
         first = next(iter(self.trained))
         evaluation = self.context.evaluations.observe(self.encoders, rule, first)
         self.score = evaluation.primary
         is_best = self._is_best(rule, self.score)
         is_saved = is_best and rule.keep == "best"
         self._update_kept(step, self.score, is_best, is_saved)
+
         event = {"run": self.context.run, "stage": self.stage.name, "step": step}
         self.context.hooks.validated(**event, score=self.score, best=is_best)
         if is_saved:
@@ -63,6 +75,7 @@ class Keeper:
     def _update_kept(
         self, step: int, score: float, is_best: bool, is_saved: bool
     ) -> None:
+        """Record the result of a validation in `kept`; if `is_saved`, save the weights."""
         if not is_best:
             self.kept = attrs.evolve(self.kept, misses=self.kept.misses + 1)
             return
@@ -72,14 +85,16 @@ class Keeper:
             prune(self.context.directory, self.stage.name, self.kept)
 
     def _is_best(self, rule: Validate, score: float) -> bool:
+        """Whether a validation score is better than that of the kept weights."""
         if rule.keep == "last" and rule.patience is None:
+            # The score does not matter.
             return True
         if math.isnan(score):
             return False
         return self.kept.score is None or score > self.kept.score
 
     def _saved(self, kept: Kept) -> Kept:
-        """Save the encoders' current weights, of step `kept.step`; return `kept` with their paths."""
+        """Save the current weights of the encoders, after step `kept.step`; return `kept` with their paths."""
         paths = {}
         sums = {}
         for name, encoder in self.trained.items():
@@ -89,31 +104,32 @@ class Keeper:
         return attrs.evolve(kept, paths=paths, sums=sums)
 
     def _directory(self, step: int) -> Path:
+        """Return the directory for the weights after a step."""
         stage = self.context.directory / CHECKPOINTS / self.stage.name
         return stage / f"kept-{step:08d}"
 
     def restore(self) -> None:
-        """Restore the kept weights, unless the encoders have them."""
+        """Restore the kept weights, unless the encoders have them already."""
         if self.kept.step == self.current_step:
             return
         for name, path in self.kept.paths.items():
             self.trained[name].restore(path)
 
     def finish(self, step: int) -> Kept:
-        """Return the kept weights after the last step `step`, saving the current ones if none were kept."""
+        """Return the kept weights after the last step; if none were kept, save the current weights."""
         if self.kept.paths:
             return self.kept
         return self._saved(Kept(step=step, score=self.score))
 
 
 def _needed(run: Path) -> set[Path]:
-    """Return the directories of kept weights that the training states on disk refer to."""
+    """Return the directories of kept weights to which training states on disk refer."""
     needed = set()
     for state in states.saved_states(run):
         try:
             keeper = read_json(state.path / states.STATE_FILE).get("keeper")
         except (OSError, ValueError, DataError):
-            continue  # damaged: cannot be resumed from
+            continue  # the state is damaged, so no run can be resumed from it
         if keeper:
             for path, _ in keeper["paths"].values():
                 needed.add((run / path).parent)

@@ -1,4 +1,4 @@
-"""State shared by the modules of a run."""
+"""State of a run that its modules share: recipe, directory, facts, kept weights, hooks."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from sentbed.protocols import Run, VectorStore
 
 @attrs.frozen
 class Kept:
-    """The weights of a stage that are kept so far."""
+    """The weights that a stage keeps: the best so far, or those after its last step."""
 
     paths: Mapping[str, Path] = attrs.field(factory=dict)
-    """Encoder -> its directory; empty if nothing has been kept."""
+    """Directory with the saved weights of each encoder; empty if no weights have been saved."""
     sums: Mapping[str, str] = attrs.field(factory=dict)
-    """Encoder -> SHA-256 of its directory."""
+    """SHA-256 of the directory of each encoder."""
     step: int = 0
-    """Number of steps after which the encoders had them."""
+    """Number of steps after which the encoders had these weights."""
     score: float | None = None
-    """Their validation score."""
+    """Validation score of these weights; None without validation."""
     misses: int = 0
-    """Number of validations since then without a better score."""
+    """Number of later validations, none of which had a better score."""
 
     def table(self, run: Path) -> dict[str, Any]:
-        """Return a JSON-serialisable table, with paths relative to the run directory."""
+        """Return the kept weights as a table for JSON, with paths relative to the run directory."""
         paths = {}
         for name, path in self.paths.items():
             paths[name] = [path.relative_to(run).as_posix(), self.sums[name]]
@@ -48,7 +48,11 @@ class Kept:
 
     @classmethod
     def of(cls, run: Path, table: Mapping[str, Any]) -> Kept:
-        """Create from what `table` returned. Raises `ValueError` if a directory changed or is elsewhere."""
+        """Return the kept weights that a table describes.
+
+        Raises:
+            ValueError: if a directory with weights has changed, or is not in the run directory.
+        """
         paths, sums = {}, {}
         for name, (place, expected) in table["paths"].items():
             path = run / place
@@ -63,43 +67,51 @@ class Kept:
 
 @attrs.define(eq=False)
 class RunContext:
-    """State shared by the modules of a run; hooks receive the frozen `run`."""
+    """State of a run that its modules share. Hooks receive only `run`, which they cannot change."""
 
     name: str
     directory: Path
     recipe: Recipe
+
     facts: dict[str, Any] = attrs.field(factory=dict)
-    """Content of the manifest, added to during the run."""
+    """Content of the manifest so far; the modules of the run add to it."""
     kept: dict[str, Kept] = attrs.field(factory=dict)
-    """Finished stage -> its kept weights."""
+    """Kept weights of each finished stage."""
     sources: dict[str, str] = attrs.field(factory=dict)
-    """Encoder -> stage whose weights it has; if absent, the weights before the first stage."""
+    """Stage whose weights each encoder has. Without an entry, it has the weights before the first stage."""
     changes_allowed: bool = False
-    """Whether a resumed run may continue with a changed recipe or changed data."""
+    """Whether a resumed run may go on although the recipe, the data or the code has changed."""
     stepped: bool = False
     """Whether this process has taken a training step."""
+
     stages: int | None = None
-    """Number of stages to run, without evaluating afterwards, for other runs that continue from there; None
-    means all."""
+    """Number of stages to run, for other runs that start from there; there is no evaluation after them.
+
+    None means all stages.
+    """
     share: (
         Callable[
             [VectorStore, Mapping[str, Encoder], Callable[[str], None]], VectorStore
         ]
         | None
     ) = None
-    """Function from vector store, encoders and `warn` to the store to use, which may serve other runs, too."""
+    """Function that returns a vector store for several runs, from this run's store, its encoders and `warn`."""
     built: Mapping[str, Encoder] = attrs.field(factory=dict)
-    """Encoders to use instead of building them: untrained ones of another run, or trained ones if `loaded`."""
+    """Encoders to use instead of building them; empty if they must be built.
+
+    They are untrained encoders of another run, or, if `loaded`, trained encoders of a finished run.
+    """
     loaded: bool = False
-    """Whether `built` are encoders of a finished run, to be evaluated but neither fitted nor saved."""
+    """Whether `built` has trained encoders. They are evaluated, but neither fitted nor saved."""
+
     stop: Stop = attrs.field(factory=Stop)
-    """Signal handling: whether the run was asked to end."""
+    """Handles the signals that end the run."""
     evaluations: Evaluations = attrs.field(factory=Evaluations)
-    """The run's evaluators with the data they have read."""
+    """The evaluations of the run, with the data that evaluators have read."""
     hooks: pluggy.HookRelay = attrs.field(factory=pluggy.HookRelay)
-    """Hooks of all plugins and trackers that follow the run."""
+    """Calls the hooks of all plugins and trackers that follow the run."""
     run: Run = attrs.field(init=False)
-    """Frozen view of the run that hooks receive."""
+    """Read-only view of the run, for hooks."""
 
     @run.default
     def _run(self) -> Run:
@@ -111,13 +123,13 @@ class RunContext:
 
     @property
     def begun(self) -> Recipe:
-        """The recipe, cut to the stages that are run."""
+        """The recipe with only the stages that are run."""
         if self.stages is None:
             return self.recipe
         return first_stages(self.recipe, self.stages)
 
     def source(self, encoder: str) -> Any:
-        """Return a JSON-serialisable description of an encoder's current weights, for keys."""
+        """Return a description of the current weights of an encoder, as values for JSON, for cache keys."""
         stage = self.sources.get(encoder, PRETRAINED)
         kept_weights = None
         if stage in self.kept:

@@ -1,4 +1,4 @@
-"""Evaluations of a run; equal evaluators read their data once, and shared texts are encoded once."""
+"""The evaluations of a run. Evaluators that are equal read their data only once."""
 
 from __future__ import annotations
 
@@ -27,26 +27,28 @@ from sentbed.protocols import (
 )
 
 Entry: TypeAlias = Evaluate | Validate | Watch
+"""A part of a recipe that says what to evaluate: `[[evaluate]]`, or `validate` or `watch` of a stage."""
 
 
 @attrs.frozen
 class EvaluationFile:
-    """A file or directory that evaluations or validations of a run read."""
+    """A file or directory that an evaluator of a run reads."""
 
     evaluator: str
+    """Name of the evaluator."""
     path: Path
     sha256: str
     chooses: bool
-    """Whether a validation reads it to choose weights."""
+    """Whether a validation that chooses weights reads it."""
 
     @property
     def name(self) -> str:
-        """Evaluator and file name, which stay the same if the data is moved."""
+        """Names of the evaluator and of the file. They do not change if the data is moved."""
         return f"{self.evaluator} {self.path.name}"
 
 
 def files_of_evaluations(recipe: Recipe) -> list[EvaluationFile]:
-    """Return the files and directories that evaluations and validations read, with their hashes."""
+    """Return the files and directories that the evaluators of a recipe read, with their hashes."""
     files: dict[tuple[str, Path], EvaluationFile] = {}
     for entry in _entries(recipe):
         evaluator = entry.evaluator.name
@@ -61,7 +63,7 @@ def files_of_evaluations(recipe: Recipe) -> list[EvaluationFile]:
 
 
 def _entries(recipe: Recipe) -> Iterator[Entry]:
-    """Yield the evaluations of a recipe, then those of its stages."""
+    """Yield the entries of `[[evaluate]]`, then `validate` and `watch` of each stage."""
     yield from recipe.evaluate
     for stage in recipe.stage:
         if stage.validate is not None:
@@ -70,9 +72,12 @@ def _entries(recipe: Recipe) -> Iterator[Entry]:
 
 
 def _files_of(evaluator: Evaluator) -> Iterator[Path]:
-    """Yield the files that `evaluator.files` returns, then those that its fields name."""
+    """Yield the files that `evaluator.files` returns, then the files and directories that its fields name.
+
+    A missing file is left out; reading it will report it.
+    """
     listed: list[Path] = []
-    with suppress(SentbedError):  # a missing file is reported when it is read
+    with suppress(SentbedError):
         listed = [Path(path) for path in evaluator.files()]
     yield from listed
     for name, kind in get_type_hints(type(evaluator)).items():
@@ -86,8 +91,8 @@ def _files_of(evaluator: Evaluator) -> Iterator[Path]:
             try:
                 path = locate(location)
             except SentbedError:
-                continue  # as above
-            # If a field names a directory, `evaluator.files` may list the files in it that are read.
+                continue
+            # If a field names a directory, `evaluator.files` may have returned the files in it that are read.
             if not any(file.is_relative_to(path) for file in listed):
                 yield path
 
@@ -98,18 +103,18 @@ class Evaluations:
 
     plugins: Plugins | None = None
     store: VectorStore | None = None
-    """Vector store for the evaluations before and after training; those during training use none."""
+    """Vector store for the evaluations before and after training. Evaluations during training use none."""
     _prepared: list[tuple[Evaluator, Preparation]] = attrs.field(
         factory=list, init=False
     )
 
     def prepare(self, recipe: Recipe) -> None:
-        """Read the data of all evaluations of a recipe. Raises `DataError` if any cannot be used."""
+        """Read the data of all evaluations of a recipe. Raises `DataError` if the data of one cannot be used."""
         for entry in _entries(recipe):
             self.prepared(entry.evaluator)
 
     def prepared(self, evaluator: Evaluator) -> Preparation:
-        """Return the preparation of an evaluator, shared with equal evaluators."""
+        """Return the prepared evaluation of an evaluator; evaluators that are equal have the same one."""
         for earlier, preparation in self._prepared:
             if type(earlier) is type(evaluator) and earlier == evaluator:
                 return preparation
@@ -118,7 +123,7 @@ class Evaluations:
         return preparation
 
     def texts(self, recipe: Recipe) -> dict[str, list[str]]:
-        """Return encoder -> the texts that it encodes in a recipe's evaluations."""
+        """Return the texts that each encoder of a recipe encodes in the evaluations."""
         texts: dict[str, list[str]] = {}
         for entry in recipe.evaluate:
             first = entry.encoder or recipe.main_encoder
@@ -133,7 +138,7 @@ class Evaluations:
         return texts
 
     def bar(self, entries: Iterable[Entry]) -> EncodeBar:
-        """Return one progress bar for several evaluations."""
+        """Return a counter of encoded texts for several evaluations together."""
         total = 0
         for entry in entries:
             preparation = self.prepared(entry.evaluator)
@@ -144,7 +149,7 @@ class Evaluations:
     def observe(
         self, encoders: Mapping[str, Encoder], entry: Validate | Watch, trained: str
     ) -> Evaluation:
-        """Evaluate during a stage, by default the encoder `trained`, without the vector store."""
+        """Evaluate an encoder during a stage, without the vector store; by default the encoder `trained`."""
         name = entry.encoder or trained
         return self.evaluate(
             encoders, entry, name, pair_name(name, entry.second), keep=False
@@ -160,9 +165,16 @@ class Evaluations:
         bar: EncodeBar | None = None,
         keep: bool = True,
     ) -> Evaluation:
-        """Evaluate the encoder `name`, with `entry.second` if given, and report scores as `label`.
+        """Evaluate an encoder, or a pair of encoders.
 
-        With `keep`, vectors are read from and written to the store.
+        Args:
+            encoders: The encoders of the run, by name.
+            entry: Part of the recipe with the evaluator, and the name of the second encoder, if there is one.
+            name: Name of the encoder.
+            label: Name of the encoder or pair in the scores.
+            progress: Called with the progress of the evaluation.
+            bar: Counter of encoded texts, for several evaluations together.
+            keep: Whether vectors are read from the vector store, and written to it.
         """
         second = None
         if entry.second is not None:

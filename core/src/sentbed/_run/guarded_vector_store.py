@@ -1,4 +1,4 @@
-"""Wrapper of a vector store: if the store fails, the run goes on without it."""
+"""Wrapper of a plugin's vector store. If the store fails, the run goes on without it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class GuardedVectorStore(VectorStore):
-    """A plugin's vector store, which is no longer used after its first failure; vectors are then computed."""
+    """A plugin's vector store, which is not used any more after its first failure; vectors are then computed."""
 
     def __init__(self, store: VectorStore, warn: Callable[[str], None]) -> None:
         self.store = store
@@ -43,9 +43,10 @@ class GuardedVectorStore(VectorStore):
         width: int,
         progress: Callable[[int], None] | None = None,
     ) -> NDArray[np.float32]:
-        """See `VectorStore.encode`. An error of `encode` is passed on; one of the store becomes a warning."""
+        """See `VectorStore.encode`. An error of `encode` is raised; an error of the store becomes a warning."""
         if self.has_failed:
             return encode(texts)
+
         errors_of_encoder: list[BaseException] = []
 
         def encode_missing(missing: Sequence[str]) -> NDArray[np.float32]:
@@ -67,6 +68,7 @@ class GuardedVectorStore(VectorStore):
         return vectors
 
     def _give_up(self, error: Exception) -> None:
+        """Stop using the store, and warn."""
         self.has_failed = True
         self.warn(
             f"the vector store of {release_of(type(self.store).__module__)} failed "

@@ -1,4 +1,7 @@
-"""History of a run, collected through the same lifecycle hooks as trackers use."""
+"""The history of a run: its scores, training curves and warnings, from which the report is written.
+
+It is collected through the same lifecycle hooks that trackers implement.
+"""
 
 from __future__ import annotations
 
@@ -28,31 +31,31 @@ from sentbed.protocols import (
 )
 
 STATE = "history"
-"""Name of the history's state in a checkpoint."""
+"""Name of the history among the states of trackers in a training state."""
 
 
 def _keys(score: Score) -> set[str]:
-    """Return the keys of `[expected]` that match this score."""
+    """Return the keys that a number in `[expected]` may have to match this score."""
     metric = f"{score.task}/{score.metric}"
     keys = {score.task, metric, f"{metric}@{score.protocol_id}"}
     return keys | {f"{score.encoder}/{key}" for key in keys}
 
 
 class History:
-    """Collects the scores, curves and scatters of a run."""
+    """Collects the scores, training curves, scatter plots and warnings of a run."""
 
     def __init__(self) -> None:
         self._started = datetime.now(UTC)
         self._clock = time.monotonic()
         self.scores: list[Score] = []
-        """All scores, in the order in which they were obtained."""
+        """All scores, in the order in which they were computed."""
         self._scatters: list[tuple[str, Scatter]] = []
         self._stages: list[StageCurve] = []
         self._warnings: list[str] = []
 
     @hookimpl
     def run_resumed(self, states: Mapping[str, Mapping[str, Any]]) -> None:
-        """Restore the history from the checkpoint."""
+        """Restore the history from the training state."""
         state = states.get(STATE)
         if state is None:
             return
@@ -86,22 +89,25 @@ class History:
 
     @hookimpl
     def scores_ready(self, encoder: str, evaluation: Evaluation) -> None:
-        """Record scores and scatters."""
+        """Record the scores and scatter plots of an evaluation."""
         self.scores += evaluation.scores
         self._scatters += [(encoder, scatter) for scatter in evaluation.scatters]
 
     @hookimpl
     def stage_started(self, run: Run, stage: str) -> None:
-        """Start the curves of a stage, or continue those of a resumed one."""
+        """Start the curves of a stage, or go on with the curves of a resumed stage."""
         if self._stages and self._stages[-1].name == stage:
             return
-        validate = next(s.validate for s in run.recipe.stage if s.name == stage)
-        metric = validate.evaluator.name if validate else "validation"
+        metric = "validation"
+        for recipe_stage in run.recipe.stage:
+            validate = recipe_stage.validate
+            if recipe_stage.name == stage and validate is not None:
+                metric = validate.evaluator.name
         self._stages.append(StageCurve(stage, metric=metric))
 
     @hookimpl
     def step_finished(self, step: int, result: StepResult) -> None:
-        """Extend the curves."""
+        """Add a step to the curves of the current stage."""
         stage = self._stages[-1]
         for name in {**stage.metrics, **result.metrics}:
             values = stage.metrics.setdefault(name, [float("nan")] * len(stage.steps))
@@ -120,7 +126,7 @@ class History:
 
     @hookimpl
     def observed(self, step: int, encoder: str, evaluation: Evaluation) -> None:
-        """Record the scores, but not the scatters, which would take too much space."""
+        """Record the scores of an evaluation of `watch`. Scatter plots would take too much space."""
         if not evaluation.scores:
             return
         watched = self._watched(encoder, evaluation.scores)
@@ -129,7 +135,7 @@ class History:
         watched.values.append([float(score.value) for score in evaluation.scores])
 
     def _watched(self, encoder: str, scores: tuple[Score, ...]) -> Watched:
-        """Return the curves of these scores in the current stage, new if this is their first evaluation."""
+        """Return the curves of the current stage for these scores; they are new for the first evaluation."""
         curves = self._stages[-1].watched
         identity = _identity(scores)
         for watched in curves:
@@ -139,7 +145,7 @@ class History:
         return curves[-1]
 
     def expected(self, recipe: RecipeParts) -> Iterator[ExpectedRow]:
-        """Yield each number of `[expected]` with the measured number."""
+        """Yield each number that the recipe expects, together with the measured number."""
         final = [score for score in self.scores if not score.encoder.endswith(START)]
         skipped_keys = _skipped_keys(final)
         for key, expected in recipe.expected.items():
@@ -147,7 +153,7 @@ class History:
             tolerance = expected.tolerance
             if not matches and key in skipped_keys:
                 tolerance = None
-            # Two matches are ambiguous: the key must be more specific.
+            # If several scores match, it is not clear which is meant: the key must be more specific.
             value = matches[0].value if len(matches) == 1 else None
             yield ExpectedRow(
                 key,
@@ -161,7 +167,7 @@ class History:
     def report_data(
         self, run: Run, status: RunStatus, error: BaseException | None, recipe_toml: str
     ) -> ReportData:
-        """Return the data of the report."""
+        """Return the data for the report of a run that has ended."""
         reason = None
         if error is not None:
             reason = str(error) or type(error).__name__
@@ -182,7 +188,10 @@ class History:
 
 
 def _matches(key: str, scores: Sequence[Score]) -> list[Score]:
-    """Return the scores that match a key of `[expected]`; without a metric, only in the task's first one."""
+    """Return the scores that match a key of `[expected]`.
+
+    A key without a metric matches only the first metric of the task.
+    """
     matches = [score for score in scores if key in _keys(score)]
     first_metrics: dict[str, str] = {}
     in_first_metric = []
@@ -196,7 +205,10 @@ def _matches(key: str, scores: Sequence[Score]) -> list[Score]:
 
 
 def _skipped_keys(scores: Sequence[Score]) -> set[str]:
-    """Return the keys of tasks that were skipped for want of data, and of means over them; none is judged."""
+    """Return the keys of tasks that were skipped because their data is missing, and of means over these tasks.
+
+    An expected number with such a key is not compared.
+    """
     keys: set[str] = set()
     for score in scores:
         if score.skipped:
@@ -206,19 +218,20 @@ def _skipped_keys(scores: Sequence[Score]) -> set[str]:
 
 
 def _identity(scores: Sequence[Score]) -> list[Any]:
-    """Return evaluator, task, metric and protocol of each score.
+    """Return the evaluator, task, metric and protocol of each score.
 
-    Evaluations that agree in them are points of the same curves. Notes are not included: they may differ from
-    one evaluation to the next.
+    Evaluations for which they are equal are points of the same curves. Notes are not included, since they may
+    differ from one evaluation to the next.
     """
-    return [
-        (score.evaluator, score.task, score.metric, plain(score.protocol))
-        for score in scores
-    ]
+    identity = []
+    for score in scores:
+        protocol = plain(score.protocol)
+        identity.append((score.evaluator, score.task, score.metric, protocol))
+    return identity
 
 
 def _tables(scores: Sequence[Score]) -> list[dict[str, Any]]:
-    """Return scores as JSON-serialisable tables, without their items."""
+    """Return scores as tables for JSON, without their items."""
     tables = []
     for score in scores:
         table = score_record(score)
@@ -229,26 +242,30 @@ def _tables(scores: Sequence[Score]) -> list[dict[str, Any]]:
 
 
 def _scatter_table(scatter: Scatter) -> dict[str, Any]:
-    """Return a scatter as a JSON-serialisable table."""
-    return {
-        **attrs.asdict(scatter),
-        "x": [*map(float, scatter.x)],
-        "y": [*map(float, scatter.y)],
-    }
+    """Return a scatter plot as a table for JSON."""
+    table = attrs.asdict(scatter)
+    table["x"] = list(map(float, scatter.x))
+    table["y"] = list(map(float, scatter.y))
+    return table
 
 
 def _stage_table(stage: StageCurve) -> dict[str, Any]:
-    """Return the curves of a stage as a JSON-serialisable table."""
-    watched = []
-    for series in stage.watched:
-        watched.append(
-            {**attrs.asdict(series, recurse=False), "scores": _tables(series.scores)}
-        )
-    return {**attrs.asdict(stage, recurse=False), "watched": watched}
+    """Return the curves of a stage as a table for JSON."""
+    table = attrs.asdict(stage, recurse=False)
+    table["watched"] = []
+    for watched in stage.watched:
+        watched_table = attrs.asdict(watched, recurse=False)
+        watched_table["scores"] = _tables(watched.scores)
+        table["watched"].append(watched_table)
+    return table
 
 
 def _restored(tables: Sequence[Mapping[str, Any]]) -> list[Score]:
-    """Restore scores from the tables of a history's state. Raises `TypeError` for values of other types."""
+    """Return the scores that tables from a training state describe.
+
+    Raises:
+        TypeError: if a value has another type.
+    """
     scores = []
     for table in tables:
         skipped = tuple(table.get("skipped", ()))
@@ -259,7 +276,12 @@ def _restored(tables: Sequence[Mapping[str, Any]]) -> list[Score]:
 
 
 def _scatter(encoder: str, table: Mapping[str, Any]) -> tuple[str, Scatter]:
-    """Restore the scatter of an encoder from a history's state. Raises as `_restored`, and `ValueError`."""
+    """Return the scatter plot of an encoder that a table from a training state describes.
+
+    Raises:
+        TypeError: if a value has another type.
+        ValueError: if the numbers of x and y differ.
+    """
     scatter = Scatter(**table)
     require_types(scatter)
     if len(scatter.x) != len(scatter.y):
@@ -270,26 +292,32 @@ def _scatter(encoder: str, table: Mapping[str, Any]) -> tuple[str, Scatter]:
 
 
 def _stage(table: Mapping[str, Any]) -> StageCurve:
-    """Restore a stage from a history's state. Raises as `_restored`, and `ValueError`."""
+    """Return the curves of a stage that a table from a training state describes.
+
+    Raises:
+        TypeError: if a value has another type.
+        ValueError: if a curve does not have a value for each step.
+    """
     watched = []
-    for series_table in table["watched"]:
-        scores = tuple(_restored(series_table["scores"]))
-        watched.append(Watched(**{**series_table, "scores": scores}))
-    validations = [*map(tuple, table["validations"])]
+    for watched_table in table["watched"]:
+        scores = tuple(_restored(watched_table["scores"]))
+        watched.append(Watched(**{**watched_table, "scores": scores}))
+    validations = list(map(tuple, table["validations"]))
     stage = StageCurve(**{**table, "validations": validations, "watched": watched})
     require_types(stage)
+
     for values in (stage.losses, stage.learning_rates, *stage.metrics.values()):
         _require_length(values, len(stage.steps))
-    for series in stage.watched:
-        _require_length(series.primary, len(series.steps))
-        _require_length(series.values, len(series.steps))
-        for values_of_step in series.values:
-            _require_length(values_of_step, len(series.scores))
+    for curves in stage.watched:
+        _require_length(curves.primary, len(curves.steps))
+        _require_length(curves.values, len(curves.steps))
+        for values_of_step in curves.values:
+            _require_length(values_of_step, len(curves.scores))
     return stage
 
 
 def _require_length(values: Sequence[Any], length: int) -> None:
-    """Raise `ValueError` if a series does not have `length` values (one per step, or one per score)."""
+    """Raise `ValueError` if there are not `length` values (one per step, or one per score)."""
     if len(values) != length:
         raise ValueError(
             f"a series of the history has {len(values)} values, expected {length}"

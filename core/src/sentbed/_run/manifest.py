@@ -1,4 +1,4 @@
-"""Provenance of a run for its manifest: versions, git state, machine."""
+"""Facts for the manifest of a run: versions of plugins and libraries, git commit, machine."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from sentbed._run.report_json import fields
 from sentbed._version import API_VERSION
 
 MANIFEST = "manifest.json"
+"""File of a run directory that has the manifest."""
 
 
 def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
-    """Return versions, the git state of the recipe's directory, and the machine."""
+    """Return the versions of plugins and libraries, the git commit of the recipe, and facts about the machine."""
     distributions = {"sentbed"}
     plugin_facts = []
     for plugin in plugins.plugins:
@@ -50,7 +51,7 @@ def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
 
 @cache
 def _libraries(distributions: frozenset[str]) -> dict[str, str]:
-    """Return the version of every installed requirement of these distributions, including extras."""
+    """Return the version of each installed library that these distributions or their extras require."""
     names: set[str] = set()
     versions: dict[str, str] = {}
     for distribution in distributions:
@@ -67,12 +68,12 @@ def _libraries(distributions: frozenset[str]) -> dict[str, str]:
 
 
 def _git(directory: Path) -> Mapping[str, Any] | None:
-    """Return the commit and whether the work tree is clean; None outside a repository or without git."""
+    """Return the commit of a directory, and whether its work tree is clean; None if git cannot tell."""
 
-    def ask(*words: str) -> str | None:
+    def output_of(*arguments: str) -> str | None:
         try:
-            answer = subprocess.run(
-                ["git", "-C", str(directory), *words],
+            process = subprocess.run(
+                ["git", "-C", str(directory), *arguments],
                 capture_output=True,
                 text=True,
                 timeout=10,
@@ -80,19 +81,19 @@ def _git(directory: Path) -> Mapping[str, Any] | None:
             )
         except (OSError, subprocess.TimeoutExpired):
             return None
-        if answer.returncode != 0:
+        if process.returncode != 0:
             return None
-        return answer.stdout.strip()
+        return process.stdout.strip()
 
-    commit = ask("rev-parse", "HEAD")
+    commit = output_of("rev-parse", "HEAD")
     if commit is None:
         return None
-    status = ask("status", "--porcelain", "--untracked-files=no")
+    status = output_of("status", "--porcelain", "--untracked-files=no")
     return {"commit": commit, "clean": status == ""}
 
 
 def peak_memory_gib() -> float | None:
-    """Return this process's peak memory in GiB, or None if the system does not report it."""
+    """Return the peak memory of this process in GiB, or None if the system does not report it."""
     try:
         import resource
     except ImportError:

@@ -1,4 +1,4 @@
-"""Resuming a stopped run."""
+"""Resuming a stopped run: checks that recipe, code and data are the same, and goes on from a training state."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ FACTS_ADDED_TO: Mapping[str, type] = {
     "trained_tokens": int,
     "weights": dict,
 }
-"""Facts of a resumed run that are updated in place, with the types that they must have in a state."""
+"""Facts that a resumed run adds to, and the types that they must have in a training state."""
 
 
 def resume(
@@ -66,22 +66,28 @@ def resume(
     *,
     trust_remote_code: bool = False,
 ) -> RunResult:
-    """Resume a stopped run from its newest intact state.
+    """Resume a stopped run from its newest training state that is not damaged.
 
-    The result equals that of an uninterrupted run, bit for bit if the runtime is deterministic. `recipe`, if
-    given, must be the one that the run was started with; differences are refused unless `allow_changes`.
-    For `stages` see `RunContext`. Without `recipe`, the directory's own is used, which runs Python code that
-    comes with a model only with `trust_remote_code`.
+    The result is that of an uninterrupted run; if the runtime is deterministic, to the bit.
+
+    Args:
+        directory: Directory of the run.
+        recipe: The recipe that the run was started with; by default the recipe in the directory.
+        plugins: Installed plugins; they are loaded by default.
+        allow_changes: Whether to go on although the recipe, the code or the data has changed.
+        stages: See `RunContext`.
+        trust_remote_code: Whether the recipe in the directory may run Python code that comes with a model.
 
     Raises:
-        RunError: if there is nothing to resume, or the recipe or the data has changed.
-        ModelError: if the directory's recipe would run code that is not trusted.
+        RunError: if there is nothing to resume, or the recipe, the code or the data has changed.
+        ModelError: if the recipe in the directory would run code without `trust_remote_code`.
         Further errors: as for `run`.
     """
     directory = Path(directory)
     plugins = plugins or load_plugins()
     manifest = _unfinished_manifest(directory)
     recipe = recipe or own_recipe(directory, (), trust_remote_code, plugins)
+
     context = RunContext(
         recipe.run.name, directory, recipe, changes_allowed=allow_changes, stages=stages
     )
@@ -102,7 +108,7 @@ def resume(
     warnings += _changes_of_code(context, plugins, state)
     warnings += _other_versions(context.facts, describe(plugins, None))
 
-    # The state lacks the resumptions since it was written.
+    # The manifest also has the resumptions since the training state was written.
     resumptions = manifest.get("resumed", [])
     if not isinstance(resumptions, list):
         raise RunError(
@@ -114,7 +120,7 @@ def resume(
 
 
 def _unfinished_manifest(directory: Path) -> dict[str, Any]:
-    """Return the manifest of a run that can be resumed. Raises `RunError` if there is no such run."""
+    """Return the manifest of a run. Raises `RunError` if the directory has no run, or the run has finished."""
     try:
         manifest: dict[str, Any] = read_json(directory / MANIFEST)
         status = manifest["status"]
@@ -133,7 +139,7 @@ def _unfinished_manifest(directory: Path) -> dict[str, Any]:
 def _changes_of_recipe(
     context: RunContext, plugins: Plugins, state: State, before: dict[str, Any]
 ) -> Iterator[str]:
-    """Yield a warning of the differences between the recipe and `before`, the recipe of the run so far.
+    """Yield a warning that lists the changes of the recipe, if there are any. `before` is the recipe's old data.
 
     Raises:
         RunError: if changes are not allowed, or the run cannot go on with them.
@@ -143,8 +149,9 @@ def _changes_of_recipe(
     after = with_absolute_paths(after, directory)
     before = with_absolute_paths(before, directory)
     before = _with_moved_files(before, after)
-    _remove_what_changes_no_score(before, recipe, plugins)
-    _remove_what_changes_no_score(after, recipe, plugins)
+    _remove_keys_without_effect(before, recipe, plugins)
+    _remove_keys_without_effect(after, recipe, plugins)
+
     changes = [f"  {change}" for change in differences(before, after)]
     if changes and not context.changes_allowed:
         heading = (
@@ -153,7 +160,7 @@ def _changes_of_recipe(
         fix = "go on without these changes, or allow them (`--allow-changes`)"
         raise RunError("\n".join([heading, *changes, fix]))
     _require_same_backbones(changes, state)
-    if _begun(before, state) != _begun(after, state):
+    if _begun_stages(before, state) != _begun_stages(after, state):
         raise RunError(
             f"the stages that the run in `{directory}` has begun have other names, or train other encoders; "
             "undo that, or start a new run"
@@ -164,7 +171,7 @@ def _changes_of_recipe(
 
 
 def _require_same_backbones(changes: Sequence[str], state: State) -> None:
-    """Raise `RunError` if a change of the recipe concerns a backbone, since the state has its weights."""
+    """Raise `RunError` if the recipe has another backbone: the training state has weights of the earlier one."""
     backbones = []
     for change in changes:
         if re.match(r"  (encoder|encoders\.[^.]+)\.backbone\b", change):
@@ -178,23 +185,27 @@ def _require_same_backbones(changes: Sequence[str], state: State) -> None:
 def _changes_of_code(
     context: RunContext, plugins: Plugins, state: State
 ) -> Iterator[str]:
-    """Yield a warning if the code that computes has changed since the run was started.
+    """Yield a warning if the code that computes scores has changed since the run was started.
 
-    A component that the recipe no longer uses, or uses only now, is a change of the recipe.
+    Only distributions that the recipe used then and uses now are compared: another component is a change of the
+    recipe.
 
     Raises:
         RunError: if changes are not allowed.
     """
-    now = computing_code(components_of(context.recipe), plugins)
+    code_now = computing_code(components_of(context.recipe), plugins)
     with restoring(state):
-        before = hashed(context.facts.get("code", {}))
-        common = [name for name in before if name in now]
-        earlier = {name: before[name] for name in common}
-        current = {name: now[name] for name in common}
-        edited = list(code_differences(earlier, current))
-    if not edited:
+        code_before = hashed(context.facts.get("code", {}))
+        before = {}
+        now = {}
+        for name in code_before:
+            if name in code_now:
+                before[name] = code_before[name]
+                now[name] = code_now[name]
+        changes = list(code_differences(before, now))
+    if not changes:
         return
-    message = f"code is not what it was when the run was started: {'; '.join(edited)}"
+    message = f"code is not what it was when the run was started: {'; '.join(changes)}"
     if not context.changes_allowed:
         raise RunError(
             f"{message}; put it back, start a new run, or allow changes to go on with it "
@@ -204,35 +215,34 @@ def _changes_of_code(
 
 
 def _other_versions(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a warning if versions of plugins, or of libraries, differ between two manifests."""
+    """Yield a warning if plugins have other versions than in an earlier manifest, and one if libraries have."""
     earlier, current = _versions(before), _versions(now)
     for kind in sorted(earlier.keys() & current.keys()):
-        other = "; ".join(differences(earlier[kind], current[kind]))
-        if other:
-            yield f"the {kind} are not those that the run was started with ({other}); digits may differ"
+        changes = "; ".join(differences(earlier[kind], current[kind]))
+        if changes:
+            yield f"the {kind} are not those that the run was started with ({changes}); digits may differ"
 
 
 def _versions(facts: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the versions in a manifest: `plugins` or `libraries` -> name -> version.
+    """Return the versions in a manifest: of `plugins` and of `libraries`, each by name.
 
-    An earlier version of sentbed may have written the manifest.
+    An earlier version of sentbed may have written the manifest, so either may be missing.
     """
-    versions = {}
+    versions: dict[str, dict[str, Any]] = {}
     if isinstance(facts.get("plugins"), list):
-        named = (plugin for plugin in facts["plugins"] if isinstance(plugin, Mapping))
-        versions["plugins"] = {
-            str(plugin.get("name")): plugin.get("version") for plugin in named
-        }
+        versions["plugins"] = {}
+        for plugin in facts["plugins"]:
+            if isinstance(plugin, Mapping):
+                versions["plugins"][str(plugin.get("name"))] = plugin.get("version")
     if isinstance(facts.get("libraries"), Mapping):
-        libraries = {**facts["libraries"]}
+        versions["libraries"] = {**facts["libraries"]}
         if "python" in facts:
-            libraries["Python"] = facts["python"]
-        versions["libraries"] = libraries
+            versions["libraries"]["Python"] = facts["python"]
     return versions
 
 
 def _require_types_of_facts(facts: Mapping[str, Any]) -> None:
-    """Raise `TypeError` if a fact of a state that the run updates has another type."""
+    """Raise `TypeError` if a fact of a training state to which the run adds has another type."""
     for name, kind in FACTS_ADDED_TO.items():
         if name in facts and type(facts[name]) is not kind:
             raise TypeError(
@@ -240,29 +250,29 @@ def _require_types_of_facts(facts: Mapping[str, Any]) -> None:
             )
 
 
-def _remove_what_changes_no_score(
-    table: dict[str, Any], recipe: Recipe, plugins: Plugins
+def _remove_keys_without_effect(
+    data: dict[str, Any], recipe: Recipe, plugins: Plugins
 ) -> None:
-    """Remove from the TOML data of a recipe, in place, what affects no score.
+    """Remove the keys that do not affect scores from the TOML data of a recipe, in place.
 
-    The number of processes is removed, too, although each of them draws its own dropout.
+    The number of processes, a machine setting, is removed as well, although each process draws its own dropout.
     """
     for key in ("name", "cache"):
-        table.get("run", {}).pop(key, None)
+        data.get("run", {}).pop(key, None)
     for key in UNDECISIVE:
-        table.pop(key, None)
-    for key in [*table]:
+        data.pop(key, None)
+    for key in list(data):
         offer = plugins.tables.get(key)
         if offer is not None and not offer.value.traits.decides:
-            del table[key]
-    remove_machine_settings(table, recipe)
+            del data[key]
+    remove_machine_settings(data, recipe)
 
 
 def _with_moved_files(before: Any, after: Any) -> Any:
-    """Return the recipe `before`, in which paths of missing files are replaced by the paths in `after`.
+    """Return the data `before`, in which the path of a missing file is replaced by its path in `after`.
 
-    A path is replaced only by one with the same file name, for runs that were moved without their project.
-    Data and weights with other content are refused when they are read.
+    It is replaced only if the file names are equal. This is for runs that were moved without their project. Data
+    and weights with other content are refused when they are read.
     """
     if isinstance(before, dict) and isinstance(after, dict):
         moved = {}
@@ -288,24 +298,28 @@ def own_recipe(
     trust_remote_code: bool,
     plugins: Plugins | None = None,
 ) -> Recipe:
-    """Return the recipe in a run directory, without its machine settings, which `overrides` may replace.
+    """Return the recipe in a run directory, without its machine settings. `overrides` may set them again.
 
     Raises:
         RecipeError: if the recipe has problems.
-        ModelError: if it would run code that is not trusted.
+        ModelError: if the recipe would run code without `trust_remote_code`.
     """
     plugins = plugins or load_plugins()
     base = directory.resolve()
     document = read_document(directory / RESOLVED)
-    # The machine settings are not trusted: without `look`, components do not check the paths in them.
-    whole = structure_recipe(document, plugins, base, look=False)
-    document = apply_overrides(without_machine_settings(document, whole), overrides)
-    recipe = structure_recipe(document, plugins, base)
+    # The machine settings are not trusted, so components must not look at the paths in them.
+    with_settings = structure_recipe(document, plugins, base, look=False)
+    document = without_machine_settings(document, with_settings)
+    recipe = structure_recipe(apply_overrides(document, overrides), plugins, base)
     check(recipe, plugins)
-    running = [name for name, encoder in recipe.encoders.items() if encoder.runs_code]
-    if running and not trust_remote_code:
+
+    running_code = []
+    for name, encoder in recipe.encoders.items():
+        if encoder.runs_code:
+            running_code.append(name)
+    if running_code and not trust_remote_code:
         raise ModelError(
-            f"the encoder `{running[0]}` of the run in `{directory}` wants to run Python code that comes "
+            f"the encoder `{running_code[0]}` of the run in `{directory}` wants to run Python code that comes "
             "with its model; read it, then name the RECIPE that you started the run with, or give "
             "`--trust-remote-code` (`trust_remote_code=True`)"
         )
@@ -313,25 +327,26 @@ def own_recipe(
 
 
 def _tidy_again(directory: Path) -> None:
-    """Tidy a finished run whose process was killed while tidying."""
+    """Tidy the directory of a finished run whose process was killed while it tidied."""
     if not any((directory / name).exists() for name in (states.STATES, VECTORS)):
         return
     with alone(directory):
         kept = {}
         for newest in states.saved_states(directory)[:1]:
-            # If the state is partly removed, the kept weights have been tidied already.
+            # If the training state cannot be read, it is partly removed, and the kept weights have been tidied.
             with suppress(ValueError, KeyError):
                 tables = states.read(newest).content["kept"]
                 for stage, table in tables.items():
                     kept[stage] = Kept.of(directory, table)
-        # A run of the first stages only, from which others go on, has no encoder.
+        # A run of only the first stages, from which other runs start, has no encoder. It keeps its training
+        # state.
         tidy(directory, kept, (directory / ENCODER).exists())
 
 
 def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
     """Yield `PATH: BEFORE -> AFTER` for each difference between the TOML data of two recipes.
 
-    In a path, a stage has its name, if that is the same in both recipes, and otherwise its index.
+    In the path, a stage has its name if that is the same in both recipes; otherwise it has its index.
     """
     if isinstance(before, dict) and isinstance(after, dict):
         for key in {**before, **after}:
@@ -348,7 +363,7 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
 
 
 def _shared_name(before: Any, after: Any) -> str | None:
-    """Return the `name` of two tables, if it is the same."""
+    """Return the `name` of two tables if it is the same in both; else None."""
     if not isinstance(before, dict) or not isinstance(after, dict):
         return None
     name: str | None = before.get("name")
@@ -358,30 +373,34 @@ def _shared_name(before: Any, after: Any) -> str | None:
 
 
 def _shown(value: Any) -> str:
+    """Return a value for a message."""
     if value is None:
         return "nothing"
     return shortened(repr(value))
 
 
-def _count_begun(state: State) -> int:
-    """Return how many stages had begun when a state was written."""
+def _begun_stages(data: Mapping[str, Any], state: State) -> list[tuple[str, list[str]]]:
+    """Return the names of the stages in a recipe's data that had begun at a training state.
+
+    Each name is followed by the names of the encoders that the stage trains.
+    """
+    count = state.stage
     if state.step > 0:
-        return state.stage + 1
-    return state.stage
-
-
-def _begun(recipe: Mapping[str, Any], state: State) -> list[tuple[str, list[str]]]:
-    """Return name and trained encoders of each stage that had begun; `recipe` is TOML data."""
-    stages = recipe.get("stage", [])[: _count_begun(state)]
-    encoders = list(recipe.get("encoders", [MAIN_ENCODER]))
-    return [(stage["name"], stage["train"] or encoders) for stage in stages]
+        count += 1
+    encoders = list(data.get("encoders", [MAIN_ENCODER]))
+    begun = []
+    for stage in data.get("stage", [])[:count]:
+        begun.append((stage["name"], stage["train"] or encoders))
+    return begun
 
 
 def newest_state(context: RunContext) -> tuple[State | None, list[str]]:
-    """Return the newest intact state and messages about damaged newer ones; set `context.kept`.
+    """Return the newest training state that is not damaged, and messages about newer, damaged ones.
+
+    The kept weights of finished stages are added to `context.kept`. Without any training state, return None.
 
     Raises:
-        RunError: if there are states, but none is intact.
+        RunError: if there are training states, but all are damaged.
     """
     damaged = []
     for saved in states.saved_states(context.directory):
@@ -403,9 +422,10 @@ def newest_state(context: RunContext) -> tuple[State | None, list[str]]:
 
 
 def _kept_weights(context: RunContext, state: State) -> dict[str, Kept]:
-    """Return finished stage -> its kept weights, without damaged ones that are no longer needed.
+    """Return the kept weights of each finished stage, without damaged ones that are not needed any more.
 
-    Raises `ValueError` if weights are damaged that are still needed.
+    Raises:
+        ValueError: if weights that are still needed are damaged.
     """
     needed = _needed(context.recipe, state)
     kept = {}
@@ -416,18 +436,18 @@ def _kept_weights(context: RunContext, state: State) -> dict[str, Kept]:
             if name in needed:
                 raise
     if state.step:
-        # The stage that is under way has kept weights, too.
+        # Called for its check: the stage that had begun has kept weights, too.
         Kept.of(context.directory, state.content["keeper"])
     return kept
 
 
 def _needed(recipe: Recipe, state: State) -> set[str]:
-    """Return the finished stages whose weights are needed to go on from a state."""
+    """Return the names of the finished stages whose weights are needed to go on from a training state."""
     needed = set()
     for index in range(state.stage, len(recipe.stage) + 1):
         sources = sources_of(recipe, index)
         if index == state.stage and state.step > 0:
-            # Within a stage, the state itself has the weights that the stage trains.
+            # Within a stage, the training state itself has the weights that the stage trains.
             for stage in recipe.stage[index : index + 1]:
                 for name in recipe.trained(stage):
                     sources.pop(name, None)

@@ -1,4 +1,4 @@
-"""Running a recipe: build, evaluate, train stage by stage, evaluate, report."""
+"""Runs a recipe: builds its encoders, trains them stage by stage, evaluates them, and writes the report."""
 
 from __future__ import annotations
 
@@ -67,37 +67,40 @@ from sentbed.protocols import (
 )
 
 ENCODER = "encoder"
-"""Directory of encoders, in the directory of the run."""
+"""Subdirectory of a run directory that has the encoders after training."""
+
 LOCK = ".lock"
-"""File that a process locks while it works on a run."""
+"""File of a run directory that a process locks while it works on the run."""
+
 UNFINISHED = ("running", "failed", "interrupted")
-"""Status of runs that another run may replace, unless they are locked."""
+"""Statuses of a run that another run may replace, unless the run is locked."""
 
 
 @attrs.frozen(eq=False)
 class RunResult:
-    """Result of `run`."""
+    """Result of a run."""
 
     directory: Path
+    """The run directory."""
     report: Path
-    """File for the user to open: `report.html` from sentbed-report, or `report.json`."""
+    """File that the user should open: `report.html` if sentbed-report is installed, otherwise `report.json`."""
     scores: tuple[Score, ...]
-    """All scores, in the order in which they were obtained."""
+    """All scores, in the order in which they were computed."""
     unmet: tuple[str, ...]
-    """Keys of `[expected]` that were not reproduced within tolerance."""
+    """Keys of the numbers in `[expected]` that were not reproduced within their tolerance."""
 
 
 def run(
     recipe: Recipe, out: str | Path | None = None, plugins: Plugins | None = None
 ) -> RunResult:
-    """Run a recipe in a new run directory, by default `runs/NAME-TIME`.
+    """Run a recipe in the new run directory `out`, by default `runs/NAME-TIME`.
 
-    After an error or an interruption the run directory has the results so far, with a report.
+    After an error or an interruption, the run directory has the results so far, and a report.
 
     Raises:
-        RecipeError: if the recipe has a table for another command, such as `[search]`.
-        RunError: if `out` is not empty, or the run cannot continue.
-        DataError, ModelError, RuntimeUnavailableError: if parts of the recipe cannot be used.
+        RecipeError: if the recipe has a table that another command runs, such as `[search]`.
+        RunError: if `out` is not empty, or the run cannot go on.
+        DataError, ModelError, RuntimeUnavailableError: if data, a model or the runtime cannot be used.
     """
     for key, table in recipe.tables.items():
         if table.traits.no_run:
@@ -115,7 +118,15 @@ def execute(
     resumed: State | None = None,
     warnings: Sequence[str] = (),
 ) -> RunResult:
-    """Run a context; with `resumed`, continue from that state, or from the beginning if it is empty."""
+    """Run the recipe of a context in its directory.
+
+    Args:
+        context: The run.
+        plugins: Installed plugins.
+        resumed: Training state from which to go on. If it has no content, a run that was stopped before its first
+            training state begins again.
+        warnings: Warnings to send to the trackers when the run has started.
+    """
     recipe, directory = context.recipe, context.directory
     context.evaluations.plugins = plugins
     history = History()
@@ -129,14 +140,16 @@ def execute(
             _begin(context, plugins, resumed)
             for warning in warnings:
                 context.warn(warning)
+
             state = resumed
             if state is not None and not state.content:
                 state = None
             if state is None and not context.loaded:
-                # If the run continues from a state, its log has these warnings already.
+                # If the run goes on from a training state, these warnings are in its history already.
                 for warning in untrained_layers(recipe):
                     context.warn(warning)
-            _go(context, state)
+            _read_and_work(context, state)
+
             write_atomic(directory / RESOLVED, resolved_toml(recipe, directory))
             report = _close(context, history, "finished", None)
         except (Exception, KeyboardInterrupt) as error:
@@ -145,13 +158,14 @@ def execute(
         hooks.run_finished(run=context.run, report=report)
         with context.stop.patient():
             tidy(directory, context.kept, context.stages is None)
+
     rows = history.expected(recipe)
     unmet = tuple(row.key for row in rows if row.decides and not row.met)
     return RunResult(directory, report, tuple(history.scores), unmet)
 
 
 def _begin(context: RunContext, plugins: Plugins, resumed: State | None) -> None:
-    """Record facts, write recipe and manifest, and tell the trackers that the run has started."""
+    """Record facts, write the recipe and the manifest, and call `run_started` or `run_resumed`."""
     recipe, directory, facts = context.recipe, context.directory, context.facts
     recipe_directory = None
     if recipe.document.file:
@@ -159,27 +173,29 @@ def _begin(context: RunContext, plugins: Plugins, resumed: State | None) -> None
     facts.update(describe(plugins, recipe_directory))
     facts["seed"] = recipe.run.seed
     facts["code"] = computing_code(components_of(recipe), plugins)
+
     if resumed is not None:
         position = {"stage": resumed.stage, "step": resumed.step}
         facts.setdefault("resumed", []).append(position)
     else:
         write_atomic(directory / RESOLVED, resolved_toml(recipe, directory))
-    # Last, since a directory with a manifest is taken for a run that can be resumed.
+    # The manifest is written last, since a directory with a manifest is taken for a run that can be resumed.
     _write_manifest(context, "running")
+
     if resumed is None:
-        answers = context.hooks.run_started(run=context.run)
+        results = context.hooks.run_started(run=context.run)
     else:
         with restoring(resumed):
             tracker_states = resumed.content.get("trackers", {})
-            answers = context.hooks.run_resumed(run=context.run, states=tracker_states)
-    for tracker_facts in answers:
+            results = context.hooks.run_resumed(run=context.run, states=tracker_states)
+    for tracker_facts in results:
         facts.update(tracker_facts)
 
 
 def _close_failed(context: RunContext, history: History, error: BaseException) -> None:
-    """Write the report of a failed or interrupted run, and call `run_failed`.
+    """Write the report of a failed or interrupted run, and call the hook `run_failed`.
 
-    Further errors, such as that of a full disk, become notes of the first one.
+    Further errors, such as one because of a full disk, become notes of `error`.
     """
     status: RunStatus = "failed"
     if isinstance(error, KeyboardInterrupt):
@@ -195,10 +211,12 @@ def _close_failed(context: RunContext, history: History, error: BaseException) -
 
 
 def build_encoder(recipe: Recipe, name: str | None = None) -> Encoder:
-    """Build an encoder of a recipe without training it, with its transform; `name` selects one of several.
+    """Build an encoder of a recipe without training it, and fit its transform.
+
+    `name` is needed if the recipe has several encoders.
 
     Raises:
-        RunError: if the recipe has no encoder of that name.
+        RunError: if the recipe has no encoder with this name.
     """
     name = name or recipe.main_encoder
     if name not in recipe.encoders:
@@ -219,15 +237,17 @@ def build_encoders(
 def _build(
     recipe: Recipe, name: str, engine: Engine, evaluations: Evaluations | None = None
 ) -> Encoder:
-    """Build one encoder; its initial weights do not depend on encoders built before it."""
+    """Build one encoder of a recipe.
 
+    Its initial weights do not depend on the encoders that were built before it.
+    """
     texts = partial(_tokenizer_texts, recipe, name, evaluations or Evaluations())
     seed = head_seed(recipe, name)
     engine.seed(derive(recipe.run.seed, "encoder", name))
     try:
         return Encoder.build(recipe.encoders[name], engine, texts, head_seed=seed)
     except ModelError as error:
-        # The note says where in the recipe the backbone is, with the model's id and revision.
+        # The note says where the recipe has the backbone.
         path = written_path(recipe.document.data, ("encoders", name, "backbone"))
         place = recipe.document.problem("", path)
         if place.file is not None:
@@ -238,14 +258,17 @@ def _build(
 def _tokenizer_texts(
     recipe: Recipe, name: str, evaluations: Evaluations
 ) -> Iterator[str]:
-    """Yield an encoder's texts in the stages or, if there are none, its texts in the evaluations.
+    """Yield the texts on which to train the tokenizer of an encoder.
 
-    Evaluations that drive the encoder come first; the others count only if the first have no texts.
+    These are its texts in the stages. If there are none, they are the texts of evaluations that call the encoder
+    themselves (`DrivesEncoder`); if there are none either, those of all evaluations.
     """
     has_training_texts = False
     for stage in recipe.stage:
-        towers = recipe.towers(stage)
-        columns = [column for column, tower in towers.items() if tower == name]
+        columns = []
+        for column, encoder in recipe.towers(stage).items():
+            if encoder == name:
+                columns.append(column)
         if columns:
             has_training_texts = True
             data = returned(stage.data.open(), Dataset, stage.data, "open")
@@ -268,18 +291,19 @@ def _tokenizer_texts(
 
 
 def head_seed(recipe: Recipe, name: str) -> int:
-    """Return the seed for initialising pooler and head, independent of the backbone's random draws."""
+    """Return the seed with which pooler and head are initialised, whatever numbers the backbone has drawn."""
     return derive(recipe.run.seed, "encoder", name, "head")
 
 
-def _go(context: RunContext, resumed: State | None) -> None:
-    """Read all data, build the engine, and do the work."""
+def _read_and_work(context: RunContext, resumed: State | None) -> None:
+    """Read and check all data, build the engine, and train and evaluate on it."""
     context.evaluations.prepare(context.begun)
     _require_same_files(context)
     first = resumed.stage if resumed else 0
     for stage in context.begun.stage[first:]:
         require_data(stage)
     context.evaluations.store = _store(context)
+
     engine: Engine | None = None
     for encoder in context.built.values():
         engine = encoder.engine
@@ -297,27 +321,30 @@ def _go(context: RunContext, resumed: State | None) -> None:
 
 
 def _chosen_runtime(context: RunContext) -> Runtime:
-    """Return the recipe's runtime, or the one that it chooses; the manifest records the reasons."""
+    """Return the runtime of the recipe, or the one that it chooses; record the reasons in the manifest."""
     recipe = context.recipe
     texts = partial(context.evaluations.texts, recipe)
     work = EncodingWork(recipe, texts, context.warn)
-    answer = recipe.runtime.chosen(work)
-    choice = returned(answer, RuntimeChoice, recipe.runtime, "chosen")
+    result = recipe.runtime.chosen(work)
+    choice = returned(result, RuntimeChoice, recipe.runtime, "chosen")
     if choice.facts:
         context.facts["runtime_choice"] = dict(choice.facts)
     return choice.runtime
 
 
 def _require_same_files(context: RunContext) -> None:
-    """Record the files that evaluations read; in a resumed run they must be unchanged.
+    """Record the files that evaluations read. In a resumed run, they must be unchanged.
 
-    Otherwise a validation would choose the best step among scores that cannot be compared, and a report would
-    have scores on old data beside scores on new data.
+    Otherwise, a validation would compare scores on different data, and the report would have scores on old and
+    on new data.
+
+    Raises:
+        RunError: if a file has changed, and changes are not allowed.
     """
     files = files_of_evaluations(context.recipe)
     digests_by_name: dict[str, list[str]] = {}
     for file in files:
-        # Several files may have the same name.
+        # Two files may have the same name.
         digests_by_name.setdefault(file.name, []).append(file.sha256)
     earlier = context.facts.get("evaluation_data", digests_by_name)
     changed = []
@@ -332,72 +359,87 @@ def _require_same_files(context: RunContext) -> None:
             )
         context.warn(message)
     context.facts["evaluation_data"] = digests_by_name
-    # Weights are chosen on these files: scores on them are not scores on test data.
+
+    # Weights are chosen on these files, so that scores on them are not scores on test data.
     deciding = {file.sha256 for file in files if file.chooses and file.path.is_file()}
     context.facts["chosen_on"] = sorted(deciding)
 
 
 def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
-    """Build, evaluate and train on an engine."""
+    """Build the encoders, evaluate them, train them stage by stage, save them, and evaluate them again."""
     recipe = context.recipe
-    encoders = dict(context.built) or build_encoders(
-        recipe, engine, context.evaluations
-    )
-    context.facts["parameters"] = {
-        name: encoder.placed.parameter_counts for name, encoder in encoders.items()
-    }
+    encoders = dict(context.built)
+    if not encoders:
+        encoders = build_encoders(recipe, engine, context.evaluations)
+    parameters = {}
+    for name, encoder in encoders.items():
+        parameters[name] = encoder.placed.parameter_counts
+    context.facts["parameters"] = parameters
     require_fit(context.begun, encoders)
     if not recipe.stage and not context.loaded:
         for encoder in encoders.values():
             encoder.fit_transform()
+
     store = context.evaluations.store
     if store is not None:
         if context.share is not None:
             store = context.share(store, encoders, context.warn)
         context.evaluations.store = GuardedVectorStore(store, context.warn)
-    # Reseed, since encoders built for other runs may have drawn random numbers.
+    # Seeded again, since building encoders for other runs may have drawn random numbers.
     engine.seed(derive(recipe.run.seed, "evaluate"))
     _require_same_models(context, encoders)
     if resumed is None:
         _evaluate(context, encoders, "start")
         if recipe.stage:
             write_state(context, 0, 0)
+
+    _train_and_save(context, resumed, encoders)
+    if context.stages is None:
+        _evaluate(context, encoders, "end")
+
+
+def _train_and_save(
+    context: RunContext, resumed: State | None, encoders: dict[str, Encoder]
+) -> None:
+    """Train the stages that are left, fit transforms, and save the encoders."""
     first = resumed.stage if resumed else 0
     last = len(context.begun.stage)
     try:
         for index in range(first, last):
-            _place(context, index, encoders)
+            _set_weights(context, index, encoders)
             state = None
             if resumed is not None and resumed.stage == index and resumed.step > 0:
                 state = resumed
             train_stage(context, index, encoders, state)
             write_state(context, index + 1, 0)
-        _place(context, last, encoders)
+        _set_weights(context, last, encoders)
         context.stepped = not context.loaded
-        if recipe.stage and context.stages is None:
+        if context.recipe.stage and context.stages is None:
             for encoder in encoders.values():
                 encoder.fit_transform()
     finally:
-        # Also after an interruption, since trained weights are the run's most costly result. A resumed run
-        # that has not taken a step has no better weights than the saved ones.
+        # The encoders are saved even after an interruption, since trained weights are the most costly result of
+        # the run. A resumed run that has not taken a step has no better weights than those that are saved.
         keeps_weights = context.stages is None and not context.loaded
         if keeps_weights and (context.stepped or resumed is None):
             _save(context, encoders)
-    if context.stages is None:
-        _evaluate(context, encoders, "end")
 
 
 def _require_same_models(context: RunContext, encoders: Mapping[str, Encoder]) -> None:
-    """Record the encoders' models and tokenizers; in a resumed run they must be unchanged.
+    """Record the models and tokenizers of the encoders. In a resumed run, they must be unchanged.
 
-    A tokenizer is trained on the texts of all stages. If any of them has changed, so has the tokenizer, and
-    weights that were trained with the old one are useless.
+    A tokenizer may be trained on the texts of all stages. If these texts have changed, so has the tokenizer, and
+    weights that were trained with the old tokenizer are useless.
+
+    Raises:
+        RunError: if a model or tokenizer has changed, and changes are not allowed.
     """
     weights = {}
     tokenizers = {}
     for name, encoder in encoders.items():
         weights[name] = plain(encoder.backbone.origin)
         tokenizers[name] = encoder.backbone.tokenizer.fingerprint
+
     changed = []
     if plain(context.facts.get("weights", weights)) != weights:
         changed.append("the models' files are not those that the run was started with")
@@ -414,12 +456,16 @@ def _require_same_models(context: RunContext, encoders: Mapping[str, Encoder]) -
                 f"{message}; put them back, or allow changes to go on with them"
             )
         context.warn(message)
+
     context.facts["weights"] = weights
     context.facts["tokenizers"] = tokenizers
 
 
 def _store(context: RunContext) -> VectorStore | None:
-    """Return the vector store, or None without one; a resumed run continues its counts."""
+    """Return the vector store of a plugin, or None.
+
+    In a resumed run, it goes on with the counts of the run so far.
+    """
     if not context.recipe.run.cache:
         return None
     try:
@@ -427,7 +473,7 @@ def _store(context: RunContext) -> VectorStore | None:
             run=context.run, warn=context.warn
         )
     except SentbedError:
-        # A setting of the user's is wrong.
+        # A setting of the user is wrong.
         raise
     except Exception as error:  # noqa: BLE001 - a plugin's fault must not end the run
         context.warn(
@@ -444,8 +490,8 @@ def _store(context: RunContext) -> VectorStore | None:
     return store
 
 
-def _place(context: RunContext, index: int, encoders: dict[str, Encoder]) -> None:
-    """Give every encoder its weights for the start of stage `index`, or the final ones after the last."""
+def _set_weights(context: RunContext, index: int, encoders: dict[str, Encoder]) -> None:
+    """Give each encoder the weights that it has at the start of stage `index`, or after the last stage."""
     for name, source in sources_of(context.recipe, index).items():
         if source == context.sources.get(name, PRETRAINED):
             continue
@@ -456,12 +502,16 @@ def _place(context: RunContext, index: int, encoders: dict[str, Encoder]) -> Non
             encoder.placed = fresh.placed
         elif source in context.kept:
             encoder.restore(context.kept[source].paths[name])
-        # Otherwise the kept weights are damaged, and not needed: the state has those trained from them.
+        # Otherwise, the kept weights are damaged, but not needed: the training state has weights trained from
+        # them.
         context.sources[name] = source
 
 
 def sources_of(recipe: Recipe, index: int) -> dict[str, str]:
-    """Return encoder -> stage whose weights it has at the start of stage `index`, or after the last."""
+    """Return the stage from which each encoder has its weights at the start of stage `index`, or after the last.
+
+    An encoder without an entry has the weights before the first stage.
+    """
     sources: dict[str, str] = {}
     for stage in recipe.stage[:index]:
         sources |= stage.weights
@@ -472,7 +522,10 @@ def sources_of(recipe: Recipe, index: int) -> dict[str, str]:
 
 
 def saved_encoders(run: Path, names: Collection[str]) -> dict[str, Path]:
-    """Return encoder -> directory in which a run saves it; with a single encoder, without its name."""
+    """Return the directory in which a run saves each encoder.
+
+    It is `encoder`, or `encoder/NAME` if there are several encoders.
+    """
     directory = run / ENCODER
     if len(names) == 1:
         return dict.fromkeys(names, directory)
@@ -480,25 +533,26 @@ def saved_encoders(run: Path, names: Collection[str]) -> dict[str, Path]:
 
 
 def _save(context: RunContext, encoders: dict[str, Encoder]) -> None:
-    """Save all encoders; raise the first error after trying every one."""
-    places = saved_encoders(context.directory, encoders)
-    failed: list[SentbedError] = []
+    """Save all encoders. If some cannot be saved, the others are; then the first error is raised."""
+    directories = saved_encoders(context.directory, encoders)
+    errors: list[SentbedError] = []
     for name, encoder in encoders.items():
         if context.recipe.stage and not encoder.is_finite():
-            # Training diverged before weights were kept: these are useless.
+            # Training has diverged before a validation, so the weights are useless.
             context.facts.setdefault("not_saved", []).append(name)
             continue
         try:
-            encoder.save(places[name])
+            encoder.save(directories[name])
         except SentbedError as error:
-            failed.append(error)
-    if failed:
-        raise failed[0]
+            errors.append(error)
+    if errors:
+        raise errors[0]
 
 
 def _evaluate(
     context: RunContext, encoders: dict[str, Encoder], at: Literal["start", "end"]
 ) -> None:
+    """Run the evaluations of `[[evaluate]]` that are to be run `at` the start or the end."""
     evaluations, hooks = context.evaluations, context.hooks
     entries = [entry for entry in context.recipe.evaluate if at in entry.at]
     bar = evaluations.bar(entries)
@@ -517,7 +571,9 @@ def _evaluate(
         evaluation = evaluations.evaluate(
             encoders, entry, name, label, report_progress, bar
         )
-        if (store := evaluations.store) is not None:
+
+        store = evaluations.store
+        if store is not None:
             context.facts["cache"] = {"taken": store.taken, "encoded": store.encoded}
         facts = {
             "at": at,
@@ -531,11 +587,12 @@ def _evaluate(
 def _progressed(
     hooks: pluggy.HookRelay, event: Mapping[str, Any], what: str, done: int, total: int
 ) -> None:
+    """Call the hook `evaluation_progressed`."""
     hooks.evaluation_progressed(**event, what=what, done=done, total=total)
 
 
 def new_directory(directory: Path) -> Path:
-    """Create a directory, or use an existing empty one. Raises `RunError` if it is not empty."""
+    """Create a run directory; it may exist if it is empty. Raises `RunError` if it is not empty."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         names = sorted(p.name for p in directory.iterdir() if p.name != LOCK)
@@ -556,10 +613,10 @@ def new_directory(directory: Path) -> Path:
 
 
 def remove_unfinished(directory: Path) -> None:
-    """Remove the unfinished run in a directory, if there is one, so that another run can replace it.
+    """Remove the run in a directory, if there is one that has not finished, so that another run can replace it.
 
     Raises:
-        RunError: if the run has finished or is in progress, or its manifest is damaged.
+        RunError: if the run has finished, is in progress, or has a damaged manifest.
     """
     if not (directory / MANIFEST).is_file():
         return
@@ -574,8 +631,9 @@ def remove_unfinished(directory: Path) -> None:
             f"the run in `{directory}` is {status:.80}, and only one that has not finished is replaced; "
             "choose another `--out`, or move it away"
         )
+
     with alone(directory):
-        # The manifest goes last, so that an interrupted removal can be repeated.
+        # The manifest is removed last, so that the removal can be repeated if it is interrupted.
         for path in sorted(directory.iterdir(), key=lambda path: path.name == MANIFEST):
             if path.name == LOCK:
                 continue
@@ -590,6 +648,7 @@ def remove_unfinished(directory: Path) -> None:
 
 
 def _free_name(name: str) -> Path:
+    """Return `runs/NAME-TIME`, or `runs/NAME-TIME-2` and so on if it exists."""
     first = Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
     path = first
     for number in count(2):
@@ -601,10 +660,14 @@ def _free_name(name: str) -> Path:
 
 @contextmanager
 def alone(directory: Path) -> Iterator[None]:
-    """Lock a run directory. Raises `RunError` if another process has locked it, or a link leads out of it."""
+    """Lock a run directory in the block.
+
+    Raises:
+        RunError: if another process has locked it, or a link in the directory leads out of it.
+    """
     require_links_within(directory)
-    with locked(directory / LOCK) as free:
-        if not free:
+    with locked(directory / LOCK) as acquired:
+        if not acquired:
             raise RunError(
                 f"another process is at work on the run in `{directory}`; let it end first"
             )
@@ -612,37 +675,44 @@ def alone(directory: Path) -> Iterator[None]:
 
 
 def tidy(directory: Path, kept: Mapping[str, Kept], whole: bool) -> None:
-    """Remove a finished run's training states and caches, and temporary files left by killed processes.
+    """Remove the training states and caches of a finished run, and temporary files of killed processes.
 
-    It may be interrupted and repeated, since the newest state, which refers to the `kept` weights, goes last.
-    Without `whole`, that state stays, for runs that continue from it.
+    The newest training state, which refers to the `kept` weights, is removed last, so that tidying can be
+    repeated if it is interrupted. If the run is not `whole` but has only the first stages, this state stays, for
+    the runs that start from it.
     """
     remove_directory(directory / VECTORS)
     for newest in states.saved_states(directory)[:1]:
         states.prune(directory, newest, 1)
     for stage, weights in kept.items():
         prune(directory, stage, weights)
-    for path in [*directory.rglob(".*")]:
-        written = re.fullmatch(r"\.(.+)\.[a-z0-9_]{8}(\.old)?", path.name)
-        if not (written and (path.parent / written[1]).exists()):
+
+    for path in list(directory.rglob(".*")):
+        # `_files.atomic_file` and `write_directory` give temporary files such names.
+        match = re.fullmatch(r"\.(.+)\.[a-z0-9_]{8}(\.old)?", path.name)
+        if match is None or not (path.parent / match[1]).exists():
             continue
         if path.is_dir():
             remove_directory(path)
         else:
             path.unlink(missing_ok=True)
+
     if whole:
         remove_directory(directory / states.STATES)
 
 
 def _write_manifest(context: RunContext, status: str) -> None:
+    """Write the manifest: the name of the run, its status, and the facts so far."""
     content = {"name": context.name, "status": status, **context.facts}
-    write_atomic(
-        context.directory / MANIFEST, json.dumps(content, indent=2, default=str) + "\n"
-    )
+    text = json.dumps(content, indent=2, default=str)
+    write_atomic(context.directory / MANIFEST, text + "\n")
 
 
 def _with_sections(data: ReportData, sections: Iterable[ReportSection]) -> ReportData:
-    """Return the data of a report with sections; of several with the same key, only the first, and a warning."""
+    """Return the data of a report with sections.
+
+    If several sections have the same key, only the first is used, and there is a warning.
+    """
     by_key: dict[str, ReportSection] = {}
     warnings = list(data.warnings)
     for section in sections:
@@ -661,14 +731,15 @@ def _close(
     status: RunStatus,
     error: BaseException | None,
 ) -> Path:
-    """Write the report and the final manifest; return the file for the user to open."""
+    """Write the report and the final manifest. Return the file that the user should open."""
     context.facts["peak_memory_gib"] = peak_memory_gib()
     recipe = resolved_toml(context.recipe, context.directory)
     data = history.report_data(context.run, status, error, recipe)
-    answers = context.hooks.report_sections(run=context.run, data=data)
-    data = _with_sections(data, chain.from_iterable(answers))
+    sections = context.hooks.report_sections(run=context.run, data=data)
+    data = _with_sections(data, chain.from_iterable(sections))
+
     record = context.directory / RECORD
-    # The numbers first, so that they are on disk if writing the pages fails.
+    # The numbers are written first, so that they are on disk even if writing the pages fails.
     write_atomic(record, record_json(data))
     pages = context.hooks.write_report(run=context.run, data=data)
     _write_manifest(context, status)

@@ -1,4 +1,4 @@
-"""When to write training states, and their content."""
+"""Writes the training state of a run: decides when, and collects its content."""
 
 from __future__ import annotations
 
@@ -21,25 +21,26 @@ from sentbed.protocols import Trainer
 
 @attrs.define(eq=False)
 class Saver:
-    """Saves the training state at the intervals of `[checkpoint]`."""
+    """Saves the training state during a stage, at the intervals that `[checkpoint]` sets."""
 
     context: RunContext
     index: int
+    """Index of the stage."""
     trainer: Trainer
     sampler: Sampler
     keeper: Keeper
     last_time: float = attrs.field(factory=time.monotonic, init=False)
-    """Time of the last state."""
+    """Time at which the last training state was written (`time.monotonic`)."""
 
     def save_if_due(self, step: int) -> None:
-        """Write a state after step `step`, if due."""
+        """Write the training state after a step, if it is time to."""
         rule = self.context.recipe.checkpoint
         is_due = rule.every is not None and step % rule.every == 0
         if is_due or time.monotonic() - self.last_time >= rule.minutes * 60:
             self.save(step)
 
     def save(self, step: int, looked: bool = True) -> None:
-        """Write a state after step `step`; `looked`: whether the evaluations that are due then are done."""
+        """Write the training state after a step; `looked` says whether the evaluations of that step are done."""
         stage_content = {
             "sampler": self.sampler.state(),
             "keeper": self.keeper.kept.table(self.context.directory),
@@ -57,7 +58,18 @@ def write_state(
     stage_content: Mapping[str, Any] | None = None,
     trainer: Trainer | None = None,
 ) -> None:
-    """Write a training state of the run and remove old ones."""
+    """Write the training state of a run, and remove old ones.
+
+    Args:
+        context: The run.
+        stage: Index of the current stage.
+        step: Number of finished steps of the stage; 0 if it has not begun.
+        stage_content: Content that is needed within a stage: sampler, kept weights, evaluations.
+        trainer: Trainer of the current stage, if it has begun.
+
+    Raises:
+        PluginError: if two trackers return states under the same name.
+    """
     trackers = context.hooks.tracker_state(run=context.run)
     tracker_states: dict[str, Any] = {}
     for name, tracker_state in trackers:
@@ -66,6 +78,7 @@ def write_state(
                 f"two trackers keep a state under the name `{name}`; give each its own (`tracker_state`)"
             )
         tracker_states[name] = tracker_state
+
     kept = {}
     for name, weights in context.kept.items():
         kept[name] = weights.table(context.directory)
@@ -77,7 +90,8 @@ def write_state(
         "recipe": recipe,
         **(stage_content or {}),
     }
-    # If the run was resumed with a changed recipe, it is this one from now on.
+
+    # If the run was resumed with a changed recipe, the directory gets the changed recipe.
     write_atomic(context.directory / RESOLVED, recipe)
     fill = None if trainer is None else trainer.save
     state = states.write_state(context.directory, stage, step, content, fill)

@@ -1,4 +1,7 @@
-"""Trackers and plugins that follow a run by lifecycle hooks; one that fails is dropped."""
+"""Trackers and plugins that follow a run through lifecycle hooks.
+
+A tracker or plugin whose hook raises an error is not called again; the run goes on.
+"""
 
 from __future__ import annotations
 
@@ -27,21 +30,23 @@ RETURNS: Mapping[str, Any] = {
     "report_sections": Sequence,
     "write_report": Path,
 }
-"""Hook -> the type of its result, if it is not None; other hooks return nothing."""
+"""Type that the result of a hook must have unless it is None. The other hooks return nothing."""
 
 
 def hook_faults(tracker: object) -> Iterator[tuple[str, str]]:
-    """Yield the faults of an object that a tracker's `build` returned, each with a remedy."""
+    """Yield reasons why an object that a tracker has built cannot follow a run, each with a remedy."""
     manager = pluggy.PluginManager("sentbed")
     hook_count = 0
     for name, method in inspect.getmembers(tracker, callable):
-        if (options := manager.parse_hookimpl_opts(tracker, name)) is None:
+        options = manager.parse_hookimpl_opts(tracker, name)
+        if options is None:
             if name in LIFECYCLE:
                 yield (
                     f"`{name}` is named like a hook and is none",
                     "decorate it with `@sentbed.hookimpl`",
                 )
             continue
+
         hook_count += 1
         hook = options.get("specname") or name
         if hook not in LIFECYCLE:
@@ -50,12 +55,14 @@ def hook_faults(tracker: object) -> Iterator[tuple[str, str]]:
                 "see `docs/hooks.md`",
             )
             continue
+
         hook_arguments = list(inspect.signature(getattr(hookspecs, hook)).parameters)
         for argument, parameter in inspect.signature(method).parameters.items():
             if argument not in hook_arguments and parameter.default is parameter.empty:
                 advice = suggest(argument, hook_arguments)
                 problem = f"the hook `{hook}` has no argument `{argument}`.{advice}"
                 yield problem, f"its arguments are {', '.join(hook_arguments)}"
+
     if not hook_count:
         yield (
             "what `build` returns implements no hook",
@@ -67,10 +74,10 @@ def hook_faults(tracker: object) -> Iterator[tuple[str, str]]:
 def following(
     context: RunContext, plugins: Plugins, history: History
 ) -> Iterator[None]:
-    """Within the context, register history and trackers, and turn errors in hooks into warnings.
+    """Register the history and the trackers of a run for the block, and turn errors in hooks into warnings.
 
     Raises:
-        PluginError: if a tracker is built that cannot follow a run.
+        PluginError: if the object that a tracker builds cannot follow a run.
     """
     manager = plugins.manager
     owners: dict[Any, str] = {info.key: info.label for info in plugins.plugins}
@@ -90,6 +97,7 @@ def following(
             stack.callback(manager.unregister, built)
             release = release_of(type(tracker).__module__)
             owners[name] = f"the tracker `{tracker.name}` of {release}"
+
         failed: set[str] = set()
         for hook in LIFECYCLE:
             for implementation in getattr(manager.hook, hook).get_hookimpls():
@@ -114,7 +122,11 @@ def _guarded(
     owner: str,
     failed: set[str],
 ) -> Callable[..., Any]:
-    """Return a hook's function that warns instead of raising, and is not called again after that."""
+    """Return the function of a hook, wrapped so that it warns instead of raising.
+
+    `failed` has the names of the plugins whose hooks have failed; they are not called any more. `owner` names the
+    plugin in messages.
+    """
     function: Callable[..., Any] = implementation.function
     plugin = implementation.plugin
 
@@ -125,10 +137,12 @@ def _guarded(
             return _checked(hook, function(*arguments))
         except Exception as error:
             required = getattr(plugin, "required", False) is True
-            # A tracker that cannot work may raise deliberately before anything is computed.
-            deliberate = isinstance(error, SentbedError)
-            if deliberate and (required or hook in ("run_started", "run_resumed")):
+            # A tracker that cannot work may raise such an error on purpose, before anything is computed.
+            is_deliberate = isinstance(error, SentbedError)
+            is_at_start = hook in ("run_started", "run_resumed")
+            if is_deliberate and (required or is_at_start):
                 raise
+
             module = type(plugin).__module__
             if inspect.ismodule(plugin):
                 module = plugin.__name__
@@ -138,9 +152,10 @@ def _guarded(
                 failure += f" @ {place}"
             if required:
                 raise PluginError(f"{failure}; the run needs it") from error
+
             failed.add(implementation.plugin_name)
             warning = f"{failure}; the run goes on without it"
-            if not deliberate:
+            if not is_deliberate:
                 warning += f" ({ADVICE})"
             context.warn(warning)
             return None
@@ -149,7 +164,7 @@ def _guarded(
 
 
 def _checked(hook: str, result: Any) -> Any:
-    """Return the result of a hook. Raises `TypeError` or `ValueError` if a run cannot use it."""
+    """Return the result of a hook. Raises `TypeError` or `ValueError` if the run cannot use it."""
     if result is None or hook not in RETURNS:
         return result
     if not isinstance(result, RETURNS[hook]):
@@ -161,7 +176,8 @@ def _checked(hook: str, result: Any) -> Any:
     ):
         raise TypeError(f"it returned {result!r:.80}, expected several `ReportSection`")
     if hook == "tracker_state":
-        # Fail here, in the tracker's hook: a state that cannot be written must not end the run.
+        # Fails here, in the tracker's hook, so that a state that is no JSON does not end the run when it is
+        # written.
         name, state = result
         json.dumps({name: state})
     return result

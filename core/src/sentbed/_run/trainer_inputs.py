@@ -1,4 +1,4 @@
-"""Conversion of batches of texts into a trainer's inputs."""
+"""Converts batches of texts into the inputs of a trainer: tokens, class indices, numbers and frozen vectors."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ from sentbed.errors import DataError, RunError, suggest
 from sentbed.protocols import PROGRESS, Columns, Dataset, TokenIds, Tokenizer
 
 VECTORS = "vectors"
-"""Directory of cached vectors of frozen encoders, in the directory of the run."""
+"""Subdirectory of a run directory that has cached vectors of frozen encoders."""
+
 LARGEST = float(np.finfo(np.float32).max)
-"""Largest number that a column of numbers may have."""
+"""Largest absolute value in a column of numbers."""
 
 
 class Feed:
-    """Converts a batch of texts into the columns that a trainer takes."""
+    """Converts batches of texts into the columns that the trainer of a stage takes."""
 
     def __init__(
         self,
@@ -42,12 +43,13 @@ class Feed:
         dataset: Dataset,
     ) -> None:
         self.stage = stage
+        # For each column of a trained encoder: the tokenizers of its prompts, and the maximum length.
         self.trained: dict[str, tuple[list[Tokenizer], int]] = {}
         self.frozen: dict[str, FrozenColumn] = {}
-        for column, tower in context.recipe.towers(stage).items():
-            encoder = encoders[tower]
+        for column, name in context.recipe.towers(stage).items():
+            encoder = encoders[name]
             length = length_of(stage, encoder)
-            if tower not in stage.freeze:
+            if name not in stage.freeze:
                 self.trained[column] = encoder.tokenizers(stage.normalize_text), length
                 continue
             path = None
@@ -58,9 +60,9 @@ class Feed:
             )
 
     def __call__(self, batch: Batch, progress: float) -> Columns:
-        """Return tokens, vectors of frozen encoders, class indices and numbers, by column.
+        """Return the inputs of the trainer for a batch, by column; see `sentbed.protocols.Columns`.
 
-        `progress` is the share of the stage's steps that are done.
+        `progress` is the share of the stage's steps that is done.
         """
         columns: dict[str, Any] = {}
         if self.stage.loss.traits.scheduled:
@@ -69,17 +71,20 @@ class Feed:
             if name not in self.stage.texts:
                 columns[name] = values_of(self.stage, name, texts, batch.rows)
                 continue
+
             for text, row in zip(texts, batch.rows.tolist(), strict=True):
                 if not isinstance(text, str):
                     wrong = f"opened data that gives {text!r:.80} as `{name}` of row {row}, expected a string"
                     raise fault(self.stage.data, "open", wrong)
+
             if name in self.frozen:
                 columns[name] = self.frozen[name].vectors(batch.rows, texts)
             else:
                 tokenizers, max_length = self.trained[name]
-                columns[name] = TokenIds.join(
+                parts = [
                     tokenizer.encode(texts, max_length) for tokenizer in tokenizers
-                )
+                ]
+                columns[name] = TokenIds.join(parts)
             if self.stage.loss.traits.compares_texts:
                 columns[f"{name}.id"] = text_numbers(texts)
         return columns
@@ -88,13 +93,13 @@ class Feed:
 def _cache_file(
     context: RunContext, stage: Stage, column: str, encoder: Encoder, dataset: Dataset
 ) -> Path:
-    """Return the file for a column's vectors; its name has a hash of everything that determines them."""
-    tower = context.recipe.towers(stage)[column]
-    # The settings are part of the key, since a resumed run may have been allowed a changed recipe.
+    """Return the file for the vectors of a column. Its name has a hash of everything that determines them."""
+    name = context.recipe.towers(stage)[column]
+    # The key has the settings, since a resumed run may go on with a changed recipe.
     parts = (encoder.recipe, context.recipe.runtime, context.recipe.run)
     key = [
         dataset.fingerprint,
-        context.source(tower),
+        context.source(name),
         [unstructure(part) for part in parts],
         column,
         length_of(stage, encoder),
@@ -105,7 +110,7 @@ def _cache_file(
 
 
 def require_data(stage: Stage) -> None:
-    """Raise `DataError` or `RunError` if a stage's data lacks rows or columns, or has an unusable value."""
+    """Raise `DataError` or `RunError` if a stage's data has too few rows, a missing column, or a wrong value."""
     dataset = open_data(stage)
     sampler = sampler_of(stage, dataset, (0, 0))
     value_columns = set(stage.columns_used) - set(stage.texts)
@@ -119,9 +124,10 @@ def require_data(stage: Stage) -> None:
 
 
 def open_data(stage: Stage) -> Dataset:
-    """Open the data of a stage. Raises `RunError` if it has too few rows for a loss."""
+    """Open the data of a stage. Raises `RunError` if it has fewer than two rows."""
     dataset = returned(stage.data.open(), Dataset, stage.data, "open")
-    if (rows := len(dataset)) < 2:
+    rows = len(dataset)
+    if rows < 2:
         count = "1 row" if rows == 1 else f"{rows} rows"
         raise RunError(
             f"the data of stage `{stage.name}` has {count}, a loss over a batch needs at least 2"
@@ -130,7 +136,7 @@ def open_data(stage: Stage) -> Dataset:
 
 
 def sampler_of(stage: Stage, dataset: Dataset, key: Sequence[int]) -> Sampler:
-    """Return the sampler of a stage. Raises `DataError` if the data lacks a column, or gives no batch."""
+    """Return the sampler of a stage. Raises `DataError` if a column is missing, or an epoch has no batch."""
     options: dict[str, Any] = {
         "distinct": stage.distinct,
         "shuffle_buffer": stage.shuffle_buffer,
@@ -141,10 +147,10 @@ def sampler_of(stage: Stage, dataset: Dataset, key: Sequence[int]) -> Sampler:
 def values_of(
     stage: Stage, column: str, values: Sequence[Any], rows: Iterable[int]
 ) -> NDArray[Any]:
-    """Return class indices, int64 `(rows,)`, or numbers, float32 `(rows,)`.
+    """Return the values of a column as an array `(rows,)`: numbers as float32, classes as int64 indices.
 
     Raises:
-        DataError: if a value is not a class of the loss, or not a finite number.
+        DataError: if a number is not finite, or a class is none of the loss's.
     """
     loss, classes = stage.loss, list(stage.loss.traits.classes)
     for value, row in zip(values, rows, strict=True):
@@ -165,19 +171,23 @@ def values_of(
 
 
 def length_of(stage: Stage, encoder: Encoder) -> int:
-    """Return the maximum number of tokens per sentence of an encoder in a stage."""
+    """Return the maximum number of tokens of a sentence, for an encoder in a stage."""
     return stage.max_length or encoder.recipe.max_length
 
 
 @attrs.frozen(eq=False)
 class FrozenColumn:
-    """Column of a data set encoded by a frozen encoder, without gradient."""
+    """A column of a data set that a frozen encoder encodes, without gradient."""
 
     encoder: Encoder
     max_length: int
     normalize: bool
+    """Whether the text rules of the prompt are applied."""
     cache: Path | None = None
-    """File with one record per row of the data: `vector`, and `sum`, a checksum of text and vector."""
+    """File with a record for each row of the data: its `vector`, and `sum`, a checksum of text and vector.
+
+    None if vectors are not cached.
+    """
 
     @classmethod
     def of(
@@ -188,7 +198,11 @@ class FrozenColumn:
         dataset: Dataset,
         path: Path | None,
     ) -> FrozenColumn:
-        """Return the column; with `path`, vectors are cached in that file."""
+        """Return a column; with `path`, its vectors are cached in this file.
+
+        Raises:
+            RunError: if the texts of the data vary from epoch to epoch, or the disk is full.
+        """
         if path is not None:
             if dataset.varies:
                 message = "`cache_frozen` is on, but the data gives other texts in every epoch; take it out"
@@ -199,15 +213,16 @@ class FrozenColumn:
     def vectors(
         self, rows: NDArray[np.int64], texts: Sequence[str]
     ) -> NDArray[np.float32]:
-        """Return the vectors of these rows, whose texts are `texts`, `(batch, width)`."""
+        """Return the vectors of rows, `(batch, width)`. `texts` has the text of each row."""
         if self.cache is None:
             return self._encode(texts)
+
         records = np.zeros(len(rows), _record(self.encoder.width))
         _transfer(self.cache, rows, records, "readinto")
         missing = records["sum"] != _sums(texts, records["vector"])
         if missing.any():
-            # Encode the whole batch: the last bits of a vector may depend on the other texts, and a run that
-            # was killed while writing must get the same vectors.
+            # The whole batch is encoded, since the last bits of a vector may depend on the other texts, and a
+            # run that was killed while it wrote must get the same vectors.
             records["vector"][missing] = self._encode(texts)[missing]
             records["sum"] = _sums(texts, records["vector"])
             _transfer(self.cache, rows[missing], records[missing], "write")
@@ -228,10 +243,12 @@ def text_numbers(texts: Sequence[str]) -> NDArray[np.int64]:
 
 
 def _digest(content: bytes) -> bytes:
+    """Return a hash of 8 bytes."""
     return hashlib.blake2b(content, digest_size=8).digest()
 
 
 def _record(width: int) -> np.dtype[Any]:
+    """Return the type of a record in the cache file."""
     return np.dtype([("sum", "<i8"), ("vector", "<f4", (width,))])
 
 
@@ -246,10 +263,14 @@ def _sums(texts: Sequence[str], vectors: NDArray[np.float32]) -> NDArray[np.int6
 def _transfer(
     path: Path, rows: NDArray[np.int64], records: NDArray[Any], how: str
 ) -> None:
-    """Read or write the records of some rows. Raises `RunError` if the system refuses."""
+    """Read or write the records of rows in a file; `how` is `readinto` or `write`.
+
+    Raises:
+        RunError: if the file cannot be read or written.
+    """
     content = records.view(np.uint8).reshape(len(rows), -1)
     try:
-        # Not a memory map: the process would end if another one cut the file.
+        # The file is not mapped into memory: if another process cut it, this process would end.
         with path.open("r+b", buffering=0) as stream:
             for row, record in zip(rows.tolist(), content, strict=True):
                 stream.seek(row * records.itemsize)
@@ -259,7 +280,7 @@ def _transfer(
 
 
 def _allocate(path: Path, size: int) -> None:
-    """Create a file of zeros, unless it is there. Raises `RunError` if the disk is full."""
+    """Create a file of zeros with this size, unless it exists. Raises `RunError` if the disk is full."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as stream:

@@ -1,4 +1,4 @@
-"""The training loop of a stage."""
+"""The training loop of a stage: takes steps, evaluates, and saves the training state."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from sentbed.protocols import (
 )
 
 FIRST_ROWS = 5
-"""Maximum number of a batch's rows that a message lists."""
+"""Largest number of rows of a batch that a message lists."""
 
 
 def train_stage(
@@ -40,13 +40,13 @@ def train_stage(
     encoders: Mapping[str, Encoder],
     resumed: State | None = None,
 ) -> None:
-    """Train stage `index` of the run's recipe, and leave the kept weights in its encoders.
+    """Train the stage of the recipe with this index. Afterwards, the encoders have the kept weights.
 
-    With `resumed`, continue from that state. If an error or an interruption ends the stage early, the best
-    weights so far are restored before the exception is re-raised.
+    With `resumed`, the stage is continued from this training state. If an error or an interruption ends the stage
+    early, the best weights so far are restored, and the exception is raised again.
 
     Raises:
-        RunError: if the loss is no longer finite, or the data has changed.
+        RunError: if the loss is no longer finite, or the data has changed since the run was started.
         DataError: if the data cannot be read.
     """
     loop = _Loop(context, index, encoders, resumed)
@@ -66,10 +66,10 @@ def train_stage(
 
 
 def _training_engine(runtime: Runtime, engine: Engine) -> TrainingEngine:
-    """Return the engine as a `TrainingEngine`.
+    """Return the engine, which must be a `TrainingEngine`.
 
     Raises:
-        PluginError: if it only encodes, although the runtime's traits do not say so to `check`.
+        PluginError: if the engine only encodes, although the traits of the runtime do not have `untrainable`.
     """
     if not callable(getattr(engine, "trainer", None)):
         wrong = "returned an engine that only encodes, and `untrainable` of the runtime's traits is None"
@@ -78,7 +78,7 @@ def _training_engine(runtime: Runtime, engine: Engine) -> TrainingEngine:
 
 
 class _Loop:
-    """Training loop of one stage."""
+    """The training loop of one stage."""
 
     def __init__(
         self,
@@ -87,9 +87,16 @@ class _Loop:
         encoders: Mapping[str, Encoder],
         resumed: State | None,
     ) -> None:
-        self.context, self.encoders, self.resumed = context, encoders, resumed
+        self.context = context
+        self.encoders = encoders
+        self.resumed = resumed
         self.stage = stage = context.recipe.stage[index]
         self.trained = {name: encoders[name] for name in context.recipe.trained(stage)}
+        self.step = 0
+        """Number of steps taken."""
+        self.ended = False
+        """Whether the stage has ended, after its last step or because validation did not improve."""
+
         dataset = _open(context, stage)
         self.feed = Feed(context, stage, encoders, dataset)
         self.sampler = sampler_of(stage, dataset, (context.recipe.run.seed, index))
@@ -97,17 +104,16 @@ class _Loop:
         self.total_steps = stage.steps or self.sampler.batches_an_epoch * epochs
         if resumed is None:
             self._warn_of_settings(len(dataset))
+
         first = next(iter(self.trained.values()))
         engine = _training_engine(context.recipe.runtime, first.engine)
-        # The stage's random numbers must not depend on what ran before it, or on whether it was resumed.
+        # The random numbers of the stage must not depend on what ran before it, or on whether it was resumed.
         engine.seed(derive(context.recipe.run.seed, "stage", index))
         placed = {name: encoder.placed for name, encoder in self.trained.items()}
         self.trainer = engine.trainer(placed, self._training())
         self.keeper = Keeper(context, stage, encoders, self.trained)
         self.saver = Saver(context, index, self.trainer, self.sampler, self.keeper)
-        self.step = 0
-        """Number of steps taken."""
-        self.ended = False
+
         if resumed is not None:
             with restoring(resumed):
                 self.sampler.restore(resumed.content["sampler"])
@@ -120,7 +126,7 @@ class _Loop:
             )
 
     def _warn_of_settings(self, rows: int) -> None:
-        """Warn of settings of the stage that do not suit data with `rows` rows."""
+        """Warn of settings of the stage that have no effect, or are too large, for data of `rows` rows."""
         stage, warn = self.stage, self.context.warn
         if rows < stage.batch_size:
             warn(
@@ -158,32 +164,35 @@ class _Loop:
         )
 
     def begin(self) -> None:
-        """Evaluate before the first step, or load the state of a resumed stage."""
+        """Evaluate before the first step; if the stage is resumed, load the training state instead."""
         if self.resumed is None:
-            # The stage may keep its initial weights, so they are validated, too.
+            # The initial weights are validated, too, since the stage may keep them.
             with self._averaged():
                 self.keeper.validate(0, last=False)
             self._watch()
             return
-        # The random generators' states come last, since building may have drawn random numbers.
+
+        # The trainer is loaded last, since building the rest may have drawn random numbers.
         with restoring(self.resumed):
             self.trainer.load(self.resumed.trainer)
         self.keeper.current_step = self.step
         self.ended = self.step == self.total_steps
         if not self.resumed.content.get("looked", True):
-            # The run was interrupted after the step, before its evaluations.
+            # The run was interrupted after the step, but before its evaluations.
             self._evaluate_step()
 
     def train(self) -> None:
-        """Take the remaining steps, until the last one or until validation stops improving."""
+        """Take steps until the last one, or until validation does not improve any more."""
         stop = self.context.stop
         while not self.ended:
             self.step += 1
             self.keeper.current_step = self.step
             with stop.patient():
                 interrupted = self._take_step()
-                if (reason := stop.asked or interrupted) is not None:
+                reason = stop.asked or interrupted
+                if reason is not None:
                     self._interrupt(reason)
+
             self._evaluate_step()
             if not self.ended:
                 with stop.patient():
@@ -192,7 +201,7 @@ class _Loop:
                     self._interrupt(stop.asked, looked=True)
 
     def finish(self) -> None:
-        """Restore the kept weights and report the end of the stage."""
+        """Restore the kept weights, and tell the hooks that the stage has ended."""
         if self.stage.ema is not None:
             self.trainer.swap_average()
         self.keeper.restore()
@@ -201,6 +210,7 @@ class _Loop:
                 f"the stage `{self.stage.name}` ended at step {self.step} of {self.total_steps}: "
                 "its validation rose no more"
             )
+
         kept = self.keeper.finish(self.step)
         if self.step and kept.step == 0:
             self.context.warn(
@@ -208,6 +218,7 @@ class _Loop:
                 f"validations was above the one before its first step, {kept.score:.2f}; the weights stay "
                 "those that it began with"
             )
+
         self.context.kept[self.stage.name] = kept
         self.context.sources.update(dict.fromkeys(self.trained, self.stage.name))
         self.context.hooks.stage_finished(
@@ -219,10 +230,14 @@ class _Loop:
         )
 
     def _take_step(self) -> str | None:
-        """Train on one batch; return the reason if another process of the engine was asked to end."""
+        """Train on one batch.
+
+        Return why the run should end, if another process of the engine received a signal.
+        """
         batch = self.sampler.next()
         columns = self.feed(batch, (self.step - 1) / self.total_steps)
         result = self.trainer.step(columns)
+
         facts = self.context.facts
         facts.setdefault("trained_tokens", 0)
         for column in columns.values():
@@ -230,6 +245,7 @@ class _Loop:
                 facts["trained_tokens"] += len(column.ids)
         self.context.stepped = True
         self._require_finite(result, batch)
+
         event = {"run": self.context.run, "stage": self.stage.name, "step": self.step}
         self.context.hooks.step_finished(
             **event, total_steps=self.total_steps, result=result
@@ -237,7 +253,7 @@ class _Loop:
         return result.interrupted
 
     def _evaluate_step(self) -> None:
-        """Validate and watch if due; validation may end the stage."""
+        """Run the evaluations of `validate` and `watch` that belong to the current step; set `ended`."""
         last = self.step == self.total_steps
         with self._averaged():
             self.ended = self.keeper.validate(self.step, last=last) or last
@@ -245,7 +261,7 @@ class _Loop:
 
     @contextmanager
     def _averaged(self) -> Iterator[None]:
-        """Within the context, use the moving average of the trained weights, if the stage has one."""
+        """Use the moving average of the trained weights in the block, if the stage has one."""
         if self.stage.ema is None:
             yield
             return
@@ -256,22 +272,22 @@ class _Loop:
             self.trainer.swap_average()
 
     def _watch(self) -> None:
-        """Run the stage's `watch` evaluations that are due."""
+        """Run the evaluations of `watch` that belong to the current step."""
         for watch in self.stage.watch:
             if self.step % watch.every != 0 and not self.ended:
                 continue
             trained = next(iter(self.trained))
             evaluation = self.context.evaluations.observe(self.encoders, watch, trained)
-            who = pair_name(watch.encoder or trained, watch.second)
+            label = pair_name(watch.encoder or trained, watch.second)
             event = {
                 "run": self.context.run,
                 "stage": self.stage.name,
                 "step": self.step,
             }
-            self.context.hooks.observed(**event, encoder=who, evaluation=evaluation)
+            self.context.hooks.observed(**event, encoder=label, evaluation=evaluation)
 
     def _interrupt(self, reason: str, looked: bool = False) -> NoReturn:
-        """Save the state after this step and end the run; `looked` as in `Saver.save`."""
+        """Save the training state after the current step, and end the run; `looked` is as in `Saver.save`."""
         self.saver.save(self.step, looked)
         error = KeyboardInterrupt(f"ended by {reason}")
         error.add_note(
@@ -281,7 +297,7 @@ class _Loop:
         raise error
 
     def _require_finite(self, result: StepResult, batch: Batch) -> None:
-        """Raise `RunError` if loss or gradient norm is NaN or infinite."""
+        """Raise `RunError` if the loss or the gradient norm of a step is NaN or infinite."""
         if not math.isfinite(result.loss):
             culprit = f"loss of stage `{self.stage.name}` is {result.loss}"
         elif not math.isfinite(result.grad_norm):
@@ -290,6 +306,7 @@ class _Loop:
             )
         else:
             return
+
         rows = ", ".join(map(str, batch.rows[:FIRST_ROWS].tolist()))
         if len(batch.rows) > FIRST_ROWS:
             rows += ", ..."
@@ -308,31 +325,42 @@ class _Loop:
 
 
 def require_fit(recipe: Recipe, encoders: Mapping[str, Encoder]) -> None:
-    """Raise `RunError` or `ModelError` if a stage cannot work with the encoders as built."""
+    """Raise an error if the built encoders do not fit the stages of a recipe.
+
+    Raises:
+        RunError: if the vectors of a stage's encoders have different widths.
+        ModelError: if a stage has a `max_length` for which an encoder has too few positions.
+    """
     for stage in recipe.stage:
         towers = recipe.towers(stage)
         trained = recipe.trained(stage)
         widths = {}
-        for column, tower in towers.items():
+        for column, name in towers.items():
             if column in stage.loss.traits.targets:
-                continue  # the width of a teacher may differ
-            encoder = encoders[tower]
+                # The vectors of a teacher may have another width.
+                continue
+            encoder = encoders[name]
             width = encoder.placed.width
-            if tower in trained and encoder.placed.trained_width:
+            if name in trained and encoder.placed.trained_width:
                 width = encoder.placed.trained_width
-            widths[tower] = width * encoder.recipe.joined
+            widths[name] = width * encoder.recipe.joined
         if len(set(widths.values())) > 1:
-            listed = [f"`{tower}` gives {width}" for tower, width in widths.items()]
+            listed = [f"`{name}` gives {width}" for name, width in widths.items()]
             raise RunError(
                 f"the vectors of stage `{stage.name}` have several widths: {' and '.join(listed)}; "
                 "give one of them `head = { projection = N }` with the other's width"
             )
-        for tower in towers.values():
-            encoders[tower].require_positions(length_of(stage, encoders[tower]))
+
+        for name in towers.values():
+            encoders[name].require_positions(length_of(stage, encoders[name]))
 
 
 def _open(context: RunContext, stage: Stage) -> Dataset:
-    """Open the data of a stage; in a resumed run it must be unchanged."""
+    """Open the data of a stage, and record its facts. In a resumed run, the data must be unchanged.
+
+    Raises:
+        RunError: if the data has changed, and changes are not allowed.
+    """
     dataset = open_data(stage)
     rows = len(dataset)
     data_facts = {"rows": rows, "sha256": dataset.fingerprint}

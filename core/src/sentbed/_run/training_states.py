@@ -1,7 +1,7 @@
 """Training states on disk, from which a stopped run is resumed.
 
-`states/SS-NNNNNNNN` in the run directory is the state after NNNNNNNN steps of stage SS. It is written
-atomically, and has checksums to detect damage.
+The directory `states/SS-NNNNNNNN` in the run directory has the training state after NNNNNNNN steps of stage SS.
+It is written atomically, and has checksums with which damage is detected.
 """
 
 from __future__ import annotations
@@ -26,29 +26,33 @@ from sentbed._files import (
 from sentbed.errors import PluginError, RunError, foreign
 
 STATES = "states"
-"""Directory of the states, in the directory of the run."""
+"""Subdirectory of a run directory that has the training states."""
+
 STATE_FILE = "state.json"
+"""File of a training state that has everything except what the trainer writes."""
+
 TRAINER = "trainer"
-"""Directory that the trainer fills, in the directory of a state."""
+"""Subdirectory of a training state that the trainer writes."""
+
 SCHEMA = 1
-"""Version of the format of states."""
+"""Version of the format of training states."""
 
 
 @attrs.frozen
 class State:
-    """Training state after step `step` of stage `stage`."""
+    """A training state."""
 
     path: Path
     stage: int
     """Index of the stage; the number of stages if all have finished."""
     step: int
-    """Number of finished steps of the stage; at 0 the stage has not begun."""
+    """Number of finished steps of the stage; 0 if the stage has not begun."""
     content: Mapping[str, Any] = attrs.field(factory=dict)
-    """Content as passed to `write_state`; empty if it has not been read."""
+    """Content that was passed to `write_state`; empty if it has not been read."""
 
     @property
     def trainer(self) -> Path:
-        """Directory written by the trainer."""
+        """Directory that the trainer has written."""
         return self.path / TRAINER
 
 
@@ -59,7 +63,12 @@ def write_state(
     content: Mapping[str, Any],
     trainer: Callable[[Path], None] | None,
 ) -> State:
-    """Write a state; `trainer` fills a subdirectory. Raises `RunError` if the disk is full."""
+    """Write a training state. `trainer`, if given, is called with a directory into which it writes.
+
+    Raises:
+        PluginError: if `content` cannot be written as JSON, since the state of a tracker is not JSON.
+        RunError: if the disk is full.
+    """
     path = run / STATES / f"{stage:02d}-{step:08d}"
 
     def fill(directory: Path) -> None:
@@ -80,7 +89,7 @@ def write_state(
 
 
 def saved_states(run: Path) -> list[State]:
-    """Return the states of a run, newest first, without reading their content."""
+    """Return the training states of a run, newest first, without reading their content."""
     states = []
     for path in (run / STATES).glob("*"):
         if match := re.fullmatch(r"(\d+)-(\d+)", path.name):
@@ -89,10 +98,10 @@ def saved_states(run: Path) -> list[State]:
 
 
 def read(state: State) -> State:
-    """Return the state with its content.
+    """Return a training state with its content.
 
     Raises:
-        ValueError: if a file is missing or damaged; the message names it.
+        ValueError: if a file is missing or damaged. The message names it.
     """
     if STATE_FILE not in verified_sums(state.path):
         raise ValueError(f"`{STATE_FILE}` is not what was written")
@@ -109,20 +118,20 @@ def read(state: State) -> State:
 
 
 def restoring(state: State) -> AbstractContextManager[None]:
-    """Return a context that turns any exception into a `RunError` that names the state as the cause."""
+    """Return a context manager that turns exceptions in its block into a `RunError` naming the training state."""
     advice = "remove it, to go on from an older one, or start a new run"
     return foreign(RunError, f"the state `{state.path}` cannot be restored", advice)
 
 
 def prune(run: Path, last: State, keep: int) -> None:
-    """Keep `last` and the newest `keep` - 1 states before it, and remove all others.
+    """Remove all training states except `last` and the `keep` - 1 states before it.
 
-    States newer than `last` are damaged, or the run would have been resumed from them.
+    States that are newer than `last` must be damaged; otherwise the run would have been resumed from them.
     """
     states = saved_states(run)
     index = [state.path for state in states].index(last.path)
     for state in states[:index] + states[index + keep :]:
         remove_directory(state.path)
-    # Temporary directories left by processes killed while writing.
-    for left in (run / STATES).glob(".*"):
-        remove_directory(left)
+    # Processes that were killed while they wrote a state have left temporary directories.
+    for temporary in (run / STATES).glob(".*"):
+        remove_directory(temporary)

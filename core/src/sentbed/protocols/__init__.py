@@ -1,7 +1,7 @@
-"""Protocols between the parts of sentbed.
+"""Base classes of components, and the data that components pass to each other.
 
-`Tensor` is `torch.Tensor` for type checkers, and `Any` when a program runs, since core imports no tensor library.
-Docstrings give the shapes. Evaluators get numbers in NumPy arrays.
+For type checkers, `Tensor` is `torch.Tensor`. When a program runs, it is `Any`, since core imports no tensor
+library. Docstrings give the shapes. Engines pass vectors to evaluators as NumPy arrays.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Base classes of components, which plugins offer, and of the objects they build.
+"""Base classes of the components that plugins offer, and of the objects that components build.
 
-A component is a frozen attrs class that inherits from its kind's base class. Its fields are its recipe
-parameters, its `traits` describe its other capabilities. Methods that are not abstract have a default.
+A component is a frozen attrs class that inherits from the base class of its kind, such as `Pooler`. Its fields
+are the keys of its table in a recipe; its `traits` describe its other properties. A method that is not abstract
+has a default.
 """
 
 from __future__ import annotations
@@ -27,31 +28,31 @@ from sentbed.protocols.traits import (
 
 
 class Component(ABC):
-    """Base class of all components; its fields are its recipe parameters."""
+    """Base class of all components. The fields of a component are the keys of its table in a recipe."""
 
     __slots__ = ()
 
     name: ClassVar[str]
-    """Name used in recipes."""
+    """Name of the component in recipes: `use = NAME`."""
 
     @property
     def traits(self) -> ComponentTraits:
-        """Capabilities besides the fields."""
+        """Properties of the component that are not fields."""
         return ComponentTraits()
 
     def check(self) -> Iterator[str]:
         """Yield problems that can be found without heavy imports, for `sentbed check`.
 
-        Examples are missing files and conflicting parameters; each problem is a sentence that ends with a
-        remedy.
+        Examples are missing files and conflicting fields. Each problem is a sentence that ends with a remedy.
         """
         return iter(())
 
     def remarks(self) -> Iterator[str]:
-        """Yield what to know before a run, one sentence each, such as what will be downloaded.
+        """Yield facts that a user should know before a run, one sentence each, such as what will be downloaded.
 
-        Only `sentbed check` calls it, once for equal components. It may ask a server for a few seconds; if
-        none answers, it yields nothing. Raise a `SentbedError` for what a server says cannot work.
+        Only `sentbed check` calls this method, once for all equal components. The method may wait a few seconds
+        for a server; if the server does not answer, it yields nothing. If the server says that the component
+        cannot work, for example because there is no such model, the method raises a `SentbedError`.
         """
         return iter(())
 
@@ -60,6 +61,7 @@ Part = TypeVar("Part", bound=Component)
 
 
 def _fields(component: Component) -> tuple[attrs.Attribute[Any], ...]:
+    """Return the fields of a component; none if its class is no attrs class."""
     cls: Any = type(component)
     fields: tuple[attrs.Attribute[Any], ...] = ()
     if attrs.has(cls):
@@ -68,30 +70,34 @@ def _fields(component: Component) -> tuple[attrs.Attribute[Any], ...]:
 
 
 def inner_parts(component: Component, base: Callable[..., Part]) -> tuple[Part, ...]:
-    """Return the components of the class `base` that a component's fields hold, alone or in arrays.
+    """Return the inner components of a component: those of class `base` in its fields, alone or in arrays.
 
-    Each is a component of its own: core has made it and called its `check`.
+    Core has built each of them from a table of the recipe, and called its `check`.
     """
     cls: Any = base
     parts: list[Part] = []
     for field in _fields(component):
         value = getattr(component, field.name)
         values = value if isinstance(value, tuple) else (value,)
-        parts += (part for part in values if isinstance(part, cls))
+        for part in values:
+            if isinstance(part, cls):
+                parts.append(part)
     return tuple(parts)
 
 
 OF_MACHINE: Mapping[str, bool] = {"machine": True}
-"""Metadata of a field that says where a run works or with whom, such as an address or a number of machines.
+"""Metadata of a field that describes the machine or the network, such as an address or a number of machines.
 
-The caller sets such a field. When an encoder is loaded or a run is resumed, the value in the directory, which
-somebody else may have written, is ignored: the field's default is used, so it must have one. Text fields of
-runtimes, trackers and executors are treated like this also without the metadata.
+The caller sets such a field. It must have a default. When an encoder is loaded or a run is resumed, the field's
+value in the directory is ignored, since somebody else may have written it, and the default is used. Text fields
+of runtimes, trackers and executors are ignored in this way even without the metadata.
 """
 
 OF_RUN: Mapping[str, bool] = {"machine": False}
-"""Metadata of a text field of a runtime, a tracker or an executor that is safe to read from a directory that
-somebody else wrote, because it is neither an address nor a path."""
+"""Metadata of a text field of a runtime, tracker or executor that is neither an address nor a path.
+
+It is safe to read the field from a directory that somebody else wrote.
+"""
 
 
 @attrs.frozen
@@ -99,50 +105,57 @@ class BuildContext:
     """Arguments for building a backbone."""
 
     texts: Callable[[], Iterable[str]]
-    """Returns this encoder's texts in the recipe's stages, for training a tokenizer."""
+    """Returns all training texts of this encoder in the recipe, for training a tokenizer."""
     saved: Path | None = None
-    """Directory written by `BuiltBackbone.save`, from which to load weights and tokenizer, or None."""
+    """Directory that `BuiltBackbone.save` wrote, from which to load the weights and the tokenizer, or None."""
     needs: frozenset[str] = frozenset()
-    """Needs of the pooler (see `PoolerTraits`): the fields of `TokenStates` to compute."""
+    """Needs of the pooler (`PoolerTraits.needs`). They say which fields of `TokenStates` to compute."""
     sums: Mapping[str, str] = attrs.field(factory=dict)
-    """Path in `saved` -> verified SHA-256 of the file; empty if it was saved without checksums."""
+    """Verified SHA-256 of each file in `saved`, by path; empty if the backbone was saved without checksums."""
     readings: tuple[tuple[int, ...], ...] = ()
-    """Sets of layers, other than the backbone's, from which prompts have token states taken; see
-    `Tokenizer.encode_marked`."""
+    """Sets of layers that prompts select for the token states, in place of the layers of the backbone.
+
+    `Tokenizer.encode_marked` says which of these sets a text uses.
+    """
     template: tuple[str, str] | None = None
-    """Text before and after the sentence in the encoder's only prompt, with `{mask}` for the mask token; None
-    without a prompt or with several."""
+    """Text before and after the sentence in the encoder's only prompt, with `{mask}` for the mask token.
+
+    None if the encoder has no prompt, or several.
+    """
     shapes_only: bool = False
-    """Whether only shapes are needed, for `sentbed plan`. The backbone is then built on torch's device `meta`,
-    without reading or downloading weights. Its tokenizer may be None if it is not on this machine. A quantized
-    parameter has its size in bytes in the attribute `held_bytes`."""
+    """Whether only shapes are needed, for `sentbed plan`.
+
+    The backbone is then built on torch's device `meta`, without reading or downloading weights. Its tokenizer
+    may be None if the tokenizer is not on this machine. A quantized parameter has its size in bytes in its
+    attribute `held_bytes`.
+    """
 
 
 class LanguageModelHead:
-    """Language-modelling head of a built backbone, required by the trait `predicts`."""
+    """Language-modelling head of a built backbone. A backbone with the trait `predicts` must implement it."""
 
     vocabulary: Sequence[str] = ()
-    """Text of each token, in the order of ids."""
+    """Text of each token, in the order of the ids."""
 
     def logits(self, states: Any) -> Any:
-        """Return float32 logits `(n, tokens)` for the last layer's states `(n, width)`, both in NumPy."""
+        """Return the logits, float32 `(n, tokens)`, for states of the last layer, `(n, width)`; both in NumPy."""
         raise NotImplementedError
 
     def output_embedding(self) -> Any:
-        """Return the output embedding, the head's last matrix, float32 `(tokens, width)`, in NumPy."""
+        """Return the output embedding (the last matrix of the head), float32 `(tokens, width)`, in NumPy."""
         raise NotImplementedError
 
     def prediction_head(self) -> Module:
-        """Return `module(states) -> logits` for training.
+        """Return a module for training, which is called as `module(states) -> logits`.
 
-        Its attributes are `mask_id`, `special_ids`, `tokens` (size of the vocabulary) and `shift`: 1 if a
-        state predicts the next token, 0 if it predicts its own.
+        The module has the attributes `mask_id`, `special_ids`, `tokens` (size of the vocabulary) and `shift`: 1
+        if a state predicts the next token, 0 if it predicts the token at its own position.
         """
         raise NotImplementedError
 
 
 class BuiltBackbone(LanguageModelHead):
-    """Tokenizer and transformer, on the host.
+    """A backbone's tokenizer and transformer, in the memory of the host.
 
     A subclass must set the attributes that have no default, and implement `inference` and `save`.
     """
@@ -150,113 +163,134 @@ class BuiltBackbone(LanguageModelHead):
     tokenizer: Tokenizer
     """Tokenizer of the transformer."""
     module: Module
-    """`module(input_ids, attention_mask | None, **keywords) -> TokenStates`; the keywords are
-    `TokenBatch.keywords`: the optional fields of the batch that the tokenizer has filled, often none."""
+    """Transformer, called as `module(input_ids, attention_mask | None, **keywords) -> TokenStates`.
+
+    The keywords are `TokenBatch.keywords`: the optional fields of the batch that the tokenizer has filled, often
+    none.
+    """
     width: int
     """Dimension of a token state."""
     max_length: int
     """Largest input length in tokens that the position embeddings allow."""
     origin: Mapping[str, Any]
-    """Source of the weights, with their hash, for the manifest."""
+    """Source of the weights and their hash, for the manifest."""
     shares_prefix: bool = False
-    """Whether `inference(...)(input_ids, attention_mask, prefix)` accepts ids `(shared,)` that precede every
-    row; `TokenStates` and its mask then include them."""
+    """Whether the result of `inference` accepts a prefix: `module(input_ids, attention_mask, prefix)`.
+
+    The prefix has the ids, `(shared,)`, that precede every row. `TokenStates` and its mask then include the
+    prefix.
+    """
     dispatched: bool = False
     """Whether the weights are already on their devices."""
     weights_directory: Path | None = None
-    """Directory of safetensors files with the pretrained weights, from which a pooler may load its own; None
-    if the weights are random, or come from a saved encoder."""
+    """Directory with the pretrained weights as safetensors files, from which a pooler may load weights, too.
+
+    None if the weights are random, or come from a saved encoder.
+    """
     training_pass_cost: int = 128
-    """Fixed cost of a forward and backward pass, in padded tokens. Texts of different lengths share a pass if
-    that adds less padding than this."""
+    """Fixed cost of a forward and backward pass, in padded tokens.
+
+    Texts of different lengths are put into one pass if that adds fewer padding tokens than this.
+    """
 
     @property
     def protocol(self) -> Mapping[str, Any]:
-        """Entries for every score's protocol, such as the layers used."""
+        """Entries for the protocol of every score, such as the layers that are used."""
         return {}
 
     def inference(self, module: Module, dtype: Any, traceable: bool = False) -> Module:
-        """Return a copy of `module` for encoding: no gradient, eval mode, weights in `dtype`.
+        """Return a copy of `module` for encoding: without gradient, in eval mode, with weights in `dtype`.
 
-        With `traceable`, it uses only operations that a compiler supports. If several threads may call it at
-        a time, it has `reentrant = True`.
+        With `traceable`, the copy uses only operations that a compiler supports. It has the attribute
+        `reentrant = True` if several threads may call it at the same time.
         """
         raise NotImplementedError
 
     def save(self, directory: Path) -> None:
-        """Write weights (safetensors), configuration and tokenizer into `directory`, creating it."""
+        """Create `directory`, and write weights (safetensors), configuration and tokenizer into it."""
         raise NotImplementedError
 
     def merged(self) -> tuple[Backbone, BuiltBackbone] | None:
-        """Return component and backbone with adapters merged, for `sentbed export`; None without adapters."""
+        """Return the component and the backbone with adapters merged into the weights, for `sentbed export`.
+
+        Return None if there are no adapters.
+        """
         return None
 
 
 class Backbone(Component):
-    """Tokenizer + transformer: text -> token states."""
+    """Tokenizer and transformer: computes token states from texts."""
 
     __slots__ = ()
 
     @property
     def traits(self) -> BackboneTraits:
-        """What it offers to poolers, and other capabilities; by default those of its inner backbone."""
+        """What the backbone offers to poolers, and other properties; by default those of its inner backbone."""
         return BackboneTraits.of(*inner_parts(self, Backbone))
 
     @abstractmethod
     def build(self, context: BuildContext) -> BuiltBackbone:
-        """Load or initialise the backbone. Heavy imports happen only here."""
+        """Load or initialise the backbone. Only this method may import heavy libraries."""
 
     def most_tokens(self) -> int | None:
-        """Return the largest input length in tokens, or None if unknown; by default the inner backbone's.
+        """Return the largest input length in tokens, or None if it is unknown.
 
-        Like `check`, it does without heavy imports. `BuiltBackbone.max_length` is the exact number.
+        By default, return that of the inner backbone. This method must not import heavy libraries; the exact
+        number is `BuiltBackbone.max_length`.
         """
         for inner in inner_parts(self, Backbone):
             return inner.most_tokens()
         return None
 
     def reading(self, layers: tuple[int, ...]) -> Backbone | None:
-        """Return this backbone with other layers as output, for a prompt that sets them; None if it cannot."""
+        """Return this backbone with its token states taken from other layers, which a prompt selects.
+
+        Return None if the backbone does not support that.
+        """
         return None
 
     def misfits(self, needs: frozenset[str]) -> Iterator[str]:
-        """Yield a problem for each conflict between its fields and a pooler's needs; see `inner_parts`."""
+        """Yield a problem for each field that conflicts with a pooler's needs.
+
+        By default, yield the problems of the inner backbone.
+        """
         for inner in inner_parts(self, Backbone):
             yield from inner.misfits(needs)
 
 
 class Intervention(Component):
-    """Changes states within a backbone. It trains no weights and keeps nothing between calls."""
+    """Changes the states within a backbone. It has no trained weights and keeps nothing between calls."""
 
     __slots__ = ()
 
     @property
     def traits(self) -> InterventionTraits:
-        """Requirements on the prompt, and other capabilities."""
+        """Requirements on the prompt, and other properties."""
         return InterventionTraits()
 
     @property
     @abstractmethod
     def places(self) -> Collection[tuple[str, int]]:
-        """Where it acts: pairs of a point and the number of a block, from 0.
+        """Where the intervention acts: pairs of a point in a block, and the number of the block, from 0.
 
-        Points are `block-input`, the input of a block, and `attention-heads`, the concatenated outputs of its
-        attention heads before the output projection. A backbone lists its points in `traits.offers`.
+        The point `block-input` is the input of the block. The point `attention-heads` is the concatenated
+        outputs of the block's attention heads, before the output projection. A backbone lists its points in
+        `traits.offers`.
         """
 
     @abstractmethod
     def build(self) -> Callable[[BlockStates], Tensor]:
-        """Return a function that returns the new states, of the same shape, without changing its input."""
+        """Return a function that computes the new states, of the same shape. It must not change its input."""
 
 
 class Pooler(Component):
-    """Token states -> one vector per sentence, or a vector of each token."""
+    """Computes one vector per sentence, or one per token, from token states."""
 
     __slots__ = ()
 
     @property
     def traits(self) -> PoolerTraits:
-        """Requirements on backbone and prompt, and other capabilities; by default those of its inner poolers.
+        """Requirements on backbone and prompt, and other properties; by default the traits of its inner poolers.
 
         A pooler that has inner poolers and traits of its own returns `PoolerTraits.of(self.inner, ...)`.
         """
@@ -264,26 +298,27 @@ class Pooler(Component):
 
     @abstractmethod
     def build(self, width: int) -> Module:
-        """Return `module(TokenStates) -> (batch, output_width(width))`.
+        """Return a module from `TokenStates` to sentence vectors, `(batch, output_width(width))`.
 
-        In training mode the vectors have the dimension `trained_width(width)`. If the traits have
-        `output = "tokens"`, the module returns `TokenVectors`: `(batch, length, output_width(width))`, and a
-        mask of the tokens that count. If they have `"sparse"`, most numbers of a vector are 0.
+        `width` is the dimension of a token state. In training mode, the vectors have the dimension
+        `trained_width(width)`. With the trait `output = "tokens"`, the module returns `TokenVectors`: vectors
+        `(batch, length, output_width(width))`, and a mask of the tokens that count. With `output = "sparse"`,
+        most numbers of a vector are 0.
         """
 
     def output_width(self, width: int) -> int:
-        """Return the dimension of a sentence vector, given that of a token state.
+        """Return the dimension of a sentence vector; `width` is the dimension of a token state.
 
-        By default that of its first inner pooler, or `width`.
+        By default, it is that of the first inner pooler; without an inner pooler, `width`.
         """
         for inner in inner_parts(self, Pooler):
             return inner.output_width(width)
         return width
 
     def trained_width(self, width: int) -> int:
-        """Return the dimension of a sentence vector in training mode, given that of a token state.
+        """Return the dimension of a sentence vector in training mode; `width` is the dimension of a token state.
 
-        It differs from `output_width` if a layer that changes the width is used in training only.
+        It differs from `output_width` if a layer that changes the dimension is used only in training.
         """
         if type(self).output_width is not Pooler.output_width:
             return self.output_width(width)
@@ -292,10 +327,13 @@ class Pooler(Component):
         return width
 
     def load_pretrained(self, module: Module, directory: Path) -> None:
-        """Load pretrained weights into `module`, the result of `build`, from safetensors in `directory`.
+        """Load pretrained weights from the safetensors files in `directory` into `module`, the result of `build`.
 
-        Called once, before training, if the traits have `pretrained`. Raises `ModelError` if the files lack
-        the weights. By default, an inner pooler loads them into the submodule named like its field.
+        Called once, before training, if the pooler has the trait `pretrained`. By default, each inner pooler with
+        this trait loads its weights into the submodule that is named like the inner pooler's field.
+
+        Raises:
+            ModelError: if the files lack the weights.
         """
         for field in _fields(self):
             inner = getattr(self, field.name)
@@ -304,48 +342,52 @@ class Pooler(Component):
 
 
 class Similarity(Component):
-    """Similarity of two encoded texts; higher means more alike.
+    """Similarity of two encoded texts. A higher value means that the texts are more alike.
 
-    An encoder names one in its recipe. Evaluators and losses then use it instead of the cosine. Its methods
-    are differentiable functions of tensors and keep nothing between calls.
+    If the recipe of an encoder names a similarity, evaluators and losses use it instead of the cosine. The
+    methods are differentiable functions of tensors and keep nothing between calls.
     """
 
     __slots__ = ()
 
     @property
     def traits(self) -> SimilarityTraits:
-        """Outputs of poolers that it compares, and other capabilities."""
+        """Outputs of poolers that the similarity can compare, and other properties."""
         return SimilarityTraits()
 
     def normalize(self, vectors: Any) -> Any:
-        """Prepare vectors for comparison, for example by L2 normalisation; called once for each text.
+        """Prepare vectors for comparison, for example by L2 normalisation. Called once for each text.
 
-        Argument and result are a tensor `(n, width)`, or `TokenVectors` if it compares tokens.
+        The argument and the result are a tensor `(n, width)`, or `TokenVectors` if the similarity compares
+        tokens.
         """
         return vectors
 
     @abstractmethod
     def similarity(self, first: Any, second: Any) -> Tensor:
-        """Return the similarities of all pairs of a row of `first` and a row of `second`, `(n, m)`.
+        """Return the similarity of each row of `first` to each row of `second`, `(n, m)`.
 
-        Both are results of `normalize`. Callers pass blocks, so that the result fits into memory.
+        Both arguments are results of `normalize`. Callers pass blocks of rows, so that the result fits into
+        memory.
         """
 
     def pairwise(self, first: Any, second: Any) -> Tensor:
         """Return the similarity of row i of `first` and row i of `second`, `(n,)`.
 
-        The default is the diagonal of `similarity`, which takes n times the work; callers pass few rows.
+        The default computes `similarity` and takes its diagonal. That is n times the work, so callers pass few
+        rows.
         """
         return self.similarity(first, second).diagonal()
 
     def bytes_per_text(self, width: int, tokens: float = 1) -> float:
-        """Return the bytes that an index needs per text: by default those of `tokens` fp32 vectors."""
+        """Return how many bytes of an index a text takes; by default, as many as `tokens` float32 vectors."""
         return 4 * width * tokens
 
     def operations(self, width: int, first: float = 1, second: float = 1) -> float:
-        """Return the number of operations (multiplications and additions) to compare two texts.
+        """Return how many operations (multiplications and additions) the comparison of two texts takes.
 
-        `first` and `second` are their numbers of vectors. The default counts the dot products of all pairs.
+        `first` and `second` are the numbers of vectors of the two texts. The default counts one dot product for
+        each pair of vectors.
         """
         return 2 * width * first * second
 
@@ -357,66 +399,67 @@ class LossOutput:
     loss: Tensor
     """Scalar loss, the mean over the batch."""
     metrics: Mapping[str, Tensor] = attrs.field(factory=dict)
-    """Detached scalars for the log, by name."""
+    """Scalars to log, by name; detached from the graph."""
     state: Mapping[str, Tensor] | None = None
-    """State for the next step, detached; only for stateful losses."""
+    """State for the next step, detached from the graph; None for a loss that is not `stateful`."""
 
 
 LABEL = "label"
-"""Column of a data source that holds class names instead of texts; see `LossTraits.classes`."""
+"""Column of a data source that has class names instead of texts; see `LossTraits.classes`."""
 
 PROGRESS = "stage.progress"
-"""Input of a loss with the share of the stage's steps that are done; see `LossTraits.scheduled`."""
+"""Input of a loss that says which share of the stage's steps is done; see `LossTraits.scheduled`."""
 
 
 @attrs.frozen
 class ParameterSettings:
-    """Optimiser settings for a parameter of a loss, where they differ from the stage's optimiser."""
+    """Settings of the optimiser for one parameter of a loss, in place of the settings of the stage."""
 
     lr: float | None = None
-    """Peak learning rate, scaled by the stage's schedule; None for the optimiser's."""
+    """Peak learning rate, which the stage's schedule scales; None for that of the stage's optimiser."""
     weight_decay: float | None = None
-    """Decoupled weight decay; None for the optimiser's."""
+    """Decoupled weight decay; None for that of the stage's optimiser."""
 
 
 class Loss(Component):
-    """Sentence vectors -> a scalar to minimise."""
+    """Computes a scalar to minimise from the sentence vectors of a batch."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def traits(self) -> LossTraits:
-        """Required columns, and other capabilities."""
+        """Columns that the data must have, and other properties."""
 
     @abstractmethod
     def build(self, width: int) -> Module:
-        """Return `module(inputs: Mapping[str, Tensor]) -> LossOutput`.
+        """Return a module that is called as `module(inputs: Mapping[str, Tensor]) -> LossOutput`.
 
-        `inputs` maps columns to fp32 vectors `(batch, width)`, columns of numbers (`LossTraits.numbers`) to
-        fp32 `(batch,)`, and `label` to class indices `(batch,)`; a loss that is `scheduled` also gets
-        `stage.progress`, an fp32 scalar. The module is a pure function of its arguments and parameters: nothing
-        is kept between calls, gradients are stopped with `.detach()`.
+        `inputs` has, for each column of texts, float32 vectors `(batch, width)`; for each column of numbers
+        (`LossTraits.numbers`), float32 `(batch,)`; for the column `label`, class indices `(batch,)`. With the
+        trait `scheduled`, it also has `stage.progress`, a float32 scalar.
 
-        The module or a submodule may have `parameter_settings`, a dict from the name of one of its parameters
-        to `ParameterSettings`.
+        The module is a pure function of its arguments and parameters: it keeps nothing between calls, and stops
+        gradients with `.detach()`. The module or a submodule may have the attribute `parameter_settings`, a
+        dictionary from the name of one of its parameters to `ParameterSettings`.
 
-        If the traits have `stateful`, the module has `initial_state() -> dict[str, Tensor]` and is called as
-        `module(inputs, state)`: the `state` of its output is passed to the next step and saved with every
+        With the trait `stateful`, the module has a method `initial_state() -> dict[str, Tensor]` and is called as
+        `module(inputs, state)`. The `state` of its output is passed to the next step, and saved with every
         checkpoint.
 
-        If the encoder's pooler has `output = "tokens"`, `inputs` maps columns to `TokenVectors`.
+        If the encoder's pooler has `output = "tokens"`, `inputs` has `TokenVectors` for each column of texts.
 
-        If the traits have `predicts`, the module has `corrupt(ids, special, head)`: it takes int64 ids and a
-        mask of special tokens, both `(total,)`, and returns the ids that the encoder reads and a mask of the
-        tokens to predict. `inputs` then maps columns to fp32 logits `(predicted, tokens)`, and `COLUMN.id` to
-        the ids to predict.
+        With the trait `predicts`, the module has a method `corrupt(ids, special, head)`. It takes int64 ids and
+        a mask of the special tokens, both `(total,)`, and returns the ids that the encoder reads and a mask of
+        the tokens to predict. `inputs` then has, for each column, float32 logits `(predicted, tokens)`, and as
+        `COLUMN.id` the ids to predict.
         """
 
     def compared_by(self, similarity: Similarity) -> Loss:
-        """Return the loss with the similarity of the trained encoder.
+        """Return the loss with the similarity of the encoder that it trains.
 
-        By default the loss itself, with the similarity passed on to its inner losses.
+        By default, the similarity is passed on to the inner losses; a loss without inner losses is returned
+        unchanged.
         """
         if not inner_parts(self, Loss):
             return self
@@ -430,9 +473,9 @@ class Loss(Component):
         return changed
 
     def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
-        """Yield a problem for each conflict between its fields and batches of `batch_size` rows.
+        """Yield a problem for each field that conflicts with batches of `batch_size` rows.
 
-        The columns `fixed` are encoded by frozen towers. By default the problems of its inner losses.
+        The columns in `fixed` are encoded by frozen encoders. By default, yield the problems of the inner losses.
         """
         for inner in inner_parts(self, Loss):
             yield from inner.misfits(batch_size, fixed)
@@ -440,16 +483,16 @@ class Loss(Component):
     def without_effect(self, rows: int) -> Iterator[str]:
         """Yield a warning for each field that has no effect in a stage with `rows` rows over all epochs.
 
-        By default the warnings of its inner losses.
+        By default, yield the warnings of the inner losses.
         """
         for inner in inner_parts(self, Loss):
             yield from inner.without_effect(rows)
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int | None:
-        """Return the maximum number of negatives per anchor in a full batch of data with these columns.
+        """Return the maximum number of negatives per anchor, in a full batch of data with these columns.
 
-        Return 0 if the loss does not compare anchors, None if unknown. By default the maximum over its inner
-        losses, None if it is unknown for one.
+        Return 0 if the loss does not compare anchors, and None if the number is unknown. By default, return the
+        maximum over the inner losses; None if the number is unknown for one of them.
         """
         counts: list[int] = []
         for inner in inner_parts(self, Loss):
@@ -461,37 +504,46 @@ class Loss(Component):
 
 
 def _compared(value: Any, similarity: Similarity) -> Any:
-    """Return the value of a loss's field, with the similarity set in every loss in it."""
+    """Return the value of a loss's field, with every loss in it given the similarity by `compared_by`."""
     if isinstance(value, Loss):
         compared = value.compared_by(similarity)
         return returned(compared, Loss, value, "compared_by")
     if isinstance(value, tuple):
-        return tuple(_compared(each, similarity) for each in value)
+        return tuple(_compared(item, similarity) for item in value)
     return value
 
 
 @attrs.frozen
 class Mixture:
-    """How to sample a data set with several parts; its rows are those of part 0, then of part 1, ..."""
+    """How to sample a data set that consists of several parts.
+
+    The rows of part 0 come first, then those of part 1.
+    """
 
     sizes: tuple[int, ...]
     """Number of rows of each part."""
     takes: tuple[int, ...]
-    """Number of rows per epoch from each part; a smaller part is repeated in another order. Repetitions
-    belong to the same epoch: a source that varies its texts returns the same text for a repeated row."""
+    """Number of rows that an epoch takes from each part.
+
+    If a part has fewer rows, it is repeated in another order. Repetitions belong to the same epoch: a source that
+    varies its texts from epoch to epoch returns the same text for a repeated row.
+    """
     in_turn: bool = False
-    """Whether parts take strict turns; otherwise their order is shuffled."""
+    """Whether the parts take strict turns; otherwise the order of the parts is shuffled."""
     whole_batches: bool = False
     """Whether all rows of a batch come from one part."""
 
 
 class Dataset(ABC):
-    """Rows of named columns, addressed by index: texts, or numbers where `DataTraits.numbers` says so."""
+    """Training data: rows with named columns.
+
+    A value is a text, or a number if `DataTraits.numbers` has its column.
+    """
 
     __slots__ = ()
 
     mixture: Mixture | None = None
-    """How to sample it, if it has several parts."""
+    """How to sample the data, if it consists of several parts."""
 
     @property
     @abstractmethod
@@ -505,12 +557,12 @@ class Dataset(ABC):
 
     @property
     def varies(self) -> bool:
-        """Whether texts change from epoch to epoch."""
+        """Whether the texts of a row change from epoch to epoch."""
         return False
 
     @property
     def left_out(self) -> Mapping[str, int]:
-        """Reason -> number of rows that were left out, for the manifest."""
+        """Number of rows that were left out, for each reason; for the manifest."""
         return {}
 
     @abstractmethod
@@ -520,107 +572,120 @@ class Dataset(ABC):
     def rows(
         self, indices: Sequence[int], epoch: int = 0
     ) -> Mapping[str, Sequence[Any]]:
-        """Return the texts of these rows, or the numbers, by column.
+        """Return the values of these rows (texts or numbers) for each column.
 
-        `epoch` counts passes over the data from 0, for a source that varies its texts; the same arguments
-        always give the same texts.
+        `epoch` counts passes over the data from 0, for a source that varies its texts from epoch to epoch. The
+        same arguments must always give the same texts.
         """
 
     @abstractmethod
     def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
-        """Yield every text of these columns, by default of all, for training a tokenizer."""
+        """Yield every text in these columns, for training a tokenizer; None means all columns."""
 
 
 class DataSource(Component):
-    """Source of training texts."""
+    """Source of training data."""
 
     __slots__ = ()
 
     @property
     def traits(self) -> DataTraits:
-        """Whether it uses the network, and other capabilities; by default those of its inner sources."""
+        """Whether the source uses the network, and other properties; by default those of its inner sources."""
         return DataTraits.of(*inner_parts(self, DataSource))
 
     @property
     @abstractmethod
     def columns(self) -> tuple[str, ...]:
-        """Columns of the data set that `open()` returns; must not need to read the data."""
+        """Columns of the data set that `open` returns. This property must not read the data."""
 
     @abstractmethod
     def open(self) -> Dataset:
-        """Return the data set; it may read rows later. Raises `DataError` with file and line."""
+        """Return the data set, which may read its rows later.
+
+        Raises:
+            DataError: if the data cannot be used. The message has the file and the line.
+        """
 
     def files(self) -> Iterable[Path]:
-        """Return files and directories that it reads but no field names; a study hashes them."""
+        """Return the files and directories that the source reads although no field names them.
+
+        A study hashes them.
+        """
         return ()
 
 
 AnyEncoder: TypeAlias = Any
-"""A `sentbed.Encoder`, which is not defined in the protocols."""
+"""A `sentbed.Encoder`. That class is not defined in the protocols."""
 
 
 class Exporter(Component):
-    """Writes an encoder in another library's format. Its fields are options of `sentbed export --set`."""
+    """Writes an encoder in another library's format. Its fields are set by `sentbed export --set`."""
 
     __slots__ = ()
 
     @abstractmethod
     def write(self, encoder: AnyEncoder, directory: Path) -> Iterable[str] | None:
-        """Write into the empty `directory`, which is moved to its final path afterwards.
+        """Write an encoder into the empty `directory`, which is moved to its final path afterwards.
 
-        May return remarks for users, one sentence each, such as for which texts vectors will differ.
+        The encoder is on the runtime `cpu`, in float32; `encoder.placed.module` is its torch module. The method
+        may return remarks for the user, one sentence each, such as for which texts the vectors will differ.
 
-        The encoder is on the runtime `cpu`, in fp32; `encoder.placed.module` is its torch module. If the
-        other library cannot produce the same vectors, raise `ModelError` with the part, the reason and an
-        alternative.
+        Raises:
+            ModelError: if the other library cannot produce the same vectors. The message has the part of the
+                encoder, the reason and an alternative.
         """
 
 
 class Importer(Component):
-    """Reads an encoder written by another library. Its fields are options of `sentbed import --set`.
+    """Reads an encoder that another library wrote. Its fields are set by `sentbed import --set`.
 
-    `recognises` is called on importers with default options; one with a required field is used only by name
-    (`--from`).
+    Without `--from`, the command calls `recognises` of every importer, with default fields. An importer with a
+    field that has no default is used only if `--from` names it.
     """
 
     __slots__ = ()
 
     @abstractmethod
     def recognises(self, source: Path) -> bool:
-        """Whether `source` appears to be in the format that this class reads; loads nothing heavy."""
+        """Whether `source` seems to be in the format that this class reads. Nothing heavy is loaded."""
 
     @abstractmethod
     def read(self, source: Path) -> AnyEncoder:
         """Return the encoder with the weights of `source`, on the runtime `cpu`.
 
-        Raises `ModelError` with the unsupported part of `source` and a remedy.
+        Raises:
+            ModelError: if a part of `source` is not supported. The message has the part and a remedy.
         """
 
     def notes(self, source: Path) -> Iterable[str]:
-        """Return one sentence for each part of `source` that the encoder lacks; by default none."""
+        """Return one sentence for each part of `source` that the encoder does not have; by default none."""
         return ()
 
 
 class Executor(Component):
-    """Runs the tasks of a long job. Its fields are options of the command line, such as `workers`."""
+    """Runs the tasks of a long job, on this machine or others.
+
+    Its fields, such as `workers`, are command options.
+    """
 
     __slots__ = ()
 
     @abstractmethod
     def build(self, say: Callable[[str], Any]) -> Any:
-        """Return a `sentbed_common.TaskPool`; `say` is called with messages about workers that died.
+        """Return a `sentbed_common.TaskPool`, which calls `say` with messages about workers that died.
 
-        Raises `RuntimeUnavailableError` if a package is missing or no cluster responds.
+        Raises:
+            RuntimeUnavailableError: if a package is missing, or no cluster responds.
         """
 
 
 class CellSampler(Component):
-    """Chooses the next cells of a study to run, from the scores of those that have been run."""
+    """Chooses which cells of a study to run next, from the scores of the cells that have been run."""
 
     __slots__ = ()
 
     learns: ClassVar[bool] = True
-    """Whether its choice depends on the scores."""
+    """Whether the choice depends on the scores."""
 
     @abstractmethod
     def choose(
@@ -630,52 +695,57 @@ class CellSampler(Component):
         count: int,
         seed: int,
     ) -> Sequence[int]:
-        """Return the indices of `count` more cells; equal arguments always give the same.
+        """Return the indices of `count` more cells. The same arguments must always give the same cells.
 
-        A cell maps each axis to its label or, if every label of the axis has a number, to the label's number.
-        `scores` has the cells chosen before, in order, with None for one without a score; higher is better.
+        Args:
+            cells: All cells of the study. A cell maps each axis to its label or, if every label of the axis has a
+                number, to the label's number.
+            scores: Scores of the cells chosen before, in that order, by index; higher is better. None if a cell
+                has no score.
+            count: Number of cells to choose.
+            seed: Seed of random choices.
         """
 
 
 class Optimizer(Component):
-    """Gradients -> new weights."""
+    """Computes new weights from gradients."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def lr(self) -> float:
-        """Learning rate; a field."""
+        """Peak learning rate. In a subclass, it is a field."""
 
     @abstractmethod
     def build(self, parameters: Sequence[tuple[str, Tensor]]) -> Any:
         """Return a `torch.optim.Optimizer` over these named parameters."""
 
     def build_optax(self, shapes: Mapping[str, tuple[int, ...]]) -> Any:
-        """Return the equivalent `optax.GradientTransformation` for engines on JAX, or None.
+        """Return the equivalent `optax.GradientTransformation`, for engines on JAX; None if there is none.
 
-        It is for parameters of these names and shapes. The engine multiplies its updates by the negative
-        learning rate of the step.
+        `shapes` has the shape of each parameter. The engine multiplies the updates by the negative learning rate
+        of the step.
         """
         return None
 
     def state_bytes(self, shapes: Mapping[str, tuple[int, ...]]) -> int | None:
-        """Return the size in bytes of its state for fp32 parameters of these shapes, or None if unknown."""
+        """Return the size in bytes of the state for float32 parameters of these shapes, or None if unknown."""
         return None
 
 
 class Schedule(Component):
-    """Step -> multiplier of the learning rate."""
+    """Multiplies the learning rate by a factor that depends on the step."""
 
     __slots__ = ()
 
     @abstractmethod
     def factor(self, step: int, total_steps: int) -> float:
-        """Return the multiplier, in [0, 1], for step `step` (from 0) of `total_steps`."""
+        """Return the factor, in [0, 1], for a step; `step` counts from 0."""
 
 
 class Tracker(Component):
-    """Follows a run and sends its results somewhere else."""
+    """Follows a run and sends its progress and results elsewhere, such as to a server."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Runtimes, the engines they build, and the head of an encoder."""
+"""Base classes of runtimes and of the engines, encoders and trainers that they build; the head of an encoder."""
 
 from __future__ import annotations
 
@@ -29,60 +29,71 @@ if TYPE_CHECKING:
 
 
 class EncoderParts(Protocol):
-    """An encoder in a recipe, as components see it; a `sentbed.tools.EncoderRecipe`."""
+    """The part of a recipe that describes an encoder, as components see it: a `sentbed.tools.EncoderRecipe`."""
 
     @property
     def backbone(self) -> Backbone:
-        """Its backbone."""
+        """The encoder's backbone."""
 
     @property
     def backbones(self) -> tuple[Backbone, ...]:
-        """Its backbone, and the same with the layers that its prompts choose."""
+        """The encoder's backbone, and a copy of it for each set of layers that a prompt selects."""
 
     @property
     def pooler(self) -> Pooler:
-        """Its pooler."""
+        """The encoder's pooler."""
 
     @property
     def head(self) -> Head:
-        """Its head."""
+        """The encoder's head."""
 
     @property
     def prompts(self) -> Sequence[object]:
-        """Its prompts, at least one: without a prompt in the recipe, the default."""
+        """The encoder's prompts; the default prompt if the recipe has none."""
 
     @property
     def max_length(self) -> int:
-        """Maximum tokens per sentence."""
+        """Maximum number of tokens of a sentence."""
 
     @property
     def similarity(self) -> Similarity | None:
-        """Similarity that its texts are compared by; None for the cosine."""
+        """Similarity for comparing the encoder's texts; None for the cosine."""
 
 
 class Transform(Component):
-    """Affine map of sentence vectors that is fitted after training instead of being trained."""
+    """Affine map of sentence vectors. It is not trained, but fitted to vectors after training."""
 
     __slots__ = ()
 
     def misfits(self, encoder: EncoderParts) -> Iterator[str]:
-        """Yield why it cannot be fitted to an encoder."""
+        """Yield reasons why the transform cannot be fitted to an encoder."""
         return iter(())
 
     @abstractmethod
     def output_width(self, width: int) -> int:
-        """Return the dimension of its vectors, given its input's. Raises `ModelError` if it is too small."""
+        """Return the dimension of the transformed vectors; `width` is that of the given vectors.
+
+        Raises:
+            ModelError: if `width` is too small.
+        """
 
     def texts(self, width: int) -> Sequence[str]:
-        """Return the texts to fit it on; called before training. Raises `DataError` if there are too few."""
+        """Return the texts on whose vectors the transform is fitted. Called before training.
+
+        Raises:
+            DataError: if there are too few texts for vectors of this dimension.
+        """
         return ()
 
     @abstractmethod
     def fit(self, vectors: Any, backbone: BuiltBackbone) -> tuple[Any, Any]:
-        """Return NumPy arrays `mean` `(width,)` and `matrix` `(width, output_width)` for (x - mean) @ matrix.
+        """Return NumPy arrays `mean`, `(width,)`, and `matrix`, `(width, output_width)`.
 
-        `vectors`, float32 `(texts, width)`, are the vectors of `texts` before the head's transform, cut and
-        normalisation. Raises `ModelError` with a remedy if they cannot be fitted.
+        A vector `x` is transformed to `(x - mean) @ matrix`. `vectors`, float32 `(texts, width)`, are those of
+        `texts`, before the transform, the truncation and the normalisation of the head.
+
+        Raises:
+            ModelError: if the transform cannot be fitted to these vectors. The message has a remedy.
         """
 
 
@@ -92,26 +103,26 @@ WIDEST = 1 << 20
 
 @attrs.frozen
 class Head:
-    """Operations after pooling: linear layers, transform, truncation and normalisation, in this order.
-
-    `projection`: width of a linear projection, or None for none; `bias`: whether linear layers have a bias
-    (Sentence-T5 has none); `normalize`: L2-normalise the vector; `hidden`: widths of linear layers before the
-    projection, each followed by `activation`; `dimensions`: number of leading dimensions to keep when
-    encoding (training uses all; see the loss `matryoshka`); `transform`: an affine map that is fitted after
-    the last stage and not used in training.
-    """
+    """What an encoder does with a vector after pooling: linear layers, transform, truncation, normalisation."""
 
     projection: int | None = attrs.field(
         default=None, validator=optional(and_(ge(1), le(WIDEST)))
     )
+    """Width of a linear projection; None for no projection."""
     bias: bool = False
+    """Whether the linear layers have a bias (those of Sentence-T5 have none)."""
     normalize: bool = False
+    """Whether the vector is L2-normalised."""
     hidden: tuple[int, ...] = attrs.field(
         default=(), validator=deep_iterable(and_(ge(1), le(WIDEST)))
     )
+    """Widths of linear layers before the projection."""
     activation: Literal["gelu", "none", "relu", "tanh"] = "none"
+    """Activation after each of the `hidden` layers."""
     dimensions: int | None = attrs.field(default=None, validator=optional(ge(1)))
+    """Number of leading dimensions to keep when encoding. Training uses all; see the loss `matryoshka`."""
     transform: Transform | None = None
+    """Affine map that is fitted after the last stage. Training does not use it."""
 
     def __attrs_post_init__(self) -> None:
         if self.hidden and self.projection is None:
@@ -122,7 +133,8 @@ class Head:
             raise ValueError(
                 "an `activation` follows `hidden` layers, and there is none; add `hidden = [N]`"
             )
-        if (kept := self.dimensions or 0) > (width := self.projection or kept):
+        kept, width = self.dimensions, self.projection
+        if kept is not None and width is not None and kept > width:
             raise ValueError(
                 f"`dimensions` keeps {kept} of the {width} of `projection`; keep fewer"
             )
@@ -134,23 +146,24 @@ class SharedWork:
     shares_prefix: bool = False
     """Whether `encode` accepts a batch with a `prefix`."""
     twin: Path | None = None
-    """Directory of a saved encoder with the same backbone weights, whose files `save` may hard-link."""
+    """Directory of a saved encoder with the same backbone weights. `save` may hard-link its files."""
 
     def beside(self, others: Sequence[PlacedEncoder]) -> PlacedEncoder | None:
-        """Return an encoder that concatenates the vectors of this and `others` along the width.
+        """Return an encoder that concatenates the vectors of this encoder and of `others` along the width.
 
-        All were assembled from the same built backbone, so that one forward pass serves all. Vectors must be
-        bit-identical to those of each encoder's `encode`; return None if that cannot be guaranteed.
+        All encoders were assembled from the same built backbone, so one forward pass of the backbone is enough.
+        The vectors must be bit-identical to those that each encoder's `encode` returns. Return None if that
+        cannot be guaranteed.
         """
         return None
 
     def fingerprints(self) -> Sequence[str | None] | None:
-        """Return the fingerprints of the encoders joined by `beside`; None to have each encoder asked."""
+        """Return the fingerprint of each encoder joined by `beside`; None if the caller must ask each encoder."""
         return None
 
 
 class PlacedEncoder(SharedWork):
-    """Encoder on an engine's device: backbone, pooler and head.
+    """An encoder on an engine's device: backbone, pooler and head.
 
     A subclass must have `width`, `encode`, `transformed` and `save`, and `encode_tokens` if it supports poolers
     with `output = "tokens"`.
@@ -159,34 +172,38 @@ class PlacedEncoder(SharedWork):
     width: int
     """Dimension of a sentence vector."""
     trained_width: int | None = None
-    """Dimension in training, if it may differ from `width`, because of `Head.dimensions`, a transform or the
-    pooler."""
+    """Dimension of a sentence vector in training, if it may differ from `width`.
+
+    It differs because of `Head.dimensions`, a transform, or the pooler.
+    """
     parameter_counts: tuple[int, int] | None = None
-    """Number of all parameters and of trainable ones; None if the engine does not count them."""
+    """Number of all parameters, and of trainable parameters; None if the engine does not count them."""
     fitted_on: Mapping[str, Any] | None = None
-    """Facts on the texts that the head's transform was fitted on; None if it is not fitted."""
+    """Facts about the texts on which the head's transform was fitted; None if there is no fitted transform."""
     asynchronous: bool = False
-    """Whether `encode_batches` leaves the host idle; texts are then tokenised ahead in a thread."""
+    """Whether the host is idle during `encode_batches`. Later texts are then tokenised in a thread meanwhile."""
     module: Module = None
-    """On PyTorch engines: backbone, pooler and head as one torch module in fp32, called as
-    `module(input_ids, attention_mask, **TokenBatch.keywords)`, with the parts `backbone`, `pooler`,
-    `projection`, `transform` (each the identity if there is none) and `normalize: bool`; call
-    `weights_changed()` after changing weights."""
+    """On PyTorch engines: backbone, pooler and head as one torch module in float32.
+
+    It is called as `module(input_ids, attention_mask, **TokenBatch.keywords)` and has the submodules `backbone`,
+    `pooler`, `projection` and `transform` (the last two are the identity if there is none), and the attribute
+    `normalize: bool`. Call its `weights_changed()` after changing weights.
+    """
 
     @property
     def protocol(self) -> Mapping[str, Any]:
-        """JSON-serialisable entries for every score's protocol, such as the calibration of int8 weights.
+        """Entries for the protocol of every score, such as the calibration of int8 weights; values for JSON.
 
-        They are added to those of `BuiltBackbone.protocol`.
+        They are added to the entries of `BuiltBackbone.protocol`.
         """
         return {}
 
     def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
-        """Return sentence vectors `(batch, width)`, in eval mode, without gradient."""
+        """Return the sentence vectors, `(batch, width)`, computed in eval mode and without gradient."""
         raise NotImplementedError
 
     def encode_tokens(self, batch: TokenBatch) -> RaggedVectors:
-        """Return the token vectors of each text, in eval mode; for a pooler with `output = "tokens"`."""
+        """Return the token vectors of each text, computed in eval mode, for a pooler with `output = "tokens"`."""
         raise NotImplementedError
 
     def encode_batches(
@@ -194,42 +211,46 @@ class PlacedEncoder(SharedWork):
     ) -> Iterator[NDArray[np.float32]]:
         """Yield the result of `encode` for each batch, in order.
 
-        Later batches may be consumed before the vectors of one are yielded.
+        The method may consume later batches before it yields the vectors of an earlier one.
         """
         return map(self.encode, batches)
 
     def plan(self, lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]] | None:
-        """Yield the row indices of each batch for texts of these lengths; None to use `plan_batches`.
+        """Yield the row indices of each batch for texts of these lengths; return None to use `plan_batches`.
 
-        For devices that compile each shape of a batch.
+        This is for devices that compile code for each shape of a batch.
         """
         return None
 
     def fingerprint(self) -> str | None:
-        """Return a hash of all weights and of the code that computes vectors from tokens; None if unknown.
+        """Return a hash of all weights and of the code that computes vectors from tokens; None if it is unknown.
 
-        Encoders with equal fingerprints must give equal vectors, which the vector store then shares.
+        Encoders with equal fingerprints must give equal vectors: they share the vectors in the vector store.
         """
         return None
 
     def broken_weight(self) -> str | None:
-        """Return the name of a weight that is NaN or infinite; None if there is none, or it is not checked.
+        """Return the name of a weight that is NaN or infinite, or None if there is none or it is not checked.
 
-        Checking vectors is not enough: an attention kernel may ignore NaN.
+        It is not enough to check the vectors, since an attention kernel may ignore NaN.
         """
         return None
 
     def transformed(
         self, fit: Any = None, on: Mapping[str, Any] | None = None
     ) -> PlacedEncoder:
-        """Return this encoder with the result of `Transform.fit`; without `fit`, the encoder without transform.
+        """Return an encoder with the same weights and another transform.
 
-        The weights are shared. `on` becomes `fitted_on` of the new encoder, which `save` keeps.
+        `fit` is the result of `Transform.fit`; None means no transform. `on` has facts about the texts of the
+        fit; it becomes `fitted_on` of the new encoder, and `save` writes it.
         """
         raise NotImplementedError
 
     def save(self, directory: Path) -> Mapping[str, str] | None:
-        """Write files that `Engine.assemble(..., saved=directory)` restores; may return their SHA-256."""
+        """Write the files from which `Engine.assemble(..., saved=directory)` restores the encoder.
+
+        The method may return the SHA-256 of the files.
+        """
         raise NotImplementedError
 
 
@@ -243,9 +264,9 @@ class StepResult:
     """L2 norm of the gradient before clipping."""
     metrics: Mapping[str, float] = attrs.field(factory=dict)
     interrupted: str | None = None
-    """Why the run should end, if another process of the engine received a signal; the step has been taken."""
+    """Why the run should end: another process of the engine has received a signal. The step has been taken."""
     fault: str = ""
-    """Part that produced the first NaN or infinite number, if there is one and the engine knows."""
+    """Part that produced the first NaN or infinite number; empty if there is none or the part is unknown."""
 
 
 @attrs.frozen(eq=False)
@@ -257,25 +278,32 @@ class Training:
     schedule: Schedule
     total_steps: int
     towers: Mapping[str, str]
-    """Column of texts -> name of the encoder trained on it."""
+    """For each column of texts, the name of the encoder that encodes it and is trained."""
     max_grad_norm: float = 1.0
     """L2 norm to which gradients are clipped; 0 disables clipping."""
     micro_batch: int | None = None
-    """Number of rows whose activations are held at a time (gradient caching, Gao et al., 2021); None means
-    the whole batch. Either way the gradient is that of the whole batch."""
+    """Number of rows whose activations are in memory at a time (gradient caching, Gao et al., 2021).
+
+    None means the whole batch. In both cases, the gradient is that of the whole batch.
+    """
     ensembles: Mapping[str, tuple[int, Literal["mean", "concatenate"]]] = attrs.field(
         factory=dict
     )
-    """Encoder -> its number of prompts, and how a row's vectors are combined for the loss. With several prompts,
-    a column has the texts of all rows with the first prompt, then with the second, and so on."""
+    """For each encoder with several prompts: their number, and how a row's vectors are combined for the loss.
+
+    A column then has the texts of all rows with the first prompt, followed by those with the second, and so on.
+    """
     ema: float | None = None
     """Decay of a moving average of the weights, for `Trainer.swap_average`; None for no average."""
 
 
 Columns: TypeAlias = Mapping[str, "TokenIds | NDArray[Any]"]
-"""A batch: column -> tokens to encode with gradient, vectors of a frozen tower (float32 `(batch, width)`),
-numbers (float32 `(batch,)`), or class indices (int64 `(batch,)`); `COLUMN.id` -> the ids of a column's texts
-(int64 `(batch,)`); `PROGRESS` -> a float32 scalar."""
+"""A batch of training data, by column.
+
+A column of texts has tokens to encode with gradient, or the vectors of a frozen encoder (float32 `(batch,
+width)`). A column of numbers is float32 `(batch,)`, and the column of class indices int64 `(batch,)`.
+`COLUMN.id` has the ids of a column's texts (int64 `(batch,)`). `PROGRESS` has a float32 scalar.
+"""
 
 
 class Trainer:
@@ -284,32 +312,33 @@ class Trainer:
     def step(self, columns: Columns) -> StepResult:
         """Take one step: forward pass, loss, gradient, update.
 
-        `columns` is the whole batch, also with several devices: the loss sees all vectors, as on one device.
-        A step with a NaN or infinite loss or gradient changes no weight and no state, but counts as a step of
-        the schedule.
+        `columns` is the whole batch even if there are several devices: the loss sees all vectors, as on one
+        device. A step whose loss or gradient is NaN or infinite changes neither weights nor states, but counts
+        as a step of the schedule.
         """
         raise NotImplementedError
 
     def gradients(
         self, columns: Columns
     ) -> tuple[float, dict[str, NDArray[np.float32]]]:
-        """Return a batch's loss and its gradients before clipping, by parameter name, without taking a step.
+        """Return the loss of a batch, and its gradients before clipping by parameter, without taking a step.
 
-        Names are `ENCODER.NAME` and `loss.NAME`, NAME being the torch parameter's. Dropout draws random numbers
-        as in `step`; nothing else changes. For comparing engines, and for diagnosis.
+        Parameters are called `ENCODER.NAME` or `loss.NAME`, where NAME is that of the torch parameter. Dropout
+        draws random numbers as in `step`; nothing else changes. The method is for comparing engines, and for
+        diagnosis.
         """
         raise NotImplementedError
 
     def swap_average(self) -> None:
-        """Swap the encoders' trained weights with their moving average; a second call swaps them back.
+        """Swap the trained weights of the encoders with their moving average. A second call swaps them back.
 
-        The average starts with the initial weights. After each step that changed weights it becomes
+        The average starts with the initial weights. After each step that changes weights, it becomes
         `ema * average + (1 - ema) * weights`. Called only if `Training.ema` is set.
         """
         raise NotImplementedError
 
     def save(self, directory: Path) -> None:
-        """Write everything that later steps depend on into the empty `directory`.
+        """Write everything on which later steps depend into the empty `directory`.
 
         This includes trained weights, the optimiser, the loss with its state, moving averages, the number of
         steps and the state of every random generator.
@@ -317,38 +346,45 @@ class Trainer:
         raise NotImplementedError
 
     def load(self, directory: Path) -> None:
-        """Restore what `save` wrote. Raises `ModelError` if it does not fit this trainer."""
+        """Restore what `save` wrote.
+
+        Raises:
+            ModelError: if it was written by a trainer of other parameters or settings.
+        """
         raise NotImplementedError
 
 
 class Engine:
-    """Places modules and encodes batches, on one or several devices.
+    """Places encoders on one or several devices. The placed encoders encode batches.
 
-    An engine that also trains is a `TrainingEngine`; the runtime of one that does not sets
-    `RuntimeTraits.untrainable`. Core uses one engine in one process and passes it whole batches. An engine
-    with several devices or processes distributes rows and gathers vectors itself. `docs/engines.md` describes
-    the contract, and `sentbed_testing` compares engines with each other.
+    An engine that also trains is a `TrainingEngine`. The runtime of an engine that does not train sets the trait
+    `untrainable`. Core uses one engine in one process and passes it whole batches. An engine with several
+    devices or processes distributes the rows of a batch and gathers the vectors itself. `docs/engines.md`
+    describes the contract, and `sentbed_testing` compares engines with each other.
     """
 
     token_budget: int
-    """Tokens per batch at which this device encodes fastest."""
+    """Number of tokens per batch with which this device encodes fastest."""
     device: Any = "cpu"
     """torch device for evaluators that train a classifier."""
 
     def report_to(self, say: Callable[[str], None]) -> None:
-        """Set a callback for messages to the user, such as that a batch was halved for want of memory."""
+        """Set the function to call with messages to the user, such as that memory forced it to halve a batch."""
 
     def describe(self) -> Mapping[str, Any]:
-        """Return the device, `precision` (recorded with every score) and threads in effect."""
+        """Return the device, the `precision` (which is recorded with every score) and the number of threads."""
         raise NotImplementedError
 
     def counters(self) -> Mapping[str, float]:
-        """Return counters so far: peak `device_memory_gib`; `compiled_shapes` and `compile_seconds` if the
-        engine compiles; and the engine's own."""
+        """Return the engine's counters, for the manifest.
+
+        These are the peak `device_memory_gib`; `compiled_shapes` and `compile_seconds` if the engine compiles;
+        and others that the engine chooses.
+        """
         raise NotImplementedError
 
     def seed(self, seed: int) -> None:
-        """Seed all random generators of initialisation and dropout, including torch's on the host."""
+        """Seed all random generators that initialisation and dropout use, including torch's on the host."""
         raise NotImplementedError
 
     def assemble(
@@ -358,111 +394,125 @@ class Engine:
         head: Head,
         saved: Path | None = None,
     ) -> PlacedEncoder:
-        """Build pooler and head, and move everything to the device."""
+        """Build the pooler and the head, and move them and the backbone to the device.
+
+        With `saved`, their weights are restored from this directory, which `PlacedEncoder.save` wrote.
+        """
         raise NotImplementedError
 
 
 class TrainingEngine(Engine):
-    """An engine that also takes training steps."""
+    """An engine that can also train encoders."""
 
     def trainer(
         self, encoders: Mapping[str, PlacedEncoder], training: Training
     ) -> Trainer:
-        """Return a trainer of `encoders`, which this engine assembled, named as in `training.towers`.
+        """Return a trainer of encoders that this engine has assembled; `training.towers` has their names.
 
-        Their vectors have equal widths. The loss is built before other random draws, so that its weights are
-        the same on every engine for the same seed. Raises `RunError` if the encoders have nothing to train.
+        The vectors of all encoders have the same dimension. The trainer builds the loss before it draws any other
+        random numbers, so that the weights of the loss are the same on every engine for the same seed.
+
+        Raises:
+            RunError: if no parameter of the encoders can be trained.
         """
         raise NotImplementedError
 
 
 @attrs.frozen(eq=False)
 class EncodingWork:
-    """The encoding that a run will do, for a runtime that chooses another runtime for it."""
+    """The encoding that a run will do, for a runtime that chooses another runtime by trying it."""
 
     recipe: Any
-    """The recipe, a `sentbed.tools.Recipe`; it can be pickled."""
+    """The recipe, a `sentbed.tools.Recipe`, which can be pickled."""
     texts: Callable[[], Mapping[str, Sequence[str]]]
-    """Returns encoder -> texts of its evaluations; there may be none."""
+    """Returns the texts that the evaluations encode, by encoder; there may be none."""
     say: Callable[[str], None]
-    """Callback for messages to the user, since the choice may take minutes."""
+    """Function to call with messages to the user, since the choice may take minutes."""
 
 
 @attrs.frozen
 class RuntimeChoice:
-    """The runtime that a run uses."""
+    """The runtime that a run uses, and why."""
 
     runtime: Runtime
     facts: Mapping[str, Any] = attrs.field(factory=dict)
-    """JSON-serialisable reasons for `runtime_choice` in the run's manifest; empty if nothing was chosen."""
+    """Reasons for the choice, for `runtime_choice` in the manifest (values for JSON); empty without a choice."""
 
 
 class Runtime(Component):
     """Device and precision on which a recipe runs.
 
-    A run calls `launch`, `serve` and `chosen` before `build`. The first two are for runtimes with several
-    processes, the third for a runtime that chooses another one.
+    Before `build`, a run calls `launch` and `serve`, which are for runtimes with several processes, and
+    `chosen`, which is for a runtime that chooses another runtime.
     """
 
     __slots__ = ()
 
     @property
     def traits(self) -> RuntimeTraits:
-        """Number of processes, and other capabilities."""
+        """Number of processes, and other properties."""
         return RuntimeTraits()
 
     def misfits(self, backbone: Backbone, pooler: Pooler, head: Head) -> Iterator[str]:
-        """Yield reasons why it cannot run an encoder of these parts, each a sentence with a remedy.
+        """Yield reasons why the runtime cannot run an encoder of these parts, each a sentence with a remedy.
 
-        Called for each encoder of a recipe, and before an encoder is loaded. It must not import heavy
+        Called for each encoder of a recipe, and before an encoder is loaded. The method must not import heavy
         libraries.
         """
         return iter(())
 
     @abstractmethod
     def build(self) -> Engine:
-        """Claim the device and return its engine. Raises `RuntimeUnavailableError` if that is impossible."""
+        """Claim the device and return its engine.
+
+        Raises:
+            RuntimeUnavailableError: if the device cannot be used.
+        """
 
     def unavailable(self) -> str | None:
-        """Return why it cannot be used on this machine, with a remedy; None if it probably can.
+        """Return why the runtime cannot be used on this machine, with a remedy; None if it probably can be used.
 
-        Called before a run, and by `sentbed check`, whose recipe may be meant for another machine. It must
-        neither import heavy libraries nor claim the device.
+        Called before a run, and by `sentbed check`. The method must neither import heavy libraries nor claim the
+        device.
         """
         return None
 
     def variants(self) -> Iterable[Runtime]:
-        """Return the settings of this runtime that the runtime `fastest` tries, such as its precisions.
+        """Return this runtime with each of the settings that the runtime `fastest` tries, such as each precision.
 
-        Called on the runtime with default fields. `fastest` skips variants that cannot be built here.
+        Called on the runtime with default fields. `fastest` skips variants that cannot be built on this machine.
         """
         return (self,)
 
     def chosen(self, work: EncodingWork) -> RuntimeChoice:
-        """Return the runtime that a run uses instead; by default this one.
+        """Return the runtime on which to run; by default this one.
 
-        Called once a run, after the data have been read and before anything is built. Raises `RunError` or
-        `RuntimeUnavailableError`.
+        Called once per run, after the data has been read and before anything is built.
+
+        Raises:
+            RunError, RuntimeUnavailableError: if no runtime can be chosen.
         """
         return RuntimeChoice(self)
 
     def with_threads(self, threads: int) -> Runtime:
         """Return this runtime limited to `threads` threads, for one of several workers on a machine.
 
-        Return it unchanged if it has no such limit, or the recipe sets the number of threads.
+        Return the runtime unchanged if its threads cannot be limited, or the recipe sets their number.
         """
         return self
 
     def launch(self, command: Sequence[str]) -> int | None:
-        """Start every process with `command`, wait for them, and return the exit code.
+        """Start all processes with `command`, wait for them, and return the exit code.
 
-        Return None if there is nothing to start: there is only one process, or this is one of them.
+        Return None if there is nothing to start, because the runtime has one process, or this process is one of
+        those that `launch` has started.
         """
         return None
 
     def serve(self) -> bool:
-        """In any but the first of several processes, serve the first one's engine, then return True.
+        """Serve the engine of the first process until that process ends, then return True.
 
-        In the first process, or the only one, return False: it runs the recipe and writes the files.
+        In the first process, and if there is only one, return False at once: this process runs the recipe and
+        writes the files.
         """
         return False

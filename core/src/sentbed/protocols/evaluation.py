@@ -1,4 +1,7 @@
-"""Evaluators, in two halves (texts to encode, scores of their vectors), their results, and vector stores."""
+"""Base classes of evaluators, encoders for evaluations and vector stores; scores and other results.
+
+An evaluator works in two halves: it prepares lists of texts to encode, then computes scores from their vectors.
+"""
 
 from __future__ import annotations
 
@@ -34,17 +37,17 @@ Direction: TypeAlias = Literal["higher", "lower", "none"]
 """Whether higher or lower scores are better."""
 
 PartProgress: TypeAlias = Callable[[str, int, int], None]
-"""Callback for progress: the part of an evaluation, the amount done and the total."""
+"""Function to call with the progress of an evaluation: the part of the evaluation, the amount done, the total."""
 
 
 @attrs.frozen
 class TextTask:
-    """Task for which texts are encoded; an encoder may have a prompt for it, as instruct models do."""
+    """Task for which texts are encoded. An encoder may have a prompt for it, as instruction-tuned models do."""
 
     name: str = ""
-    """Name of the task, such as `SciFact`; empty if the evaluator has only one."""
+    """Name of the task, such as `SciFact`; empty if the evaluator has only one task."""
     type: str = ""
-    """Type of the task, such as `Retrieval`; empty for the evaluator's name."""
+    """Type of the task, such as `Retrieval`; empty means the evaluator's name."""
     side: Literal["", "query", "document"] = ""
     """Whether the texts are queries or documents; empty if the task does not distinguish them."""
     instruction: str = ""
@@ -52,7 +55,11 @@ class TextTask:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Keys of a prompt for these texts in lower case, the most specific one first, in MTEB's order."""
+        """Keys under which an encoder may have a prompt for these texts, in lower case.
+
+        The most specific key comes first, as in MTEB: `scifact-query`, `scifact`, `retrieval-query`, `retrieval`,
+        `query`.
+        """
         keys = []
         for part in (self.name, self.type):
             if part and self.side:
@@ -65,22 +72,22 @@ class TextTask:
 
 
 class TextEncoder(ABC):
-    """Encoder as evaluations use it."""
+    """An encoder for evaluations."""
 
     __slots__ = ()
 
     backbone: BuiltBackbone | None = None
-    """Tokenizer and transformer, if it is one of sentbed's encoders."""
+    """Tokenizer and transformer, if it is an encoder of sentbed."""
     output: Output = "vector"
-    """Its output for a text. With `tokens`, `encode_tokens` is called instead of `encode`."""
+    """What the encoder computes for a text. If it is `tokens`, `encode_tokens` is called instead of `encode`."""
     similarity: Similarity | None = None
-    """Similarity for comparing its texts; None for the cosine."""
+    """Similarity for comparing the encoder's texts; None for the cosine."""
 
     @property
     def second(self) -> TextEncoder | None:
-        """Encoder of the second sentence of each pair, such as the tower of another language, or None.
+        """Encoder of the second sentence of each pair, such as one for another language; None for the same one.
 
-        Only for an evaluator with the trait `two_sided`.
+        Only evaluators with the trait `two_sided` use it.
         """
         return None
 
@@ -96,14 +103,14 @@ class TextEncoder(ABC):
 
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one vector per text, `(n, width)`, in order."""
+        """Return one vector per text, `(n, width)`, in the order of the texts."""
 
     def encode_tokens(self, texts: Sequence[str]) -> RaggedVectors:
-        """Return the token vectors of each text, in order; for `output == "tokens"`."""
+        """Return the token vectors of each text, in the order of the texts. Called if `output` is `tokens`."""
         raise NotImplementedError
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """Report the progress of a part of the evaluation; `encode` reports its own progress."""
+        """Report the progress of a part of the evaluation other than encoding, which `encode` reports itself."""
         return
 
     def for_task(self, task: TextTask) -> TextEncoder:
@@ -111,86 +118,107 @@ class TextEncoder(ABC):
         return self
 
     def at_length(self, max_length: int) -> TextEncoder | None:
-        """Return the encoder with texts cut to `max_length` tokens, including special tokens.
+        """Return a copy of the encoder that truncates texts to `max_length` tokens, including special tokens.
 
-        That encoder uses no vector store and reports no progress, so that it can be timed. Return None if the
-        encoder has no maximum length.
+        The copy uses no vector store and reports no progress, so that it can be timed. Return None if the encoder
+        has no maximum length.
         """
         return None
 
     def through(
         self, wrap: Callable[[PlacedEncoder], PlacedEncoder]
     ) -> TextEncoder | None:
-        """Return the encoder with its placed encoder replaced by `wrap(placed)`, to count or time its batches.
+        """Return a copy of the encoder with its placed encoder wrapped, in order to count or time the batches.
 
-        That encoder uses no vector store and reports no progress. Return None if there is no placed encoder.
+        The copy encodes with `wrap(placed_encoder)`. It uses no vector store and reports no progress. Return
+        None if there is no placed encoder.
         """
         return None
 
 
 def score_digits(values: Iterable[float]) -> int:
-    """Return the number of decimals to print: 2 for scores on a scale of 100, 3 if all are below 10."""
-    largest = max(map(abs, filter(math.isfinite, values)), default=100.0)
-    return 2 if largest >= 10 else 3
+    """Return the number of decimals with which to print scores: 2, or 3 if all of them are below 10."""
+    sizes = [abs(value) for value in values if math.isfinite(value)]
+    return 2 if max(sizes, default=100.0) >= 10 else 3
 
 
 @attrs.frozen
 class Score:
-    """A score and how it was obtained."""
+    """A score, and how it was computed."""
 
     task: str = attrs.field(converter=printable)
     metric: str = attrs.field(converter=printable)
     value: float
-    """Value on the papers' scale: correlations and accuracies x 100."""
+    """Value on the scale of papers: correlations and accuracies are multiplied by 100."""
+
     protocol: Mapping[str, Any]
-    """All settings that affect comparability. An evaluator gives its own part: id, aggregation, split, text
-    rules, data hash; a mean over tasks lists them in `of`. The runner turns that into
-    `{"encoder": how texts are encoded, "evaluator": that part}`."""
+    """All settings that decide whether two scores can be compared.
+
+    An evaluator sets its part of them: id, aggregation, split, text rules, hash of the data. A mean over tasks
+    lists the tasks in `of`. The runner then sets `protocol` to `{"encoder": ..., "evaluator": ...}`, where
+    `encoder` says how the texts were encoded, and `evaluator` is the part that the evaluator has set.
+    """
+
     encoder: str = ""
-    """Name of the encoder, set by the runner."""
+    """Name of the encoder. The runner sets it."""
     evaluator: str = ""
-    """Name of the evaluator, set by the runner together with the encoder's part of the protocol."""
+    """Name of the evaluator. The runner sets it when it adds the encoder's part to `protocol`."""
     items: Items | None = attrs.field(default=None, eq=False, repr=False)
-    """Items from which it was computed; None if it cannot be resampled."""
+    """Items from which the score was computed; None if it cannot be resampled."""
     plugin: str = ""
-    """Distribution and version of the evaluator, set by the runner; not part of the protocol."""
+    """Distribution and version of the evaluator. The runner sets it; it is not part of the protocol."""
+
     direction: Direction = "higher"
-    """Whether higher or lower is better, for marks and ranks; with `none` nothing is marked."""
+    """Whether higher or lower scores are better; tables mark the best score. With `none`, nothing is marked."""
     note: str = ""
-    """Remark on the result, such as why it is 0; not part of the protocol."""
+    """Remark on the score, such as why it is 0; it is not part of the protocol."""
     degenerate: str = ""
-    """Why it says nothing about the encoder, such as constant predictions; tables then do not mark it."""
+    """Why the score says nothing about the encoder, such as constant predictions.
+
+    Tables do not mark such a score.
+    """
     skipped: tuple[str, ...] = ()
-    """Tasks of its row that were left out for want of data, so that a mean over the row covers only a part."""
+    """Tasks of the same table row that were left out because their data is missing.
+
+    A mean over the row covers only the other tasks.
+    """
     axis: Literal["", "x", "y", "cost"] = ""
-    """Axis of this score if the report plots two scores of a task and protocol against each other, such as
-    alignment over uniformity; `cost` for a cost of the encoder, against which a study plots other scores."""
+    """Axis of the score, if the report plots two scores of a task and protocol against each other.
+
+    An example is alignment over uniformity. `cost` is for a cost of the encoder, over which a study plots other
+    scores.
+    """
     transform: Mapping[str, Any] = attrs.field(factory=dict)
-    """Transformation of the vectors before scoring, such as whitening; the runner adds it to the encoder's part
-    of the protocol."""
+    """Transformation of the vectors before scoring, such as whitening.
+
+    The runner adds it to the encoder's part of the protocol.
+    """
 
     @property
     def evaluator_protocol(self) -> Mapping[str, Any]:
-        """The evaluator's part of the protocol, also before the runner has added the encoder's."""
-        return self.protocol["evaluator"] if self.evaluator else self.protocol
+        """The evaluator's part of the protocol."""
+        if not self.evaluator:
+            # The runner has not added the encoder's part yet.
+            return self.protocol
+        protocol: Mapping[str, Any] = self.protocol["evaluator"]
+        return protocol
 
     @property
     def protocol_id(self) -> str:
-        """Id of the evaluator's protocol; empty if it has none."""
+        """Id of the evaluator's protocol; empty if the protocol has no id."""
         return str(self.evaluator_protocol.get("id", ""))
 
     @property
     def protocol_name(self) -> str:
-        """Short name of the protocol for tables: its id and the aggregation of subsets."""
+        """Short name of the evaluator's protocol for tables: its id, and how subsets are aggregated."""
         protocol = self.evaluator_protocol
-        return " ".join(
-            str(protocol[key]) for key in ("id", "aggregation") if key in protocol
-        )
+        names = [str(protocol[key]) for key in ("id", "aggregation") if key in protocol]
+        return " ".join(names)
 
 
 @attrs.frozen(eq=False)
 class Scatter:
-    """Points for a scatter plot in the report, such as gold score against cosine."""
+    """Points of a scatter plot in the report, such as cosines over gold scores."""
 
     title: str
     x_label: str
@@ -205,7 +233,7 @@ class Evaluation:
 
     scores: tuple[Score, ...]
     primary: float
-    """Score by which validation ranks checkpoints; higher is better."""
+    """Number by which validation chooses the best weights; higher is better."""
     scatters: tuple[Scatter, ...] = ()
 
 
@@ -215,29 +243,35 @@ def _ignore_progress(what: str, done: int, total: int) -> None:
 
 @attrs.frozen(eq=False)
 class Texts:
-    """List of texts encoded in one pass.
+    """A list of texts that are encoded together.
 
-    The last bits of a vector depend on the texts it is encoded with, so the list affects the score's bits.
+    The last bits of a vector depend on the other texts in its batch, so the list affects the last bits of a
+    score.
     """
 
     first: Sequence[str] = ()
     second: Sequence[str] = ()
-    """Second sentences of pairs, for a `two_sided` evaluator. A second encoder, if there is one, encodes them
-    separately; otherwise one pass encodes `first`, then `second`."""
+    """Second sentences of pairs, for an evaluator with the trait `two_sided`.
+
+    If there is a second encoder, it encodes these texts. Otherwise, the encoder encodes `first` and `second` as
+    one list.
+    """
     task: TextTask = TextTask()
-    """Task for which they are encoded, such as the queries of a retrieval task."""
+    """Task for which the texts are encoded, such as the queries of a retrieval task."""
 
     def __len__(self) -> int:
         return len(self.first) + len(self.second)
 
     @property
     def both(self) -> list[str]:
-        """Texts of the first side, then of the second."""
+        """The first sentences, then the second sentences."""
         return [*self.first, *self.second]
 
 
 @attrs.frozen(eq=False)
 class _OnlyEncodes(TextEncoder):
+    """Text encoder that wraps any object with a method `encode(texts)`."""
+
     encoder: Any
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -246,9 +280,9 @@ class _OnlyEncodes(TextEncoder):
 
 
 def text_encoder(encoder: TextEncoder | Any) -> TextEncoder:
-    """Return an encoder, or anything with `encode(texts)`, as a text encoder.
+    """Return an encoder, or any object with `encode(texts)`, as a text encoder.
 
-    A `sentbed.Encoder` keeps its similarity, its output and its prompts of tasks.
+    A `sentbed.Encoder` keeps its similarity, its output and its prompts for tasks.
     """
     if isinstance(encoder, TextEncoder):
         return encoder
@@ -260,10 +294,10 @@ def text_encoder(encoder: TextEncoder | Any) -> TextEncoder:
 
 @attrs.frozen(eq=False)
 class Vectors:
-    """Mapping from the names of prepared lists to their vectors.
+    """The vectors of prepared lists of texts, by the name of the list: `vectors["queries"]`.
 
-    A list is encoded on each access, and its vectors are not kept: an evaluator that finishes one list before
-    accessing the next needs memory for only one.
+    A list is encoded each time it is accessed, and its vectors are not stored here. So an evaluator that
+    finishes one list before it accesses the next needs memory for only one list.
     """
 
     lists: Mapping[str, Texts]
@@ -271,15 +305,18 @@ class Vectors:
     second: TextEncoder | None = attrs.field(
         default=None, converter=optional(text_encoder)
     )
-    """Encoder of the second side; None means `encoder`."""
+    """Encoder of the second sentences of pairs; None means `encoder`."""
     device: str = "cpu"
     """torch device for evaluators that train a classifier: `cpu`, `cuda:0`."""
     progress: PartProgress = _ignore_progress
-    """Callback for the progress of a part of the evaluation; encoding reports its own progress."""
+    """Function to call with the progress of a part of the evaluation other than encoding."""
 
     @property
     def output(self) -> Output:
-        """The encoder's output for a text. With `tokens`, use `tokens(name)` for the vectors."""
+        """What the encoder computes for a text.
+
+        If it is `tokens`, call `tokens(name)` for the vectors of a list.
+        """
         return self.encoder.output
 
     @property
@@ -288,27 +325,31 @@ class Vectors:
         return self.encoder.similarity
 
     def __getitem__(self, name: str) -> NDArray[np.float32]:
-        """Return one vector per text of a list, float32 `(texts, width)`: first side, then second.
+        """Return the vectors of a list, float32 `(texts, width)`: those of `Texts.first`, then of `Texts.second`.
 
-        Raises `RunError` if two encoders give vectors of different widths.
+        Raises:
+            RunError: if the vectors of two encoders have different widths.
         """
         import numpy as np
 
         parts = [encoder.encode(texts) for encoder, texts in self._passes(name)]
         _require_equal_widths([np.shape(part)[-1] for part in parts])
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate(parts)
 
     def tokens(self, name: str) -> RaggedVectors:
-        """Return the token vectors of each text of a list: first side, then second.
+        """Return the token vectors of each text of a list: of `Texts.first`, then of `Texts.second`.
 
-        Raises `RunError` if two encoders give vectors of different widths.
+        Raises:
+            RunError: if the vectors of two encoders have different widths.
         """
         parts = [encoder.encode_tokens(texts) for encoder, texts in self._passes(name)]
         _require_equal_widths([part.width for part in parts])
         return RaggedVectors.join(parts)
 
     def _passes(self, name: str) -> Iterator[tuple[TextEncoder, list[str]]]:
-        """Yield each encoder of a list with its texts."""
+        """Yield each encoder that encodes texts of a list, with its prompt for the task, and these texts."""
         texts = self.lists[name]
         if self.second is None:
             yield self.encoder.for_task(texts.task), texts.both
@@ -320,6 +361,7 @@ class Vectors:
 
 
 def _require_equal_widths(widths: Sequence[int]) -> None:
+    """Raise `RunError` if the vectors of two encoders have different widths; `widths` has one or two."""
     if widths[0] != widths[-1]:
         raise RunError(
             f"the encoder of the first sentences gives vectors of width {widths[0]}, that of the "
@@ -330,15 +372,18 @@ def _require_equal_widths(widths: Sequence[int]) -> None:
 
 @attrs.frozen(eq=False)
 class Prepared:
-    """Prepared evaluation: the lists of texts to encode, and the function that scores their vectors."""
+    """Prepared evaluation: lists of texts to encode, and a function that computes scores from their vectors."""
 
     lists: Mapping[str, Texts]
-    """Name -> texts."""
+    """Lists of texts, by a name that the evaluator chooses."""
     score: Callable[[Vectors], Evaluation]
     item_texts: Callable[[], Mapping[str, Sequence[tuple[str, ...]]]] = dict
-    """Returns `TASK` or `TASK/METRIC` of a score with `Items` -> the texts of each item, in the order of the
-    items: the sentence, both sentences of a pair, the query. They serve to find items that an encoder was
-    trained on; tasks without an entry are not searched."""
+    """Returns the texts of each item of a score, by `TASK` or `TASK/METRIC`.
+
+    The items are in the order of the score's `Items`. The texts of an item are its sentence, both sentences of a
+    pair, or the query. With them, one can find items on which an encoder was trained; tasks without an entry are
+    not searched.
+    """
 
     @property
     def size(self) -> int:
@@ -352,23 +397,23 @@ class Prepared:
         device: str = "cpu",
         progress: PartProgress | None = None,
     ) -> Evaluation:
-        """Encode with any text encoders, or anything with `encode(texts)`, and score."""
-        return self.score(
-            Vectors(self.lists, encoder, second, device, progress or _ignore_progress)
-        )
+        """Encode the lists and return the scores. An encoder may be any object with `encode(texts)`."""
+        if progress is None:
+            progress = _ignore_progress
+        return self.score(Vectors(self.lists, encoder, second, device, progress))
 
 
 @attrs.frozen(eq=False)
 class DrivesEncoder:
-    """Prepared evaluation that drives the encoder itself, such as a library's tasks or a timing."""
+    """Prepared evaluation that calls the encoder itself, such as a benchmark of another library, or a timing."""
 
     drive: Callable[[TextEncoder], Evaluation]
     """Returns the scores of an encoder."""
     texts: Callable[[], Iterable[str]] = tuple
-    """Returns texts for training the tokenizer of a random encoder if no stage has texts for it."""
+    """Returns texts on which the tokenizer of a random encoder is trained if no stage has texts for it."""
 
     def evaluate(self, encoder: TextEncoder | Any) -> Evaluation:
-        """Return the scores of an encoder, or of anything with `encode(texts)`."""
+        """Return the scores of an encoder, which may be any object with `encode(texts)`."""
         return self.drive(text_encoder(encoder))
 
 
@@ -377,61 +422,71 @@ Preparation: TypeAlias = Prepared | DrivesEncoder
 
 
 class Evaluator(Component):
-    """Encoder -> named scores, each with its protocol, in two halves.
+    """Computes the scores of an encoder, each with its protocol.
 
-    `prepare` reads the data and returns the texts to encode, with a function that scores their vectors. The
-    first score of a task is the one that papers print; tables list tasks in the order of the scores.
+    `prepare` reads the data and returns the texts to encode, with a function that computes scores from their
+    vectors. The first score of each task is the one that papers print. Tables list the tasks in the order of the
+    scores.
     """
 
     __slots__ = ()
 
     task_types: ClassVar[tuple[str, ...]] = ()
-    """Values of `TextTask.type` that it uses; empty if it uses only its name."""
+    """Values of `TextTask.type` that the evaluator uses; empty if it uses only its own name."""
 
     @property
     def traits(self) -> EvaluatorTraits:
-        """Whether it may select checkpoints and prompts, and other capabilities.
+        """Whether the evaluator may choose weights and prompts, and other properties.
 
-        By default those of its inner evaluators; likewise `misfits` and `files`.
+        By default, these are the traits of its inner evaluators.
         """
         return EvaluatorTraits.of(*inner_parts(self, Evaluator))
 
     def misfits(self, backbone: Backbone, pooler: Pooler, head: Head) -> Iterator[str]:
-        """Yield reasons why it cannot score an encoder of these parts, each with a remedy."""
+        """Yield reasons why the evaluator cannot score an encoder of these parts, each with a remedy.
+
+        By default, yield those of the inner evaluators.
+        """
         for inner in inner_parts(self, Evaluator):
             yield from inner.misfits(backbone, pooler, head)
 
     def similarity_misfits(self, similarity: Similarity) -> Iterator[str]:
-        """Yield reasons why it cannot score an encoder with this similarity, each with a remedy."""
+        """Yield reasons why the evaluator cannot score an encoder with this similarity, each with a remedy."""
         return iter(())
 
     @abstractmethod
     def prepare(self) -> Prepared | DrivesEncoder:
-        """Read all data. Raises `DataError` with file and line.
+        """Read all data, and return the prepared evaluation.
 
-        A run prepares each evaluator once, before anything is built. An evaluator that must drive the
-        encoder itself, such as a library's, returns `DrivesEncoder`.
+        A run prepares each evaluator once, before anything is built. An evaluator that must call the encoder
+        itself, such as a benchmark of another library, returns `DrivesEncoder`.
+
+        Raises:
+            DataError: if the data cannot be used. The message has the file and the line.
         """
 
     def files(self) -> Iterable[Path]:
-        """Return files and directories that it reads but no field names; a study hashes them."""
+        """Return the files and directories that the evaluator reads although no field names them.
+
+        A study hashes them. By default, return those of the inner evaluators.
+        """
         for inner in inner_parts(self, Evaluator):
             yield from inner.files()
 
 
 class VectorStore(ABC):
-    """Cache of vectors for later evaluations; it never changes a bit of them."""
+    """Stores vectors for later evaluations. Stored vectors are bit-identical to computed vectors."""
 
     taken: int
-    """Number of distinct texts whose vectors were in the cache."""
+    """Number of distinct texts whose vectors were in the store."""
     encoded: int
     """Number of distinct texts that had to be encoded."""
 
     @abstractmethod
     def space(self, encoder: AnyEncoder) -> Any:
-        """Return the key of an encoder: all that determines its vectors besides the texts.
+        """Return the key under which the vectors of an encoder are stored.
 
-        Called once per evaluation.
+        It identifies everything that determines a vector, except the text. Called once per evaluation.
         """
 
     @abstractmethod
@@ -443,8 +498,12 @@ class VectorStore(ABC):
         width: int,
         progress: Callable[[int], None] | None = None,
     ) -> NDArray[np.float32]:
-        """Return the vectors of `texts`, bit-identical to `encode(texts)`, float32 `(len(texts), width)`.
+        """Return the vectors of texts, float32 `(len(texts), width)`, bit-identical to `encode(texts)`.
 
-        `space` is the result of the method `space` for the encoder. For texts that it does not pass to
-        `encode`, the store calls `progress` with the number of texts finished since the last call.
+        Args:
+            space: The result of the method `space` for the encoder.
+            texts: The texts.
+            encode: Computes the vectors of texts that are not in the store.
+            width: Dimension of a vector.
+            progress: Called with the number of texts whose vectors were in the store, since the last call.
         """

@@ -1,4 +1,7 @@
-"""The items from which a score was computed. They give the score again, its influence values and interval."""
+"""The items from which a score was computed, such as the pairs of a test set.
+
+The score can be computed from them again, and also its influence values and its confidence interval.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from sentbed.statistics.named_statistics import Floats
 
 _COUNTS_AT_ONCE = 1 << 17
-"""Maximum number of counts of resamples held at a time."""
+"""Largest number of counts (how often an item is in a bootstrap sample) to store in memory at a time."""
 
 _ROUNDING = 1e-9
 """Standard errors up to this, in the unit of the score, are rounding errors."""
@@ -29,46 +32,55 @@ _ROUNDING = 1e-9
 
 @attrs.frozen(eq=False)
 class ItemGroup:
-    """The items of one group of `Items`; of all items if these are not grouped."""
+    """One group of `Items`, such as a subset of an STS year. Items without groups form one group."""
 
     members: NDArray[np.int64]
-    """`(size,)`: indices into all items."""
+    """`(size,)`: index of each item of the group among all items."""
     share: float
-    """Weight of the group in the score; those of all groups sum to 1."""
+    """Weight of the group in the score. The weights of all groups sum to 1."""
     columns: tuple[Floats, ...]
-    """`x`, and `y` if there is one, each `(size,)`."""
+    """The values `x` of the items, and `y` if there are any; each `(size,)`."""
 
 
 @attrs.frozen(eq=False)
 class Items:
-    """Items from which a score was computed, with the score and its confidence interval.
+    """The items from which a score was computed, and the statistic that computes the score.
 
-    Encoders scored on the same data by the same protocol have the same items in the same order.
+    Encoders that are scored on the same data by the same protocol have the same items in the same order.
     """
 
     statistic: str | Callable[..., float] = attrs.field(converter=statistic_by_name)
-    """Statistic of the items that gives the score: `mean` of `x`; `spearman`, `pearson`, `matthews`, `f1`,
-    `average-precision` or `v-measure` of `x` and `y`; one of these functions from `sentbed.statistics`; or
-    another module-level function, `f(x)` or `f(x, y)`."""
+    """Statistic that computes the score.
+
+    `mean` needs `x`; `spearman`, `pearson`, `matthews`, `f1`, `average-precision` and `v-measure` need `x` and
+    `y`. The function of that name from `sentbed.statistics` may be given as well. A plugin may give another
+    function, `f(x)` or `f(x, y)`, that is defined at the top level of a module.
+    """
     x: NDArray[np.float64]
-    """`(n,)`: for `mean` the value of each item, such as 1 if it is correct; otherwise the gold value."""
+    """`(n,)`: for `mean`, the value of each item, such as 1 if it is correct; otherwise the gold value."""
     y: NDArray[np.float64] | None = None
     """`(n,)`: the prediction, such as the cosine, the class or the cluster; None for `mean`."""
+
     groups: NDArray[np.int64] | None = None
-    """`(n,)`, group indices from 0: the score is the mean over groups, such as the subsets of an STS year."""
+    """`(n,)`: index of each item's group, from 0. The score is the mean over groups; None for a single group."""
     weighted: bool = False
     """Whether groups are weighted by their number of items."""
     scale: float = 100.0
-    """Factor from the statistic to the score."""
+    """Number by which the statistic is multiplied to give the score."""
+
     clusters: NDArray[np.int64] | None = None
-    """`(n,)`: cluster of each item, from `sentbed.helpers.identities`. Items of a cluster, such as pairs from one
-    passage, are resampled together. An item that occurs in several tasks has the same cluster in each, so that
-    it counts once in their mean. None if all items are independent and occur in this task only."""
+    """`(n,)`: cluster of each item, from `sentbed.helpers.identities`.
+
+    Items in the same cluster, such as pairs from one passage, are resampled together. An item that occurs in
+    several tasks has the same cluster in each task, so that it counts once in their mean. None if all items are
+    independent and occur only in this task.
+    """
 
     def value(self) -> float:
-        """Return the score: the mean over groups of the statistic, times `scale`.
+        """Return the score: the mean of the statistic over the groups, multiplied by `scale`.
 
-        A correlation is 0 where a side is constant, as are Matthews' and F1 where there is nothing to find.
+        A correlation is 0 if `x` or `y` is constant. Matthews' coefficient and F1 are 0 if there is nothing to
+        find.
 
         Raises:
             RunError: if the items cannot be used.
@@ -80,11 +92,16 @@ class Items:
     def interval(
         self, level: float = 0.95, draws: int = 500, seed: int = 0
     ) -> tuple[float, float] | None:
-        """Return the score's confidence interval over its items: Student's t, with variance from `components`.
+        """Return the confidence interval of the score over its items, by Student's t.
 
-        It is cut to the range of the statistic, such as 0 and 100 for F1. `draws` and `seed` are for statistics
-        of plugins, which are resampled. None if the spread is unknown: every group has one item, or all items
-        are equal.
+        The variance is that of `components`. The interval is cut to the range of the statistic, such as 0 to 100
+        for F1. Return None if the variance is unknown because every group has one item, or zero because all
+        items are equal.
+
+        Args:
+            level: Probability that the interval covers the score of all possible items.
+            draws: Number of bootstrap samples, for a plugin's statistic.
+            seed: Seed of the bootstrap samples.
 
         Raises:
             RunError: if the items cannot be used, `level` is not between 0 and 1, or `draws` is below 2.
@@ -105,9 +122,10 @@ class Items:
         return max(low, least), min(high, most)
 
     def range(self) -> tuple[float, float]:
-        """Return the smallest and the largest possible value of the score; infinite if unknown.
+        """Return the smallest and the largest possible value of the score; infinite if they are unknown.
 
-        A mean of items that are all 0 or 1, such as wrong or right, lies between 0 and 1 times `scale`.
+        If all items are 0 or 1 (wrong or right), their mean lies between 0 and 1, so the score is at most
+        `scale`.
         """
         import numpy as np
 
@@ -120,13 +138,14 @@ class Items:
         return min(ends), max(ends)
 
     def influences(self) -> Floats:
-        """Return the influence value of each item, `(n,)`: the score's derivative with respect to its count.
+        """Return the influence value of each item, `(n,)`.
 
-        The values of a group sum to 0. They are 0 where the statistic is undefined, such as a correlation with
-        a constant.
+        It is the derivative of the score with respect to how often the item occurs. The values of a group sum to
+        0. They are 0 if the statistic is undefined, such as a correlation with a constant.
 
         Raises:
-            RunError: if the items cannot be used, or the statistic is a plugin's, whose derivatives are unknown.
+            RunError: if the items cannot be used, or the statistic is that of a plugin: its derivative is
+                unknown.
         """
         import numpy as np
 
@@ -138,14 +157,14 @@ class Items:
             )
         values = np.zeros(len(self.x))
         for group in self.by_group():
-            of_group = influence_values(self.statistic, *group.columns)
-            values[group.members] = self.scale * group.share * of_group
+            influences = influence_values(self.statistic, *group.columns)
+            values[group.members] = self.scale * group.share * influences
         return values
 
     def components(self, draws: int = 500, seed: int = 0) -> ItemComponents | None:
         """Return the components of the score's variance over items; None if every group has one item.
 
-        They are computed from influence values, or, for a plugin's statistic, from `draws` resamples.
+        They are computed from influence values; for a plugin's statistic, from `draws` bootstrap samples.
 
         Raises:
             RunError: if the items cannot be used.
@@ -153,35 +172,36 @@ class Items:
         import numpy as np
 
         self.require_usable()
-        sizes = [self._independent(group) for group in self.by_group()]
-        repeated = [size for size in sizes if size > 1]
-        if not repeated:
+        sizes = [self._independent_items(group) for group in self.by_group()]
+        sizes = [size for size in sizes if size > 1]
+        if not sizes:
             return None
-        names = self.clusters
+
+        clusters = self.clusters
         if callable(self.statistic):
             scores = self.resample(draws, seed)
             values = (scores - scores.mean()) / math.sqrt(len(scores) - 1)
-            names = None
+            clusters = None
         else:
             values = self.influences()
-            if names is not None:
-                names, cluster_of_item = np.unique(names, return_inverse=True)
+            if clusters is not None:
+                clusters, cluster_of_item = np.unique(clusters, return_inverse=True)
                 values = np.bincount(cluster_of_item, values)
-        degrees, correction = self._degrees_and_correction(repeated)
-        return ItemComponents(
-            values * correction, (Block(len(values), degrees),), names
-        )
+
+        degrees, correction = self._degrees_and_correction(sizes)
+        blocks = (Block(len(values), degrees),)
+        return ItemComponents(values * correction, blocks, clusters)
 
     def _degrees_and_correction(self, sizes: Sequence[int]) -> tuple[float, float]:
-        """Return degrees of freedom and the factor that makes the components' variance unbiased.
+        """Return the degrees of freedom, and the factor for the components that makes their variance unbiased.
 
-        `sizes` are the numbers of items of the groups with several.
+        `sizes` has the number of independent items of each group that has more than one.
         """
         total = 0.0
         biased = 0.0
         parts = []
         for size in sizes:
-            # Variance of the group's part of the score, if all items have the same variance.
+            # Variance of the group's part of the score, up to a constant, if all items have the same variance.
             variance = float(size) if self.weighted else 1 / size
             total += variance
             # The squares of n influence values, and resamples of n items, give (n - 1) / n of the variance.
@@ -192,7 +212,7 @@ class Items:
     def resample(self, draws: int, seed: int = 0) -> Floats:
         """Return the scores of bootstrap samples of the items, `(draws,)`.
 
-        Items are drawn with replacement within each group, and those of a cluster together.
+        Items are drawn with replacement within each group; all items of a cluster are drawn together.
 
         Raises:
             RunError: if the items cannot be used, or `draws` is below 2.
@@ -204,49 +224,54 @@ class Items:
             raise RunError(
                 f"found {draws} draws of the items, expected two or more, such as 500"
             )
+
         rng = np.random.default_rng(seed)
         groups = self.by_group()
         scores = []
-        for width in _blocks(len(self.x), draws):
-            for counts in self._draw_counts(rng, groups, width).T:
-                samples = []
+        for samples in _blocks(len(self.x), draws):
+            for counts in self._draw_counts(rng, groups, samples).T:
+                columns = []
                 for group in groups:
                     times = counts[group.members]
                     sample = [np.repeat(column, times) for column in group.columns]
-                    samples.append(tuple(sample))
-                scores.append(self._score(groups, samples))
+                    columns.append(tuple(sample))
+                scores.append(self._score(groups, columns))
         return np.array(scores)
 
     def by_group(self) -> list[ItemGroup]:
-        """Return the items of each group, in the order of their numbers."""
+        """Return the groups, in the order of their indices in `groups`."""
         import numpy as np
 
         members = [np.arange(len(self.x))]
         if self.groups is not None:
             numbers = np.unique(self.groups)
             members = [np.flatnonzero(self.groups == number) for number in numbers]
+
         groups = []
-        for places in members:
+        for indices in members:
             share = 1 / len(members)
             if self.weighted:
-                share = len(places) / len(self.x)
-            columns: tuple[Floats, ...] = (self.x[places].astype(float),)
+                share = len(indices) / len(self.x)
+            columns: tuple[Floats, ...] = (self.x[indices].astype(float),)
             if self.y is not None:
-                columns = (*columns, self.y[places].astype(float))
-            groups.append(ItemGroup(places, share, columns))
+                columns = (*columns, self.y[indices].astype(float))
+            groups.append(ItemGroup(indices, share, columns))
         return groups
 
     @property
     def statistic_name(self) -> str:
-        """Name of the statistic; `MODULE:FUNCTION` for a plugin's function."""
+        """Name of the statistic, as in a recipe; for a plugin's function, `MODULE:FUNCTION`."""
         if not callable(self.statistic):
             return self.statistic
-        # A callable object that is not a function has no `__qualname__`.
+        # A callable object other than a function has no `__qualname__`.
         name = getattr(self.statistic, "__qualname__", repr(self.statistic))
         return f"{self.statistic.__module__}:{name}"
 
     def require_usable(self) -> None:
-        """Raise `RunError` if the statistic is unknown, or columns differ in length or are not finite."""
+        """Raise `RunError` if the statistic is unknown, or `x`, `y`, groups and clusters do not fit together.
+
+        They must have the same length, at least 1, and only finite values.
+        """
         import numpy as np
 
         name = self.statistic_name
@@ -263,21 +288,18 @@ class Items:
             has = "lack" if self.y is None else "have"
             raise RunError(f"items of `{name}` {has} `y`; give it, except to `mean`")
 
-        columns = {
-            "x": self.x,
-            "y": self.y,
-            "groups": self.groups,
-            "clusters": self.clusters,
-        }
-        present = {
-            name: column for name, column in columns.items() if column is not None
-        }
-        if len(set(map(len, present.values()))) > 1 or not len(self.x):
+        columns = {"x": self.x}
+        for name in ("y", "groups", "clusters"):
+            column = getattr(self, name)
+            if column is not None:
+                columns[name] = column
+        lengths = {name: len(column) for name, column in columns.items()}
+        if len(set(lengths.values())) > 1 or lengths["x"] == 0:
             sizes = ", ".join(
-                f"{len(column)} of `{name}`" for name, column in present.items()
+                f"{length} of `{name}`" for name, length in lengths.items()
             )
             raise RunError(f"found {sizes}, expected as many of each and at least one")
-        for name, column in present.items():
+        for name, column in columns.items():
             if not np.isfinite(column).all():
                 raise RunError(
                     f"`{name}` of the items has NaN or infinite values; score the encoder again"
@@ -286,17 +308,20 @@ class Items:
     def _score(
         self, groups: list[ItemGroup], columns: list[tuple[Floats, ...]]
     ) -> float:
-        """Return the score of some columns, one tuple per group."""
+        """Return the score that the statistic gives for these values, such as those of a bootstrap sample.
+
+        `columns` has the values `x`, and `y` if there are any, of each group.
+        """
         statistic = self.statistic
         if isinstance(statistic, str):
             statistic = STATISTICS[statistic]
         total = 0.0
-        for group, of_group in zip(groups, columns, strict=True):
-            total += group.share * float(statistic(*of_group))
+        for group, values in zip(groups, columns, strict=True):
+            total += group.share * float(statistic(*values))
         return self.scale * total
 
-    def _independent(self, group: ItemGroup) -> int:
-        """Return the number of independent items of a group: of its clusters, or else of its items."""
+    def _independent_items(self, group: ItemGroup) -> int:
+        """Return the number of independent items in a group: of clusters, or of items if there are none."""
         import numpy as np
 
         if self.clusters is None:
@@ -304,12 +329,12 @@ class Items:
         return len(np.unique(self.clusters[group.members]))
 
     def _draw_counts(
-        self, rng: np.random.Generator, groups: list[ItemGroup], width: int
+        self, rng: np.random.Generator, groups: list[ItemGroup], samples: int
     ) -> NDArray[np.int64]:
-        """Return how often each item is in each of `width` bootstrap samples, `(n, width)`."""
+        """Return how often each item is in each bootstrap sample, `(n, samples)`."""
         import numpy as np
 
-        counts = np.empty((len(self.x), width), np.int64)
+        counts = np.empty((len(self.x), samples), np.int64)
         for group in groups:
             cluster_of_item = np.arange(len(group.members))
             if self.clusters is not None:
@@ -317,14 +342,21 @@ class Items:
                     self.clusters[group.members], return_inverse=True
                 )
             size = int(cluster_of_item.max()) + 1
-            places = rng.integers(0, size, (size, width)) * width + np.arange(width)
-            drawn = np.bincount(places.ravel(), minlength=size * width)
-            counts[group.members] = drawn.reshape(size, width)[cluster_of_item]
+
+            # Each sample draws `size` clusters. A cluster and a sample together are one index for `bincount`.
+            clusters = rng.integers(0, size, (size, samples))
+            indices = clusters * samples + np.arange(samples)
+            cluster_counts = np.bincount(indices.ravel(), minlength=size * samples)
+            cluster_counts = cluster_counts.reshape(size, samples)
+            counts[group.members] = cluster_counts[cluster_of_item]
         return counts
 
 
 def _blocks(count: int, draws: int) -> Iterator[int]:
-    """Divide `draws` bootstrap samples of `count` items into blocks that fit into memory; yield their sizes."""
+    """Divide `draws` bootstrap samples of `count` items into blocks that fit into memory.
+
+    Yield the number of samples in each block.
+    """
     size = max(1, _COUNTS_AT_ONCE // count)
     for start in range(0, draws, size):
         yield min(size, draws - start)

@@ -1,7 +1,7 @@
-"""What a plugin may read of a recipe and of the installed plugins.
+"""Protocols for the parts of a recipe, and of the installed plugins, that a plugin may read.
 
-The classes themselves, `Recipe` and `Plugins`, are in `sentbed.tools`. A plugin that needs more than these
-protocols is a tool, and takes them from there.
+The classes that implement them, such as `Recipe` and `Plugins`, are in `sentbed.tools`. A plugin that needs more
+than these protocols imports the classes from there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Table = TypeVar("Table")
 
 
 class RunParts(Protocol):
-    """`[run]`."""
+    """The table `[run]`."""
 
     @property
     def name(self) -> str:
@@ -32,7 +32,7 @@ class RunParts(Protocol):
 
 
 class EvaluatorUse(Protocol):
-    """`validate` or `watch` of a stage: an evaluator and the encoder that it scores."""
+    """An evaluator and the encoder that it scores, such as `validate` or `watch` of a stage."""
 
     @property
     def evaluator(self) -> Evaluator:
@@ -40,19 +40,19 @@ class EvaluatorUse(Protocol):
 
     @property
     def encoder(self) -> str | None:
-        """Name of the encoder; None for the only one."""
+        """Name of the encoder; None if the recipe has only one."""
 
     @property
     def second(self) -> str | None:
-        """Name of the encoder of second sentences; None for the same one."""
+        """Name of the encoder that encodes the second sentences of pairs; None for the same encoder."""
 
 
 class EvaluateParts(EvaluatorUse, Protocol):
-    """`[[evaluate]]`."""
+    """An entry of `[[evaluate]]`."""
 
     @property
     def at(self) -> Sequence[str]:
-        """`start`, `end` or both: before the first stage, after the last one."""
+        """When to evaluate: `start` (before the first stage), `end` (after the last stage), or both."""
 
 
 class ExpectedParts(Protocol):
@@ -64,15 +64,15 @@ class ExpectedParts(Protocol):
 
     @property
     def tolerance(self) -> float | None:
-        """Largest absolute difference that counts as reproduced; None if the number is only shown."""
+        """Largest absolute difference with which the number counts as reproduced; None if it is only shown."""
 
     @property
     def source(self) -> str:
-        """Publication of the number."""
+        """Publication that has the number."""
 
 
 class StageParts(Protocol):
-    """`[[stage]]`: one training phase."""
+    """An entry of `[[stage]]`: one training phase."""
 
     @property
     def name(self) -> str:
@@ -80,63 +80,63 @@ class StageParts(Protocol):
 
     @property
     def data(self) -> DataSource:
-        """Source of its training texts."""
+        """Source of the training data."""
 
     @property
     def loss(self) -> Loss:
-        """Its loss."""
+        """The loss."""
 
     @property
     def optimizer(self) -> Optimizer:
-        """Its optimiser."""
+        """The optimiser."""
 
     @property
     def schedule(self) -> Schedule:
-        """Its learning rate schedule."""
+        """The schedule of the learning rate."""
 
     @property
     def batch_size(self) -> int:
-        """Rows per optimiser step."""
+        """Number of rows per optimiser step."""
 
     @property
     def epochs(self) -> int | None:
-        """Passes over the data; None if `steps` is set."""
+        """Number of passes over the data; None if `steps` is set."""
 
     @property
     def steps(self) -> int | None:
-        """Optimiser steps; None if `epochs` is set."""
+        """Number of optimiser steps; None if `epochs` is set."""
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Columns of texts that the loss uses, in the order of the data."""
+        """Columns of texts that the loss uses, in the order of the data's columns."""
 
     @property
     def validate(self) -> EvaluatorUse | None:
-        """Evaluation on development data that may choose weights."""
+        """Evaluation on development data during the stage, which may choose the best weights."""
 
     @property
     def watch(self) -> Sequence[EvaluatorUse]:
-        """Evaluations that are only shown."""
+        """Evaluations during the stage whose results are only shown."""
 
 
 class RecipeParts(Protocol):
-    """A recipe; a `sentbed.tools.Recipe`."""
+    """A recipe: a `sentbed.tools.Recipe`."""
 
     @property
     def run(self) -> RunParts:
-        """`[run]`."""
+        """The name of the run and its seed."""
 
     @property
     def runtime(self) -> Runtime:
-        """`[runtime]`."""
+        """The runtime."""
 
     @property
     def encoders(self) -> Mapping[str, EncoderParts]:
-        """Name -> encoder."""
+        """The encoders, by name."""
 
     @property
     def main_encoder(self) -> str:
-        """Name of the only encoder, or `encoder` if there are several."""
+        """Name of the encoder if there is only one, otherwise `encoder`."""
 
     @property
     def stage(self) -> Sequence[StageParts]:
@@ -148,24 +148,28 @@ class RecipeParts(Protocol):
 
     @property
     def expected(self) -> Mapping[str, ExpectedParts]:
-        """Key -> number that the run should reproduce."""
+        """Numbers that the run should reproduce, by their keys in `[expected]`."""
 
     def trained(self, stage: Any) -> tuple[str, ...]:
-        """Return the names of the encoders that one of the stages trains."""
+        """Return the names of the encoders that a stage of the recipe trains."""
 
     def table(self, cls: type[Table]) -> Table | None:
-        """Return the plugin table of class `cls`, or None if the recipe has none."""
+        """Return the recipe's table of this class (a `RecipeTable`), or None if the recipe does not have it."""
 
 
 class InstalledPlugins(Protocol):
-    """The installed plugins; a `sentbed.tools.Plugins`."""
+    """The installed plugins: a `sentbed.tools.Plugins`."""
 
     @property
     def manager(self) -> pluggy.PluginManager:
-        """The plugin manager, with a plugin's hooks as `manager.hook`."""
+        """The plugin manager of pluggy; `manager.hook` calls the hooks of all plugins."""
 
     def names(self, kind: str) -> list[str]:
-        """Return the sorted names of a kind's components, such as those of `pooler`."""
+        """Return the sorted names of all components of a kind, such as `pooler`."""
 
     def find(self, kind: str, name: str) -> Any:
-        """Return the component of this kind and name, whose class is `cls`. Raises `PluginError`."""
+        """Return the component of this kind and name. Its attribute `cls` is the component's class.
+
+        Raises:
+            PluginError: if there is no such component, or it cannot be imported.
+        """

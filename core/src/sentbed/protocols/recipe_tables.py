@@ -1,4 +1,4 @@
-"""What plugins offer by name: top-level tables of recipes, and places in modules (`Lazy`)."""
+"""Base class of the recipe tables that plugins offer, and `Lazy`, an offer that is imported on first use."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CORE_TABLES = frozenset(
         "tracker",
     }
 )
-"""Top-level keys of a recipe that belong to core; plugins cannot offer tables with these names."""
+"""Top-level keys of a recipe that belong to core. A plugin cannot offer a table with such a key."""
 
 
 @attrs.frozen
@@ -35,9 +35,9 @@ class Lazy:
     """A component, command or recipe table that is imported when it is first used."""
 
     target: str
-    """`package.module:name`."""
+    """Where to import it from: `package.module:name`."""
     summary: str
-    """One line for `sentbed plugins` and `--help`; for a component, the first line of its docstring."""
+    """One line for `sentbed plugins` and `--help`. For a component, it is the first line of its docstring."""
 
 
 @attrs.frozen
@@ -45,45 +45,45 @@ class TableTraits:
     """Traits of a plugin's recipe table."""
 
     decides: bool = True
-    """Whether a run's scores depend on it, so that a run cannot be resumed after it has changed."""
+    """Whether scores depend on the table. If so, a run cannot be resumed after the table has changed."""
     resolved: bool = True
-    """Whether a run's resolved recipe includes it."""
+    """Whether the resolved recipe of a run includes the table."""
     variants: bool = False
-    """Whether it turns a recipe into several; `RecipeTable.variants` and `variant` are then implemented."""
+    """Whether the table makes several recipes of one, which `RecipeTable.variants` and `variant` return."""
     no_run: str = ""
-    """Why `sentbed run` does not run a recipe with it, and which command does; empty if it does."""
+    """Why `sentbed run` refuses a recipe with the table, and which command runs it; empty if it does not."""
 
 
 @attrs.frozen(eq=False)
 class Variants:
-    """The recipes into which a table expands a recipe, such as the cells of a study."""
+    """The recipes that a table makes of one recipe, such as the cells of a study."""
 
     noun: str
-    """Plural noun for them, such as `cells`."""
+    """Plural noun for the recipes, such as `cells`."""
     names: tuple[str, ...]
-    """Names of those that can be run."""
+    """Names of the recipes that can be run."""
     excluded: Mapping[str, str]
-    """Name -> reason, for those that cannot be run."""
+    """Why each other recipe cannot be run, by name."""
     recipes: tuple[Any, ...] = ()
-    """The recipes that can be run (`sentbed.tools.Recipe`), whose components `sentbed check` asks for remarks."""
+    """The recipes that can be run, each a `sentbed.tools.Recipe`. `sentbed check` prints their remarks."""
     remarks: tuple[str, ...] = ()
     """Remarks on the table itself, one sentence each, which `sentbed check` prints."""
 
 
 @attrs.frozen(eq=False)
 class Variant:
-    """One of the recipes into which a recipe expands."""
+    """One of the recipes that a table makes of one recipe, such as a cell of a study."""
 
     document: Any
-    """The recipe as a document; see `sentbed.tools.Document`."""
+    """The recipe as a `sentbed.tools.Document`."""
     setters: Mapping[tuple[str | int, ...], tuple[str, ...]]
-    """Path of each value that differs from the base recipe -> path in the table that sets it."""
+    """For the path of each value that differs from the original recipe: the path in the table that sets it."""
 
 
 class RecipeTable:
-    """A top-level table of a recipe that belongs to a plugin; its fields are the table's keys.
+    """A top-level table of a recipe that a plugin offers. Its fields are the keys of the table.
 
-    Subclasses are frozen attrs classes, offered through the hook `recipe_tables`.
+    Subclasses are frozen attrs classes. A plugin offers them through the hook `recipe_tables`.
     """
 
     traits: ClassVar[TableTraits] = TableTraits()
@@ -91,22 +91,32 @@ class RecipeTable:
     def problems(
         self, recipe: RecipeParts, plugins: InstalledPlugins, look: bool
     ) -> Iterator[tuple[tuple[str | int, ...], str]]:
-        """Yield (path below the table, message) for each problem with the recipe.
+        """Yield a message for each problem of the table, after the path of its key in the table.
 
-        Without `look`, no file may be read.
+        If `look` is false, the method must not read files.
         """
         return iter(())
 
     @classmethod
     def variants(cls, document: Any, plugins: Any, base: Path) -> Variants:
-        """Structure and check every recipe into which this one expands. Raises `RecipeError`."""
+        """Return all recipes that the table makes of the recipe `document`, structured and checked.
+
+        Relative paths are relative to the directory `base`.
+
+        Raises:
+            RecipeError: if the recipe or its table has problems.
+        """
         raise NotImplementedError(
             f"`{cls.__qualname__}` says that it has `variants`, and does not give them"
         )
 
     @classmethod
     def variant(cls, document: Any, plugins: Any, base: Path, name: str) -> Variant:
-        """Return the variant called `name`. Raises `RecipeError` if there is none."""
+        """Return one of the recipes that the table makes of the recipe `document`, by name.
+
+        Raises:
+            RecipeError: if there is no such recipe.
+        """
         raise NotImplementedError(
             f"`{cls.__qualname__}` says that it has `variants`, and gives none by name"
         )

@@ -1,4 +1,4 @@
-"""A run as hooks see it, and the data of its report."""
+"""The data of a run that hooks receive: the run itself, and the content of its report."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ RunStatus: TypeAlias = Literal["finished", "interrupted", "failed"]
 """How a run ended."""
 
 START = "@start"
-"""Suffix of an encoder's name in scores from before training."""
+"""Suffix of an encoder's name in scores that were computed before training."""
 
 _ROUNDING = 1e-9
-"""Slack for the subtraction of two decimals: 82.03 and 82.13 are 0.1 apart, in binary a little more."""
+"""Tolerance for rounding errors: 82.13 - 82.03 is a little more than 0.1 in binary."""
 
 
 @attrs.frozen(eq=False)
 class Run:
-    """Read-only information about the run for lifecycle hooks."""
+    """Read-only information about a run, for lifecycle hooks."""
 
     name: str
     directory: Path
@@ -34,36 +34,44 @@ class Run:
 
 @attrs.frozen
 class ExpectedRow:
-    """Number that the recipe expects, and the number that the run measured."""
+    """A number that the recipe expects, and the number that the run measured."""
 
     key: str
-    """Key in the recipe's `[expected]` table."""
+    """Key in the table `[expected]` of the recipe."""
     value: float
+    """The expected number."""
     tolerance: float | None
-    """Largest difference, in the unit of `value`, that counts as met; None if it is only shown."""
+    """Largest difference, in the unit of `value`, with which the number counts as reproduced.
+
+    None if the number is only shown.
+    """
     source: str
-    """Publication of the number."""
+    """Publication that has the expected number."""
     found: float | None
-    """Measured number; None if the run did not measure it, or several scores match the key."""
+    """The measured number; None if the run did not measure it, or several scores match the key."""
     fits: int = 1
     """Number of scores that match the key."""
     contradicted: str = ""
-    """Why the measured number is not expected to agree, such as that another publication contradicts this one;
-    there is then no `tolerance`. Otherwise empty."""
+    """Why the two numbers need not agree, such as that another publication contradicts the expected number.
+
+    There is then no `tolerance`. Otherwise it is empty.
+    """
 
     @property
     def decides(self) -> bool:
-        """Whether the number must be reproduced, instead of only being shown."""
+        """Whether the number must be reproduced; otherwise it is only shown."""
         return self.tolerance is not None
 
     @property
     def difference(self) -> float | None:
-        """Measured minus expected; None if nothing was measured."""
-        return None if self.found is None else self.found - self.value
+        """Measured number minus expected number; None if nothing was measured."""
+        if self.found is None:
+            return None
+        return self.found - self.value
 
     @property
     def met(self) -> bool | None:
-        """Whether both numbers agree within tolerance; None without measurement or tolerance."""
+        """Whether the difference is within the tolerance; None without a measured number or a tolerance."""
         if self.difference is None or self.tolerance is None:
             return None
         return abs(self.difference) <= self.tolerance + _ROUNDING
@@ -71,52 +79,58 @@ class ExpectedRow:
 
 @attrs.frozen(eq=False)
 class Watched:
-    """Results of one `watch` of a stage for one encoder; the lists have one entry per evaluation."""
+    """Results of one `watch` of a stage for one encoder.
+
+    `steps`, `primary` and `values` have one entry per evaluation.
+    """
 
     encoder: str
     evaluator: str
     scores: tuple[Score, ...]
-    """Scores of the first evaluation, for task, metric and protocol of each value."""
+    """Scores of the first evaluation. They have the task, metric and protocol of each value."""
     steps: list[int] = attrs.field(factory=list)
     """Number of optimiser steps before each evaluation."""
     primary: list[float] = attrs.field(factory=list)
-    """Primary scores; higher is better."""
+    """`Evaluation.primary` of each evaluation; higher is better."""
     values: list[list[float]] = attrs.field(factory=list)
-    """Values of each evaluation, in the order of `scores`."""
+    """Values of the scores of each evaluation, in the order of `scores`."""
 
 
 @attrs.frozen(eq=False)
 class StageCurve:
-    """Log of one stage. `steps`, `losses` and `learning_rates` have one entry per logged step."""
+    """What was logged during one stage. `steps`, `losses` and `learning_rates` have one entry per logged step."""
 
     name: str
     steps: list[int] = attrs.field(factory=list)
     losses: list[float] = attrs.field(factory=list)
     learning_rates: list[float] = attrs.field(factory=list)
     validations: list[tuple[int, float]] = attrs.field(factory=list)
-    """(step, value) in order of steps; higher is better."""
+    """Step and value of each validation; higher is better."""
     best_step: int | None = None
-    """Step of the validation whose weights were kept."""
+    """Step of the validation whose weights were kept; None if there is none."""
     metric: str = "validation"
-    """Axis label for `validations`."""
+    """Label of the axis for `validations`."""
     metrics: dict[str, list[float]] = attrs.field(factory=dict)
-    """Metrics of the loss by name, one entry per logged step; NaN for steps without the metric."""
+    """Metrics of the loss by name, with one entry per logged step; NaN if the step does not have the metric."""
     watched: list[Watched] = attrs.field(factory=list)
 
 
 @attrs.frozen
 class ReportSection:
-    """Table that a plugin adds to a run's report."""
+    """A table that a plugin adds to the report of a run."""
 
     key: str
-    """Key in `sections` of `report.json`: letters, digits and `-`. If two sections have the same key, the second
-    is left out, with a warning."""
+    """Key in `sections` of `report.json`, of letters, digits and `-`.
+
+    If two sections have the same key, the second is left out, and the run warns.
+    """
     title: str
     columns: tuple[str, ...]
+    """Headings of the columns."""
     rows: tuple[
         tuple[str | int | float | tuple[tuple[str, float], ...] | None, ...], ...
     ]
-    """Rows, with one value per column; a tuple of labels with shares in [0, 1] is drawn as bars."""
+    """Rows with one value per column. A tuple of pairs of a label and a share in [0, 1] is drawn as bars."""
     note: str = ""
     """Sentence below the table."""
 
@@ -134,15 +148,15 @@ class ReportData:
     seconds: float
     """Duration of the run in seconds."""
     recipe_toml: str
-    """Resolved recipe."""
+    """The resolved recipe, with every default value."""
     manifest: Mapping[str, Any]
     scores: tuple[Score, ...] = ()
-    """Scores; `Score.encoder` is `NAME@start` before training and `NAME` after it."""
+    """All scores. `Score.encoder` is `NAME@start` for a score before training, and `NAME` after training."""
     expected: tuple[ExpectedRow, ...] = ()
     stages: tuple[StageCurve, ...] = ()
     scatters: tuple[tuple[str, Scatter], ...] = ()
-    """(encoder, points) pairs, with encoders named as in `scores`."""
+    """Scatter plots, each after the name of its encoder as in `scores`."""
     warnings: tuple[str, ...] = ()
     """Warnings of the run."""
     sections: tuple[ReportSection, ...] = ()
-    """Tables from plugins."""
+    """Tables of plugins."""

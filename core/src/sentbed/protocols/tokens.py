@@ -1,4 +1,4 @@
-"""Tokenizers, and the data passed between tokenizer, backbone and pooler."""
+"""Base class of tokenizers, and the data that tokenizer, backbone and pooler pass to each other."""
 
 from __future__ import annotations
 
@@ -13,47 +13,52 @@ if TYPE_CHECKING:
     from torch import Tensor as Tensor
 else:
     Tensor: TypeAlias = Any
-    """`torch.Tensor`, for type checkers: nothing is imported for it when a program runs."""
+    """A tensor of the engine. Only type checkers import `torch.Tensor` for it; a running program does not."""
 
 Module: TypeAlias = Any
-"""A `torch.nn.Module`; untyped, since a type checker takes each attribute of one for `Tensor | Module`."""
+"""A `torch.nn.Module`.
+
+It is `Any`, since a type checker takes each attribute of a module for `Tensor | Module`.
+"""
 
 
 @attrs.frozen(eq=False)
 class TokenIds:
-    """Ragged tokens of `n` texts: text `i` has the ids `ids[offsets[i]:offsets[i + 1]]`.
+    """The tokens of `n` texts, concatenated: text `i` has the ids `ids[offsets[i]:offsets[i + 1]]`.
 
-    Anything else that a backbone needs to know of a token or a text is in a field of its own, None if unused.
-    `join`, `share_prefix`, `sentbed.helpers.pad`, `TokenBatch.select` and `TokenBatch.widened` keep all fields
-    aligned with the tokens; no other code cuts, joins or pads texts.
+    Everything else that a backbone must know about a token or a text is in another field, which is None if it is
+    not used. `join`, `share_prefix`, `sentbed.helpers.pad`, `TokenBatch.select` and `TokenBatch.widened` keep
+    all fields aligned with the tokens. No other code cuts, joins or pads texts.
     """
 
     ids: NDArray[np.int32]
-    """Concatenated token ids, `(total,)`."""
+    """Token ids of all texts, `(total,)`."""
     offsets: NDArray[np.int64]
-    """Offsets into `ids`, `(n + 1,)`, starting at 0."""
+    """Position in `ids` where each text begins, and the total: `(n + 1,)`."""
     hidden: NDArray[np.bool_] | None = None
-    """`(total,)`, whether a token is hidden from the pooler; see `Tokenizer.encode_marked`."""
+    """`(total,)`: whether a token is hidden from the pooler; see `Tokenizer.encode_marked`."""
     readings: NDArray[np.int32] | None = None
-    """`(n,)`, the layers to read for a text: an index into `BuildContext.readings`, from 1, or 0 for the
-    backbone's own layers."""
+    """`(n,)`: from which layers the token states of a text are taken.
+
+    0 means the layers of the backbone, i means set i - 1 of `BuildContext.readings`.
+    """
     prefix: TokenIds | None = None
-    """A single text whose tokens precede those of every text; see `share_prefix`."""
+    """A single text whose tokens precede the tokens of every text; see `share_prefix`."""
     auxiliary: TokenIds | None = None
-    """The same texts in the prompt of `BackboneTraits.auxiliary`."""
+    """The same texts in the second prompt, `BackboneTraits.auxiliary`."""
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
     @classmethod
     def join(cls, parts: Iterable[TokenIds]) -> TokenIds:
-        """Concatenate the texts of all parts.
+        """Return the texts of all parts as one object.
 
-        A field that only some parts have is filled with zeros for the others: no token is hidden, and the
-        backbone's own layers are read.
+        If only some parts have `hidden` or `readings`, zeros are used for the other parts: none of their tokens
+        is hidden, and their states are taken from the layers of the backbone.
 
         Raises:
-            ValueError: if a part has a prefix, or only some have auxiliary prompts.
+            ValueError: if a part has a prefix, or only some parts have auxiliary prompts.
         """
         import numpy as np
 
@@ -82,29 +87,32 @@ class TokenIds:
         return attrs.evolve(joined, auxiliary=cls.join(auxiliary))
 
     def share_prefix(self, count: int) -> TokenIds:
-        """Move the first `count` tokens, which must be equal in all texts, into `prefix`.
+        """Return the texts with their first `count` tokens, which must be the same in all texts, in `prefix`.
 
-        The auxiliary prompts are not changed.
+        The auxiliary prompts do not change.
         """
         import numpy as np
 
-        kept = np.ones(len(self.ids), bool)
+        is_kept = np.ones(len(self.ids), bool)
         for position in range(count):
-            kept[self.offsets[:-1] + position] = False
-        hidden, prefix_hidden = self.hidden, None
+            is_kept[self.offsets[:-1] + position] = False
+
+        hidden = self.hidden
+        hidden_in_prefix = None
         if hidden is not None:
-            hidden, prefix_hidden = hidden[kept], hidden[:count]
+            hidden_in_prefix = hidden[:count]
+            hidden = hidden[is_kept]
         return attrs.evolve(
             self,
-            ids=self.ids[kept],
+            ids=self.ids[is_kept],
             offsets=self.offsets - count * np.arange(len(self.offsets)),
             hidden=hidden,
-            prefix=TokenIds(self.ids[:count], np.array([0, count]), prefix_hidden),
+            prefix=TokenIds(self.ids[:count], np.array([0, count]), hidden_in_prefix),
         )
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Tokens per text, including special tokens, `(n,)`."""
+        """Number of tokens of each text, including special tokens: `(n,)`."""
         result: NDArray[np.int64] = self.offsets[1:] - self.offsets[:-1]
         return result
 
@@ -112,7 +120,7 @@ class TokenIds:
 def _concatenated(
     arrays: Sequence[NDArray[Any] | None], lengths: Sequence[int]
 ) -> NDArray[Any] | None:
-    """Concatenate the arrays of a field; an array that is None becomes zeros of its length."""
+    """Return the arrays of a field concatenated, with zeros for an array that is None; None if all are None."""
     import numpy as np
 
     present = [array for array in arrays if array is not None]
@@ -129,33 +137,39 @@ def _concatenated(
 
 @attrs.frozen(eq=False)
 class TokenBatch:
-    """Tokens padded to one length."""
+    """A batch of texts, padded to one length."""
 
     input_ids: NDArray[np.int64]
     """`(batch, length)`."""
     attention_mask: NDArray[np.int64] | None
-    """`(batch, length)`, 1 for a token and 0 for padding; None if nothing is padded."""
+    """`(batch, length)`: 1 for a token and 0 for padding; None if there is no padding."""
     prefix: NDArray[np.int64] | None = None
-    """`(shared,)`: ids that precede every row, or None. Only for an encoder with `shares_prefix`."""
+    """`(shared,)`: ids that precede every row, for an encoder with `shares_prefix`; None if there are none."""
     auxiliary: TokenBatch | None = None
-    """The same texts in the prompt of `BackboneTraits.auxiliary`; the backbone's inference module takes its
-    `input_ids` and `attention_mask` as the keyword `auxiliary`, a pair."""
+    """The same texts in the second prompt, `BackboneTraits.auxiliary`.
+
+    The backbone's inference module takes its `input_ids` and `attention_mask` as a pair, the keyword `auxiliary`.
+    """
     hidden: NDArray[np.bool_] | None = None
-    """`(batch, shared + length)`, whether a token of the prefix or of the row is hidden from the pooler."""
+    """`(batch, shared + length)`: whether a token of the prefix or of the row is hidden from the pooler."""
     readings: NDArray[np.int64] | None = None
-    """`(batch,)`, the layers to read for a row; see `TokenIds.readings`."""
+    """`(batch,)`: from which layers the token states of a row are taken; see `TokenIds.readings`."""
 
     @property
     def keywords(self) -> dict[str, NDArray[Any]]:
-        """Further keyword arguments for the backbone's module: the fields that are not None.
+        """Further keyword arguments of the backbone's module: `hidden` and `readings`, unless they are None.
 
-        Engines pass them all. They are set only if the backbone's own tokenizer fills them.
+        Engines pass all of them. A tokenizer fills only the fields that its backbone's module takes.
         """
-        fields = {"hidden": self.hidden, "readings": self.readings}
-        return {name: values for name, values in fields.items() if values is not None}
+        keywords: dict[str, NDArray[Any]] = {}
+        if self.hidden is not None:
+            keywords["hidden"] = self.hidden
+        if self.readings is not None:
+            keywords["readings"] = self.readings
+        return keywords
 
     def select(self, rows: NDArray[np.int64] | slice) -> TokenBatch:
-        """Return the batch of some rows (a slice or indices), with the same prefix."""
+        """Return a batch of these rows (indices or a slice), with the same prefix."""
         auxiliary = self.auxiliary
         if auxiliary is not None:
             auxiliary = auxiliary.select(rows)
@@ -169,10 +183,11 @@ class TokenBatch:
         )
 
     def widened(self, rows: int, length: int, pad_id: int) -> TokenBatch:
-        """Return the batch with a mask, padded on the right to this shape, for a device that compiles shapes.
+        """Return the batch padded to the shape `(rows, length)`, with a mask.
 
-        An added row has one token, since mean and attention of an empty row are undefined; the caller drops
-        its vector. Auxiliary prompts get as many rows, and keep their length.
+        This is for devices that compile code for each shape. An added row has one token, since the mean and the
+        attention of an empty row are undefined; the caller drops its vector. The auxiliary prompts get the same
+        number of rows, but keep their length.
         """
         import numpy as np
 
@@ -200,34 +215,44 @@ class TokenBatch:
 def _rows_of(
     array: NDArray[Any] | None, rows: NDArray[np.int64] | slice
 ) -> NDArray[Any] | None:
-    return None if array is None else array[rows]
+    """Return the rows of an array; None for None."""
+    if array is None:
+        return None
+    return array[rows]
 
 
 def _with_zeros(
     array: NDArray[Any] | None, more: Sequence[tuple[int, int]]
 ) -> NDArray[Any] | None:
-    """Pad an array with zeros; `more` is the width before and after it, for each axis."""
+    """Return an array padded with zeros; `more` has the numbers before and after it for each axis.
+
+    None for None.
+    """
     import numpy as np
 
-    return None if array is None else np.pad(array, more)
+    if array is None:
+        return None
+    return np.pad(array, more)
 
 
 def pad(tokens: TokenIds, rows: NDArray[np.int64], pad_id: int) -> TokenBatch:
-    """Return the texts `rows` as one batch, without a mask if they have equal lengths."""
+    """Return the texts with the indices `rows` as a batch. It has no mask if all of them have the same length."""
     import numpy as np
 
     lengths = tokens.lengths[rows]
     length = int(lengths.max())
     columns = np.arange(length)
     positions = tokens.offsets[rows][:, None] + columns
+
     if int(lengths.min()) == length:
         batch = TokenBatch(tokens.ids[positions].astype(np.int64), None)
     else:
         mask = columns < lengths[:, None]
-        # Padding reads the token at 0, which is then replaced.
+        # A padded position has no token. It takes token 0, which is then replaced by `pad_id`.
         positions = np.where(mask, positions, 0)
         ids = np.where(mask, tokens.ids[positions], pad_id)
         batch = TokenBatch(ids.astype(np.int64), mask.astype(np.int64))
+
     fields = _padded_fields(tokens, rows, positions, batch.attention_mask)
     if tokens.auxiliary is not None:
         fields["auxiliary"] = pad(tokens.auxiliary, rows, pad_id)
@@ -242,9 +267,10 @@ def _padded_fields(
     positions: NDArray[np.int64],
     mask: NDArray[np.int64] | None,
 ) -> dict[str, Any]:
-    """Return the fields of a batch that are not None, besides ids, mask and auxiliary prompts.
+    """Return `prefix`, `readings` and `hidden` of a batch, by name, unless they are None.
 
-    `rows` are the texts of the batch; `positions`, `(batch, length)`, are indices of their tokens in `tokens`.
+    `rows` are the indices of the batch's texts. `positions`, `(batch, length)`, are the indices of their tokens
+    in `tokens.ids`.
     """
     import numpy as np
 
@@ -258,26 +284,29 @@ def _padded_fields(
         if mask is not None:
             hidden &= mask == 1
         if tokens.prefix is not None and tokens.prefix.hidden is not None:
-            of_prefix = np.tile(tokens.prefix.hidden, (len(rows), 1))
-            hidden = np.concatenate([of_prefix, hidden], axis=1)
+            hidden_in_prefix = np.tile(tokens.prefix.hidden, (len(rows), 1))
+            hidden = np.concatenate([hidden_in_prefix, hidden], axis=1)
         fields["hidden"] = hidden
     return fields
 
 
 class TokenizerForPrompts:
-    """Methods of a tokenizer for prompts: `truncate`, and others that only some backbones need."""
+    """Methods of a tokenizer that prompts need: `truncate`, and others that only some backbones implement."""
 
     @property
     def mask_token(self) -> str | None:
-        """The mask token as a string, or None if the vocabulary has none."""
+        """The mask token as a string, or None if the vocabulary has no mask token."""
         return None
 
     def shareable(self, ids: NDArray[np.int32]) -> int:
-        """Return how many of a text's first ids may belong to a shared prefix: those before a placeholder."""
+        """Return how many leading ids of a text may be in a shared prefix; by default all.
+
+        A tokenizer with a placeholder returns the number of ids before the placeholder.
+        """
         return len(ids)
 
     def auxiliary(self, texts: Sequence[str], max_length: int) -> TokenIds | None:
-        """Tokenise the texts in the prompt of `BackboneTraits.auxiliary`, or return None without one."""
+        """Tokenise the texts in the second prompt, `BackboneTraits.auxiliary`; return None if there is none."""
         return None
 
     def encode_marked(
@@ -286,26 +315,26 @@ class TokenizerForPrompts:
         starts: Sequence[int] | None,
         layers: tuple[int, ...] | None,
     ) -> TokenIds:
-        """Tokenise without truncation, and set `TokenIds.hidden` and `TokenIds.readings`.
+        """Tokenise without truncation, with `TokenIds.hidden` and `TokenIds.readings` set.
 
-        Hidden are the tokens of text `i` that end before character `starts[i]`, but never its last token: the
-        backbone's module sets their `TokenStates.attention_mask` to 0. `readings` is the index of `layers` in
-        `BuildContext.readings`.
+        The tokens of text `i` that end before character `starts[i]` are hidden, except the text's last token: the
+        backbone's module sets their `TokenStates.attention_mask` to 0. `TokenIds.readings` says where `layers`
+        are in `BuildContext.readings`. None for `starts` or `layers` leaves the field None.
         """
         raise NotImplementedError
 
     def truncate(self, texts: Sequence[str], max_length: int) -> list[str]:
-        """Cut each text to at most `max_length` tokens, not counting special tokens.
+        """Return the beginning of each text that has at most `max_length` tokens, not counting special tokens.
 
-        The result is a prefix of the text; no character is split.
+        No character is split.
         """
         raise NotImplementedError
 
 
 class Tokenizer(TokenizerForPrompts):
-    """Text -> token ids, for many texts at once. A subclass must have `pad_id` and `encode`.
+    """Computes the token ids of many texts at once. A subclass must have `pad_id` and `encode`.
 
-    `TokenizerForPrompts` has further methods, which prompts need.
+    The methods of `TokenizerForPrompts` are needed only for prompts.
     """
 
     @property
@@ -315,32 +344,38 @@ class Tokenizer(TokenizerForPrompts):
 
     @property
     def fingerprint(self) -> str | None:
-        """Hash of everything that determines a text's ids; None if unknown. The vector store needs it."""
+        """Hash of everything that determines the ids of a text; None if it is unknown.
+
+        The vector store needs it.
+        """
         return None
 
     def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
-        """Tokenise with special tokens, truncating to `max_length` tokens."""
+        """Tokenise texts, with special tokens, and truncate them to `max_length` tokens."""
         raise NotImplementedError
 
 
 class TokenStates(NamedTuple):
-    """Output of a backbone's module and input of a pooler's module.
+    """Output of a backbone's module, and input of a pooler's module.
 
-    A named tuple, because compilers trace tuples but reject other classes.
+    It is a named tuple, because compilers can trace tuples but no other classes.
     """
 
     last_hidden_state: Tensor
-    """`(batch, length, width)`, the last layer, or the mean of the layers that the backbone selects."""
+    """`(batch, length, width)`: states of the last layer, or the mean over layers that the backbone selects."""
     attention_mask: Tensor | None
-    """`(batch, length)`, 0 for padding (on either side) and hidden tokens, else 1; None if all are 1."""
+    """`(batch, length)`: 0 for padding (on either side) and for hidden tokens, otherwise 1; None if all are 1."""
     layers: tuple[Tensor, ...] | None = None
-    """Embeddings, then every layer, each `(batch, length, width)`; for a pooler that needs `layers`."""
+    """The embeddings and every layer's states, each `(batch, length, width)`, if the pooler needs `layers`."""
     decoder_state: Tensor | None = None
-    """`(batch, width)`, the decoder's first output; for a pooler that needs `decoder`."""
+    """`(batch, width)`: the first output of the decoder, if the pooler needs `decoder`."""
     mask_state: Tensor | None = None
-    """`(batch, width)`, the state of the last mask token; for a pooler that needs `mask-token`. If the pooler
-    also needs `template-alone`, the state of the template without a sentence is subtracted; there the part
-    after the sentence keeps its positions. With `template-alone-from-0`, positions run on without a gap."""
+    """`(batch, width)`: the state of the last mask token, if the pooler needs `mask-token`.
+
+    If the pooler also needs `template-alone`, the state of the mask token in the template without a sentence is
+    subtracted. In that template, the part after the sentence has the same positions as with the sentence. With
+    `template-alone-from-0`, its positions follow those of the part before the sentence without a gap.
+    """
 
 
 @attrs.frozen(eq=False)
@@ -348,7 +383,7 @@ class TokenVectors:
     """Token vectors of `n` texts, padded to one length: the output of a pooler with `output = "tokens"`."""
 
     vectors: Tensor
-    """`(n, length, width)`; arbitrary where `mask` is False."""
+    """`(n, length, width)`; the values are arbitrary where `mask` is False."""
     mask: Tensor
     """`(n, length)`, bool: whether a token counts."""
 
@@ -367,16 +402,16 @@ class TokenVectors:
 
 @attrs.frozen(eq=False)
 class RaggedVectors:
-    """Token vectors of `n` texts in NumPy: text `i` has `rows[offsets[i]:offsets[i + 1]]`.
+    """The token vectors of `n` texts, concatenated: text `i` has the vectors `rows[offsets[i]:offsets[i + 1]]`.
 
-    It behaves like a list of texts: it has a length, and can be iterated over and indexed, also with a slice or
-    an array.
+    The object behaves like a list with one array per text: it has a length, and can be iterated over and indexed
+    by a number, a slice or an array of indices.
     """
 
     rows: NDArray[np.float32]
-    """Concatenated vectors of all tokens, `(total, width)`."""
+    """Vectors of all tokens of all texts, `(total, width)`."""
     offsets: NDArray[np.int64]
-    """Offsets into `rows`, `(n + 1,)`, starting at 0."""
+    """Row in `rows` where each text begins, and the total: `(n + 1,)`."""
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -389,12 +424,13 @@ class RaggedVectors:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Vectors per text, `(n,)`."""
+        """Number of vectors of each text, `(n,)`."""
         result: NDArray[np.int64] = self.offsets[1:] - self.offsets[:-1]
         return result
 
     def __iter__(self) -> Iterator[NDArray[np.float32]]:
-        return (self[text] for text in range(len(self)))
+        for text in range(len(self)):
+            yield self[text]
 
     @overload
     def __getitem__(self, texts: int) -> NDArray[np.float32]: ...
@@ -405,7 +441,7 @@ class RaggedVectors:
     def __getitem__(
         self, texts: int | slice | NDArray[np.int64]
     ) -> NDArray[np.float32] | RaggedVectors:
-        """Return the vectors of a text, `(tokens, width)`, or of several texts."""
+        """Return the vectors of the text with an index, `(tokens, width)`, or those of several texts."""
         import numpy as np
 
         if isinstance(texts, slice):
@@ -421,7 +457,7 @@ class RaggedVectors:
 
     @classmethod
     def of(cls, texts: Sequence[NDArray[np.float32]], width: int) -> RaggedVectors:
-        """Return the vectors of several texts, each `(tokens, width)`."""
+        """Return an object with the vectors of these texts, each `(tokens, width)`."""
         import numpy as np
 
         lengths = [len(text) for text in texts]
@@ -431,7 +467,7 @@ class RaggedVectors:
 
     @classmethod
     def join(cls, parts: Sequence[RaggedVectors]) -> RaggedVectors:
-        """Concatenate the texts of all parts, at least one."""
+        """Return the texts of all parts as one object; there must be at least one part."""
         import numpy as np
 
         lengths = np.concatenate([part.lengths for part in parts])
@@ -439,7 +475,10 @@ class RaggedVectors:
         return cls(np.concatenate([part.rows for part in parts]), offsets)
 
     def padded(self) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """Return zero-padded vectors `(n, longest, width)` and a mask `(n, longest)`; `longest` is at least 1."""
+        """Return the vectors padded with zeros, `(n, length, width)`, and a mask, `(n, length)`.
+
+        `length` is that of the longest text, at least 1.
+        """
         import numpy as np
 
         mask = np.arange(self.lengths.max(initial=1)) < self.lengths[:, None]
@@ -449,20 +488,24 @@ class RaggedVectors:
 
 
 class BlockStates(NamedTuple):
-    """Input of an intervention: states at one point of one block, without those of a shared prefix."""
+    """Input of an intervention: the states at one point of one block, except the states of a shared prefix."""
 
     point: str
+    """Point in the block, such as `block-input`; see `Intervention.places`."""
     block: int
+    """Number of the block, from 0."""
     states: Tensor
     """`(batch, length, width)`."""
     input_ids: Tensor
     """`(batch, length)`."""
     attention_mask: Tensor | None
-    """`(batch, length)`, 1 for a token and 0 for padding, on either side; None if nothing is padded."""
+    """`(batch, length)`: 1 for a token and 0 for padding (on either side); None if there is no padding."""
     last: Tensor
-    """`(batch,)`, index of the last token of each row."""
+    """`(batch,)`: index of the last token of each row."""
     placeholder: Tensor | None = None
-    """`(batch,)`, index of the first placeholder in each row; for an intervention with a placeholder."""
+    """`(batch,)`: index of the first placeholder in each row, for an intervention with a placeholder."""
     auxiliary: Tensor | None = None
-    """`(batch, width)`, state of the auxiliary prompt's last token at the same point, computed without the
-    intervention; for an intervention with an auxiliary prompt."""
+    """`(batch, width)`: state of the auxiliary prompt's last token, for an intervention with such a prompt.
+
+    It is the state at the same point, computed without the intervention.
+    """

@@ -1,12 +1,13 @@
-"""Traits: capabilities of components besides their fields, such as `traits = PoolerTraits(pooling="mean")`.
+"""Traits: properties of components that are not fields, such as `traits = PoolerTraits(pooling="mean")`.
 
-Traits are a frozen object, set as a class attribute, or a property if they depend on the fields. An unknown
-keyword raises TypeError at class definition.
+Traits are a frozen object. A component's class has them as a class attribute, or as a property if they depend on
+the component's fields. An unknown trait raises `TypeError` when the class is defined.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, Literal, Protocol, Self, TypeAlias, get_args
 
 import attrs
@@ -17,8 +18,11 @@ Pooling: TypeAlias = Literal[
 ]
 
 Output: TypeAlias = Literal["vector", "tokens", "sparse"]
-"""Output of an encoder for a text: `vector`, one vector; `tokens`, one vector per token; `sparse`, one vector
-with a number per token of the vocabulary, most of them 0."""
+"""What an encoder computes for a text.
+
+`vector`: one vector. `tokens`: one vector per token. `sparse`: one vector with a number for each token of the
+vocabulary, most of which are 0.
+"""
 
 _OUTPUTS: Any = deep_iterable(in_(get_args(Output)), instance_of(frozenset))
 _WORDS: Any = deep_iterable(instance_of(str), instance_of(frozenset))
@@ -35,7 +39,11 @@ class HasTraits(Protocol):
 
 
 def _joined(values: Sequence[Any]) -> Any:
-    """Combine the parts' values of a trait: the union of sets, `any` of booleans, else the first that is set."""
+    """Combine the values that inner components have for a trait.
+
+    Sets are united, a boolean is true if any of the values is true, and of other values the first that is set is
+    used.
+    """
     if isinstance(values[0], frozenset):
         return frozenset().union(*values)
     if isinstance(values[0], bool):
@@ -44,11 +52,12 @@ def _joined(values: Sequence[Any]) -> Any:
 
 
 def _distinct(values: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for names in values for name in names))
+    """Return all names of the tuples, each once."""
+    return tuple(dict.fromkeys(chain.from_iterable(values)))
 
 
 def _in_common(values: Sequence[frozenset[str] | None]) -> frozenset[str] | None:
-    """Return the intersection of the sets; None if one of them is unknown (None)."""
+    """Return the intersection of the sets; None, which means unknown, if one of them is None."""
     sets = [value for value in values if value is not None]
     if len(sets) < len(values):
         return None
@@ -64,11 +73,11 @@ def _united(values: Sequence[frozenset[str] | None]) -> frozenset[str] | None:
 
 
 def _unset(values: Sequence[Any]) -> None:
-    """Return None, for a trait that is not passed on from the parts to the whole."""
+    """Return None, for a trait that a component does not take over from its inner components."""
 
 
 JOINED = "joined"
-"""Metadata key of a trait: the function that combines the parts' values, if it is not `_joined`."""
+"""Metadata key of a trait: the function that combines the values of inner components, if it is not `_joined`."""
 
 
 @attrs.frozen(kw_only=True)
@@ -78,18 +87,21 @@ class ComponentTraits:
     cites: tuple[str, ...] = attrs.field(
         default=(), validator=_NAMES, metadata={JOINED: _distinct}
     )
-    """Papers to cite in model cards: keys of `sentbed/citations.bib`, or BibTeX entries (beginning with `@`)."""
+    """Papers to cite in model cards: keys of `sentbed/citations.bib`, or BibTeX entries, which begin with `@`."""
     untrainable: str | None = attrs.field(default=None, validator=_TEXT)
-    """Why this backbone, or encoders on this runtime, cannot be trained: a sentence with a remedy, with which
-    `check` refuses the stages that would train it. None if training works."""
+    """Why this backbone, or encoders on this runtime, cannot be trained: a sentence with a remedy.
+
+    `sentbed check` refuses a stage that would train them. None if training works.
+    """
 
     @classmethod
     def of(cls, *parts: HasTraits, **more: Any) -> Self:
-        """Return the traits of a component that has inner components of its kind, such as a pooler in a pooler.
+        """Return the traits of a component with inner components `parts`, such as a pooler with an inner pooler.
 
-        Of the parts' values, sets are united, a boolean is true if it is true of any part, and of other values
-        the first that is set is taken. `more` are the component's own traits: sets and tuples are added to
-        those of the parts, other values replace them.
+        If the inner components have several values for a trait, sets are united, a boolean is true if any of the
+        values is true, and of other values the first that is set is used; some traits are combined in another
+        way. `more` has the component's own traits: sets and tuples are added to those of the inner components,
+        other values replace them.
         """
         traits = {}
         for field in attrs.fields(cls):
@@ -109,27 +121,35 @@ class BackboneTraits(ComponentTraits):
     offers: frozenset[str] | None = attrs.field(
         default=None, validator=optional(_WORDS), metadata={JOINED: _in_common}
     )
-    """Which of `PoolerTraits.needs` it meets, and `span` if it can hide tokens from poolers, for a template with
-    the sentence twice; None skips the recipe's check."""
+    """Needs of poolers (`PoolerTraits.needs`) that the backbone meets, and its points for interventions.
+
+    `span` means that it can hide tokens from poolers, for a template that has the sentence twice. None means
+    unknown: `sentbed check` then does not compare it with the pooler's needs.
+    """
     heeds: frozenset[str] | None = attrs.field(
         default=None, validator=optional(_WORDS), metadata={JOINED: _united}
     )
-    """Needs that change how it is built or what it computes; None means all. Encoders that differ only in other
-    needs may share a forward pass."""
+    """Needs of poolers that change how the backbone is built or what it computes; None means all.
+
+    Encoders whose poolers differ only in other needs may share a forward pass.
+    """
     from_files: bool = attrs.field(default=False, metadata={JOINED: all})
-    """Whether it is built from files alone, without random numbers and training texts."""
+    """Whether the backbone is built from files alone, without random numbers and training texts."""
     pretrained: bool = True
-    """Whether its weights are pretrained instead of random."""
+    """Whether the weights are pretrained; otherwise they are random."""
     runs_code: bool = False
-    """Whether building it runs Python code from its model's repository (`trust_remote_code`)."""
+    """Whether building the backbone runs Python code from the model's repository (`trust_remote_code`)."""
     model: str | None = attrs.field(default=None, validator=_TEXT)
-    """Model that provides its weights or its architecture: a hub id or a directory."""
+    """Model that provides the weights or the architecture: a hub id or a directory."""
     predicts: bool = False
-    """Whether it has the language-modelling head of `BuiltBackbone.logits`."""
+    """Whether the built backbone has a language-modelling head; see `LanguageModelHead`."""
     placeholder: str | None = attrs.field(default=None, validator=_TEXT)
-    """Token that each prompt must contain once; if missing, it is put before the sentence's quotation mark."""
+    """Token that each prompt must contain once.
+
+    If it is missing, it is put before the sentence's quotation mark.
+    """
     auxiliary: str | None = attrs.field(default=None, validator=_TEXT)
-    """Template of a second prompt around each sentence; see `TokenBatch.auxiliary`."""
+    """Template of a second prompt for each sentence; see `TokenBatch.auxiliary`."""
 
 
 @attrs.frozen(kw_only=True)
@@ -137,15 +157,20 @@ class InterventionTraits(ComponentTraits):
     """Traits of an intervention."""
 
     placeholder: str | None = attrs.field(default=None, validator=_TEXT)
-    """Token that each prompt must contain; its embedding is drawn from N(0, 1)."""
+    """Token that each prompt must contain. Its embedding is drawn from N(0, 1)."""
     placeholder_spacing: Literal["stripped", "kept"] | None = None
-    """Whether the tokenizer strips the space before the placeholder. Default: as transformers 4 does for a token
-    that is added without further settings."""
+    """Whether the tokenizer strips the space before the placeholder.
+
+    None means as in transformers 4 for a token that is added without further settings.
+    """
     auxiliary: str | None = attrs.field(default=None, validator=_TEXT)
-    """Template, or name of a template, of a second prompt that runs first; see `BlockStates.auxiliary`."""
+    """Second prompt, which the backbone reads first: a template or its name; see `BlockStates.auxiliary`."""
     shares_prefix: bool = False
-    """Whether it neither changes nor reads states before the placeholder (without one, before the last token),
-    so that a prefix common to all texts can be computed once."""
+    """Whether a prefix that all texts have in common can be computed once.
+
+    The intervention must neither change nor read the states before the placeholder; if it has no placeholder,
+    those before the last token.
+    """
 
 
 @attrs.frozen(kw_only=True)
@@ -153,35 +178,45 @@ class PoolerTraits(ComponentTraits):
     """Traits of a pooler."""
 
     needs: frozenset[str] = attrs.field(default=frozenset(), validator=_WORDS)
-    """Needs: `bidirectional` (every token attends to the whole text), `causal` (only the last one does),
-    `decoder`, `mask-token`, `template-alone`, `template-alone-from-0`, `layers` (see `TokenStates`), `logits`
-    (the states are those of the vocabulary, by a language-modelling head; their width is its size),
-    `template` (a prompt around the sentence), or further words that a plugin's backbones offer."""
+    """What the pooler needs from the backbone and the prompt.
+
+    - `bidirectional`: every token attends to the whole text; `causal`: only the last token does.
+    - `decoder`, `mask-token`, `template-alone`, `template-alone-from-0`, `layers`: fields of `TokenStates`.
+    - `logits`: the states are the logits of a language-modelling head, as wide as the vocabulary.
+    - `template`: there is a prompt around the sentence.
+    - Other words, which backbones of plugins may offer (`BackboneTraits.offers`).
+    """
     template: str | None = attrs.field(default=None, validator=_TEXT)
-    """Default template of the prompt; see `sentbed show prompt`."""
+    """Template that prompts use by default; see `sentbed show prompt`."""
     normalizer: str | None = attrs.field(default=None, validator=_TEXT)
-    """Default text rules of the prompt."""
+    """Text rules that prompts use by default."""
     at_test: str | None = attrs.field(default=None, validator=_TEXT)
-    """Name of the pooling in eval mode, if it differs from training. A projection after it is refused, since it
-    would be trained on one and applied to the other."""
+    """Name of the pooling in eval mode, if it differs from the pooling in training.
+
+    A projection after such a pooler is refused, since it would be trained on other vectors than it is applied to.
+    """
     pretrained: bool = False
-    """Whether its module starts with weights from the backbone's model files; see
-    `Pooler.load_pretrained`."""
+    """Whether the pooler's module starts with weights from the backbone's files; see `Pooler.load_pretrained`."""
     new_layer: bool = False
-    """Whether encoding uses a layer of the pooler that starts with random weights: before training, its vectors
-    are meaningless."""
+    """Whether encoding uses a layer of the pooler that starts with random weights.
+
+    The vectors are then meaningless before training.
+    """
     pooling: Pooling | None = attrs.field(
         default=None,
         validator=optional(in_(get_args(Pooling))),
         metadata={JOINED: _unset},
     )
-    """Pooling mode of sentence-transformers that equals it for unpadded texts in eval mode, for exporters."""
+    """Pooling mode of sentence-transformers that gives the same vectors in eval mode, for exporters.
+
+    It need not be the same for texts with padding.
+    """
     dense: str | None = attrs.field(
         default=None, validator=_TEXT, metadata={JOINED: _unset}
     )
-    """Attribute of its module that holds a linear layer after `pooling`, followed by tanh."""
+    """Attribute of the pooler's module that has a linear layer, if this layer and tanh follow `pooling`."""
     output: Output = attrs.field(default="vector", validator=in_(get_args(Output)))
-    """Its output for a text; see `Pooler.build`."""
+    """What the pooler computes for a text; see `Pooler.build`."""
 
 
 @attrs.frozen(kw_only=True)
@@ -193,11 +228,11 @@ class SimilarityTraits(ComponentTraits):
         validator=_OUTPUTS,
         metadata={JOINED: _in_common},
     )
-    """Outputs of poolers that it can compare."""
+    """Outputs of poolers (`PoolerTraits.output`) that the similarity can compare."""
     formula: Literal["cosine", "dot"] | None = attrs.field(
         default=None, validator=optional(in_(("cosine", "dot")))
     )
-    """`cosine` or `dot` if it equals that; evaluators then compute it themselves, in float64."""
+    """`cosine` or `dot` if the similarity is one of them. Evaluators then compute it themselves, in float64."""
 
 
 @attrs.frozen(kw_only=True)
@@ -209,42 +244,51 @@ class LossTraits(ComponentTraits):
     takes: frozenset[str] | None = attrs.field(
         default=None, validator=optional(_WORDS), metadata={JOINED: _united}
     )
-    """Optional columns that it uses if the data has them; columns in neither set are not encoded. None means
-    all columns."""
+    """Further columns that the loss uses if the data has them; None means all columns of the data.
+
+    A column that is in neither set is not encoded.
+    """
     classes: tuple[str, ...] = attrs.field(default=(), validator=_NAMES)
-    """Class names allowed in the column `label`, for a loss that needs it."""
+    """Class names that may occur in the column `label`, for a loss that needs this column."""
     numbers: frozenset[str] = attrs.field(default=frozenset(), validator=_WORDS)
-    """Columns that must hold numbers instead of texts, such as `{"score"}`."""
+    """Columns that must have numbers instead of texts, such as `{"score"}`."""
     compares_texts: bool = False
-    """Whether `inputs` has `COLUMN.id`, int64 `(batch,)`, for each column of texts: equal numbers for equal
-    texts, across columns and steps."""
+    """Whether the loss compares texts: `inputs` then has `COLUMN.id`, int64 `(batch,)`, for each column of texts.
+
+    Equal texts have equal numbers, across columns and steps.
+    """
     momentum: float | None = attrs.field(
         default=None, validator=optional(and_(ge(0), lt(1)))
     )
-    """Momentum in [0, 1): the columns `keys` are encoded without gradient by a copy of the encoder whose
-    weights are an exponential moving average, updated after each step as
-    `momentum * average + (1 - momentum) * weights`."""
-    scheduled: bool = False
-    """Whether `inputs` has `stage.progress`, an fp32 scalar: the share of the stage's steps that are done, from
-    0 in the first step to nearly 1 in the last. For a temperature or a weight that changes during training."""
-    stateful: bool = False
-    """Whether its module has `initial_state() -> dict[str, Tensor]`; see `Loss.build`."""
+    """Momentum, in [0, 1), of a moving average of the encoder's weights, as in MoCo; None for no average.
+
+    An encoder with the averaged weights encodes the columns `keys`, without gradient. After each step, the
+    average becomes `momentum * average + (1 - momentum) * weights`.
+    """
     keys: frozenset[str] = attrs.field(default=frozenset(), validator=_WORDS)
-    """Columns that the moving average encodes."""
+    """Columns that the encoder with the averaged weights encodes."""
+    scheduled: bool = False
+    """Whether `inputs` has `stage.progress`, a float32 scalar: the share of the stage's steps that is done.
+
+    It is 0 in the first step and nearly 1 in the last. A temperature or a weight can change with it during
+    training.
+    """
+    stateful: bool = False
+    """Whether the loss passes a state from step to step; see `Loss.build`."""
     targets: frozenset[str] = attrs.field(default=frozenset(), validator=_WORDS)
-    """Columns that must be encoded by a frozen encoder, such as a teacher; its width may differ."""
+    """Columns that a frozen encoder, such as a teacher, must encode. Its vectors may have another dimension."""
     predicts: bool = False
-    """Whether it trains token predictions instead of sentence vectors; see `Loss.build`."""
+    """Whether the loss trains the prediction of tokens instead of sentence vectors; see `Loss.build`."""
     reads: frozenset[Output] = attrs.field(
         default=frozenset({"vector"}),
         validator=_OUTPUTS,
         metadata={JOINED: _in_common},
     )
-    """Outputs of poolers that it can train; see `Loss.build`."""
+    """Outputs of poolers (`PoolerTraits.output`) that the loss can train; see `Loss.build`."""
 
     @classmethod
     def of(cls, *parts: HasTraits, **more: Any) -> Self:
-        """Return the traits of a loss that passes its own columns on to the losses `parts`."""
+        """Return the traits of a loss that passes its columns on to the inner losses `parts`."""
         traits = super().of(*parts, **more)
         if traits.takes is None:
             return traits
@@ -256,9 +300,9 @@ class DataTraits(ComponentTraits):
     """Traits of a data source."""
 
     fetches: bool = False
-    """Whether `open()` accesses the network."""
+    """Whether `open` uses the network."""
     numbers: frozenset[str] = attrs.field(default=frozenset(), validator=_WORDS)
-    """Columns that hold numbers instead of texts: `rows` gives finite floats, and `texts` leaves them out."""
+    """Columns of numbers: `Dataset.rows` returns finite floats for them, and `Dataset.texts` leaves them out."""
 
 
 @attrs.frozen(kw_only=True)
@@ -266,16 +310,21 @@ class EvaluatorTraits(ComponentTraits):
     """Traits of an evaluator."""
 
     development: bool = attrs.field(default=False, metadata={JOINED: all})
-    """Whether it uses only development or training data. Only such an evaluator may select a prompt
-    (`[search]`) or a checkpoint (`validate`)."""
+    """Whether the evaluator uses only development or training data.
+
+    Only such an evaluator may choose a prompt (`[search]`) or the best weights (`validate`).
+    """
     two_sided: bool = False
-    """Whether it uses `TextEncoder.second`."""
+    """Whether the evaluator encodes the second sentences of pairs with `TextEncoder.second`."""
     reads: frozenset[Output] = attrs.field(
         default=frozenset({"vector"}),
         validator=_OUTPUTS,
         metadata={JOINED: _in_common},
     )
-    """Outputs of poolers that it can score. For `tokens`, `Vectors.tokens` returns `RaggedVectors`."""
+    """Outputs of poolers (`PoolerTraits.output`) that the evaluator can score.
+
+    For `tokens`, it gets the vectors from `Vectors.tokens`.
+    """
 
 
 @attrs.frozen(kw_only=True)
@@ -289,8 +338,8 @@ class RuntimeTraits(ComponentTraits):
     marked_tokens: bool = True
     """Whether encoders accept `TokenBatch.hidden` and `TokenBatch.readings`, and placeholders in prompts."""
     predicts: bool = False
-    """Whether its engine can train token predictions (`LossTraits.predicts`)."""
+    """Whether the engine can train the prediction of tokens (`LossTraits.predicts`)."""
     outputs: frozenset[Output] = attrs.field(
         default=frozenset({"vector", "sparse"}), validator=_OUTPUTS
     )
-    """Outputs of poolers that its engine supports."""
+    """Outputs of poolers (`PoolerTraits.output`) that the engine supports."""

@@ -1,6 +1,6 @@
-"""Statistics of scores: functions of arrays, by which items give a score, and its interval.
+"""Statistics that compute a score from its items, and the variance and confidence interval of the score.
 
-An evaluator's author calls them through `sentbed.protocols.Items`, or by name: `average_precision(x, y)`.
+`sentbed.protocols.Items` uses them. Authors of evaluators may also call them: `average_precision(x, y)`.
 """
 
 from __future__ import annotations

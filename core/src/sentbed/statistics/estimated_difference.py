@@ -1,9 +1,10 @@
-"""An estimated difference whose variance has several sources, each with degrees of freedom of its own.
+"""Interval and p-values of an estimated difference whose variance has several sources.
 
-The critical value is Banerjee's (1960): the root mean square of the critical values of Student's t for each
-source, weighted by variance. It keeps the error rate below the level for all true variances; with one source
-it is Student's t. The method of Cochran and Cox (1950) does not: if a source with few degrees of freedom has
-the largest variance, its error rate is up to 2.1 % at a level of 1 % (with two seeds).
+Each source of variance has its own degrees of freedom. The critical value is Banerjee's (1960): the root mean
+square of the critical values of Student's t for the sources, weighted by their variances. With this value, the
+error rate is below the level for all true variances. With one source, it is the critical value of Student's t.
+The method of Cochran and Cox (1950) does not have this property: if a source with few degrees of freedom has the
+largest variance, its error rate is up to 2.1 % at a level of 1 % (with two seeds).
 """
 
 from __future__ import annotations
@@ -19,29 +20,31 @@ _LEAST = 1e-300
 
 @attrs.frozen
 class Source:
-    """A source of variance of an estimate."""
+    """A source of an estimate's variance, such as the items or the seeds."""
 
     variance: float
     """Variance of the estimate due to this source, above 0."""
     degrees: float
-    """Degrees of freedom of that variance; `math.inf` if it is known exactly."""
+    """Degrees of freedom of the variance; `math.inf` if it is known exactly."""
 
 
 @attrs.frozen
 class EstimatedDifference:
-    """A difference between two cells, in the unit of their score."""
+    """An estimated difference, such as that of two cells of a study."""
 
     value: float
+    """The estimate, in the unit of the score."""
     sources: tuple[Source, ...]
+    """Sources of its variance, which are independent."""
 
     @property
     def variance(self) -> float:
-        """Variance of the estimate."""
+        """Variance of the estimate: the sum over its sources."""
         return sum(source.variance for source in self.sources)
 
     @property
     def error(self) -> float:
-        """Standard error."""
+        """Standard error of the estimate."""
         return math.sqrt(self.variance)
 
     def critical(self, level: float) -> float:
@@ -52,41 +55,40 @@ class EstimatedDifference:
             return 0.0
         squares = 0.0
         for source in self.sources:
-            squares += (
-                source.variance * float(special.stdtrit(source.degrees, level)) ** 2
-            )
+            critical_value = float(special.stdtrit(source.degrees, level))
+            squares += source.variance * critical_value**2
         return math.sqrt(squares / self.variance)
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Return the two-sided interval."""
-        reach = self.error * self.critical((1 - confidence) / 2)
-        return self.value - reach, self.value + reach
+        """Return the two-sided confidence interval."""
+        half_width = self.error * self.critical((1 - confidence) / 2)
+        return self.value - half_width, self.value + half_width
 
     def p_value(self) -> float:
-        """Return the two-sided p-value of no difference, from 1e-300 to 1."""
-        return min(1.0, 2 * self._beyond(abs(self.value)))
+        """Return the two-sided p-value of the hypothesis that there is no difference, from 1e-300 to 1."""
+        return min(1.0, 2 * self._one_sided(abs(self.value)))
 
     def p_above(self, margin: float) -> float:
-        """Return the one-sided p-value against a difference of at most `margin`: small if it is larger."""
-        return self._beyond(self.value - margin)
+        """Return the one-sided p-value of the hypothesis that the difference is at most `margin`."""
+        return self._one_sided(self.value - margin)
 
     def p_below(self, margin: float) -> float:
-        """Return the one-sided p-value against a difference of at least `margin`: small if it is smaller."""
-        return self._beyond(margin - self.value)
+        """Return the one-sided p-value of the hypothesis that the difference is at least `margin`."""
+        return self._one_sided(margin - self.value)
 
-    def _beyond(self, distance: float) -> float:
-        """Return the one-sided p-value of a distance from the estimate."""
+    def _one_sided(self, distance: float) -> float:
+        """Return the one-sided p-value of an estimate at this distance from the hypothesis."""
         if self.error <= 0:
             if distance == 0:
                 return 0.5
             return _LEAST if distance > 0 else 1.0
         if distance < 0:
-            return 1 - self._beyond(-distance)
+            return 1 - self._one_sided(-distance)
         return _level(self.critical, distance / self.error)
 
 
 def _level(critical: Callable[[float], float], value: float) -> float:
-    """Return the level, from 1e-300 to 0.5, with this critical value, to 13 digits, by bisection."""
+    """Return the level, from 1e-300 to 0.5, whose critical value is `value`. Bisection finds it to 13 digits."""
     low, high = math.log(_LEAST), math.log(0.5)
     while high - low > 1e-13:
         middle = (low + high) / 2

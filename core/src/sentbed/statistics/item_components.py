@@ -1,8 +1,9 @@
-"""Components of a score's variance over its items: a vector whose squares sum to that variance.
+"""Components of the variance of a score over its items.
 
-Each independent item, or cluster of items, has one component. Scores on the same items have components in the
-same order, so that those of a difference or a mean of scores are the difference or the mean of theirs. If an
-item occurs in several tasks, its components in their mean are added before they are squared.
+Each independent item, or cluster of items, has one component. The squares of all components sum to the variance.
+Scores on the same items have their components in the same order. So the components of a difference of two scores
+are the differences of the components, and likewise for a mean. If an item occurs in several tasks, the
+components that it has in the mean over tasks are added before they are squared.
 """
 
 from __future__ import annotations
@@ -22,28 +23,32 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Block:
-    """Components of one task."""
+    """The components of one task, within those of several tasks."""
 
     size: int
+    """Number of components."""
     degrees: float
     """Degrees of freedom of the sum of their squares."""
 
 
 @attrs.frozen(eq=False)
 class ItemComponents:
-    """Components of one score, or of the mean of a run's scores."""
+    """The components of one score, or of a mean of scores of one run."""
 
     values: Floats
-    """`(components,)`, in the unit of the score, task after task."""
+    """`(components,)`, in the unit of the score; the components of one task follow those of another."""
     blocks: tuple[Block, ...]
-    """One per task, in the order of `values`."""
+    """The block of each task, in the order of `values`."""
     names: NDArray[np.int64] | None
-    """Identities of the items or clusters of a single task; None without identities or for several tasks."""
+    """`(components,)`: identities of the items or clusters of a single task.
+
+    None if the items have no identities, or there are several tasks.
+    """
     shared: NDArray[np.int64] | None = None
-    """Index of the item that each component belongs to, if tasks share items."""
+    """`(components,)`: index of the item of each component, if an item is in several tasks; otherwise None."""
 
     def variance(self, values: Floats) -> float:
-        """Return the variance of a score over the same items with the components `values`."""
+        """Return the variance of another score on the same items, whose components are `values`."""
         import numpy as np
 
         if self.shared is not None:
@@ -51,10 +56,10 @@ class ItemComponents:
         return float(values @ values)
 
     def degrees(self, values: Floats) -> float:
-        """Return the degrees of freedom of `variance(values)`; infinite if it is 0.
+        """Return the degrees of freedom of `variance(values)`; infinite if the variance is 0.
 
-        They are Satterthwaite's if tasks share no items; otherwise the smallest of any task, which is a lower
-        bound.
+        They are Satterthwaite's if no item is in several tasks. Otherwise, they are the smallest of any task,
+        which is a lower bound.
         """
         parts = []
         start = 0
@@ -69,7 +74,10 @@ class ItemComponents:
 
 
 def satterthwaite(parts: Sequence[tuple[float, float]]) -> float:
-    """Return Satterthwaite's degrees of freedom of a sum of variances; `parts` are variances with degrees."""
+    """Return Satterthwaite's degrees of freedom of a sum of variances.
+
+    `parts` has each variance and its degrees of freedom.
+    """
     total = sum(variance for variance, _ in parts)
     denominator = sum(variance**2 / degrees for variance, degrees in parts)
     if denominator <= 0:
