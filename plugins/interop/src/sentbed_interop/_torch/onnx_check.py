@@ -68,14 +68,10 @@ def _batches(encoder: Encoder) -> Iterator[TokenIds]:
     ids = encoder.backbone.tokenizer.encode(TEXTS, MIXED).ids
     generator = np.random.default_rng(0)
     longest_mixed = min(longest, MIXED)
-    lengths_of_batches = (
-        [1],
-        [min(2, longest)],
-        [1, 1, 1],
-        np.linspace(1, longest_mixed, 7),
-        np.linspace(longest_mixed, 1, 12),
-        [longest, 1],
-    )
+    rising = np.linspace(1, longest_mixed, 7)
+    falling = np.linspace(longest_mixed, 1, 12)
+    shortest = min(2, longest)
+    lengths_of_batches = ([1], [shortest], [1, 1, 1], rising, falling, [longest, 1])
     for lengths in lengths_of_batches:
         ends = np.cumsum(np.asarray(lengths, np.int64))
         offsets = np.concatenate([[0], ends])
