@@ -1,4 +1,4 @@
-"""Encoders that runtimes with another library's graphs refuse."""
+"""Reasons why an exported graph (OpenVINO or ONNX) cannot compute an encoder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from sentbed.protocols import Backbone, Pooler
 
 
 def misfits_of_graph(runtime: str, backbone: Backbone, pooler: Pooler) -> Iterator[str]:
-    """Yield why a graph cannot compute an encoder: interventions, weights below fp32, states of a template."""
+    """Yield each reason why the graph of a runtime cannot compute an encoder.
+
+    A graph has no interventions, no weights in less than fp32, and no states of a template alone.
+    """
     if getattr(backbone, "intervention", None) is not None:
         yield (
             f"the runtime `{runtime}` has no interventions, which change states between a backbone's "

@@ -36,11 +36,20 @@ from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processe
 from sentbed_hardware.engine_parts.component_output_checks import (
     came_from,
     connected,
-    cut,
     frozen_nan,
     learning_rate,
+    missing_gradient,
     named_loss,
     named_parts,
+)
+from sentbed_hardware.engine_parts.parameter_settings import (
+    loss_parameter_settings,
+    rate_factor,
+    require_decay,
+)
+from sentbed_hardware.engine_parts.prompt_ensembles import (
+    combine_prompts,
+    texts_per_row,
 )
 from sentbed_hardware.engine_parts.state_files import (
     REMEDY,
@@ -49,14 +58,9 @@ from sentbed_hardware.engine_parts.state_files import (
     write_state,
 )
 from sentbed_hardware.engine_parts.training_checks import (
-    joined,
-    keyed_towers,
-    keys_of,
-    rate_factor,
-    require_decay,
+    key_columns,
     require_trainable,
-    settings_of,
-    texts_a_row,
+    towers_with_keys,
 )
 
 from sentbed_tpu._jax.devices import JaxDevices
@@ -220,7 +224,7 @@ class JaxTrainer(Trainer):
         for name in names:
             self.towers[name] = JaxTower(name, encoders[name], len(names) == 1)
 
-        self.keys = keys_of(training)
+        self.keys = key_columns(training)
         self.loss = FunctionalLoss(loss, training.loss)
         self.loss_weights: Arrays = {}
         """Trained weights of the loss."""
@@ -235,7 +239,7 @@ class JaxTrainer(Trainer):
 
         self.steps = 0
         self.key = jax.random.fold_in(key, 1)
-        self.settings = settings_of(loss, training.loss, "loss.")
+        self.settings = loss_parameter_settings(loss, training.loss, "loss.")
         require_decay(self.settings, training.optimizer)
         self.rate_factors = {}
         """What the learning rate of a step is multiplied by, for parameters that have one of their own."""
@@ -277,7 +281,7 @@ class JaxTrainer(Trainer):
     def _begin_averages(self) -> None:
         """Begin the moving averages that encode keys, and those for evaluation."""
         momentum = self.training.loss.traits.momentum or 0.0
-        for name in keyed_towers(self.training):
+        for name in towers_with_keys(self.training):
             tower = self.towers[name]
             self.averages[name] = tower.copies(tower.trained)
             self.decays[name] = momentum
@@ -366,12 +370,14 @@ class JaxTrainer(Trainer):
             reached = {}
             for key in tower.names:
                 reached[key] = bool(is_nonzero[f"{name}.{key}"])
-            if cut(name, module, reached) is None:
+            if missing_gradient(name, module, reached) is None:
                 continue
 
             # A gradient of zero may be right: PyTorch's graph shows whether another is possible.
             batch = self._first_texts(tower, columns)
-            error = cut(name, module, connected(module, tower.names, batch))
+            error = missing_gradient(
+                name, module, connected(module, tower.names, batch)
+            )
             if error is not None:
                 raise error
 
@@ -562,7 +568,7 @@ class JaxTrainer(Trainer):
             return None
 
         rows = self.training.micro_batch * self.devices.layout.mesh.size
-        texts_a_pass = rows * columns * texts_a_row(self.training, tower.name)
+        texts_a_pass = rows * columns * texts_per_row(self.training, tower.name)
         if texts_a_pass >= texts:
             return None
 
@@ -588,7 +594,7 @@ class JaxTrainer(Trainer):
                 start = starts[place]
                 part = vectors[place][start : start + rows]
                 tower = self.training.towers[column]
-                inputs[column] = joined(self.training, tower, part)
+                inputs[column] = combine_prompts(self.training, tower, part)
                 starts[place] = start + rows
 
             ordered = {name: inputs[name] for name in order}
