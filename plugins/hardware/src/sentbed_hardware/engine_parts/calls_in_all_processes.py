@@ -106,8 +106,8 @@ def _deferred_signals() -> Iterator[None]:
             if signal.getsignal(number) is defer:
                 signal.signal(number, handler)
 
-    for number in arrived:
-        signal.raise_signal(number)
+    for deferred in arrived:
+        signal.raise_signal(deferred)
 
 
 class Lead:

@@ -47,7 +47,7 @@ class Buckets:
         """Return the number of rows of the largest batch of this length."""
         smallest_batches = self.token_budget / (length * self.smallest)
         doublings = int(math.log2(max(1, smallest_batches)))
-        return self.smallest * 2**doublings
+        return self.smallest << doublings
 
     def rows(self, texts: int, length: int) -> int:
         """Return the number of rows to which `texts` texts of this length are padded.
@@ -55,7 +55,7 @@ class Buckets:
         If they do not fit into the largest batch, it is that of the largest batch.
         """
         doublings = math.ceil(math.log2(max(1, texts / self.smallest)))
-        return min(self.smallest * 2**doublings, self.largest(length))
+        return min(self.smallest << doublings, self.largest(length))
 
     def plan(
         self, lengths: NDArray[np.int64], longest: int, texts: int | None = None

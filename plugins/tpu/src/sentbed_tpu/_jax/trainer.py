@@ -704,7 +704,7 @@ class JaxTrainer(Trainer):
         layout = self.devices.layout
         sharded = jax.tree.map(lambda value: layout.weight(value.shape), values)
         whole = jax.tree.map(lambda _: layout.whole, values.state)
-        return sharded._replace(state=whole)
+        return _StepState(sharded.weights, sharded.optimizer, sharded.averages, whole)
 
     def save(self, directory: Path) -> None:
         """Write everything that determines later steps into `directory`, which is empty."""
