@@ -1,7 +1,7 @@
 """Protocols between the parts of sentbed.
 
-Core imports no tensor library, so `Tensor` and `Module` are `Any` here; docstrings give the shapes. Numbers pass
-from an engine to an evaluator in NumPy arrays.
+`Tensor` is `torch.Tensor` for type checkers, and `Any` when a program runs, since core imports no tensor library.
+Docstrings give the shapes. Evaluators get numbers in NumPy arrays.
 """
 
 from __future__ import annotations

@@ -317,21 +317,21 @@ class Similarity(Component):
         """Outputs of poolers that it compares, and other capabilities."""
         return SimilarityTraits()
 
-    def normalize(self, vectors: Tensor) -> Tensor:
+    def normalize(self, vectors: Any) -> Any:
         """Prepare vectors for comparison, for example by L2 normalisation; called once for each text.
 
-        Argument and result are `(n, width)`, or `TokenVectors` if it compares tokens.
+        Argument and result are a tensor `(n, width)`, or `TokenVectors` if it compares tokens.
         """
         return vectors
 
     @abstractmethod
-    def similarity(self, first: Tensor, second: Tensor) -> Tensor:
+    def similarity(self, first: Any, second: Any) -> Tensor:
         """Return the similarities of all pairs of a row of `first` and a row of `second`, `(n, m)`.
 
         Both are results of `normalize`. Callers pass blocks, so that the result fits into memory.
         """
 
-    def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
+    def pairwise(self, first: Any, second: Any) -> Tensor:
         """Return the similarity of row i of `first` and row i of `second`, `(n,)`.
 
         The default is the diagonal of `similarity`, which takes n times the work; callers pass few rows.

@@ -10,9 +10,10 @@ import attrs
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-Tensor: TypeAlias = Any
-"""Tensor type of the engine, such as `torch.Tensor`."""
+    from torch import Tensor as Tensor
+else:
+    Tensor: TypeAlias = Any
+    """`torch.Tensor`, for type checkers: nothing is imported for it when a program runs."""
 
 Module: TypeAlias = Any
 """A `torch.nn.Module`; untyped, since a type checker takes each attribute of one for `Tensor | Module`."""

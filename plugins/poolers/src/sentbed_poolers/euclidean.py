@@ -18,13 +18,17 @@ class Euclidean(Similarity):
         import torch
 
         # The faster way over products is inexact for near vectors, and its gradient is NaN at a distance of 0.
-        return -torch.cdist(first, second, compute_mode="donot_use_mm_for_euclid_dist")
+        distances: Tensor = torch.cdist(
+            first, second, compute_mode="donot_use_mm_for_euclid_dist"
+        )
+        return -distances
 
     def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the distance, times -1, of the two vectors in each row, `(n,)`."""
         import torch
 
-        return -torch.linalg.vector_norm(first - second, dim=-1)
+        distances: Tensor = torch.linalg.vector_norm(first - second, dim=-1)
+        return -distances
 
     def operations(self, width: int, first: float = 1, second: float = 1) -> float:
         """Return the number of operations: a difference, a square and a sum for each component."""

@@ -29,8 +29,10 @@ def _parameters(seed: int = 0) -> list[tuple[str, Tensor]]:
 
 def _step(optimizer: Any, parameters: list[tuple[str, Tensor]]) -> float:
     """Take a step towards 0 and return the loss before it."""
+    torch = random_token_states.load_torch()
     optimizer.zero_grad()
-    loss = sum((value**2).sum() for _, value in parameters)
+    squares = [(value**2).sum() for _, value in parameters]
+    loss = torch.stack(squares).sum()
     loss.backward()
     optimizer.step()
     return float(loss.detach())

@@ -47,7 +47,7 @@ def _pool(
         return _flush_left(module(states))
 
 
-def _flush_left(vectors: Any) -> Tensor:
+def _flush_left(vectors: Tensor | TokenVectors) -> Tensor:
     """Return token vectors with real tokens first, then zeros, `(batch, MOST, width)`; others unchanged."""
     torch = load_torch()
     if not isinstance(vectors, TokenVectors):
@@ -56,7 +56,8 @@ def _flush_left(vectors: Any) -> Tensor:
     places = order[..., None].expand(vectors.vectors.shape)
     mask = vectors.mask.gather(1, order)[..., None]
     kept = vectors.vectors.gather(1, places).masked_fill(~mask, 0.0)
-    return torch.nn.functional.pad(kept, (0, 0, 0, MOST))[:, :MOST]
+    padded: Tensor = torch.nn.functional.pad(kept, (0, 0, 0, MOST))
+    return padded[:, :MOST]
 
 
 def _modes(subject: Subject) -> Iterator[tuple[str, partial[Tensor]]]:
@@ -244,8 +245,8 @@ def gradient(subject: Subject) -> Findings:
     def total(at: TokenStates, **parameters: Tensor) -> Tensor:
         with seeded():
             vectors = torch.func.functional_call(module, parameters, (at,))
-        vectors = _flush_left(vectors)
-        return (vectors.float() * weights).sum()
+        products: Tensor = _flush_left(vectors).float() * weights
+        return products.sum()
 
     def with_states(name: str, value: Tensor) -> Tensor:
         return total(_with(states, name, value))
@@ -285,7 +286,8 @@ def _leaves(states: TokenStates) -> dict[str, Tensor]:
 def _with(states: TokenStates, name: str, value: Tensor) -> TokenStates:
     """Return states in which one tensor is replaced; `name` is one of `_leaves`."""
     if name in STATES:
-        return states._replace(**{name: value})
+        replaced: dict[str, Any] = {name: value}
+        return states._replace(**replaced)
     layers = list(states.layers or ())
     layers[int(name.removeprefix("layers[").removesuffix("]"))] = value
     return states._replace(layers=tuple(layers), last_hidden_state=layers[-1])

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from sentbed.protocols import Tensor, TokenVectors
+from sentbed.protocols import Similarity, Tensor, TokenVectors
 
 from sentbed_testing import torch_module_checks
 from sentbed_testing.component_under_test import Subject
@@ -68,11 +68,11 @@ def _sides(subject: Subject) -> Iterator[tuple[str, _Texts, _Texts]]:
         yield output, first, _Texts.draw(output, SECOND, subject.width)
 
 
-def _compare(part: Any, first: Any, second: Any) -> Tensor:
+def _compare(part: Similarity, first: Any, second: Any) -> Tensor:
     return part.similarity(part.normalize(first), part.normalize(second))
 
 
-def _pairs(part: Any, first: Any, second: Any) -> Tensor:
+def _pairs(part: Similarity, first: Any, second: Any) -> Tensor:
     return part.pairwise(part.normalize(first), part.normalize(second))
 
 

@@ -60,7 +60,10 @@ class ScalingTrainer(FittingTrainer):
     def _scale_gradient(self, _: Any, __: Any, output: object) -> None:
         """Let autograd multiply the gradient of the loss by the scale; a forward hook of the loss's module."""
         if isinstance(output, LossOutput) and output.loss.requires_grad:
-            output.loss.register_hook(lambda gradient: gradient * self.scale)
+            output.loss.register_hook(self._scaled)  # type: ignore[no-untyped-call]
+
+    def _scaled(self, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient * self.scale
 
     def _backward(self, columns: Columns) -> LossOutput:
         undo = self._prepare_undo()

@@ -316,7 +316,7 @@ class TorchTrainer(Trainer):
         require_output(output, self.training.loss, stateful, recorded=True)
 
         # The first call gives the vectors their gradient, the others give it to the encoders' parameters.
-        output.loss.backward()
+        output.loss.backward()  # type: ignore[no-untyped-call]
         for vectors in self.batch_vectors:
             vectors.backward()
 
