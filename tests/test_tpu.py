@@ -104,7 +104,7 @@ def test_a_training_step_lowers_to_tpu(backbone, pooler):
         "_forward_and_back",
         "_keys",
         "_backward",
-        "_loss_and_slopes",
+        "_loss_and_gradients",
         "_updated",
     } <= names
 

@@ -271,7 +271,7 @@ def fields(engine):
 
 def states_of(trainer):
     """The state of the loss in this process."""
-    return dict(trainer.state or {})
+    return dict(trainer.loss_state or {})
 
 
 def draws_of(trainer):

@@ -111,7 +111,7 @@ def test_a_process_that_has_no_gpu_of_its_own_is_refused_with_what_to_do(
     for name, value in torchrun.items():
         monkeypatch.setenv(name, value)
     assert refused(Cuda()) == (
-        "process 2 of this machine (counted from 0) has no GPU of its own, there are 2; set `devices = 2`"
+        "there is no GPU for process 2 of this machine (counted from 0), which has 2 GPUs; set `devices = 2`"
     )
 
 

@@ -231,7 +231,7 @@ def test_a_call_that_fails_in_one_process_ends_the_others(tmp_path, rank, parall
         assert second == "then: True"
     else:
         assert second.startswith(
-            "then: the weights were spread over processes, and are gone with one: "
+            "then: the weights were spread over processes, and one of these has ended: "
         )
 
 
@@ -259,7 +259,8 @@ def test_fields_that_do_not_fit_are_named():
 
 def test_a_process_that_stands_alone_does_not_pretend_to_be_two():
     with pytest.raises(
-        RuntimeUnavailableError, match="2 processes are asked for, and this is one"
+        RuntimeUnavailableError,
+        match="the recipe sets 2 processes, and this is the only one",
     ):
         Cpu(devices=2).build()
 

@@ -148,7 +148,7 @@ def test_a_layer_that_is_in_training_only_changes_the_width_there_alone(toys, en
 def test_a_projection_after_such_a_layer_is_refused(toys):
     with pytest.raises(
         ModelError,
-        match=r"5 numbers in training and 8 when encoding, .* take `projection` out",
+        match=r"width 5 in training and 8 when encoding, .* take `projection` out",
     ):
         module_of(toys, Head(projection=6), toys.trained_dense(out=5))
 

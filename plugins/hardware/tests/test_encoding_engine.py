@@ -131,7 +131,7 @@ def test_who_counts_operations_of_pytorch_sees_none_and_not_those_of_the_head_al
     fitted = bare.transformed((np.zeros(6), np.eye(6)[:, :3]), {})
     projected = np.arange(18, dtype=np.float32).reshape(3, 6)
     projected[0] = 0
-    fitted.made.project = lambda ids, mask: projected
+    fitted.compilation.project = lambda ids, mask: projected
     counter = FlopCounterMode(display=False)
     with counter:
         vectors = fitted.encode(toys.batch(*TEXTS))
@@ -204,7 +204,7 @@ def test_nan_is_found_in_weights_and_in_vectors(
     encoder = assemble(Head(projection=3), on=traced)
     width = encoder.width
     wrong = np.full((3, width), np.nan, np.float32)
-    encoder.made.project = lambda ids, mask: wrong
+    encoder.compilation.project = lambda ids, mask: wrong
     with pytest.raises(
         NotFiniteError, match="the vectors have NaN or infinite values; "
     ):

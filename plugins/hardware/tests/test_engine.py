@@ -279,7 +279,7 @@ def test_weights_that_do_not_fit_end_the_run_with_what_to_do(
     encoder = assemble()
     monkeypatch.setattr(encoder.backbone, "inference", full)
     with pytest.raises(
-        RunError, match=r'copy of the weights .* \(`dtype = "bf16"` of the backbone\)'
+        RunError, match=r'copy of the weights.*`dtype = "bf16"` in the backbone'
     ):
         encoder.encode(toys.batch(*ANCHORS))
     monkeypatch.setattr(torch.nn.Module, "to", full)

@@ -128,8 +128,8 @@ def test_a_row_that_does_not_fit_alone_ends_the_run_with_what_to_do(
         train().step(columns)
     assert str(caught.value) == (
         "the activations of a single row do not fit into the memory beside weights and gradients; set a "
-        "smaller `max_length`, or train fewer weights (`lora` or `freeze` of the backbone), take "
-        '`precision = "bf16"` or an optimiser that holds less (`adafactor`)'
+        "smaller `max_length`, or train fewer weights (`lora` or `freeze` of the backbone), set "
+        '`precision = "bf16"`, or use an optimiser with a smaller state (`adafactor`)'
     )
 
 

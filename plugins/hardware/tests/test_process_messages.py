@@ -190,7 +190,9 @@ def test_machines_meet_by_a_counter_whatever_else_is_in_the_store(
     assert number == 1
     assert not ran.exists()
     meet(f"127.0.0.1:{theirs.port}", 3)
-    with pytest.raises(ValueError, match="the run has 3 machines, and this is another"):
+    with pytest.raises(
+        ValueError, match="the run has 3 machines, and all of them have connected"
+    ):
         meet(f"127.0.0.1:{theirs.port}", 3)
 
 

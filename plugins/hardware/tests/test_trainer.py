@@ -166,7 +166,8 @@ def test_a_parameter_of_the_loss_may_have_a_rate_and_a_decay_of_its_own(
 def test_a_decay_that_the_optimizer_does_not_have_is_refused(toys, assemble):
     loss = toys.loss(learned=True, settings=ParameterSettings(weight_decay=0.1))
     with pytest.raises(
-        RunError, match=r"`loss.log_temperature` has a weight decay .* `toy-sgd` has no"
+        RunError,
+        match=r"`loss.log_temperature` has its own weight decay.* `toy-sgd` has no",
     ):
         toys.train(assemble(), loss, toys.sgd())
 
@@ -261,7 +262,7 @@ def test_the_loss_is_built_for_the_width_of_the_vectors_in_training(
     toys, assemble, head
 ):
     trainer = toys.train(assemble(head), toys.loss(memory=6), AdamW(lr=1e-2))
-    assert trainer.state["memory"].shape == (6, 3)
+    assert trainer.loss_state["memory"].shape == (6, 3)
 
 
 SHORT = tuple(f"text {number}" for number in range(16))
@@ -536,8 +537,8 @@ def test_a_loss_with_state_is_given_what_it_returned(
             for parameter in module.parameters():
                 parameter.sub_(0.5 * parameter.grad)
         assert result.loss == pytest.approx(output.loss.item(), rel=1e-4)
-        torch.testing.assert_close(trainer.state, state, rtol=0, atol=1e-5)
-    assert trainer.state["steps"] == 4
+        torch.testing.assert_close(trainer.loss_state, state, rtol=0, atol=1e-5)
+    assert trainer.loss_state["steps"] == 4
 
 
 @pytest.mark.parametrize("micro_batch", [None, 2])
@@ -556,7 +557,7 @@ def test_a_step_that_is_not_finite_changes_nothing(
 
     def tensors():
         """Return copies of parameters, averages, the loss's state and the optimiser's moments."""
-        tensors = [*trainer.parameters.values(), *trainer.state.values()]
+        tensors = [*trainer.parameters.values(), *trainer.loss_state.values()]
         tensors += trainer.averages["encoder"].tensors.values()
         for moments in trainer.optimizer.state.values():
             tensors += moments.values()
@@ -564,7 +565,7 @@ def test_a_step_that_is_not_finite_changes_nothing(
 
     trainer.step(columns)
     before = tensors()
-    memory = trainer.state["memory"].clone()
+    memory = trainer.loss_state["memory"].clone()
     broken = np.full((4, 6), np.nan, np.float32)
     result = trainer.step({**columns, "negative": broken})
     assert math.isnan(result.loss)
@@ -572,7 +573,7 @@ def test_a_step_that_is_not_finite_changes_nothing(
     assert len(before) == len(after) > 20
     assert all(map(torch.equal, before, after))
     assert math.isfinite(trainer.step(columns).loss)
-    assert not torch.equal(trainer.state["memory"], memory)
+    assert not torch.equal(trainer.loss_state["memory"], memory)
 
 
 def test_the_numbers_of_texts_go_to_the_loss_as_they_are(toys, assemble, columns):
@@ -625,8 +626,8 @@ def test_towers_of_different_widths_are_refused(toys, assemble):
     with pytest.raises(RunError) as caught:
         toys.train(pair, toys.loss(), AdamW(lr=1e-2), towers=BOTH)
     assert str(caught.value) == (
-        "the vectors of the encoder `zh` are 6 wide, those of `en` 8, and a loss compares them; "
-        "give both one width, such as `head = { projection = 6 }`"
+        "vectors of the encoder `zh` have the width 6, those of `en` 8, and the loss compares them; "
+        "give both the same width, for example by `head = { projection = 6 }`"
     )
 
 
@@ -674,7 +675,7 @@ def test_an_encoder_that_only_encodes_keys_is_refused(toys, pair):
             towers={"anchor": "zh", "positive": "en"},
         )
     assert str(caught.value) == (
-        "nothing trains the encoder `en`: of its columns the loss `toy-momentum` sees only keys "
-        "(`positive`), which a moving average encodes without gradient; train the encoder of another "
-        "column on them, or freeze this one"
+        "nothing trains the encoder `en`: all its columns (`positive`) are keys for the loss "
+        "`toy-momentum`, and a moving average encodes keys without gradient; use the encoder of another "
+        "column for them, or freeze this one"
     )

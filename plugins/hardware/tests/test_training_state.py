@@ -25,7 +25,7 @@ ONE = dict.fromkeys(TWO, "zh")
 def everything(trainer):
     """Return copies of all that determines later steps, as far as a test can see it."""
     values = dict(trainer.parameters)
-    values |= prefixed("state", (trainer.state or {}).items())
+    values |= prefixed("state", (trainer.loss_state or {}).items())
     for name, tower in trainer.towers.items():
         values |= prefixed(name, tower.module.state_dict().items())
     for name, average in trainer.averages.items():
@@ -332,7 +332,7 @@ def test_files_of_two_states_are_refused(made, columns, tmp_path):
     (tmp_path / "first" / "state.json").replace(tmp_path / "second" / "state.json")
     with pytest.raises(
         ModelError,
-        match=r"`state\.safetensors` and `state\.json` in .* are of two states",
+        match=r"`state\.safetensors` and `state\.json` in .* belong to different states",
     ):
         trainer.load(tmp_path / "second")
 
@@ -359,7 +359,7 @@ def test_an_optimizers_tensor_that_is_not_where_it_was_written_is_damage(
     else:
         del values["states"][name]
     file.write_text(json.dumps(values))
-    wrong = rf"`state\.json` in .* is damaged: `optimizer\.{re.escape(name)}\.\w+` of the optimiser is not where"
+    wrong = rf"`state\.json` in .* is damaged: .* differs in `optimizer\.{re.escape(name)}\.\w+`"
     with pytest.raises(ModelError, match=wrong):
         restored.load(tmp_path)
     require_same(everything(restored), before)

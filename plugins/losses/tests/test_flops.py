@@ -96,5 +96,5 @@ def test_an_inner_loss_keeps_its_memory():
 
 def test_documents_that_get_no_gradient_are_a_problem():
     (problem,) = Flops(Momentum(similarity="dot")).check()
-    assert "encode `positive`, without gradient" in problem
+    assert "a moving average encodes `positive`" in problem
     assert list(Flops(Queue(similarity="dot")).check()) == []

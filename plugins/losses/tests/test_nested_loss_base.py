@@ -132,7 +132,7 @@ def test_traits_are_those_of_the_losses_together():
     [
         (
             WeightedSum((Momentum(), InfoNCE())),
-            "the loss `momentum` has a moving average encode `positive`",
+            "a moving average encodes `positive` for the loss `momentum`",
         ),
         (WeightedSum((InfoNCE(),), weights=(1.0, 2.0)), "2 number(s) for 1 loss(es)"),
         (

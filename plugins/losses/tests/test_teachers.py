@@ -127,7 +127,8 @@ def test_a_student_of_another_width_is_projected_or_refused(
         "teacher_anchor": draw(width=9)["anchor"].float(),
     }
     with pytest.raises(
-        RunError, match=r"width 4 with a teacher's of width 9; give it `projection = 9`"
+        RunError,
+        match=r"width 4 with a teacher's of width 9; set `projection = 9` in the loss",
     ):
         Distill().build(4)(given)
     torch.manual_seed(0)

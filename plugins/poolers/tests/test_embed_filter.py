@@ -167,7 +167,7 @@ class Model:
 def test_a_backbone_without_an_output_embedding_and_a_projection_are_refused():
     assert list(EmbedFilter().misfits(Parts(Model(True), Head(normalize=True)))) == []
     (said,) = EmbedFilter().misfits(Parts(Model(False), Head()))
-    assert "the backbone `causal` as it is here has none" in said
+    assert "the backbone `causal` has none with these settings" in said
     (said,) = EmbedFilter().misfits(Parts(Model(True), Head(), ((-2,),)))
     assert "or reads other layers than the last" in said
     (said,) = EmbedFilter().misfits(Parts(Model(True), Head(projection=5)))

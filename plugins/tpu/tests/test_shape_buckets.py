@@ -36,7 +36,7 @@ def test_rows_are_powers_of_two_up_to_the_budget():
         16,
         16,
     ]
-    assert [BUCKETS.most(length) for length in (4, 8, 16)] == [16, 8, 8]
+    assert [BUCKETS.largest(length) for length in (4, 8, 16)] == [16, 8, 8]
     assert Buckets((4,), 64, devices=32).rows(1, 4) == 32
     assert [Buckets((4,), 64, devices=3).rows(texts, 4) for texts in (1, 10, 99)] == [
         9,

@@ -116,11 +116,11 @@ def test_a_layer_that_is_in_training_only_is_trained_and_not_applied_as_on_torch
         encoders.append(encoder)
     torch_encoder, jax_encoder = encoders
     assert (jax_encoder.width, jax_encoder.trained_width) == (16, 6)
-    (expected, slopes), (loss, gradients) = (
+    (expected, expected_gradients), (loss, gradients) = (
         train(one, toys.loss()).gradients(columns) for one in encoders
     )
     assert loss == pytest.approx(expected, rel=1e-5)
-    assert closeness(gradients, slopes) < 1e-5
+    assert closeness(gradients, expected_gradients) < 1e-5
     batch = toys.batch("a b c", "d")
     np.testing.assert_allclose(
         jax_encoder.encode(batch), torch_encoder.encode(batch), atol=1e-6
@@ -142,11 +142,11 @@ def test_loss_and_gradient_are_those_of_torch_on_any_number_of_devices(
     fields,
 ):
     loss = toys.loss(**fields)
-    expected, slopes = train(reference, loss).gradients(columns)
+    expected, expected_gradients = train(reference, loss).gradients(columns)
     trainer = train(place(engine_of(devices, parallel)), loss, micro_batch=micro_batch)
     actual, gradients = trainer.gradients(columns)
     assert actual == pytest.approx(expected, rel=1e-5)
-    assert closeness(gradients, slopes) < 1e-5
+    assert closeness(gradients, expected_gradients) < 1e-5
 
 
 @pytest.mark.parametrize(("devices", "parallel"), LAYOUTS)
@@ -162,13 +162,13 @@ def test_numbers_reach_the_loss_as_on_torch(
 ):
     batch = {name: columns[name] for name in ("anchor", "positive")}
     batch |= {"score": np.linspace(0, 1, len(batch["anchor"]), dtype=np.float32)}
-    expected, slopes = train(reference, toys.graded()).gradients(batch)
+    expected, expected_gradients = train(reference, toys.graded()).gradients(batch)
     trainer = train(
         place(engine_of(devices, parallel)), toys.graded(), micro_batch=micro_batch
     )
     actual, gradients = trainer.gradients(batch)
     assert actual == pytest.approx(expected, rel=1e-5)
-    assert closeness(gradients, slopes) < 1e-5
+    assert closeness(gradients, expected_gradients) < 1e-5
     assert trainer.step(batch).metrics["score"] == pytest.approx(0.5)
 
 
@@ -385,12 +385,12 @@ def test_a_step_that_is_not_finite_changes_nothing(toys, place, columns):
     encoder = place(engine_of())
     trainer = train(encoder, toys.loss(memory=6))
     trainer.step(columns)
-    before, memory = weights_of(encoder), np.asarray(trainer.state["memory"])
+    before, memory = weights_of(encoder), np.asarray(trainer.loss_state["memory"])
     bad = columns | {"negative": np.full((4, 8), np.inf, np.float32)}
     result = trainer.step(bad)
     assert not np.isfinite(result.loss)
     assert closeness(weights_of(encoder), before) == 0
-    np.testing.assert_array_equal(np.asarray(trainer.state["memory"]), memory)
+    np.testing.assert_array_equal(np.asarray(trainer.loss_state["memory"]), memory)
 
 
 def test_a_saved_encoder_is_one_that_torch_reads(
@@ -451,7 +451,7 @@ def test_a_training_step_lowers_to_tpu(toys, place, columns, parallel):
         "_forward_and_back",
         "_keys",
         "_backward",
-        "_loss_and_slopes",
+        "_loss_and_gradients",
         "_updated",
     } <= names
     assert all(actual["bytes"] > 0 for actual in lowered)
@@ -466,10 +466,10 @@ def test_a_module_that_changes_in_a_forward_pass_is_refused(toys, place, columns
 
 
 def test_three_devices_take_equally_many_rows(toys, place, reference, columns):
-    expected, slopes = train(reference, toys.loss()).gradients(columns)
+    expected, expected_gradients = train(reference, toys.loss()).gradients(columns)
     actual, gradients = train(place(engine_of(3)), toys.loss()).gradients(columns)
     assert actual == pytest.approx(expected, rel=1e-5)
-    assert closeness(gradients, slopes) < 1e-5
+    assert closeness(gradients, expected_gradients) < 1e-5
 
 
 def test_what_does_not_fit_is_said_in_words():
@@ -487,13 +487,13 @@ def test_adafactor_refuses_a_weight_with_three_axes():
 
 
 def test_an_optimizer_without_a_twin_is_named(toys, place):
-    with pytest.raises(RunError, match="`toy-sgd` has no twin for JAX"):
+    with pytest.raises(RunError, match="`toy-sgd` has no form for JAX"):
         train(place(engine_of()), toys.loss(), toys.sgd())
 
 
 def test_more_devices_than_there_are_is_an_error_that_says_how_many():
     with pytest.raises(
-        RuntimeUnavailableError, match="`devices` is 9, and JAX has 8 here"
+        RuntimeUnavailableError, match="`devices` is 9, and JAX has only 8"
     ):
         engine_of(9)
 

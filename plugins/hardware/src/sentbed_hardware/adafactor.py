@@ -16,16 +16,18 @@ from sentbed.protocols import ComponentTraits, Optimizer, Tensor
 class Adafactor(Optimizer):
     """Adafactor with factored second moments (Shazeer and Stern, 2018), as Sentence-T5 trains.
 
-    The default multiplies the step of each weight by the weight's root mean square, as T5's frameworks
-    (mesh-tensorflow and T5X) do. The learning rate is then relative: at 1e-3, a matrix whose root mean square
-    is 0.05 moves by at most 5e-5 per weight. With `scale_parameter = false` it would move by 1e-3.
+    By default, the step of each parameter is multiplied by the parameter's root mean square, as in T5's
+    frameworks (mesh-tensorflow and T5X). The learning rate is then relative: at 1e-3, the step of a matrix with
+    the root mean square 0.05 has a root mean square of at most 5e-5. With `scale_parameter = false` it would be
+    1e-3.
 
-    There are no fields `relative_step` and `warmup_init`: a learning rate that depends on the step is a
-    schedule here, which the log shows. `lr = 1.0` with the schedule `relative-step` takes the same steps.
-    There is no first moment either, which T5 does not use.
+    This optimiser has no fields `relative_step` and `warmup_init`, because a learning rate that depends on
+    the step is a schedule in sentbed. `lr = 1.0` with the schedule `relative-step` takes the same steps. It
+    has no first moment either, since T5 uses none.
 
-    Equal to `transformers.optimization.Adafactor`. T5X factors only matrices whose sides both have at least
-    128 entries; of T5 that leaves out the relative positions, which transformers factors.
+    The implementation is `transformers.optimization.Adafactor`. T5X differs in one point: it factors only
+    matrices with at least 128 rows and 128 columns. T5's relative positions are smaller: T5X does not factor
+    them, transformers does.
     """
 
     name: ClassVar[str] = "adafactor"
@@ -36,17 +38,17 @@ class Adafactor(Optimizer):
     decay_rate: float = attrs.field(default=-0.8, validator=lt(0))
     """Exponent of the second moment's decay 1 - step ** decay_rate, < 0."""
     clip_threshold: float = attrs.field(default=1.0, validator=gt(0))
-    """Largest root mean square of an update, before the learning rate."""
+    """Largest root mean square of an update before it is multiplied by the learning rate."""
     scale_parameter: bool = True
-    """Whether each step is multiplied by the weight's root mean square, at least 1e-3; T5X calls it
-    `multiply_by_parameter_scale`."""
+    """Whether each step is multiplied by the parameter's root mean square, or by 1e-3 if that is larger. T5X
+    calls this option `multiply_by_parameter_scale`."""
     weight_decay: float = attrs.field(default=0.0, validator=ge(0))
-    """Decoupled decay of all weights, multiplied by the learning rate; with `scale_parameter`, by the root
-    mean square as well."""
+    """Decoupled weight decay of all parameters, multiplied by the learning rate. With `scale_parameter`, it
+    is also multiplied by the parameter's root mean square."""
 
     def build(self, parameters: Sequence[tuple[str, Tensor]]) -> Any:
-        """Return `transformers.optimization.Adafactor`, whose learning rate the schedule sets."""
-        # transformers imports bitsandbytes here if it is installed, which advertises a package of kernels.
+        """Return a `transformers.optimization.Adafactor`; the schedule sets its learning rate."""
+        # If bitsandbytes is installed, transformers imports it, and bitsandbytes logs an advertisement.
         logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
         from transformers.optimization import Adafactor as TransformersAdafactor
 
@@ -62,16 +64,19 @@ class Adafactor(Optimizer):
         )
 
     def state_bytes(self, shapes: Mapping[str, tuple[int, ...]]) -> int:
-        """Return the bytes of its state.
+        """Return the bytes of the optimiser's state.
 
-        It has one number for each row and column of a matrix, one for each weight of other parameters, and
-        the root mean square of each parameter.
+        The state of a matrix is one number per row and one per column. The state of a vector is one number
+        per weight. Every parameter has its root mean square besides.
         """
         return sum(4 * (_second_moments(shape) + 1) for shape in shapes.values())
 
 
 def _second_moments(shape: tuple[int, ...]) -> int:
-    """Return the number of second moments of a weight: a matrix has one per row and one per column."""
+    """Return the number of second moments of a parameter with this shape.
+
+    A matrix has one per row and one per column, a vector has one per weight.
+    """
     if len(shape) < 2:
         return math.prod(shape)
 

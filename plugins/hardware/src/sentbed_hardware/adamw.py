@@ -11,7 +11,7 @@ from attrs.validators import and_, ge, gt, lt
 from sentbed.protocols import ComponentTraits, Optimizer, Tensor
 
 USUAL_RATES = (1e-7, 2e-2)
-"""Smallest and largest usual learning rate; `sentbed check` remarks on others."""
+"""Smallest and largest usual learning rate; `sentbed check` remarks on a rate outside them."""
 
 
 @attrs.frozen
@@ -30,10 +30,10 @@ class AdamW(Optimizer):
     eps: float = attrs.field(default=1e-8, validator=gt(0))
     """Added to the root of the second moment."""
     weight_decay: float = attrs.field(default=0.0, validator=ge(0))
-    """Decoupled decay of matrices; biases and normalisation weights are never decayed."""
+    """Decoupled weight decay of matrices; biases and normalisation weights are never decayed."""
 
     def remarks(self) -> Iterator[str]:
-        """Yield a learning rate far outside what encoders are trained with."""
+        """Yield a remark if the learning rate is far from the usual ones."""
         low, high = USUAL_RATES
         if not low <= self.lr <= high:
             yield (
@@ -57,5 +57,5 @@ class AdamW(Optimizer):
         return torch.optim.AdamW(used, self.lr, betas, self.eps, fused=True)
 
     def state_bytes(self, shapes: Mapping[str, tuple[int, ...]]) -> int:
-        """Return the bytes of its state: two numbers per weight, and a counter per parameter."""
+        """Return the bytes of the optimiser's state: two numbers per weight, and a counter per parameter."""
         return sum(8 * math.prod(shape) + 4 for shape in shapes.values())

@@ -32,27 +32,28 @@ WITHOUT_BF16 = (
 class Cpu(Distributed, Runtime):
     """PyTorch on the host's processor, in one process or in several.
 
-    In `bf16`, encoding runs on bf16 weights and training under autocast with fp32 weights; sentence vectors,
-    losses and optimiser states are fp32 in both.
+    With `precision = "bf16"`, encoding uses weights in bf16, and training uses fp32 weights under autocast to
+    bf16. Sentence vectors, losses and optimiser states are fp32 with either precision.
     """
 
     name: ClassVar[str] = "cpu"
 
     precision: Literal["fp32", "bf16", "int8", "auto"] = "fp32"
-    """`bf16` needs AMX or AVX-512 bf16 instructions; `auto` is bf16 where it is not emulated, else fp32.
-    `int8` is refused: the runtime `openvino` has it."""
+    """`bf16` needs AMX or AVX-512 instructions for bf16. `auto` is bf16 on a processor with these
+    instructions, else fp32. `int8` is refused: use the runtime `openvino` for it."""
     threads: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Threads of one operation; default: `OMP_NUM_THREADS`, or all cores, or this process's
-    share of them."""
+    """Number of threads of one operation. The default is `OMP_NUM_THREADS` if it is set. Otherwise, the
+    processes on this machine share its cores equally."""
     streams: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Batches encoded at a time by backbones in packed forms, each on its share of the threads; default: the
-    largest divisor of the threads up to 4. Vectors are the same with one."""
+    """Number of batches that are encoded at a time, each on an equal share of the threads. Only backbones
+    with a packed form (without padding) support more than 1. The default is the largest divisor of `threads`
+    up to 4. The number does not change the vectors."""
     compile: bool = False
-    """Compile training and encoding with `torch.compile` (needs a C++ compiler): minutes at the start, faster
-    steps. Batches to encode are padded to few shapes, each compiled once. Without it, the backbones `bert`,
-    `t5`, `opt` and `causal` encode in packed forms of their own, where they have one."""
+    """Whether to compile training and encoding with `torch.compile`, which needs a C++ compiler. The start
+    takes minutes, the steps are faster. Batches to encode are padded to few shapes, and each shape is compiled
+    once. If false, the backbones `bert`, `t5`, `opt` and `causal` encode without padding where they can."""
     deterministic: bool = False
-    """Whether to refuse operations whose result may change from run to run."""
+    """Whether to refuse operations whose results may differ from run to run."""
 
     def check(self) -> Iterator[str]:
         """Yield problems with the settings."""
@@ -61,7 +62,7 @@ class Cpu(Distributed, Runtime):
             yield NO_INT8
 
     def variants(self) -> Iterator[Cpu]:
-        """Yield the runtime in each precision."""
+        """Yield this runtime with each precision that it computes in."""
         for precision in ("fp32", "bf16"):
             yield attrs.evolve(self, precision=precision)
 
@@ -73,16 +74,18 @@ class Cpu(Distributed, Runtime):
         return attrs.evolve(self, threads=threads)
 
     def build(self) -> Engine:
-        """Set threads and determinism in this process and return the engine.
+        """Set the threads and the determinism of this process, and return the engine.
 
         Raises:
-            RuntimeUnavailableError: for `int8`, and for `bf16` on a processor without such instructions.
+            RuntimeUnavailableError: if the precision is `int8`, or is `bf16` and the processor has no
+                instructions for it.
         """
         if self.precision == "int8":
             raise RuntimeUnavailableError(NO_INT8)
 
-        # Both are read when their library is loaded. Waiting threads that spin make two processes on the same
-        # cores up to twenty times slower; with so little spinning, a single process is 3 % slower.
+        # OpenMP and Rayon read these variables when they are loaded. By default, OpenMP's waiting threads spin:
+        # two processes on the same cores are then up to twenty times slower. With 10,000 spins, they are not,
+        # and a single process is 3 % slower.
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
         if self.threads is not None:
             os.environ.setdefault("RAYON_NUM_THREADS", str(self.threads))

@@ -19,39 +19,45 @@ from sentbed_hardware.distributed_base import Distributed
 class Cuda(Distributed, Runtime):
     """PyTorch on an NVIDIA GPU, or on several.
 
-    A process uses the first GPU that it sees (`CUDA_VISIBLE_DEVICES` selects them); of several processes on a
-    machine, each uses one. In `bf16` and `fp16`, encoding runs on weights of that precision
-    and training under autocast with fp32 weights; sentence vectors, losses and optimiser states are fp32 in
-    all. A batch that does not fit into the GPU's memory is halved, in training by gradient caching; the run
-    says so and goes on.
+    A single process uses the first visible GPU (`CUDA_VISIBLE_DEVICES` sets which are visible). Several
+    processes on a machine use one GPU each.
+
+    With `bf16` or `fp16`, encoding uses weights in that precision, and training uses fp32 weights under
+    autocast. Sentence vectors, losses and optimiser states are fp32 with every precision.
+
+    A batch that does not fit into the GPU's memory is halved, and the run prints this and continues. In
+    training, gradient caching keeps the gradient of the whole batch.
     """
 
     name: ClassVar[str] = "cuda"
 
     precision: Literal["fp32", "bf16", "fp16", "auto"] = "fp32"
-    """`bf16` needs a GPU of compute capability 8.0 (A100, RTX 30) or newer; `auto` is bf16 there, else fp32.
-    `fp16` is for older ones: its largest number is 65,504, which states of a T5 trained in bf16 exceed; in
-    training the loss is scaled, and a step whose gradient overflows is taken again at half the scale."""
+    """`bf16` needs a GPU of compute capability 8.0 (A100, RTX 30) or newer. `auto` is bf16 on such a GPU, else
+    fp32. `fp16` is for older GPUs. Its largest number is 65,504, and token states of a T5 trained in bf16
+    exceed it. In training with `fp16`, the loss is scaled; a step whose gradient overflows is repeated at half
+    the scale."""
     tf32: bool = False
-    """Round the factors of fp32 products to 10 bits of mantissa (TF32): up to eight times as fast on GPUs of
-    capability 8.0, but with other results than other devices. No effect in bf16 and fp16."""
+    """Whether to round the factors of fp32 products to 10 bits of mantissa (TF32). Products are up to eight
+    times as fast on GPUs of capability 8.0, but results differ from those of other devices. This has no effect
+    in bf16 and fp16."""
     compile: bool = False
-    """Compile training and encoding with `torch.compile` (needs Triton): minutes at the start, faster steps.
-    Batches to encode are padded to few shapes, each compiled once. Without it, the backbones `bert`, `t5`,
-    `opt` and `causal` encode in packed forms of their own, where they have one."""
+    """Whether to compile training and encoding with `torch.compile`, which needs Triton. The start takes
+    minutes, the steps are faster. Batches to encode are padded to few shapes, and each shape is compiled once.
+    If false, the backbones `bert`, `t5`, `opt` and `causal` encode without padding where they can."""
     deterministic: bool = False
-    """Refuse operations whose result may change from run to run, and have cuBLAS work in one order."""
+    """Whether to refuse operations whose results may differ from run to run, and to let cuBLAS add in a fixed
+    order."""
     token_budget: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Tokens per batch when encoding; from the GPU's memory and the width of the token states if omitted:
-    32,768 for BERT-base in bf16 on a GPU of 40 GiB."""
+    """Number of tokens per batch when encoding. If omitted, it follows from the GPU's memory and the width of
+    the token states: 32,768 for BERT-base in bf16 on a GPU of 40 GiB."""
 
     def variants(self) -> Iterator[Cuda]:
-        """Yield the runtime in each precision."""
+        """Yield this runtime with each precision that it computes in."""
         for precision in ("fp32", "bf16", "fp16"):
             yield attrs.evolve(self, precision=precision)
 
     def unavailable(self) -> str | None:
-        """Return why no GPU can be used here, as far as it shows without loading PyTorch."""
+        """Return why no GPU can be used here, as far as can be seen without loading PyTorch."""
         from sentbed_hardware.cuda_presence import reason_without_cuda
 
         return reason_without_cuda()
@@ -60,11 +66,11 @@ class Cuda(Distributed, Runtime):
         """Claim the GPU and return the engine.
 
         Raises:
-            RuntimeUnavailableError: for a PyTorch without CUDA, without a usable GPU, and for `bf16` on a GPU
-                that lacks it.
+            RuntimeUnavailableError: if PyTorch is built without CUDA, if no GPU can be used, or if the
+                precision is `bf16` and the GPU does not support it.
         """
         if self.deterministic:
-            # Read when cuBLAS is first used; without it PyTorch refuses every product of matrices.
+            # cuBLAS reads this variable at its first use. If it is not set, PyTorch refuses matrix products.
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
         import_heavy("sentbed_hardware._torch.cuda")
@@ -88,7 +94,8 @@ class Cuda(Distributed, Runtime):
                 'with 8.0; use `precision = "fp32"` or "fp16", or "auto" to take bf16 only where it is present'
             )
 
-        # The older of two APIs: after the newer one, PyTorch 2.13 raises when its own compiler reads the older.
+        # PyTorch has a newer setting for TF32. If it is used, the compiler of PyTorch 2.13 raises, since it
+        # reads this older setting.
         torch.backends.cuda.matmul.allow_tf32 = self.tf32
         torch.use_deterministic_algorithms(self.deterministic)
 

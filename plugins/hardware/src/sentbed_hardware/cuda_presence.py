@@ -1,4 +1,4 @@
-"""Whether this machine meets the needs of CUDA, without loading PyTorch or claiming a GPU."""
+"""Tests whether CUDA can be used on this machine, without loading PyTorch or claiming a GPU."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import sys
 from importlib import metadata
 
 DRIVERS = {"linux": "libcuda.so.1", "win32": "nvcuda.dll"}
-"""The library of NVIDIA's driver, by platform."""
+"""Platform -> file name of the library of NVIDIA's driver."""
 OTHERWISE = 'or take `use = "cpu"`'
 
 
 def built_without_cuda(version: str) -> str:
-    """Return the message for a PyTorch that has no CUDA."""
+    """Return the error message for a PyTorch of this version that is built without CUDA."""
     return (
         f"this PyTorch ({version}) is built without CUDA; install a build for your driver as "
         f"https://pytorch.org/get-started/locally says, {OTHERWISE}"
@@ -21,7 +21,7 @@ def built_without_cuda(version: str) -> str:
 
 
 def reason_without_cuda() -> str | None:
-    """Return why PyTorch cannot use an NVIDIA GPU here, with a remedy; None if no reason is known."""
+    """Return why PyTorch cannot use a GPU on this machine, with a remedy; None if no reason is known."""
     try:
         version = metadata.version("torch")
     except metadata.PackageNotFoundError:
@@ -29,7 +29,7 @@ def reason_without_cuda() -> str | None:
 
     build = version.partition("+")[2]
     if build.startswith("rocm"):
-        # AMD's builds serve the same devices, without NVIDIA's driver.
+        # PyTorch for AMD GPUs uses the same device names, and needs no driver of NVIDIA.
         return None
     if build == "cpu" or sys.platform not in DRIVERS:
         return built_without_cuda(version)

@@ -1,4 +1,4 @@
-"""The base class of runtimes with several processes: their fields."""
+"""The base class of runtimes that run in several processes."""
 
 from __future__ import annotations
 
@@ -17,31 +17,32 @@ ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:\[\]/]+):\d{1,5}")
 
 @attrs.frozen(kw_only=True)
 class Distributed:
-    """Fields of a runtime that spreads batches over devices, with one process per device.
+    """A runtime that spreads each batch over several devices, with one process per device.
 
-    The result is that of one device: the loss sees the vectors of the whole batch. Only the first process
-    runs the recipe and writes; the others repeat the calls of its engine. If `torchrun` has started the
-    processes, these are used, whatever `devices` and `nodes` are.
+    Results are those of one device, since the loss is computed on the vectors of the whole batch. Only the
+    first process runs the recipe and writes files. The other processes repeat the calls that the first makes
+    of its engine. If `torchrun` has started the processes, `devices` and `nodes` are ignored.
     """
 
     devices: int = attrs.field(default=1, validator=ge(1), metadata=OF_MACHINE)
-    """Processes on each machine, one device each."""
+    """Number of processes on each machine. Each process has one device."""
     nodes: int = attrs.field(default=1, validator=ge(1), metadata=OF_MACHINE)
-    """Machines; the same recipe is started on each of them."""
+    """Number of machines. The same recipe must be started on each of them."""
     rendezvous: str | None = attrs.field(default=None, metadata=OF_MACHINE)
-    """`HOST:PORT` of the first machine, with a free port; needed for several machines."""
+    """Address `HOST:PORT` of the first machine, with a free port; required if `nodes` is above 1."""
     parallel: Literal["ddp", "fsdp"] = "ddp"
-    """`ddp`: every process holds all weights (Li et al., 2020). `fsdp`: each holds a share of the backbone's
-    weights, gradients and optimiser state, and has the rest sent when it is needed (Zhao et al., 2023;
-    PyTorch's FSDP2)."""
+    """`ddp`: every process holds all weights (Li et al., 2020). `fsdp`: every process holds a share of the
+    backbone's weights, gradients and optimiser state; the weights of a layer are gathered while it computes
+    (Zhao et al., 2023; PyTorch's FSDP2)."""
     gradient: Literal["full", "local"] = "full"
-    """`full`: the gradient of one device. `local`: that of SimCSE's released script, where each process has
-    the gradient of its own vectors only, with those of the others as constants, and gradients are averaged.
-    It is `full` divided by the number of processes, except for the loss's own parameters, of which every
-    process has the whole gradient. AdamW and Adafactor are nearly invariant to a factor; clipping is not."""
+    """`full`: the gradient of one device. `local`: the gradient of SimCSE's released script. There, each
+    process computes the gradient of its own vectors, with the vectors of the other processes as constants, and
+    the gradients of the processes are averaged. For the encoders, `local` is `full` divided by the number of
+    processes; for the loss's own parameters, the two are equal. AdamW and Adafactor are nearly invariant to a
+    factor of the gradient, gradient clipping is not."""
 
     def check(self) -> Iterator[str]:
-        """Yield problems with the settings for several machines."""
+        """Yield the problems of the fields of this class."""
         if self.rendezvous is not None and not ADDRESS.fullmatch(self.rendezvous):
             yield (
                 f"`rendezvous` is {self.rendezvous!r}, expected HOST:PORT; "
@@ -59,10 +60,10 @@ class Distributed:
 
     @property
     def traits(self) -> RuntimeTraits:
-        """The number of processes of a run, and what they support.
+        """The number of processes, and what a run in them supports.
 
-        An auxiliary pass ends early, which neither a compiler nor sharded weights allow. Token vectors need a
-        single process without a compiler, since their number differs between texts.
+        Neither compiled nor sharded backbones support auxiliary passes, since such a pass ends before the last
+        layer. Token vectors need a single process without a compiler, since texts differ in their number.
         """
         processes = self.devices * self.nodes
         plain = self.parallel == "ddp" and not getattr(self, "compile", False)
@@ -77,9 +78,9 @@ class Distributed:
         )
 
     def launch(self, command: Sequence[str]) -> int | None:
-        """Start the processes of this machine, wait for them and return the exit code of the first.
+        """Start the processes of this machine, wait for them, and return the exit code of the first one.
 
-        Returns None if the recipe needs one process only, or if this is one of several already.
+        Returns None if the recipe needs only one process, or if `torchrun` has started this process.
         """
         if self.traits.processes == 1 or is_member():
             return None
@@ -89,7 +90,10 @@ class Distributed:
         return launch(command, self.devices, self.nodes, self.rendezvous)
 
     def serve(self) -> bool:
-        """Unless this is the first process, repeat its calls until it ends and return True."""
+        """Repeat the calls of the first process until it ends, and return True.
+
+        In the first process itself, return False immediately.
+        """
         if is_first():
             return False
 

@@ -25,7 +25,7 @@ def findings() -> Iterator[Finding]:
     """Yield the findings about PyTorch and its devices."""
     try:
         import torch
-    except Exception as error:  # noqa: BLE001 - a library that it loads may be missing or broken
+    except Exception as error:  # noqa: BLE001 - a library that torch loads may be missing or broken
         detail = f"torch {version_of('torch')} cannot be imported: {error}"
         yield Finding(
             "runtimes", "cpu", "no", detail, "`pip install --force-reinstall torch`"
@@ -41,7 +41,7 @@ def findings() -> Iterator[Finding]:
 
 
 def compiling(torch: Any) -> Iterator[Finding]:
-    """Yield whether `compile = true` has its requirements."""
+    """Yield whether the requirements of `compile = true` are met."""
     area = "compile"
     named = os.environ.get("CXX")
     if named:
@@ -90,7 +90,7 @@ def compiled() -> Finding:
 
 
 def compile_one() -> dict[str, Any]:
-    """Compile and run a small function; return the device and the seconds."""
+    """Compile and run a small function; return the device and the seconds. Raises `RunError` if it is wrong."""
     import torch
 
     def function(values: torch.Tensor) -> torch.Tensor:

@@ -14,15 +14,15 @@ from sentbed_common import BF16_INSTRUCTIONS, Finding
 X86 = "avx2 avx512_f avx512_vnni avx512_bf16 avx512_fp16 amx_int8 amx_bf16 amx_fp16"
 ARM = "neon sve sve2 bf16 i8mm"
 INSTRUCTIONS = (*X86.split(), *ARM.split())
-"""Instruction sets for matrix products, by torch's names."""
+"""Instruction sets for matrix products, under the names that torch gives them."""
 KERNELS = {
     "flash": "FLASH_ATTENTION",
     "memory-efficient": "EFFICIENT_ATTENTION",
     "cudnn": "CUDNN_ATTENTION",
 }
-"""Fused kernels of `scaled_dot_product_attention` -> torch's names."""
+"""Fused kernels of `scaled_dot_product_attention` -> their names in `torch.nn.attention.SDPBackend`."""
 CAPABILITIES = {"bf16": (8, 0), "fp16": (7, 0), "tf32": (8, 0)}
-"""Lowest compute capability at which tensor cores support a precision (CUDA C++ Programming Guide)."""
+"""Precision -> lowest compute capability whose tensor cores support it (CUDA C++ Programming Guide)."""
 CUDA_BUILD = (
     "`pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cuNNN`, "
     "NNN at most the CUDA version that `nvidia-smi` shows"
@@ -30,7 +30,7 @@ CUDA_BUILD = (
 
 
 def build_of(torch: Any) -> str:
-    """Return the platform that torch is built for."""
+    """Return the GPU platform and its version that torch is built for."""
     if torch.version.cuda:
         return f"CUDA {torch.version.cuda}"
     if torch.version.hip:
@@ -40,7 +40,7 @@ def build_of(torch: Any) -> str:
 
 
 def processor(capabilities: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield the processor and its precisions, given the result of `torch.cpu.get_capabilities`."""
+    """Yield the processor and its precisions; `capabilities` is from `torch.cpu.get_capabilities`."""
     name = capabilities.get("cpu_name", "unknown")
     present = [word for word in INSTRUCTIONS if capabilities.get(word)]
     sets = ", ".join(present) or "no wide instructions"
@@ -56,7 +56,7 @@ def processor(capabilities: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def attention(torch: Any, device: str, dtype: Any) -> Iterator[Finding]:
-    """Yield whether each fused attention kernel works on a device, tried on a small input."""
+    """Yield whether each fused attention kernel works on a device, by running it on a small input."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     kernels = {"flash": KERNELS["flash"]}
@@ -83,12 +83,12 @@ def attention(torch: Any, device: str, dtype: Any) -> Iterator[Finding]:
 
 
 def _message(warning: warnings.WarningMessage) -> str:
-    """Return the message of one of torch's warnings, without the place in torch."""
+    """Return the message of a warning of torch, without the line of torch's code that it names."""
     return str(warning.message).partition(" (Trigger")[0]
 
 
 def cuda(torch: Any) -> Iterator[Finding]:
-    """Yield whether the runtime `cuda` has its requirements, and the features of each GPU."""
+    """Yield whether the requirements of the runtime `cuda` are met, and the features of each GPU."""
     try:
         yield from _cuda(torch)
     except RuntimeError as error:
@@ -98,6 +98,7 @@ def cuda(torch: Any) -> Iterator[Finding]:
 
 
 def _cuda(torch: Any) -> Iterator[Finding]:
+    """Do the work of `cuda`; a GPU in a bad state raises `RuntimeError`."""
     version = _driver()
     driver = "no NVIDIA driver found"
     if version:
@@ -135,17 +136,17 @@ def _cuda(torch: Any) -> Iterator[Finding]:
 
 
 def _gpus(torch: Any, count: int) -> Iterator[Finding]:
-    """Yield each GPU, then the precisions and attention kernels of each kind of GPU."""
-    first_of_kind: dict[str, int] = {}
+    """Yield each GPU, then the precisions and attention kernels of the first GPU of each model."""
+    first_of_model: dict[str, int] = {}
     for index in range(count):
         device = torch.cuda.get_device_properties(index)
         capability = f"compute capability {device.major}.{device.minor}"
         memory = f"{device.total_memory / 2**30:.1f} GiB"
         detail = f"{device.name}, {memory}, {capability}"
         yield Finding("devices", f"cuda:{index}", "yes", detail)
-        first_of_kind.setdefault(device.name, index)
+        first_of_model.setdefault(device.name, index)
 
-    for index in first_of_kind.values():
+    for index in first_of_model.values():
         yield from _precisions(torch, index)
         dtype = torch.float16
         if torch.cuda.get_device_capability(index) >= CAPABILITIES["bf16"]:
@@ -154,7 +155,10 @@ def _gpus(torch: Any, count: int) -> Iterator[Finding]:
 
 
 def _remedy(torch: Any, detail: str, driver: str | None) -> str:
-    """Return how to get a torch that is built for GPUs to see one; empty if unknown."""
+    """Return how the user can make a GPU visible to torch; empty if unknown.
+
+    `detail` is the text of the finding, `driver` the version of NVIDIA's driver.
+    """
     if "too old" in detail:
         return (
             f"update the NVIDIA driver, or take a torch for an older CUDA: {CUDA_BUILD}"
@@ -169,7 +173,7 @@ def _remedy(torch: Any, detail: str, driver: str | None) -> str:
 
 
 def _driver() -> str | None:
-    """Return the version of the NVIDIA driver."""
+    """Return the version of the NVIDIA driver; None if `nvidia-smi` is missing or fails."""
     program = shutil.which("nvidia-smi")
     return program and first_line(
         program, "--query-gpu=driver_version", "--format=csv,noheader"
@@ -177,7 +181,7 @@ def _driver() -> str | None:
 
 
 def _precisions(torch: Any, index: int) -> Iterator[Finding]:
-    """Yield the precisions of a GPU: NVIDIA's by compute capability, AMD's without that distinction."""
+    """Yield the precisions of a GPU. AMD's GPUs have no compute capability, so all count as supported."""
     capability = torch.cuda.get_device_capability(index)
 
     if torch.version.hip:

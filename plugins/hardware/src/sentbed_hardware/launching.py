@@ -1,4 +1,4 @@
-"""Start of a run's processes by torchrun's launcher."""
+"""Start of a run's processes on this machine, with the launcher of `torchrun`."""
 
 from __future__ import annotations
 
@@ -18,23 +18,32 @@ from sentbed import RuntimeUnavailableError
 from sentbed_common import signal_name
 
 FAILED, INTERRUPTED = 1, 130
+"""Exit codes."""
 PATIENCE = 7 * 24 * 3600
-"""Seconds that processes may take to end after a signal, since saving a state may take long; a second signal
-kills them."""
+"""Seconds that processes may take to end after a signal. Saving a state may take long, and a second signal kills
+the processes."""
 
+SINGLE_MACHINE = "localhost:0"
+"""Endpoint of a run on one machine; the system chooses the port."""
 CONNECTING = timedelta(seconds=60)
+"""Time limit for a connection to the store of the first machine."""
 GATHERING = timedelta(minutes=10)
-"""Time limit for the other machines to come."""
+"""Time limit until all machines of the run have connected."""
 
 MACHINES, COMPLETE = "machines", "complete"
+"""Entries of the store: the number of machines besides the first, and a mark once all have connected."""
 
 
 def launch(
     command: Sequence[str], devices: int, nodes: int, rendezvous: str | None
 ) -> int:
-    """Run `command` in every process of this machine; see `Distributed` and its method `launch`.
+    """Run `command` in `devices` processes on this machine, and return the exit code of the run.
 
-    torchrun's launcher runs in this process: it then prints no traceback, and returns how each process ended.
+    The arguments are fields of `Distributed`. torchrun's launcher is called as a function, not as a command:
+    so it prints no traceback, and tells how each process has ended.
+
+    Raises:
+        RuntimeUnavailableError: if PyTorch lacks `torch.distributed`, or the machines cannot connect.
     """
     import torch.distributed as dist
 
@@ -43,52 +52,27 @@ def launch(
             "this PyTorch is built without `torch.distributed`; set `devices` and `nodes` to 1"
         )
 
-    from torch.distributed.elastic.multiprocessing import (
-        DefaultLogsSpecs,
-        SignalException,
-    )
+    from torch.distributed.elastic.multiprocessing import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+    from torch.distributed.launcher.api import elastic_launch
 
-    from sentbed_hardware._common.process_messages import (
-        KEY_VARIABLE,
-        new_key,
-        require_key,
-    )
+    from sentbed_hardware._common.process_messages import require_key
 
-    # Each logger has a level of its own. Their messages are reported below.
-    for name in list(logging.root.manager.loggerDict):
-        if name.startswith("torch.distributed.elastic"):
-            logging.getLogger(name).disabled = True
-
-    endpoint = rendezvous or "localhost:0"
-
+    _silence_launcher()
+    endpoint = rendezvous or SINGLE_MACHINE
     if nodes == 1:
-        endpoint = "localhost:0"
-        os.environ.setdefault(KEY_VARIABLE, new_key())
-        if sys.platform == "linux":
-            # Communication within a machine must not depend on a host name that resolves.
-            os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        endpoint = SINGLE_MACHINE
+        _prepare_single_machine()
 
     require_key()
 
     with tempfile.TemporaryDirectory(prefix="sentbed-") as logs:
         try:
+            # The first machine's store is open as long as `store` exists.
             store, number = meet(endpoint, nodes)
             host = endpoint.rpartition(":")[0]
-            config = LaunchConfig(
-                min_nodes=nodes,
-                max_nodes=nodes,
-                nproc_per_node=devices,
-                run_id="sentbed",
-                # torchrun's other rendezvous unpickles what it finds in the store.
-                rdzv_backend="static",
-                rdzv_endpoint=f"{host}:{store.port}",
-                rdzv_configs={"rank": number},
-                max_restarts=0,
-                shutdown_timeout=PATIENCE,
-                logs_specs=DefaultLogsSpecs(log_dir=logs),
-            )
+            address = f"{host}:{store.port}"
+            config = _launch_config(devices, nodes, address, number, logs)
             elastic_launch(config, command[0])(*command[1:])
         except SignalException:
             return INTERRUPTED
@@ -97,21 +81,65 @@ def launch(
         except (RuntimeError, OSError, ValueError) as error:
             why = str(error.__cause__ or error).splitlines()[0]
             raise RuntimeUnavailableError(
-                f"the processes could not meet at `{endpoint}`: {why}; "
-                "look whether the address and port are right and open, and all machines were started"
+                f"the processes could not connect at `{endpoint}`: {why}; check that the address and the port "
+                "are right and open, and that all machines were started"
             ) from error
 
     return 0
 
 
-def meet(endpoint: str, machines: int) -> tuple[Any, int]:
-    """Return the key-value store of a run's machines, and the number of this machine.
+def _silence_launcher() -> None:
+    """Switch off the log messages of torchrun's launcher, since `launch` reports failures itself."""
+    for name in list(logging.root.manager.loggerDict):
+        # Each of these loggers has its own level, so a level of their parent has no effect.
+        if name.startswith("torch.distributed.elastic"):
+            logging.getLogger(name).disabled = True
 
-    The machine at the address hosts the store and has number 0, the others are numbered as they connect.
+
+def _prepare_single_machine() -> None:
+    """Set the environment variables that processes on one machine need, unless the user has set them."""
+    from sentbed_hardware._common.process_messages import KEY_VARIABLE, new_key
+
+    os.environ.setdefault(KEY_VARIABLE, new_key())
+    if sys.platform == "linux":
+        # Without it, Gloo looks up the machine's host name, which may not resolve.
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+
+
+def _launch_config(
+    devices: int, machines: int, address: str, number: int, logs: str
+) -> Any:
+    """Return the configuration of torchrun's launcher for machine `number` of a run.
+
+    `address` is that of the store, `logs` a directory for the launcher's files.
+    """
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
+    from torch.distributed.launcher.api import LaunchConfig
+
+    return LaunchConfig(
+        min_nodes=machines,
+        max_nodes=machines,
+        nproc_per_node=devices,
+        run_id="sentbed",
+        # torchrun's other rendezvous loads pickles from the store, which can run code.
+        rdzv_backend="static",
+        rdzv_endpoint=address,
+        rdzv_configs={"rank": number},
+        max_restarts=0,
+        shutdown_timeout=PATIENCE,
+        logs_specs=DefaultLogsSpecs(log_dir=logs),
+    )
+
+
+def meet(endpoint: str, machines: int) -> tuple[Any, int]:
+    """Connect the machines of a run, and return their key-value store and the number of this machine.
+
+    The machine with the address `endpoint` hosts the store and has the number 0. The other machines are
+    numbered in the order in which they connect.
 
     Raises:
-        RuntimeError: if nobody answers, or not all machines come.
-        ValueError: if more machines come than the run has.
+        RuntimeError: if the first machine does not answer, or not all machines connect in time.
+        ValueError: if more machines connect than the run has.
     """
     from torch._C._distributed_c10d import TCPStore
     from torch.distributed import DistNetworkError
@@ -130,7 +158,7 @@ def meet(endpoint: str, machines: int) -> tuple[Any, int]:
     number = 0
 
     if is_this_machine(host.strip("[]")):
-        # Another launcher on this machine may have opened it.
+        # The port is taken if another launcher on this machine has opened the store.
         with suppress(DistNetworkError):
             store = open_store(is_master=True)
 
@@ -139,7 +167,9 @@ def meet(endpoint: str, machines: int) -> tuple[Any, int]:
         number = int(store.add(MACHINES, 1))
 
     if number >= machines:
-        raise ValueError(f"the run has {machines} machines, and this is another one")
+        raise ValueError(
+            f"the run has {machines} machines, and all of them have connected before this one"
+        )
 
     if number == machines - 1:
         store.set(COMPLETE, "")
@@ -148,9 +178,9 @@ def meet(endpoint: str, machines: int) -> tuple[Any, int]:
 
 
 def is_this_machine(host: str) -> bool:
-    """Return whether an address is this machine's."""
+    """Return whether `host` is an address of this machine."""
     for family in (socket.AF_INET, socket.AF_INET6):
-        # Binding works for addresses of this machine only.
+        # A server can listen only on an address of its own machine.
         with suppress(OSError), socket.create_server((host, 0), family=family):
             return True
 
@@ -158,9 +188,12 @@ def is_this_machine(host: str) -> bool:
 
 
 def _code_of(failures: dict[int, Any]) -> int:
-    """Return the exit code of the first process, or `FAILED`; print which processes were killed."""
+    """Print which processes were killed, and return the exit code of the first process.
+
+    `failures` has the failed processes by rank. If the first is not among them, the code is `FAILED`.
+    """
     for rank, failure in failures.items():
-        # The signals that end the others after a failure are not worth a message.
+        # After a failure, the launcher ends the other processes by SIGTERM.
         if failure.exitcode >= 0 or failure.exitcode == -signal.SIGTERM:
             continue
         name = signal_name(-failure.exitcode)

@@ -1,7 +1,4 @@
-"""Schedules of the learning rate: step -> multiplier.
-
-They are in one module because they are short and share their warm-up.
-"""
+"""Learning-rate schedules: functions from the step to a multiplier of the peak learning rate."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from sentbed.protocols import Schedule
 
 
 def _span(length: float, total_steps: int) -> float:
-    """Return a length in steps, given as a share of all steps if below 1, else as a number of steps."""
+    """Return a length in steps. A `length` below 1 is a share of all steps, else it is a number of steps."""
     if length < 1:
         return length * total_steps
 
@@ -22,7 +19,7 @@ def _span(length: float, total_steps: int) -> float:
 
 
 def _left(step: int, start: float, total_steps: int) -> float:
-    """Return the remaining share, at `step`, of the steps from `start` to the end."""
+    """Return the share of the steps from `start` to the end that is still left at `step`."""
     if step <= start:
         return 1.0
 
@@ -34,10 +31,10 @@ class WarmedUp(Schedule):
     """A schedule that begins with a linear warm-up."""
 
     warmup: float = attrs.field(default=0.0, validator=ge(0))
-    """Linear warm-up from 0: a share of all steps if below 1, else a number of steps."""
+    """Length of the linear warm-up from 0: a share of all steps if below 1, else a number of steps."""
 
     def warm(self, step: int, total_steps: int) -> float:
-        """Return the multiplier of the warm-up: 0 at step 0 if there is one, 1 after its end."""
+        """Return the multiplier of the warm-up: it rises from 0 to 1, and is always 1 without a warm-up."""
         span = _span(self.warmup, total_steps)
         if span == 0:
             return 1.0
@@ -45,7 +42,7 @@ class WarmedUp(Schedule):
         return min(1.0, step / span)
 
     def left(self, step: int, total_steps: int) -> float:
-        """Return the remaining share of the steps after the warm-up."""
+        """Return the share of the steps after the warm-up that is still left."""
         return _left(step, _span(self.warmup, total_steps), total_steps)
 
 
@@ -75,7 +72,7 @@ class Linear(WarmedUp):
 class LinearAfterHold(Schedule):
     """The full learning rate for a while, then linear decay to 0.
 
-    Source: Sentence-T5, section 4.3: constant for the first tenth of the steps.
+    Source: Sentence-T5, section 4.3, where the rate is constant for the first tenth of the steps.
     """
 
     name: ClassVar[str] = "linear-after-hold"
@@ -108,14 +105,16 @@ class Cosine(WarmedUp):
 class RelativeStep(Schedule):
     """The inverse square root of the step, at most 0.01, as Adafactor's `relative_step`.
 
-    With `lr = 1.0` it is the rate of T5's pretraining: 0.01 for 10,000 steps, then the inverse square root.
-    It does not depend on the total number of steps. Source: Shazeer and Stern (2018), section 9.
+    With `lr = 1.0` this is the learning rate of T5's pretraining: 0.01 for 10,000 steps, then the inverse
+    square root of the step. It does not depend on the total number of steps.
+
+    Source: Shazeer and Stern (2018), section 9.
     """
 
     name: ClassVar[str] = "relative-step"
 
     warmup_init: bool = False
-    """Whether the rate grows by 1e-6 a step, to 0.01 at step 10,000, instead of starting at 0.01."""
+    """Whether the multiplier grows by 1e-6 per step up to 0.01, instead of starting at 0.01."""
 
     def factor(self, step: int, total_steps: int) -> float:
         """Return the multiplier, in (0, 0.01]."""

@@ -1,4 +1,4 @@
-"""The environment variables by which `torchrun` tells a process about the others."""
+"""The environment variables that `torchrun` sets: rank of a process and number of processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def is_member() -> bool:
 
 
 def is_first() -> bool:
-    """Return whether this process runs the recipe: it is the only one, or the first of `torchrun`'s."""
+    """Return whether this is the only process, or the first of those that `torchrun` has started."""
     return not is_member() or int(os.environ["RANK"]) == 0
 
 

@@ -1,4 +1,4 @@
-"""Training losses for sentbed: sentence vectors -> a scalar to minimise."""
+"""Training losses for sentbed."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def losses() -> Mapping[str, Lazy]:
         ),
         "cosent": Lazy(
             "sentbed_losses.cosent:CoSENT",
-            "Pairs in the order of their scores: a softmax over all pairs of rows (CoSENT).",
+            "Pairs of texts in the order of their scores: a softmax over all pairs of rows (CoSENT).",
         ),
         "angle": Lazy(
             "sentbed_losses.angle:Angle",
-            "`cosent` over AnglE's similarity of two vectors read as complex numbers.",
+            "`cosent` with AnglE's similarity, for which vectors are read as complex numbers.",
         ),
         "cosine-mse": Lazy(
             "sentbed_losses.cosine_mse:CosineMSE",

@@ -1,12 +1,12 @@
-"""Names of the columns that several losses read."""
+"""Names of the columns of a batch that several losses read."""
 
 from __future__ import annotations
 
 HARD_NEGATIVES = ("negative", *(f"negative_{number}" for number in range(2, 9)))
-"""Columns of hard negatives, up to 8 in a row."""
+"""Columns of hard negatives. A row may have up to 8."""
 
 SCORE = "score"
-"""Column of scores."""
+"""Column of the scores of pairs, or of a teacher's margins."""
 
 TEACHER = "teacher_"
-"""Beginning of a column that a teacher encodes: `teacher_anchor` has the texts of `anchor`."""
+"""Prefix of the name of a column that a teacher encodes. `teacher_anchor` has the texts of `anchor`."""

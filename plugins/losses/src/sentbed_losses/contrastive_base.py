@@ -1,4 +1,4 @@
-"""The fields that the contrastive losses share."""
+"""The base class of the contrastive losses `info-nce`, `queue` and `momentum`: their common fields."""
 
 from __future__ import annotations
 
@@ -19,50 +19,48 @@ from sentbed_losses.temperature import (
 
 @attrs.frozen
 class Contrastive(Loss):
-    """The fields of a softmax over similarities; `InfoNCE` describes their effect on the denominator."""
+    """A softmax over the similarities of a row's candidates. The formula is in the docstring of `InfoNCE`."""
 
     papers: ClassVar[tuple[str, ...]]
-    """Keys of the papers that introduced the loss."""
+    """BibTeX keys of the papers that introduced the loss."""
 
     temperature: float | LearnableTemperature = attrs.field(
         default=0.05, validator=positive_temperature
     )
-    """The divisor of the similarities, > 0: 0.05 in SimCSE, 0.01 in Sentence-T5. A table learns its
-    logarithm: `{ initial = 1.0, min = 0.01, max = 100.0 }`, which are the defaults. The value is clamped to
-    the bounds, but the gradient ignores them, so that the parameter can return from a bound."""
+    """Divisor of the similarities, > 0: 0.05 in SimCSE, 0.01 in Sentence-T5. A table instead of a number lets
+    the temperature be learned; see `LearnableTemperature`."""
     similarity: Literal["cosine", "dot"] | None = None
-    """Similarity of encoders that name none: `cosine`, or the plain dot product `dot` (for vectors that the head
-    has normalised, or on purpose); default: `cosine`."""
+    """`cosine`, or `dot` for the dot product without normalisation. It is used if the encoder's recipe names no
+    similarity; default: `cosine`."""
     symmetric: bool = False
-    """Also rank the anchors of the batch for each positive, and average both directions."""
+    """Whether to rank the anchors of the batch for each positive, too, and to average both directions."""
     margin: float = attrs.field(default=0.0, validator=ge(0))
-    """The margin subtracted from the similarity of each true pair before the division by the temperature, >=
-    0; in both directions if `symmetric`. 0 is none."""
+    """Number that is subtracted from the similarity of each true pair, before the division by the temperature,
+    >= 0. It also applies to the other direction if `symmetric`. 0 is no margin."""
     hard_negatives: Literal["batch", "own", "none"] = "batch"
-    """Whose hard negatives are in a row's denominator: those of all rows of the batch, its own alone, or
-    none; then they are not encoded."""
+    """Which hard negatives are in a row's denominator: `batch` for those of all rows, `own` for those of the row,
+    `none` for none. With `none`, hard negatives are not even encoded."""
     hard_negative_weight: float = attrs.field(default=1.0, validator=gt(0))
-    """Factor on the terms of a row's own hard negatives in its denominator, > 0; 1 is none (SimCSE)."""
+    """Factor of the terms of a row's own hard negatives in its denominator, > 0. 1 changes nothing (SimCSE)."""
     hardness: float = attrs.field(default=0.0, validator=ge(0))
-    """Weight of a negative by its own similarity: its term in the denominator is multiplied by
-    exp(hardness * s), where s is its similarity and passes no gradient; the temperature does not divide it.
-    >= 0; 0 is none, 5 in EmbeddingGemma, 9 in LLaVE. Candidates of the other direction, if `symmetric`, have
-    none."""
+    """Strength by which harder negatives get a higher weight, >= 0. The term of a negative with similarity s is
+    multiplied by exp(hardness * s). This factor has no gradient, and the temperature does not divide s in it. 0
+    changes nothing; 5 in EmbeddingGemma, 9 in LLaVE. It does not apply to the other direction of `symmetric`."""
     hardness_of: Literal["own", "others", "all"] = "own"
-    """Which negatives have it: a row's own hard negatives (EmbeddingGemma); those of other rows, positives,
-    hard negatives and memory (LLaVE); or all."""
+    """Negatives to which `hardness` applies. `own`: the row's own hard negatives (EmbeddingGemma). `others`: all
+    other negatives, that is the positives and hard negatives of other rows and the memory (LLaVE)."""
     mask_duplicates: bool = False
-    """Leave a candidate out of a row's denominator if its text equals the row's positive or anchor."""
+    """Whether to leave a candidate out of a row's denominator if its text equals the row's positive or anchor."""
     false_negative_threshold: float | None = None
-    """Leave a candidate out of a row's denominator if its similarity to the row's positive exceeds this
-    value; default: leave none out. It passes no gradient."""
+    """Leave a candidate out of a row's denominator if its similarity to the row's positive exceeds this number.
+    The gradient ignores this comparison. Default: leave no candidate out."""
     of_encoder: Similarity | None = attrs.field(
         default=None, kw_only=True, metadata={"skip": True}
     )
-    """The similarity that the encoder names, in the place of `similarity`; see `compared_by`."""
+    """The similarity that the encoder's recipe names; it replaces `similarity`. `compared_by` sets it."""
 
     def remarks(self) -> Iterator[str]:
-        """Yield a setting that does nothing."""
+        """Yield a remark if `hardness_of` has no effect."""
         if self.hardness == 0 and self.hardness_of != "own":
             yield (
                 f'`hardness_of = "{self.hardness_of}"` of the loss `{self.name}` does nothing: `hardness` is '
@@ -71,7 +69,7 @@ class Contrastive(Loss):
 
     @property
     def traits(self) -> LossTraits:
-        """Return the columns the loss takes: pairs, optional hard negatives, text ids to find duplicates."""
+        """The columns of the loss (pairs, and hard negatives if there are any), and what it compares."""
         takes = frozenset(HARD_NEGATIVES)
         if self.hard_negatives == "none":
             takes = frozenset()
@@ -85,11 +83,11 @@ class Contrastive(Loss):
         )
 
     def compared_by(self, similarity: Similarity) -> Contrastive:
-        """Return the loss of this similarity."""
+        """Return a copy of the loss that compares vectors by the similarity of the encoder."""
         return attrs.evolve(self, of_encoder=similarity)
 
     def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
-        """Yield what contradicts the similarity."""
+        """Yield the fields that contradict the similarity."""
         is_cosine = self.similarity != "dot"
         if self.of_encoder is not None:
             is_cosine = self.of_encoder.traits.formula == "cosine"
@@ -109,11 +107,11 @@ class Contrastive(Loss):
 
     @property
     def masked(self) -> bool:
-        """Whether the rows of a batch may have denominators of different sizes."""
+        """Whether candidates may be left out, so that denominators differ in their number of terms."""
         return self.mask_duplicates or self.false_negative_threshold is not None
 
     def module_arguments(self) -> dict[str, Any]:
-        """Return the arguments that these fields are of a contrastive module."""
+        """Return these fields as arguments of `ContrastiveLoss`."""
         from sentbed_losses._torch.similarity import Products
 
         return {
@@ -130,6 +128,7 @@ class Contrastive(Loss):
         }
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return the largest number of negatives in a denominator: other positives and all hard negatives."""
+        """Return the largest number of negatives in a denominator: positives of other rows, and hard
+        negatives."""
         rows = {"batch": batch_size, "own": 1, "none": 0}[self.hard_negatives]
         return batch_size - 1 + rows * len(columns & set(HARD_NEGATIVES))

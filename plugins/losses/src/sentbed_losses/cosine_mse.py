@@ -12,7 +12,7 @@ from sentbed_losses.scored_pair_base import ScoredPairs
 class CosineMSE(ScoredPairs):
     """Squared difference of a pair's cosine and its score, averaged over the rows.
 
-    Scores are compared as they are: map them to [0, 1] or [-1, 1].
+    Scores are not rescaled, so the data must have them in [0, 1] or [-1, 1].
 
     Source: Reimers and Gurevych 2019 (SBERT), section 3, regression objective.
     """
@@ -21,7 +21,10 @@ class CosineMSE(ScoredPairs):
     papers = ("reimers2019sbert",)
 
     def build(self, width: int) -> Module:
-        """Return `module(inputs) -> LossOutput`; see `CoSENT` for its metric."""
+        """Return the module, which is called as `module(inputs)` and returns a `LossOutput`.
+
+        Its metric `correlation` is Pearson's correlation of the cosines and scores in the batch.
+        """
         from sentbed_losses._torch.cosine_mse import CosineMSELoss
 
         return CosineMSELoss()

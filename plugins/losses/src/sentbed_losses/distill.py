@@ -18,9 +18,11 @@ _TEXTS = frozenset({"positive", *HARD_NEGATIVES})
 class Distill(Taught):
     """The distance of each vector from a teacher's vector of the same text.
 
-    Averaged over the rows of a column, then over the columns: `anchor`, and `positive` and hard negatives
-    where the data has them and their teacher's columns. The teacher is an encoder in `freeze`; the data
-    source `for-teacher` has its columns. Vectors are compared as they are, without normalisation.
+    The columns are `anchor`, and `positive` and hard negatives if the data has both them and the teacher's
+    columns for them. The loss is averaged over the rows of a column, then over the columns. Vectors are not
+    normalised.
+
+    The teacher is an encoder that the stage names in `freeze`. The data source `for-teacher` adds its columns.
 
     Source: Reimers and Gurevych 2020 (`mse`).
     """
@@ -28,14 +30,15 @@ class Distill(Taught):
     name = "distill"
 
     distance: Literal["mse", "l2", "cosine"] = "mse"
-    """`mse`: the mean squared difference of components. `l2`: Euclidean. `cosine`: 1 - cosine."""
+    """Distance of two vectors. `mse`: the mean squared difference of their components. `l2`: the Euclidean
+    distance. `cosine`: 1 - cosine."""
     projection: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Width of the teacher's vectors, to which a learned linear layer maps those of the student. The layer is
-    trained with the student and not saved with it. Default: no layer, for vectors of one width."""
+    """Width of the teacher's vectors, if the student's have another width. A learned linear layer then maps the
+    student's vectors to this width. It is trained with the student, but not saved with it. Default: no layer."""
 
     @property
     def traits(self) -> LossTraits:
-        """Return the columns the loss takes: texts, and the same from a teacher."""
+        """The columns of the loss: texts, and the same texts encoded by a teacher."""
         needs = frozenset({"anchor"})
         return LossTraits(
             cites=("reimers2020multilingual",),
@@ -45,10 +48,10 @@ class Distill(Taught):
         )
 
     def build(self, width: int) -> Module:
-        """Return `module(vectors) -> LossOutput`.
+        """Return the module, which is called as `module(vectors)` and returns a `LossOutput`.
 
-        It raises `RunError` for a teacher of another width than the student or its projection. Metric:
-        `cosine`, the mean cosine of a vector and its teacher's.
+        Its metric `cosine` is the mean cosine of the student's vectors with the teacher's. It raises `RunError`
+        if the teacher's vectors have another width than those of the student after the projection.
         """
         from sentbed_losses._torch.distill import DistillLoss
 

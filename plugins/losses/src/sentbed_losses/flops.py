@@ -16,12 +16,12 @@ from sentbed_losses.nested_loss_base import VECTORS, Nested, inner_module
 class Flops(Nested):
     """Another loss, and a regulariser that makes vectors sparse: FLOPS of their dot products (SPLADE).
 
-    For vectors with components a_ij of N texts, FLOPS = sum_j (sum_i |a_ij| / N)^2. The loss is
+    For the vectors of N texts with components a_ij, FLOPS = sum_j (sum_i |a_ij| / N)^2. The loss is
 
-        loss + s * (query_weight * FLOPS(queries) + document_weight * FLOPS(documents))
+        inner loss + s * (query_weight * FLOPS(queries) + document_weight * FLOPS(documents))
 
-    where documents are all other columns of texts together. While a part p < warmup of the stage's steps is
-    over, the factor s is (p / warmup)^2, and then 1. A teacher's vectors are not counted.
+    where documents are all other columns of texts together, without those of a teacher. When the share p of the
+    stage's steps is over, the factor s is (p / warmup)^2, but at most 1.
 
     Source: Paria et al. 2020, equation 4; Formal et al. 2021 (SPLADE v2), section 2.3.
     """
@@ -37,22 +37,22 @@ class Flops(Nested):
     query: str = "anchor"
     """Column of the queries."""
     warmup: float = attrs.field(default=1 / 3, validator=and_(ge(0), le(1)))
-    """Part of the stage's steps in which both weights grow from 0, quadratically, in [0, 1]."""
+    """Share of the stage's steps in which both weights grow quadratically from 0, in [0, 1]."""
 
     def check(self) -> Iterator[str]:
-        """Yield why a column's FLOPS would have no gradient."""
+        """Yield the problems of the inner loss, such as columns whose FLOPS would have no gradient."""
         yield from super().check()
         keys = sorted(self.loss.traits.keys)
         if keys:
             columns = listed(keys)
             yield (
-                f"the loss `{self.loss.name}` has a moving average encode {columns}, without gradient, so that "
-                "nothing would make their vectors sparse; use `queue` or `info-nce` in its place"
+                f"a moving average encodes {columns} for the loss `{self.loss.name}`, without gradient, so that "
+                "nothing would make these vectors sparse; use `queue` or `info-nce` instead"
             )
 
     @property
     def traits(self) -> LossTraits:
-        """The traits of the inner loss; with `warmup`, it is asked how much of the stage is over."""
+        """The traits of the inner loss. With `warmup`, the loss also needs the share of steps that are over."""
         return LossTraits.of(
             self.loss,
             cites=("paria2020flops", "formal2021splade"),
@@ -62,10 +62,11 @@ class Flops(Nested):
         )
 
     def build(self, width: int) -> Module:
-        """Return `module(inputs) -> LossOutput`.
+        """Return the module, which is called as `module(inputs)` and returns a `LossOutput`.
 
-        Metrics: `NAME` of the inner loss, and its own as `NAME.METRIC`; `query_flops` and `document_flops`,
-        without weights; `query_active` and `document_active`, the mean number of components that are not 0.
+        Its metrics are the value of the inner loss as `NAME`, and the metrics of the inner loss as `NAME.METRIC`.
+        `query_flops` and `document_flops` are the regulariser's terms without their weights. `query_active` and
+        `document_active` are the mean numbers of components that are not 0.
         """
         from sentbed_losses._torch.flops import FlopsLoss, StatefulFlopsLoss
 

@@ -21,13 +21,15 @@ from sentbed_losses.temperature import (
 class Gist(Taught):
     """InfoNCE whose false negatives a teacher finds (GISTEmbed).
 
-    The candidates of an anchor are all positives and hard negatives of the batch, with the anchor, and, with
-    its positive, the other anchors with the anchor and the other positives with the positive. A candidate
-    leaves the denominator where the teacher's cosine of it exceeds the threshold of the row: for the
-    teacher's cosine t of the row's own pair, t - margin (`absolute`) or t - |t| margin (`relative`). The own
-    positive never leaves it; no text is a candidate for itself.
+    The denominator of a row has the cosines of its anchor with all positives, hard negatives and other anchors of
+    the batch, and the cosines of its positive with all other positives.
 
-    The teacher is an encoder in `freeze`, of any width; the data source `for-teacher` has its columns.
+    A term is left out if the teacher's cosine of the same two texts exceeds a threshold. With the teacher's
+    cosine t of the row's anchor and positive, the threshold is t - margin (`absolute`) or t - |t| margin
+    (`relative`). The term of the row's own positive is never left out.
+
+    The teacher is an encoder that the stage names in `freeze`. It may have another width. The data source
+    `for-teacher` adds its columns.
 
     Source: Solatorio 2024 (GISTEmbed), section 3; the margins are those of sentence-transformers.
     """
@@ -37,19 +39,19 @@ class Gist(Taught):
     temperature: float | LearnableTemperature = attrs.field(
         default=0.01, validator=positive_temperature
     )
-    """The divisor of the cosines, > 0; a table learns it, as in `info-nce`."""
+    """Divisor of the cosines, > 0. A table instead of a number lets it be learned; see `LearnableTemperature`."""
     margin: float = attrs.field(default=0.0, validator=ge(0))
-    """How far below the own pair's cosine the threshold lies, >= 0."""
+    """Distance of the threshold below the teacher's cosine of the row's own pair, >= 0."""
     margin_kind: Literal["absolute", "relative"] = "absolute"
-    """Whether the margin is a cosine, or a share of the own pair's."""
+    """Whether the margin is a difference of cosines, or a share of the own pair's cosine."""
     contrast_anchors: bool = True
-    """Whether the other anchors are candidates."""
+    """Whether the denominator has the cosines of the anchor with other anchors."""
     contrast_positives: bool = True
-    """Whether the other positives are candidates of the positive too."""
+    """Whether the denominator has the cosines of the positive with other positives."""
 
     @property
     def traits(self) -> LossTraits:
-        """Return the columns the loss takes: texts, and the same from a teacher."""
+        """The columns of the loss: texts, and the same texts encoded by a teacher."""
         needs, takes = frozenset({"anchor", "positive"}), frozenset(HARD_NEGATIVES)
         return LossTraits(
             cites=("solatorio2024gistembed",),
@@ -59,10 +61,11 @@ class Gist(Taught):
         )
 
     def build(self, width: int) -> Module:
-        """Return `module(vectors) -> LossOutput`.
+        """Return the module, which is called as `module(vectors)` and returns a `LossOutput`.
 
-        Metrics: `accuracy`, the share of anchors whose nearest candidate is their own positive; `negatives`,
-        the mean number of negatives in a denominator; `temperature`, if it is learned.
+        Its metric `accuracy` is the share of rows in which no cosine in the denominator exceeds that of the own
+        pair. `negatives` is the mean number of negatives in a denominator. There is the metric `temperature` if
+        the temperature is learned.
         """
         from sentbed_losses._torch.gist import GistLoss
 
@@ -75,7 +78,7 @@ class Gist(Taught):
         )
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return the number of negatives in a denominator from which the teacher takes none out."""
+        """Return the number of negatives in a denominator if the teacher leaves no term out."""
         others = 1 + self.contrast_anchors + self.contrast_positives
         hard_negatives = len(columns & set(HARD_NEGATIVES))
         return others * (batch_size - 1) + batch_size * hard_negatives

@@ -17,14 +17,16 @@ class InfoNCE(Contrastive):
 
         -log( e_i / ( e_i + sum_{j != i} exp(s(v_i, v_j+) / t) + sum_j w_ij exp(s(v_i, v_j-) / t) ) )
 
-    with e_i = exp((s(v_i, v_i+) - m) / t), w_ii = w and w_ij = 1 otherwise, averaged over the rows; every
-    hard negative of the batch is in every row's denominator, from each of the columns `negative`,
-    `negative_2`, ... that the data has. If `symmetric`, the loss is the mean of this
-    and of the same loss with anchors and positives exchanged and without hard negatives.
+    with e_i = exp((s(v_i, v_i+) - m) / t), w_ii = w, and w_ij = 1 otherwise. It is averaged over the rows. By
+    default, the denominator of every row has the hard negatives of all rows, from all columns `negative`,
+    `negative_2`, ... that the data has.
 
-    Both masks are off by default. They remove positives and hard negatives of other rows from row i's
-    denominator, never the row's own, which the data names. In the other direction, candidates are
-    compared with the row's anchor instead of its positive.
+    If `symmetric`, a second loss is computed with anchors and positives exchanged and without hard negatives, and
+    the two losses are averaged.
+
+    `mask_duplicates` and `false_negative_threshold` leave positives and hard negatives of other rows out of row
+    i's denominator, but never the row's own. In the second direction of `symmetric`, candidates are compared with
+    the row's anchor instead of its positive. Both are off by default.
 
     Source: Sentence-T5, equations 1 and 2; SimCSE, equations 1 and 5.
     """
@@ -34,17 +36,17 @@ class InfoNCE(Contrastive):
 
     @property
     def traits(self) -> LossTraits:
-        """Return the traits of a contrastive loss; it also trains token vectors."""
+        """The traits of a contrastive loss. `info-nce` can train token vectors, too."""
         return attrs.evolve(
             super().traits, reads=frozenset({"vector", "sparse", "tokens"})
         )
 
     def build(self, width: int) -> Module:
-        """Return `module(vectors) -> LossOutput`.
+        """Return the module, which is called as `module(vectors)` and returns a `LossOutput`.
 
-        Metrics: `accuracy`, the share of anchors whose nearest candidate in the denominator is their own
-        positive; `temperature`, if it is learned; `negatives`, the mean number of negatives in a
-        denominator, if a mask is on.
+        Its metric `accuracy` is the share of anchors whose most similar candidate in the denominator is their own
+        positive. There is the metric `temperature` if the temperature is learned. If candidates may be left out,
+        there is the metric `negatives`, the mean number of negatives in a denominator.
         """
         from sentbed_losses._torch.info_nce import InfoNCELoss
 

@@ -14,9 +14,9 @@ from sentbed_losses.columns import SCORE
 class MarginMSE(Loss):
     """The squared difference of a row's margin and the margin that a teacher gave it.
 
-    For an anchor v, its positive v+ and hard negative v-, and the teacher's margin m in the column `score`,
-    the loss of a row is (s(v, v+) - s(v, v-) - m)^2, averaged over the rows. Margins are read by the data
-    source `scored` with `rescale = false`.
+    For an anchor v, its positive v+ and hard negative v-, their similarities s, and the teacher's margin m in
+    the column `score`, the loss of a row is (s(v, v+) - s(v, v-) - m)^2. It is averaged over the rows. The data
+    source `scored` reads margins with `rescale = false`.
 
     Source: Hofstätter et al. 2020, equation 2.
     """
@@ -31,14 +31,17 @@ class MarginMSE(Loss):
     )
 
     similarity: Literal["cosine", "dot"] = "dot"
-    """The plain dot product, as in the paper, or `cosine`."""
+    """`dot` for the dot product without normalisation, as in the paper, or `cosine`."""
 
     def build(self, width: int) -> Module:
-        """Return `module(inputs) -> LossOutput`; metric `margin`, the mean margin."""
+        """Return the module, which is called as `module(inputs)` and returns a `LossOutput`.
+
+        Its metric `margin` is the mean of s(v, v+) - s(v, v-).
+        """
         from sentbed_losses._torch.margin_mse import MarginMSELoss
 
         return MarginMSELoss(similarity=self.similarity)
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return 1: the row's own hard negative."""
+        """Return 1, for the row's own hard negative."""
         return 1

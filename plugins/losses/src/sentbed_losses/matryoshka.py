@@ -14,6 +14,7 @@ from sentbed_losses.nested_loss_base import VECTORS, Nested, inner_module
 
 
 def _distinct(_: Any, attribute: attrs.Attribute[Any], value: tuple[int, ...]) -> None:
+    """Refuse a value that names a dimension twice; an attrs validator."""
     if len(set(value)) < len(value):
         raise ValueError(f"`{attribute.name}` names a dimension twice; name each once")
 
@@ -22,13 +23,12 @@ def _distinct(_: Any, attribute: attrs.Attribute[Any], value: tuple[int, ...]) -
 class Matryoshka(Nested):
     """Another loss on the first d components of every vector, summed over several d.
 
-    For dimensions d with weights w_d, the loss is the sum of w_d * loss(e[:d] / |e[:d]|): each cut is
-    L2-normalised before the inner loss sees it, so that for it a dot product is a cosine. Vectors are usable
-    at their full width only if that is among the dimensions. The vectors of a teacher (`gist`, `distill`,
-    `similarity-kl`) are not cut.
+    For vectors e and dimensions d with weights w_d, the loss is the sum of w_d * loss(e[:d] / |e[:d]|). The inner
+    loss gets cut vectors of length 1, whose dot product is their cosine. Vectors are trained at their full width
+    only if that is one of the dimensions. The vectors of a teacher (`gist`, `distill`, `similarity-kl`) are not
+    cut.
 
-    Each dimension has an inner loss of its own: weights that it learns, such as a temperature, and its memory
-    are not shared.
+    Each dimension has its own inner loss. So learned weights, such as a temperature, and memories are not shared.
 
     Source: Kusupati et al. 2022, equation 1.
     """
@@ -42,7 +42,7 @@ class Matryoshka(Nested):
     )
     """Numbers of components, each at most the width of a vector: `[384, 256, 128, 64]`."""
     weights: tuple[float, ...] = attrs.field(default=(), validator=deep_iterable(ge(0)))
-    """One weight >= 0 for each dimension, in their order; default: 1 each."""
+    """Weight of the loss at each dimension, >= 0, in the order of `dimensions`; default: 1 each."""
 
     @property
     def traits(self) -> LossTraits:
@@ -51,7 +51,7 @@ class Matryoshka(Nested):
         return LossTraits.of(self.loss, reads=VECTORS, cites=cites)
 
     def check(self) -> Iterator[str]:
-        """Yield what is wrong with these fields together."""
+        """Yield the problems of the inner loss, and of fields that contradict each other."""
         yield from super().check()
         if self.weights and len(self.weights) != len(self.dimensions):
             yield (
@@ -60,9 +60,13 @@ class Matryoshka(Nested):
             )
 
     def build(self, width: int) -> Module:
-        """Return `module(inputs) -> LossOutput`. Raises `RunError` if a dimension is larger than `width`.
+        """Return the module, which is called as `module(inputs)` and returns a `LossOutput`.
 
-        Metrics: the inner loss at each dimension as its number, and its own metrics as `DIMENSION.METRIC`.
+        Its metrics are the value of the inner loss at each dimension, as `DIMENSION`, and the metrics of the
+        inner loss, as `DIMENSION.METRIC`.
+
+        Raises:
+            RunError: if a dimension is larger than `width`.
         """
         from sentbed_losses._torch.matryoshka import (
             MatryoshkaLoss,

@@ -16,11 +16,12 @@ from sentbed_losses.queue import Queue
 class Momentum(Queue):
     """`queue` with positives from a moving average of the trained encoder (MoCo).
 
-    Positives are encoded without gradient by a copy of their encoder. After each step its weights become
-    w' <- momentum w' + (1 - momentum) w; they change so slowly that the vectors in the memory stay
-    comparable. Anchors and hard negatives are encoded by the encoder itself.
+    Positives are encoded without gradient by a copy of their encoder. After each step, the weights w' of the
+    copy become momentum w' + (1 - momentum) w, where w are the weights of the encoder. The copy changes slowly,
+    so that the vectors in the memory stay comparable. Anchors and hard negatives are encoded by the encoder
+    itself.
 
-    MoCo's own negatives are those of the memory alone: `in_batch = false`.
+    In MoCo, all negatives come from the memory; set `in_batch = false` for this.
 
     Source: He et al. 2020 (MoCo), section 3.2 and algorithm 1.
     """
@@ -29,17 +30,17 @@ class Momentum(Queue):
     papers = ("he2020moco", "oord2018infonce")
 
     size: int = attrs.field(default=65_536, validator=ge(0))
-    """Number of vectors in the memory; 0 is none. 65,536 in MoCo."""
+    """Number of vectors in the memory. 0 is no memory; 65,536 in MoCo."""
     momentum: float = attrs.field(default=0.999, validator=and_(ge(0), lt(1)))
-    """Share of the average that a step keeps, in [0, 1): 0.999 in MoCo."""
+    """Weight of the old average in each update, in [0, 1): 0.999 in MoCo."""
 
     @property
     def traits(self) -> LossTraits:
-        """Return the traits of `queue`, with positives encoded by the moving average."""
+        """The traits of `queue`. The moving average encodes the column `positive`."""
         return attrs.evolve(
             super().traits, momentum=self.momentum, keys=frozenset({"positive"})
         )
 
     def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
-        """Yield what contrastive losses say: the moving average may belong to a tower that is trained."""
+        """Yield the problems of all contrastive losses. Unlike in `queue`, the encoder may be trained."""
         yield from Contrastive.misfits(self, batch_size, fixed)

@@ -1,4 +1,4 @@
-"""The base class of losses that contain losses."""
+"""The base class of losses that contain other losses: `sum`, `matryoshka` and `flops`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from sentbed.helpers import returned
 from sentbed.protocols import LABEL, Loss, LossTraits, Module, Output, inner_parts
 
 VECTORS = frozenset[Output]({"vector", "sparse"})
-"""Outputs of encoders that losses within losses read."""
+"""The kinds of encoder outputs that a loss which contains losses can read."""
 
 
 def inner_module(loss: Loss, width: int) -> Module:
-    """Return the module of a loss within another, for vectors of `width`.
+    """Return the module of an inner loss for vectors of this width.
 
     Raises:
-        PluginError: if it builds anything else than a module.
+        PluginError: if its `build` does not return a module.
     """
     import torch
 
@@ -23,53 +23,61 @@ def inner_module(loss: Loss, width: int) -> Module:
 
 
 def conflicts(losses: Sequence[Loss]) -> Iterator[str]:
-    """Yield why losses cannot be part of another, or several share their inputs."""
+    """Yield why losses cannot be inner losses of another loss, or cannot be used together."""
     for loss in losses:
         if loss.traits.predicts:
             yield (
-                f"the loss `{loss.name}` predicts tokens, and a loss that contains losses gives them "
-                f"sentence vectors; train with `{loss.name}` in a stage of its own"
+                f"the loss `{loss.name}` predicts tokens, and inner losses get sentence vectors; train with "
+                f"`{loss.name}` in a separate stage"
             )
         if loss.traits.momentum is not None and len(losses) > 1:
+            columns = ", ".join(f"`{column}`" for column in sorted(loss.traits.keys))
             yield (
-                f"the loss `{loss.name}` has a moving average encode {_listed(loss.traits.keys)}, without "
-                "gradient, and the other losses of the sum would be given those vectors; train with "
-                f"`{loss.name}` alone, or take `info-nce` for it"
+                f"a moving average encodes {columns} for the loss `{loss.name}`, without gradient, and the "
+                f"other losses would get the same vectors; train with `{loss.name}` alone, or use `info-nce` "
+                "instead"
             )
 
-    classes = dict.fromkeys(
-        (loss.name, loss.traits.classes)
-        for loss in losses
-        if LABEL in loss.traits.needs
-    )
-    if len({names for _, names in classes}) > 1:
-        each = "; ".join(f"`{name}` has {', '.join(names)}" for name, names in classes)
-        yield f"the losses have different `classes`: {each}; give them the same, in one order"
+    yield from _different_classes(losses)
 
     for loss in losses:
         for other in losses:
-            taken = other.traits.needs | (other.traits.takes or frozenset())
-            for column in sorted(loss.traits.numbers & taken - other.traits.numbers):
+            columns_of_other = other.traits.needs | (other.traits.takes or frozenset())
+            texts_of_other = columns_of_other - other.traits.numbers
+            for column in sorted(loss.traits.numbers & texts_of_other):
                 yield (
                     f"the column `{column}` holds numbers for the loss `{loss.name}`, and texts for "
                     f"`{other.name}`; take one of them out"
                 )
 
 
-def _listed(columns: frozenset[str]) -> str:
-    return ", ".join(f"`{column}`" for column in sorted(columns))
+def _different_classes(losses: Sequence[Loss]) -> Iterator[str]:
+    """Yield a problem if losses with labels have different classes."""
+    named_classes: list[tuple[str, Sequence[str]]] = []
+    for loss in losses:
+        named = loss.name, loss.traits.classes
+        if LABEL in loss.traits.needs and named not in named_classes:
+            named_classes.append(named)
+
+    if len({classes for _, classes in named_classes}) > 1:
+        listed = "; ".join(
+            f"`{name}` has {', '.join(classes)}" for name, classes in named_classes
+        )
+        yield (
+            f"the losses have different `classes`: {listed}; give them the same classes in the same order"
+        )
 
 
 class Nested(Loss):
-    """A loss that contains losses and gives each of them the columns that it is given itself."""
+    """A loss that contains losses, and passes its inputs to each of them."""
 
     __slots__ = ()
 
     @property
     def traits(self) -> LossTraits:
-        """The traits of the losses together."""
+        """The combined traits of the inner losses."""
         return LossTraits.of(*inner_parts(self, Loss), reads=VECTORS)
 
     def check(self) -> Iterator[str]:
-        """Yield why the losses cannot share their inputs."""
+        """Yield why the inner losses cannot be used together."""
         yield from conflicts(inner_parts(self, Loss))

@@ -9,6 +9,7 @@ from sentbed.protocols import LABEL, Loss, LossTraits, Module
 
 
 def _distinct(_: Any, attribute: attrs.Attribute[Any], value: tuple[str, ...]) -> None:
+    """Refuse fewer than two names, and a name that appears twice; an attrs validator."""
     if len(value) < 2 or len(set(value)) < len(value):
         raise ValueError(f"`{attribute.name}` must be at least two names, each once")
 
@@ -17,9 +18,9 @@ def _distinct(_: Any, attribute: attrs.Attribute[Any], value: tuple[str, ...]) -
 class NLISoftmax(Loss):
     """A linear classifier of labelled sentence pairs (InferSent, SBERT).
 
-    For a premise u and a hypothesis v, softmax over the classes of a learned linear layer on
-    [u; v; |u - v|], or on [u; v; |u - v|; u * v], and the cross entropy with the label, averaged over the
-    rows. The layer is trained with the encoder and not saved with it.
+    For a premise u and a hypothesis v, a learned linear layer on [u; v; |u - v|], or on [u; v; |u - v|; u * v],
+    gives a logit for each class. The loss is the cross entropy with the label, averaged over the rows. The
+    layer is trained with the encoder, but not saved with it.
 
     Source: Conneau et al. 2017 (InferSent), section 3.1; Reimers and Gurevych 2019 (SBERT), section 3.
     """
@@ -29,19 +30,22 @@ class NLISoftmax(Loss):
     classes: tuple[str, ...] = attrs.field(
         default=("entailment", "neutral", "contradiction"), validator=_distinct
     )
-    """The values of the column `label`, two or more."""
+    """The two or more values of the column `label`."""
     product: bool = False
-    """Whether u * v is a feature: true in InferSent, false in SBERT."""
+    """Whether u * v is part of the layer's input: true in InferSent, false in SBERT."""
 
     def build(self, width: int) -> Module:
-        """Return `module(inputs) -> LossOutput`; its metric `accuracy` is the share of correct rows."""
+        """Return the module, which is called as `module(inputs)` and returns a `LossOutput`.
+
+        Its metric `accuracy` is the share of rows that are classified correctly.
+        """
         from sentbed_losses._torch.nli_softmax import NLISoftmaxLoss
 
         return NLISoftmaxLoss(width, classes=len(self.classes), product=self.product)
 
     @property
     def traits(self) -> LossTraits:
-        """Return the columns the loss takes: labelled pairs of these classes."""
+        """The columns of the loss: pairs with a label, which is one of `classes`."""
         return LossTraits(
             cites=("conneau2017infersent", "reimers2019sbert"),
             needs=frozenset({"premise", "hypothesis", LABEL}),
@@ -50,5 +54,5 @@ class NLISoftmax(Loss):
         )
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return 0: each pair is classified on its own."""
+        """Return 0, since each pair is classified without others."""
         return 0

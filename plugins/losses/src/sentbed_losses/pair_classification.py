@@ -14,10 +14,10 @@ class PairClassification(Loss):
 
         -log P(1 | v_i, v_i+) - sum_{j != i} log P(0 | v_i, v_j+)
 
-    averaged over the rows, where P(. | u, v) is the softmax of a learned linear layer with two outputs on
-    the concatenation [u; v]. The layer is trained with the encoder and not saved with it.
+    averaged over the rows. P(. | u, v) is the softmax of a learned linear layer with two outputs, whose input is
+    the concatenation [u; v]. The layer is trained with the encoder, but not saved with it.
 
-    Source: SentBench, the equation of L_CLS.
+    Source: SentBench, equation of L_CLS.
     """
 
     name = "classification"
@@ -28,10 +28,10 @@ class PairClassification(Loss):
     )
 
     def build(self, width: int) -> Module:
-        """Return `module(vectors) -> LossOutput`.
+        """Return the module, which is called as `module(vectors)` and returns a `LossOutput`.
 
-        Metrics: `accuracy`, balanced: the mean of the shares of true pairs and of other pairs that are
-        classified correctly; guessing gives 0.5.
+        Its metric `accuracy` is the balanced accuracy: the mean of the accuracy on true pairs and the accuracy on
+        all other pairs. Guessing gives 0.5.
         """
         from sentbed_losses._torch.pair_classification import PairClassificationLoss
 

@@ -1,4 +1,4 @@
-"""The fields that the losses over the order of scores share."""
+"""The base class of `cosent` and `angle`, the losses that rank pairs of texts by their scores."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from sentbed_losses.temperature import fixed_temperature
 
 @attrs.frozen
 class Ranking(ScoredPairs):
-    """A loss over all pairs of rows whose scores differ; `CoSENT` has the formula."""
+    """A loss over all pairs of rows whose scores differ. The formula is in the docstring of `CoSENT`."""
 
     temperature: float = attrs.field(default=0.05, validator=fixed_temperature)
-    """The divisor of the similarities, > 0: 1 / 20 in both papers, where it is a scale of 20."""
+    """Divisor of the similarities, > 0. Both papers multiply by 20 instead, which is a temperature of 0.05."""
     rows: Literal["scored", "triplets"] = "scored"
-    """`scored`: pairs with a column `score`. `triplets`: rows with hard negatives and no score; a row's
-    positive has score 1, each of its hard negatives 0."""
+    """Kind of the data. `scored`: pairs with a column `score`. `triplets`: rows with hard negatives and without
+    scores; a row's positive gets the score 1, each of its hard negatives the score 0."""
 
     @property
     def traits(self) -> LossTraits:
-        """Return the columns the loss takes: scored pairs, or rows with hard negatives."""
+        """The columns of the loss: pairs with a score, or rows with hard negatives."""
         if self.rows == "scored":
             return super().traits
 

@@ -16,10 +16,10 @@ class Pearson(ScoredPairs):
 
         1 - mean((x - mean x) (y - mean y)) / (sd x sd y)
 
-    over the whole batch, on all devices. As in the authors' code, the standard deviations are unbiased
-    (n - 1) and the covariance is not: the correlation is scaled by (n - 1) / n, so that the minimum is 1 / n,
-    not 0. Where all cosines or all scores are equal, the correlation counts as 0. The scale of scores does
-    not matter.
+    over the whole batch, also if several devices share it. As in the authors' code, the standard deviations
+    divide by n - 1 and the covariance divides by n. This scales the correlation by (n - 1) / n, so the smallest
+    loss is 1 / n, not 0. If all cosines or all scores are equal, the correlation is defined as 0. The scale of
+    the scores does not matter.
 
     Source: Zhang and Li 2024 (Pcc-tuning).
     """
@@ -28,7 +28,10 @@ class Pearson(ScoredPairs):
     papers = ("zhang2024pcctuning",)
 
     def build(self, width: int) -> Module:
-        """Return `module(inputs) -> LossOutput`; its metric `correlation` is Pearson's, not scaled."""
+        """Return the module, which is called as `module(inputs)` and returns a `LossOutput`.
+
+        Its metric `correlation` is Pearson's correlation, without the scaling by (n - 1) / n.
+        """
         from sentbed_losses._torch.pearson import PearsonLoss
 
         return PearsonLoss()

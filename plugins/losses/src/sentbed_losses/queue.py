@@ -15,15 +15,14 @@ from sentbed_losses.contrastive_base import Contrastive
 class Queue(Contrastive):
     """`info-nce` with a memory: past positives of a frozen tower are negatives too.
 
-    The denominator of `info-nce` gains exp(s(v_i, k) / t) for every vector k in a first-in-first-out memory
-    of the latest `size` positives of earlier batches. A step sees the memory that the previous batch left;
-    then the batch's positives replace the oldest ones. The memory is empty when a stage starts, and until
-    it is full, the denominator holds what is there. The other direction of a symmetric loss does not use
-    it.
+    The memory has the last `size` positives of earlier batches. For each vector k in it, the term
+    exp(s(v_i, k) / t) is added to the denominator of `info-nce`. After each step, the positives of the batch
+    replace the oldest vectors. The memory is empty when a stage starts, and is used before it is full. The second
+    direction of `symmetric` does not use it.
 
-    The masks apply to the memory as to other rows. `mask_duplicates` is on by default, unlike that of
-    `info-nce`: from the second epoch on, a memory holds a row's own positive from the epoch before, which is
-    no negative, with certainty where it has as many places as there are rows.
+    `mask_duplicates` and `false_negative_threshold` also apply to the memory. Unlike in `info-nce`,
+    `mask_duplicates` is on by default: from the second epoch on, the memory may have a row's own positive from
+    the epoch before, and this is not a negative.
 
     Source: He et al. 2020 (MoCo), section 3; the translation-pair paper, section 4.2, where the source
     language's tower is frozen.
@@ -33,18 +32,18 @@ class Queue(Contrastive):
     papers = ("he2020moco", "oord2018infonce")
 
     size: int = attrs.field(default=10_000, validator=ge(0))
-    """Number of vectors in the memory; one that is smaller than a batch keeps its last. 0 is none. 10,000 for
-    base and 200,000 for large models in the translation-pair paper."""
+    """Number of vectors in the memory. A memory smaller than a batch keeps the last positives of the batch. 0
+    is no memory. The translation-pair paper uses 10,000 for base and 200,000 for large models."""
     mask_duplicates: bool = True
-    """Leave a candidate, of the batch or the memory, out of a row's denominator if its text equals the row's
-    positive or anchor."""
+    """Whether to leave a candidate, from the batch or the memory, out of a row's denominator if its text equals
+    the row's positive or anchor."""
     in_batch: bool = True
-    """Whether the other positives and the hard negatives of the batch are negatives too. Off, negatives come
-    from the memory alone, as in MoCo: hard negatives are not encoded, and the first step of a stage, which
-    has no memory yet, has loss 0."""
+    """Whether the other positives and the hard negatives of the batch are negatives, too. If false, all negatives
+    come from the memory, as in MoCo. Hard negatives are then not encoded. The first step of a stage then has the
+    loss 0, since the memory is empty."""
 
     def check(self) -> Iterator[str]:
-        """Yield what is wrong with these fields together."""
+        """Yield the problems of fields that contradict each other."""
         if self.in_batch:
             return
 
@@ -61,7 +60,7 @@ class Queue(Contrastive):
 
     @property
     def traits(self) -> LossTraits:
-        """Return the traits of `info-nce`, with the memory as state."""
+        """The traits of a contrastive loss. The memory is the state of the loss."""
         traits = attrs.evolve(super().traits, stateful=self.size > 0)
         if self.in_batch:
             return traits
@@ -69,9 +68,10 @@ class Queue(Contrastive):
         return attrs.evolve(traits, takes=frozenset())
 
     def build(self, width: int) -> Module:
-        """Return `module(vectors, state) -> LossOutput`, without `state` if `size` is 0.
+        """Return the module, which is called as `module(vectors, state)` and returns a `LossOutput`.
 
-        Metrics: those of `info-nce`, and always `negatives`.
+        If `size` is 0, it is called without `state`. It has the metrics of `info-nce`, always including
+        `negatives`.
         """
         from sentbed_losses._torch.info_nce import InfoNCELoss
         from sentbed_losses._torch.queue import QueueLoss
@@ -87,7 +87,7 @@ class Queue(Contrastive):
         )
 
     def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
-        """Yield why the memory cannot work in a stage with these batches and these `fixed` columns."""
+        """Yield why the memory cannot be used in a stage; `fixed` are the columns of frozen encoders."""
         yield from super().misfits(batch_size, fixed)
         if self.size and "positive" not in fixed:
             yield (
@@ -97,7 +97,7 @@ class Queue(Contrastive):
             )
 
     def without_effect(self, rows: int) -> Iterator[str]:
-        """Yield that the memory never fills, if all epochs together have fewer rows than it has places."""
+        """Yield a warning if the memory never fills, since all epochs together have fewer rows than `size`."""
         if rows < self.size:
             yield (
                 f"the memory of the loss `{self.name}` has {self.size:,} places and sees {rows:,} positives "
@@ -105,7 +105,7 @@ class Queue(Contrastive):
             )
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return the largest number of negatives in a denominator, memory included."""
+        """Return the largest number of negatives in a denominator, including the memory."""
         in_batch = 0
         if self.in_batch:
             in_batch = super().negatives(batch_size, columns)

@@ -1,4 +1,4 @@
-"""The base class of losses over scored pairs."""
+"""The base class of losses over pairs of texts with a score."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from sentbed_losses.columns import SCORE
 
 @attrs.frozen
 class ScoredPairs(Loss):
-    """A loss over two texts and a score, without state."""
+    """A loss over pairs of texts with a score."""
 
     papers: ClassVar[tuple[str, ...]]
-    """Keys of the papers that introduced the loss."""
+    """BibTeX keys of the papers that introduced the loss."""
 
     @property
     def traits(self) -> LossTraits:
-        """Return the columns the loss takes: scored pairs."""
+        """The columns of the loss: pairs with a score."""
         return LossTraits(
             cites=self.papers,
             needs=frozenset({"anchor", "positive", SCORE}),
@@ -28,5 +28,5 @@ class ScoredPairs(Loss):
         )
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return 0: a pair is compared with its score or with other pairs, no anchor with candidates."""
+        """Return 0, since no anchor is compared with candidates."""
         return 0

@@ -17,13 +17,13 @@ from sentbed_losses.temperature import fixed_temperature
 class SimilarityKL(Taught):
     """The divergence of the similarities of a batch from a teacher's.
 
-    For the similarities s of an anchor with its candidates, those of the teacher t, and temperatures T_s and
-    T_t, the loss of a row is
+    Let s be the student's similarities of an anchor with its candidates, t the teacher's, and T_s and T_t their
+    temperatures. The loss of a row is
 
         T_s^2 * KL( softmax(t / T_t) || softmax(s / T_s) )
 
-    averaged over the rows. The teacher is an encoder in `freeze`, of any width; the data source `for-teacher`
-    has its columns.
+    averaged over the rows. The teacher is an encoder that the stage names in `freeze`. It may have another width.
+    The data source `for-teacher` adds its columns.
 
     Source: Lin et al. 2020, section 4.
     """
@@ -31,8 +31,8 @@ class SimilarityKL(Taught):
     name = "similarity-kl"
 
     candidates: Literal["batch", "row"] = "batch"
-    """`batch`: every positive and hard negative of the batch. `row`: the row's own positive and hard
-    negatives, of which there must be one."""
+    """Candidates of an anchor. `batch`: all positives and hard negatives of the batch. `row`: the row's own
+    positive and hard negatives; the data must have at least one column of hard negatives."""
     temperature: float = attrs.field(default=0.05, validator=fixed_temperature)
     """Divisor of the student's similarities, > 0."""
     teacher_temperature: float | None = attrs.field(
@@ -40,11 +40,11 @@ class SimilarityKL(Taught):
     )
     """Divisor of the teacher's similarities, > 0; default: `temperature`."""
     similarity: Literal["cosine", "dot"] = "cosine"
-    """`cosine`, or the plain dot product."""
+    """`cosine`, or `dot` for the dot product without normalisation."""
 
     @property
     def traits(self) -> LossTraits:
-        """Return the columns the loss takes: texts, and the same from a teacher."""
+        """The columns of the loss: texts, and the same texts encoded by a teacher."""
         needs = frozenset({"anchor", "positive"})
         if self.candidates == "row":
             needs |= {"negative"}
@@ -58,9 +58,10 @@ class SimilarityKL(Taught):
         )
 
     def build(self, width: int) -> Module:
-        """Return `module(vectors) -> LossOutput`.
+        """Return the module, which is called as `module(vectors)` and returns a `LossOutput`.
 
-        Metric: `agreement`, the share of anchors whose nearest candidate is the teacher's.
+        Its metric `agreement` is the share of anchors for which student and teacher have the same most similar
+        candidate.
         """
         from sentbed_losses._torch.similarity_kl import SimilarityKLLoss
 

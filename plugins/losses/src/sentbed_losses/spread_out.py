@@ -14,12 +14,12 @@ from sentbed.protocols import Loss, LossTraits, Module
 class SpreadOut(Loss):
     """A regulariser that spreads the vectors of a batch over the sphere, for use in a `sum`.
 
-    Of the cosines of all pairs of different rows of a column, M1 is the mean and M2 the mean square.
-    Uniformly distributed vectors of dimension d have M1 = 0 and M2 = 1 / d. The loss is
+    In a column, let M1 be the mean and M2 the mean square of the cosines of all pairs of different rows.
+    Vectors of width d that are distributed uniformly on the sphere have M1 = 0 and M2 = 1 / d. The loss is
 
         mean_weight * M1^2 + second_moment_weight * max(M2 - 1 / d, 0)
 
-    averaged over the columns. EmbeddingGemma's is M2 alone, summed over anchors and positives:
+    averaged over the columns. The loss of EmbeddingGemma is the sum of M2 over anchors and positives: set
     `mean_weight = 0, excess = false, aggregation = "sum"`.
 
     Source: Zhang et al. 2017, section 3.
@@ -30,24 +30,24 @@ class SpreadOut(Loss):
     columns: tuple[str, ...] = attrs.field(
         default=("anchor", "positive"), validator=min_len(1)
     )
-    """Columns of texts whose vectors are spread out, each by itself."""
+    """Columns of texts whose vectors are spread out. Vectors of different columns are not compared."""
     mean_weight: float = attrs.field(default=1.0, validator=ge(0))
-    """Weight of the squared mean, >= 0."""
+    """Weight of the squared mean M1^2, >= 0."""
     second_moment_weight: float = attrs.field(default=1.0, validator=ge(0))
-    """Weight of the second moment, >= 0."""
+    """Weight of the second moment M2, >= 0."""
     excess: bool = True
-    """Whether only what the second moment has above 1 / d counts."""
+    """Whether the second term is max(M2 - 1 / d, 0). If false, it is M2."""
     aggregation: Literal["mean", "sum"] = "mean"
-    """How the columns' terms are combined."""
+    """Whether the losses of the columns are averaged or added."""
 
     def check(self) -> Iterator[str]:
-        """Yield what is wrong with these fields together."""
+        """Yield a problem if both weights are 0."""
         if not self.mean_weight and not self.second_moment_weight:
             yield "`mean_weight` and `second_moment_weight` are both 0, which is no loss; give one of them"
 
     @property
     def traits(self) -> LossTraits:
-        """Return the columns the loss takes: those of `columns`."""
+        """The columns of the loss, which are those of the field `columns`."""
         return LossTraits(
             cites=("zhang2017spreadout",),
             needs=frozenset(self.columns),
@@ -55,9 +55,9 @@ class SpreadOut(Loss):
         )
 
     def build(self, width: int) -> Module:
-        """Return `module(vectors) -> LossOutput`.
+        """Return the module, which is called as `module(vectors)` and returns a `LossOutput`.
 
-        Metrics: `mean` and `second_moment`, the means over the columns of M1 and M2.
+        Its metrics `mean` and `second_moment` are M1 and M2, averaged over the columns.
         """
         from sentbed_losses._torch.spread_out import SpreadOutLoss
 
@@ -70,5 +70,5 @@ class SpreadOut(Loss):
         )
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return 0: no anchor is compared with candidates."""
+        """Return 0, since no anchor is compared with candidates."""
         return 0

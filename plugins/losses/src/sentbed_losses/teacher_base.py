@@ -1,4 +1,4 @@
-"""What the losses with a teacher share."""
+"""The base class of losses that compare the trained encoder with a frozen teacher."""
 
 from __future__ import annotations
 
@@ -12,19 +12,17 @@ from sentbed_losses.columns import TEACHER
 
 @attrs.frozen
 class Taught(Loss):
-    """A loss with columns `teacher_NAME`, which a frozen encoder encodes from the texts of `NAME`.
+    """A loss with columns `teacher_NAME`. They have the texts of `NAME`, and a frozen encoder encodes them.
 
-    The data source `for-teacher` gives these columns, and the stage names their encoder:
+    The data source `for-teacher` adds these columns. The stage names their encoder:
 
         columns = { anchor = "student", positive = "student", teacher_anchor = "teacher", ... }
     """
 
     def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
-        """Yield which of a teacher's columns the stage would train."""
-        for column in sorted(
-            name for name in self.traits.needs if name.startswith(TEACHER)
-        ):
-            if column not in fixed:
+        """Yield a problem for each column of the teacher whose encoder the stage would train."""
+        for column in sorted(self.traits.needs):
+            if column.startswith(TEACHER) and column not in fixed:
                 yield (
                     f"the loss `{self.name}` takes the column `{column}` from a teacher, and this stage "
                     "trains the encoder of that column; name the teacher in `freeze` and in "
@@ -32,10 +30,10 @@ class Taught(Loss):
                 )
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return 0: the teacher's word is a measure, by which nothing is right or wrong."""
+        """Return 0, since the loss has no negatives unless a subclass says so."""
         return 0
 
 
 def teachers(columns: frozenset[str]) -> frozenset[str]:
-    """Return the teacher's columns for these columns of texts."""
+    """Return the names of the teacher's columns for these columns of texts."""
     return frozenset(TEACHER + name for name in columns)

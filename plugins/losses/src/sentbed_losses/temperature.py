@@ -1,4 +1,4 @@
-"""The temperature of a contrastive loss."""
+"""The temperature of a loss: the settings of a learned one, and validators."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from sentbed.protocols import Module
 
 @attrs.frozen
 class LearnableTemperature:
-    """A temperature that is learned with the weights.
+    """The settings of a temperature that is learned with the weights.
 
-    The optimiser sees one number p, of which the temperature t follows. A step of Adam changes p by about the
-    learning rate, whatever the gradient: from t = 1, N steps of a rate r lead at most to exp(-r N) for the
-    logarithm, to 1 - r N for the value, and to 1 / (1 + r N) for the inverse.
+    The optimiser changes one number p, from which the temperature t follows. If t leaves its bounds, it is
+    clamped to them, but the gradient ignores this, so that p can return.
+
+    A step of Adam changes p by about the learning rate r, whatever the gradient. So N steps from t = 1 lead at
+    most to exp(-r N) if p is the logarithm, to 1 - r N if p is the value, and to 1 / (1 + r N) if p is the
+    inverse.
     """
 
     initial: float = attrs.field(default=1.0, validator=gt(0))
@@ -26,14 +29,14 @@ class LearnableTemperature:
     max: float = attrs.field(default=100.0, validator=gt(0))
     """Largest temperature, at least `min`."""
     parameter: Literal["log", "value", "inverse"] = "log"
-    """What is learned: the logarithm of the temperature (CLIP, up to the sign), the temperature itself, or
-    its inverse, the factor of the similarities."""
+    """The number p that is learned: the logarithm of the temperature (as in CLIP, except for the sign), the
+    temperature itself, or its inverse."""
     lr: float | None = attrs.field(default=None, validator=optional(gt(0)))
-    """Peak learning rate of the parameter, > 0, which follows the stage's schedule; default: the optimiser's
-    own."""
+    """Peak learning rate of p, > 0, which follows the stage's schedule; default: that of the optimiser."""
     weight_decay: float | None = attrs.field(default=None, validator=optional(ge(0)))
-    """Decoupled weight decay of the parameter, >= 0, towards 0: a temperature of 1 for `log`, `min` for
-    `value`, `max` for `inverse`. Default: what the optimiser does with a single number, in `adamw` none."""
+    """Decoupled weight decay of p, >= 0. It moves p towards 0, which is a temperature of 1 for `log`, of `min`
+    for `value`, and of `max` for `inverse`. Default: the optimiser's decay for scalars, which is none in
+    `adamw`."""
 
     def __attrs_post_init__(self) -> None:
         if not self.min <= self.initial <= self.max:
@@ -44,7 +47,7 @@ class LearnableTemperature:
 
 
 def temperature_module(temperature: float | LearnableTemperature) -> Module:
-    """Return `module() -> temperature`: a float, or a scalar tensor if it is learned."""
+    """Return a module that returns the temperature when called: a float, or a scalar tensor if it is learned."""
     from sentbed_losses._torch.temperature import FixedTemperature, LearnedTemperature
 
     if not isinstance(temperature, LearnableTemperature):
@@ -63,7 +66,7 @@ def temperature_module(temperature: float | LearnableTemperature) -> Module:
 def positive_temperature(
     _: Any, attribute: attrs.Attribute[Any], value: float | LearnableTemperature
 ) -> None:
-    """Refuse a fixed temperature that is not above 0; an attrs validator."""
+    """Refuse a fixed temperature that is not above 0, and allow a learned one; an attrs validator."""
     if not isinstance(value, LearnableTemperature) and not 0 < value < math.inf:
         raise ValueError(
             f"`{attribute.name}` divides the similarities and must be a number > 0, such as 0.05, "

@@ -16,8 +16,8 @@ from sentbed_losses.nested_loss_base import Nested, inner_module
 class WeightedSum(Nested):
     """A weighted sum of losses over the same batch.
 
-    Each loss is given the columns that it takes. A loss with a memory keeps its own; one with a moving
-    average (`momentum`) can only be alone in a sum.
+    Each loss gets only the columns that it takes, and each loss with a memory has its own memory. A loss with a
+    moving average (`momentum`) cannot be combined with others.
     """
 
     name = "sum"
@@ -25,10 +25,10 @@ class WeightedSum(Nested):
     losses: tuple[Loss, ...] = attrs.field(validator=min_len(1))
     """The losses: `[{ use = "info-nce" }, { use = "spread-out" }]`."""
     weights: tuple[float, ...] = attrs.field(default=(), validator=deep_iterable(ge(0)))
-    """One weight >= 0 for each loss, in their order; default: 1 each."""
+    """Weight of each loss, >= 0, in the order of `losses`; default: 1 each."""
 
     def check(self) -> Iterator[str]:
-        """Yield why the losses cannot be added."""
+        """Yield why the losses cannot be added, or the weights do not fit them."""
         yield from super().check()
         if self.weights and len(self.weights) != len(self.losses):
             yield (
@@ -37,10 +37,10 @@ class WeightedSum(Nested):
             )
 
     def build(self, width: int) -> Module:
-        """Return `module(inputs) -> LossOutput`.
+        """Return the module, which is called as `module(inputs)` and returns a `LossOutput`.
 
-        Metrics: the unweighted value of each loss as `NAME`, and the loss's own metrics as `NAME.METRIC`. The
-        second loss with the same name is `NAME-2`.
+        Its metrics are the unweighted value of each loss as `NAME`, and the metrics of each loss as
+        `NAME.METRIC`. The second loss with the same name is `NAME-2`.
         """
         from sentbed_losses._torch.nested_loss_base import Parts, StatefulParts
 

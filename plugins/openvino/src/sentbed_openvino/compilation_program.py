@@ -1,6 +1,7 @@
-"""Compile a graph with OpenVINO and compute two batches: `python compilation_program.py GRAPH SETTINGS`.
+"""A program that compiles a graph with OpenVINO and computes two batches; see `compilation_trial`.
 
-GRAPH is a file of OpenVINO, SETTINGS are those of `compile_model`, as JSON.
+It is called as `python compilation_program.py GRAPH SETTINGS`. GRAPH is the path of a graph in OpenVINO's format.
+SETTINGS are the settings of `compile_model`, as JSON.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ import json
 import sys
 
 SHAPES = ((1, 1), (3, 7))
-"""Rows and tokens of the batches: code is generated for the first batch of a shape, too."""
+"""Rows and tokens of the batches. They are computed because OpenVINO also generates code for the first batch of a
+shape."""
 
 
 def main() -> None:
-    """Do what the module says."""
-    # As in the process that started this one.
+    """Compile the graph and compute the batches."""
+    # As in `sentbed_openvino._torch`, nothing is sent about the use of OpenVINO.
     sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
     import numpy as np
     import openvino

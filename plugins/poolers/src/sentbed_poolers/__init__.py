@@ -1,4 +1,4 @@
-"""Poolers for sentbed, token states -> vectors, similarities of these vectors, and transforms of them."""
+"""Poolers for sentbed, similarities of their vectors, and transforms of their vectors."""
 
 from __future__ import annotations
 

@@ -15,37 +15,35 @@ from sentbed.protocols import Module, Pooler, PoolerTraits
 class ClsMLP(Pooler):
     """The state of the first token ([CLS]), then a dense layer, then tanh.
 
-    For h the state of [CLS], the vector is tanh(W h + b). The layer is new, not the pretrained one of BERT's
-    next-sentence prediction: W is drawn from N(0, 0.02), b is 0; unless `pretrained` or `mlp` takes a trained
-    one.
+    With the state h of [CLS], the vector is tanh(W h + b). By default, the layer is new: W is drawn from
+    N(0, 0.02), and b is 0. `pretrained` or `mlp` loads a trained layer instead.
 
-    Source: SimCSE, section 6.3 (pooling methods); the layer is that of BERT's pooler.
+    Source: SimCSE, section 6.3 (pooling methods). The layer has the form of BERT's pooler.
     """
 
     name = "cls-mlp"
 
     mlp_only_train: bool = False
-    """Whether layer and tanh are used in training only; encoding then uses the bare state of [CLS], like
-    `first`. On in SimCSE's unsupervised runs, off in its supervised ones."""
+    """Whether layer and tanh are used only in training. The vector for encoding is then the state of [CLS]
+    itself, as for `first`. True in SimCSE's unsupervised runs, false in its supervised runs."""
     mlp_width: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Numbers that the layer gives; default: as many as a state has, as in SimCSE. With `mlp_only_train` it
-    changes the width in training alone, where a loss compares the vector with one of another width, such as
-    a larger teacher's."""
+    """Width of the layer's output; default: the width of a state, as in SimCSE. With `mlp_only_train`, it sets
+    the width in training only. This helps if a loss compares the vectors with those of a larger teacher."""
     pretrained: bool = False
-    """Whether the layer is that of the backbone's own model, from its files: of a released SimCSE its trained
-    MLP, of any other BERT the pooler of next-sentence prediction."""
+    """Whether to load the layer from the files of the backbone's model. For a model released by SimCSE, it is its
+    trained MLP; for any other BERT, it is the pooler of next-sentence prediction."""
     mlp: FilePath | None = None
-    """A safetensors file with the layer to start from, as SimCSE's code trains it: `mlp.dense.*`, or
-    `pooler.dense.*` in a released model (and in any BERT, where it is the pooler of next-sentence
-    prediction). Default: a new layer. A saved encoder has its own layer, and no need of the file."""
+    """A safetensors file from which to load the layer. In a training run of SimCSE's code, it is `mlp.dense.*`.
+    In a released model, it is `pooler.dense.*`; in any other BERT, this is the pooler of next-sentence
+    prediction. Default: a new layer. A saved encoder contains its layer, and does not need this file."""
 
     def check(self) -> Iterator[str]:
-        """Yield what is wrong with the file that `mlp` names."""
+        """Yield the problems of the file in `mlp`."""
         yield from problems_of_layer_file(self.mlp, self.pretrained)
 
     @property
     def traits(self) -> PoolerTraits:
-        """Return what the pooler needs and what it computes when encoding."""
+        """What the pooler needs, and what it computes when encoding."""
         at_test: str | None = None
         dense: str | None = "dense"
         if self.mlp_only_train:
@@ -62,10 +60,12 @@ class ClsMLP(Pooler):
         )
 
     def build(self, width: int) -> Module:
-        """Return `module(TokenStates)` -> `(batch, output_width(width))`; see `trained_width` of training.
+        """Return the module, which turns `TokenStates` into vectors.
+
+        They are `(batch, trained_width(width))` in training, and `(batch, output_width(width))` when encoding.
 
         Raises:
-            ModelError: if the file of `mlp` has no such layer, or one of another width.
+            ModelError: if the file in `mlp` has no such layer, or its width is another.
         """
         from sentbed_poolers._torch.cls_mlp import MLPPooling
         from sentbed_poolers._torch.first import FirstPooling
@@ -74,33 +74,33 @@ class ClsMLP(Pooler):
         return MLPPooling(state, width, mlp_width, self.mlp_only_train, self.mlp)
 
     def output_width(self, width: int) -> int:
-        """Return the width of a state without the layer, and else that of the layer."""
+        """Return the width of a vector when encoding: that of a state with `mlp_only_train`, else `mlp_width`."""
         if self.mlp_only_train:
             return width
 
         return self.trained_width(width)
 
     def trained_width(self, width: int) -> int:
-        """Return the width of the layer."""
+        """Return the width of a vector in training, which is the width of the layer's output."""
         return self.mlp_width or width
 
     def load_pretrained(self, module: Module, directory: Path) -> None:
-        """Set the layer to that of the model in `directory`.
+        """Load the layer from the files of the model in `directory`.
 
         Raises:
-            ModelError: if its files have no such layer, or one of another width.
+            ModelError: if the files have no such layer, or its width is another.
         """
-        from sentbed_poolers._torch.cls_mlp import start_from_directory
+        from sentbed_poolers._torch.cls_mlp import load_layer_from_directory
 
-        start_from_directory(module.dense, directory)
+        load_layer_from_directory(module.dense, directory)
 
 
 def problems_of_layer_file(location: str | None, pretrained: bool) -> Iterator[str]:
-    """Yield what is wrong with the file that `mlp` names, if it does."""
+    """Yield the problems of the file in the field `mlp`; `pretrained` is the other field of the pooler."""
     if location is None:
         return
     if pretrained:
-        yield "`mlp` takes the layer of a file, `pretrained` that of the backbone; take one of them out"
+        yield "`mlp` loads the layer from a file, `pretrained` loads that of the backbone; take one of them out"
 
     try:
         file = locate(location)

@@ -12,7 +12,7 @@ from sentbed_poolers.dot import Dot
 class Cosine(Dot):
     """The cosine of the angle between two vectors.
 
-    It is from -1 to 1, and 0 of a vector of zeros. An encoder has it that names no similarity.
+    It lies between -1 and 1. The cosine with a vector of zeros is 0. This is the default similarity of encoders.
     """
 
     name = "cosine"

@@ -17,7 +17,7 @@ class Decoder(Pooler):
     traits = PoolerTraits(cites=("ni2022sentencet5",), needs=frozenset({"decoder"}))
 
     def build(self, width: int) -> Module:
-        """Return `module(TokenStates) -> (batch, width)`."""
+        """Return the module, which turns `TokenStates` into vectors `(batch, width)`."""
         from sentbed_poolers._torch.given_state import GivenState
 
         return GivenState("decoder_state", self.name)

@@ -14,9 +14,9 @@ class Dot(Similarity):
     traits = SimilarityTraits(compares=frozenset({"vector", "sparse"}), formula="dot")
 
     def similarity(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the products of all pairs of vectors, `(n, m)`."""
+        """Return the products of each vector of `first` with each of `second`, `(n, m)`."""
         return first @ second.T
 
     def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the product of each pair of vectors, `(n,)`."""
+        """Return the product of the two vectors in each row, `(n,)`."""
         return (first * second).sum(dim=-1)

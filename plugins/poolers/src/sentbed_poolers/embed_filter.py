@@ -15,18 +15,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BLOCK = 8192
-"""Rows of the output embedding that are taken to float64 at a time."""
+"""Number of rows of the output embedding that are converted to float64 at a time."""
 
 
 @attrs.frozen
 class EmbedFilter(Transform):
     """Vectors of a language model without the directions in which it writes frequent tokens.
 
-    The output embedding W (tokens, d) = U S V^T has in its largest and in its smallest singular directions
-    what raises the logits of frequent tokens. Of a vector x the middle directions are kept: x V[:, l:r] with
-    r - l = d / tau, or, with `reduce = false`, the projection x V[:, l:r] V[:, l:r]^T, which has the same
-    inner products. W is the matrix itself, tied to the input embedding or not, without the gain of the norm
-    before it. The sign of each direction is that which makes its largest component positive.
+    Let W `(tokens, d)` = U S V^T be the output embedding. Its largest and its smallest singular directions
+    raise the logits of frequent tokens, so only the middle directions of a vector x are kept. The new vector is
+    x V[:, l:r] with r - l = d / tau. With `reduce = false`, it is the projection x V[:, l:r] V[:, l:r]^T, which
+    has the same inner products.
+
+    W may be tied to the input embedding. It does not include the gain of the norm before it. The sign of each
+    direction is chosen so that its largest component is positive.
 
     Source: Wu et al. (2026), arXiv 2606.07502.
     """
@@ -35,20 +37,20 @@ class EmbedFilter(Transform):
     traits = ComponentTraits(cites=("wu2026embedfilter",))
 
     tau: float = attrs.field(default=2.0, validator=gt(1))
-    """Factor by which the dimensions become fewer: d / tau are kept, rounded down."""
+    """Factor by which the number of dimensions is divided: d / tau, rounded down, are kept."""
     first: int | None = attrs.field(default=None, validator=optional(ge(0)))
-    """Number l of the largest singular directions that are left out; default: half of those left out, so that
-    the middle of the spectrum is kept. The paper takes 128 for Mistral-7B."""
+    """Number l of the largest singular directions that are left out. By default, it is half of the number of
+    directions left out, so that the middle ones are kept. The paper uses 128 for Mistral-7B."""
     reduce: bool = True
-    """Whether vectors have d / tau values; otherwise they are projected and stay d wide."""
+    """Whether the new vectors have the width d / tau. If false, they are projections of the width d."""
 
     def misfits(self, encoder: EncoderParts) -> Iterator[str]:
-        """Yield that the backbone has no output embedding, or that vectors are no states of it."""
+        """Yield a problem if the backbone has no output embedding, or vectors are not states of the backbone."""
         if not all(backbone.traits.predicts for backbone in encoder.backbones):
             yield (
                 "the transform `embed-filter` needs the output embedding of a language model, and the "
-                f"backbone `{encoder.backbone.name}` as it is here has none: it has no head that "
-                "predicts tokens, one with random weights, or reads other layers than the last; use a "
+                f"backbone `{encoder.backbone.name}` has none with these settings: it has no head that "
+                "predicts tokens, has one with random weights, or reads other layers than the last; use a "
                 "pretrained causal model"
             )
         if encoder.head.projection is not None:
@@ -58,7 +60,11 @@ class EmbedFilter(Transform):
             )
 
     def output_width(self, width: int) -> int:
-        """Return d / tau, or d; raises `ModelError` if there are not as many dimensions."""
+        """Return the width of the new vectors.
+
+        Raises:
+            ModelError: if `width` is too small for `tau` and `first`.
+        """
         first, last = self._kept(width)
         if self.reduce:
             return last - first
@@ -68,10 +74,12 @@ class EmbedFilter(Transform):
     def fit(
         self, vectors: NDArray[np.float32], backbone: BuiltBackbone
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return a mean of zeros, and directions or projection.
+        """Return a mean of zeros, and the matrix by which vectors are multiplied.
 
-        Raises `ModelError` if there is no output embedding, it has another width than the vectors, or it
-        is not finite.
+        Raises:
+            ModelError: if the backbone has no output embedding, or it has another width than the vectors, or
+            NaN or
+                infinity.
         """
         import numpy as np
 
@@ -87,8 +95,8 @@ class EmbedFilter(Transform):
                 "the model's output embedding has NaN or infinite values; fetch the model again"
             )
 
-        # W^T W has the right singular vectors, needs no memory for U, and float64 is exact enough for its
-        # squared singular values.
+        # The eigenvectors of W^T W are the right singular vectors of W. This needs no memory for U. Squaring the
+        # singular values loses precision, but float64 has enough.
         squares = np.zeros((width, width))
         for start in range(0, len(embedding), BLOCK):
             rows = embedding[start : start + BLOCK].astype(np.float64)
@@ -97,7 +105,7 @@ class EmbedFilter(Transform):
         first, last = self._kept(width)
         ascending = np.linalg.eigh(squares).eigenvectors
         directions = ascending[:, ::-1][:, first:last]
-        # The largest entry of each direction is positive: its sign is arbitrary.
+        # The sign of an eigenvector is arbitrary, and is set so that the largest component is positive.
         largest = np.abs(directions).argmax(axis=0, keepdims=True)
         directions = directions * np.sign(np.take_along_axis(directions, largest, 0))
         if self.reduce:
@@ -106,7 +114,7 @@ class EmbedFilter(Transform):
         return np.zeros(width), directions @ directions.T
 
     def _kept(self, width: int) -> tuple[int, int]:
-        """Return l and r for vectors of this width."""
+        """Return the numbers l and r for vectors of this width. Raises `ModelError` if they do not fit."""
         count = int(width / self.tau)
         first = self.first
         if first is None:
@@ -122,6 +130,7 @@ class EmbedFilter(Transform):
 
 
 def _output_embedding(backbone: BuiltBackbone) -> NDArray[np.float32]:
+    """Return a backbone's output embedding `(tokens, width)`. Raises `ModelError` if it gives none."""
     try:
         embedding: NDArray[np.float32] = backbone.output_embedding()
     except NotImplementedError as error:

@@ -14,22 +14,22 @@ class Euclidean(Similarity):
     traits = SimilarityTraits(compares=frozenset({"vector", "sparse"}))
 
     def similarity(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the distances of all pairs of vectors, times -1, `(n, m)`."""
+        """Return the distances, times -1, of each vector of `first` from each of `second`, `(n, m)`."""
         import torch
 
-        # By products, near vectors would differ by rounding only, and gradients at 0 be NaN.
+        # The faster way over products is inexact for near vectors, and its gradient is NaN at a distance of 0.
         distances: Tensor = torch.cdist(
             first, second, compute_mode="donot_use_mm_for_euclid_dist"
         )
         return -distances
 
     def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the distance of each pair of vectors, times -1, `(n,)`."""
+        """Return the distance, times -1, of the two vectors in each row, `(n,)`."""
         import torch
 
         distances: Tensor = torch.linalg.vector_norm(first - second, dim=-1)
         return -distances
 
     def operations(self, width: int, first: float = 1, second: float = 1) -> float:
-        """Return those of a difference, a square and a sum for each number."""
+        """Return the number of operations: a difference, a square and a sum for each component."""
         return 3 * width * first * second

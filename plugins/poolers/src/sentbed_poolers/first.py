@@ -10,7 +10,7 @@ from sentbed.protocols import Module, Pooler, PoolerTraits
 class First(Pooler):
     """The state of the first token: BERT's [CLS] without MLP, Sentence-T5's Enc-first.
 
-    Source: Sentence-T5, section 3.1; SimCSE's [CLS] at test time without its MLP.
+    Source: Sentence-T5, section 3.1. In SimCSE, it is [CLS] without the MLP, as used for testing.
     """
 
     name = "first"
@@ -19,7 +19,7 @@ class First(Pooler):
     )
 
     def build(self, width: int) -> Module:
-        """Return `module(TokenStates) -> (batch, width)`."""
+        """Return the module, which turns `TokenStates` into vectors `(batch, width)`."""
         from sentbed_poolers._torch.first import FirstPooling
 
         return FirstPooling()

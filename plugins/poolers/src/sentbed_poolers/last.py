@@ -17,7 +17,7 @@ class Last(Pooler):
     traits = PoolerTraits(cites=("jiang2023prompteol",), pooling="lasttoken")
 
     def build(self, width: int) -> Module:
-        """Return `module(TokenStates) -> (batch, width)`."""
+        """Return the module, which turns `TokenStates` into vectors `(batch, width)`."""
         from sentbed_poolers._torch.last import LastPooling
 
         return LastPooling()

@@ -14,15 +14,15 @@ class Manhattan(Similarity):
     traits = SimilarityTraits(compares=frozenset({"vector", "sparse"}))
 
     def similarity(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the distances of all pairs of vectors, times -1, `(n, m)`."""
+        """Return the distances, times -1, of each vector of `first` from each of `second`, `(n, m)`."""
         import torch
 
         return -torch.cdist(first, second, p=1.0)
 
     def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the distance of each pair of vectors, times -1, `(n,)`."""
+        """Return the distance, times -1, of the two vectors in each row, `(n,)`."""
         return -(first - second).abs().sum(dim=-1)
 
     def operations(self, width: int, first: float = 1, second: float = 1) -> float:
-        """Return those of a difference, its absolute value and a sum for each number."""
+        """Return the number of operations: a difference, an absolute value and a sum for each component."""
         return 3 * width * first * second

@@ -12,25 +12,25 @@ from sentbed.protocols import Module, Pooler, PoolerTraits
 class Mask(Pooler):
     """The state of the mask token in a prompt that asks what the sentence means.
 
-    The prompt is the template `prompt-bert` with PromptEOL's text rules, unless the recipe sets another.
+    The prompt is the template `prompt-bert` with PromptEOL's text rules, unless the recipe sets another prompt.
 
-    Source: PromptBERT (Jiang et al., 2022), section 4.1, equation 1; template denoising is its section 4.3.
+    Source: PromptBERT (Jiang et al., 2022), section 4.1, equation 1; section 4.3 for `denoise`.
     """
 
     name = "mask"
 
     denoise: bool = False
-    """Whether the state of the mask token in the template without a sentence is subtracted, in training and
-    at test. What stands behind the sentence keeps the positions that it has there, so that each text takes a
-    second pass over as many tokens as the template has. PromptBERT's supervised models have it; its
-    unsupervised ones had it in training only."""
+    """Whether to subtract the state of the mask token in the template without a sentence, in training and when
+    encoding. The tokens after the sentence keep the positions that they have with the sentence. So each text
+    needs a second pass, over the tokens of the template. PromptBERT's supervised models do this; its
+    unsupervised models did it only in training."""
     template_positions: Literal["text", "zero"] = "text"
-    """Where the positions of the template without a sentence start. `text`: where those of every text start,
-    in RoBERTa at 2; `zero`: at 0, as in PromptBERT's released code, also for RoBERTa."""
+    """First position of the template without a sentence. `text`: the first position of a text, which is 2 in
+    RoBERTa. `zero`: 0, as in PromptBERT's released code, also for RoBERTa."""
 
     @property
     def traits(self) -> PoolerTraits:
-        """A mask token in a template, and with `denoise` the template alone."""
+        """The pooler needs a mask token in a template and, with `denoise`, the states of the template alone."""
         needs = {"mask-token", "template"}
         if self.denoise and self.template_positions == "zero":
             needs.add("template-alone-from-0")
@@ -45,7 +45,7 @@ class Mask(Pooler):
         )
 
     def build(self, width: int) -> Module:
-        """Return `module(TokenStates) -> (batch, width)`."""
+        """Return the module, which turns `TokenStates` into vectors `(batch, width)`."""
         from sentbed_poolers._torch.given_state import GivenState
 
         return GivenState("mask_state", self.name)

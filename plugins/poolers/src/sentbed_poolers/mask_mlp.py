@@ -17,29 +17,29 @@ from sentbed_poolers.mask import Mask
 class MaskMLP(Mask):
     """The state of the mask token in a prompt, then a dense layer of the same width, then tanh.
 
-    For h the state, with `denoise` less that of the template alone, the vector is tanh(W h + b). The layer is
-    new, W drawn from N(0, 0.02) and b = 0, unless `pretrained` or `mlp` takes a trained one.
+    With the state h of `mask` (after `denoise`, if it is set), the vector is tanh(W h + b). By default, the
+    layer is new: W is drawn from N(0, 0.02), and b is 0. `pretrained` or `mlp` loads a trained layer instead.
 
-    Source: the released code of PromptBERT (Jiang et al., 2022), whose PromptRoBERTa is trained on NLI so.
+    Source: the released code of PromptBERT (Jiang et al., 2022), which trains PromptRoBERTa on NLI in this way.
     """
 
     name = "mask-mlp"
 
     mlp_only_train: bool = False
-    """Whether layer and tanh are used in training only, as in PromptBERT's unsupervised runs."""
+    """Whether layer and tanh are used only in training, as in PromptBERT's unsupervised runs."""
     pretrained: bool = False
-    """Whether the layer is that of the backbone's own model, from its files: a released PromptBERT's."""
+    """Whether to load the layer from the files of the backbone's model, for a model released by PromptBERT."""
     mlp: FilePath | None = None
-    """A safetensors file with the layer to start from: `mlp.dense.*`, or `pooler.dense.*` in a released
-    model. Default: a new layer. A saved encoder has its own layer, and no need of the file."""
+    """A safetensors file from which to load the layer: `mlp.dense.*`, or `pooler.dense.*` in a released model.
+    Default: a new layer. A saved encoder contains its layer, and does not need this file."""
 
     def check(self) -> Iterator[str]:
-        """Yield what is wrong with the file that `mlp` names."""
+        """Yield the problems of the file in `mlp`."""
         yield from problems_of_layer_file(self.mlp, self.pretrained)
 
     @property
     def traits(self) -> PoolerTraits:
-        """Those of `mask`; with `mlp_only_train` encoding is like it."""
+        """The traits of `mask`. With `mlp_only_train`, encoding is that of `mask`."""
         at_test = None
         if self.mlp_only_train:
             at_test = "mask"
@@ -53,10 +53,10 @@ class MaskMLP(Mask):
         )
 
     def build(self, width: int) -> Module:
-        """Return `module(TokenStates) -> (batch, width)`.
+        """Return the module, which turns `TokenStates` into vectors `(batch, width)`.
 
         Raises:
-            ModelError: if the file of `mlp` has no such layer, or one of another width.
+            ModelError: if the file in `mlp` has no such layer, or its width is another.
         """
         from sentbed_poolers._torch.cls_mlp import MLPPooling
         from sentbed_poolers._torch.given_state import GivenState
@@ -65,11 +65,11 @@ class MaskMLP(Mask):
         return MLPPooling(state, width, width, self.mlp_only_train, self.mlp)
 
     def load_pretrained(self, module: Module, directory: Path) -> None:
-        """Set the layer to that of the model in `directory`.
+        """Load the layer from the files of the model in `directory`.
 
         Raises:
-            ModelError: if its files have no such layer, or one of another width.
+            ModelError: if the files have no such layer, or its width is another.
         """
-        from sentbed_poolers._torch.cls_mlp import start_from_directory
+        from sentbed_poolers._torch.cls_mlp import load_layer_from_directory
 
-        start_from_directory(module.dense, directory)
+        load_layer_from_directory(module.dense, directory)

@@ -17,7 +17,7 @@ class Max(Pooler):
     traits = PoolerTraits(cites=("reimers2019sbert",), pooling="max")
 
     def build(self, width: int) -> Module:
-        """Return `module(TokenStates) -> (batch, width)`."""
+        """Return the module, which turns `TokenStates` into vectors `(batch, width)`."""
         from sentbed_poolers._torch.max import MaxPooling
 
         return MaxPooling()

@@ -10,9 +10,9 @@ from sentbed.protocols import Similarity, SimilarityTraits, Tensor, TokenVectors
 class MaxSim(Similarity):
     """For each token of the first text its best dot product with one of the second, added up (ColBERT).
 
-    For tokens u_1 ... u_m of the first text and v_1 ... v_n of the second it is sum_i max_j u_i v_j. The first
-    text is the query: the other way round it is another number. A second text without any token has
-    -10^9.
+    With the vectors u_1 ... u_m of the first text's tokens and v_1 ... v_n of the second text's, it is sum_i
+    max_j u_i v_j. The first text is the query; with the texts exchanged, the number is another. The similarity
+    with a second text without tokens is -10^9.
 
     Source: Khattab and Zaharia (2020), section 3.3.
     """
@@ -23,17 +23,17 @@ class MaxSim(Similarity):
     )
 
     mean: bool = False
-    """Whether the sum is divided by the number of the first text's tokens, so that it does not grow with
-    their number."""
+    """Whether to divide the sum by the number of the first text's tokens, so that it does not grow with this
+    number."""
 
     def similarity(self, first: TokenVectors, second: TokenVectors) -> Tensor:
-        """Return the similarity of all pairs of texts, `(n, m)`."""
+        """Return the similarity of each text of `first` with each of `second`, `(n, m)`."""
         from sentbed_poolers._torch.maxsim import maxsim
 
         return maxsim(first, second, self.mean)
 
     def pairwise(self, first: TokenVectors, second: TokenVectors) -> Tensor:
-        """Return the similarity of each pair of texts, `(n,)`."""
+        """Return the similarity of the two texts in each row, `(n,)`."""
         from sentbed_poolers._torch.maxsim import pairwise_maxsim
 
         return pairwise_maxsim(first, second, self.mean)

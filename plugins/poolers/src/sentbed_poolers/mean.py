@@ -19,7 +19,7 @@ class Mean(Pooler):
     )
 
     def build(self, width: int) -> Module:
-        """Return `module(TokenStates) -> (batch, width)`."""
+        """Return the module, which turns `TokenStates` into vectors `(batch, width)`."""
         from sentbed_poolers._torch.mean import MeanPooling
 
         return MeanPooling()

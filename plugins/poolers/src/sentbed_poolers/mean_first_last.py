@@ -21,11 +21,12 @@ class MeanFirstLast(Pooler):
     )
 
     first: Literal["layer-1", "embeddings"] = "layer-1"
-    """The layer that counts as the first: the first transformer layer, as in BERT-whitening and in SimCSE's
-    code since January 2022 (its issue 133), or the output of the embeddings, as in SimCSE's earlier code."""
+    """The layer that is used as the first. `layer-1`: the first transformer layer, as in BERT-whitening and in
+    SimCSE's code since January 2022 (its issue 133). `embeddings`: the output of the embeddings, as in SimCSE's
+    code before."""
 
     def build(self, width: int) -> Module:
-        """Return `module(TokenStates) -> (batch, width)`."""
+        """Return the module, which turns `TokenStates` into vectors `(batch, width)`."""
         from sentbed_poolers._torch.mean_first_last import MeanFirstLastPooling
 
         first = 1

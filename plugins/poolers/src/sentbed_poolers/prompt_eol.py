@@ -12,7 +12,7 @@ from sentbed_poolers.last import Last
 class PromptEOL(Last):
     """The state of the last token of a prompt that asks a causal model for the sentence in one word.
 
-    The prompt is the template `prompt-eol` with its text rules, unless the recipe sets another.
+    The prompt is the template `prompt-eol` with PromptEOL's text rules, unless the recipe sets another prompt.
 
     Source: PromptEOL, section 3.1; equation 1 for training.
     """

@@ -10,8 +10,8 @@ from sentbed.protocols import Module, Pooler, PoolerTraits
 class Tokens(Pooler):
     """The last layer's state of each real token, special tokens included, for late interaction (ColBERT).
 
-    The encoder gives a vector of each token, which the head projects and normalises: ColBERT's are those of
-    `head = { projection = 128, normalize = true }`. The similarity `maxsim` compares them.
+    The encoder gives a vector for each token. The head is applied to each of them; ColBERT uses
+    `head = { projection = 128, normalize = true }`. The similarity `maxsim` compares such vectors.
 
     Source: Khattab and Zaharia (2020), section 3.2.
     """
@@ -20,7 +20,7 @@ class Tokens(Pooler):
     traits = PoolerTraits(cites=("khattab2020colbert",), output="tokens")
 
     def build(self, width: int) -> Module:
-        """Return `module(TokenStates) -> TokenVectors`, `(batch, length, width)` and their mask."""
+        """Return the module, which turns `TokenStates` into `TokenVectors` `(batch, length, width)`."""
         from sentbed_poolers._torch.tokens import TokensPooling
 
         return TokensPooling()

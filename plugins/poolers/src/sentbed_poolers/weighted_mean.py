@@ -10,8 +10,7 @@ from sentbed.protocols import Module, Pooler, PoolerTraits
 class WeightedMean(Pooler):
     """The mean of the last layer's states, weighted by position: later tokens have seen more.
 
-    For the states h_1 ... h_n of the real tokens, special tokens included, the vector is
-    sum i h_i / sum i, with i from 1 to n.
+    With the states h_1 ... h_n of the real tokens, special tokens included, the vector is sum_i i h_i / sum_i i.
 
     Source: SGPT (Muennighoff, 2022), position-weighted mean pooling of a bi-encoder.
     """
@@ -20,7 +19,7 @@ class WeightedMean(Pooler):
     traits = PoolerTraits(cites=("muennighoff2022sgpt",), pooling="weightedmean")
 
     def build(self, width: int) -> Module:
-        """Return `module(TokenStates) -> (batch, width)`."""
+        """Return the module, which turns `TokenStates` into vectors `(batch, width)`."""
         from sentbed_poolers._torch.weighted_mean import WeightedMeanPooling
 
         return WeightedMeanPooling()

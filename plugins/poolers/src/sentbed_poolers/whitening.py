@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 class Whitening(Transform):
     """Vectors with mean 0 and covariance 1 on the texts that it is fitted on.
 
-    With the mean m and the covariance S = U diag(l) U^T (l descending) of the texts' vectors, a vector x
-    becomes (x - m) U diag(l)^-1/2, of which the first `dimensions` components are kept. The covariance is
-    taken over n texts, repeated ones included, in float64.
+    Let m be the mean and S = U diag(l) U^T the covariance of the texts' vectors, with l in descending order. A
+    vector x becomes (x - m) U diag(l)^-1/2, cut to its first `dimensions` components. The covariance divides by
+    the number of texts, counts a repeated text repeatedly, and is computed in float64.
 
     Source: Su et al. (2021), algorithm 1.
     """
@@ -40,15 +40,16 @@ class Whitening(Transform):
     traits = ComponentTraits(cites=("su2021whitening",))
 
     data: DataSource
-    """Source of the texts, of which no labels are used: all columns of texts, more texts than dimensions."""
+    """Data source of the texts to fit on. All its columns of texts are used, and no labels. There must be more
+    texts than dimensions."""
     dimensions: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Components to keep, those of the largest variance: 256 for base and 384 for large models in the paper;
-    default: all."""
+    """Number of components to keep, which are those of the largest variance; default: all. The paper uses 256 for
+    base and 384 for large models."""
     max_texts: int | None = attrs.field(default=None, validator=optional(ge(2)))
-    """Texts to fit on at most, at equal distances in the data; default: all."""
+    """Largest number of texts to fit on. They are taken at equal distances in the data; default: all texts."""
 
     def check(self) -> Iterator[str]:
-        """Yield that the data has no texts."""
+        """Yield a problem if the data source has no columns of texts."""
         if not self._columns(self.data.columns):
             yield (
                 f"the data source `{self.data.name}` gives no texts to fit on; choose one that does, such as "
@@ -56,7 +57,7 @@ class Whitening(Transform):
             )
 
     def misfits(self, encoder: EncoderParts) -> Iterator[str]:
-        """Yield that the encoder has several prompts, or vectors that are too narrow."""
+        """Yield a problem if the encoder has several prompts, or vectors narrower than `dimensions`."""
         if len(encoder.prompts) > 1:
             yield (
                 "the transform `whitening` is fitted on the vectors of one prompt, and the encoder has "
@@ -68,21 +69,21 @@ class Whitening(Transform):
             yield _too_many(self.dimensions, width)
 
     def output_width(self, width: int) -> int:
-        """Return `dimensions`; raises `ModelError` if the vectors are narrower."""
+        """Return the width of the new vectors. Raises `ModelError` if `width` is below `dimensions`."""
         if (self.dimensions or 0) > width:
             raise ModelError(_too_many(self.dimensions, width))
 
         return self.dimensions or width
 
     def texts(self, width: int) -> Sequence[str]:
-        """Return the texts of the data; raises `DataError` if there are not more of them than dimensions."""
+        """Return the texts to fit on. Raises `DataError` if fewer than `width` + 1 of them are different."""
         dataset = returned(self.data.open(), Dataset, self.data, "open")
         texts = list(dataset.texts(self._columns(dataset.columns)))
         if self.max_texts is not None and len(texts) > self.max_texts:
-            texts = [
-                texts[number * len(texts) // self.max_texts]
-                for number in range(self.max_texts)
-            ]
+            chosen = []
+            for number in range(self.max_texts):
+                chosen.append(texts[number * len(texts) // self.max_texts])
+            texts = chosen
 
         distinct = len(set(texts))
         if distinct <= width:
@@ -97,7 +98,7 @@ class Whitening(Transform):
     def fit(
         self, vectors: NDArray[np.float32], backbone: BuiltBackbone
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return mean and matrix; raises `ModelError` if the vectors vary in too few dimensions."""
+        """Return the mean and the matrix. Raises `ModelError` if vectors vary in fewer than `dimensions`."""
         mean, kernel = whitening_of(vectors)
         rank, dimensions = kernel.shape[1], self.output_width(vectors.shape[1])
         if rank < dimensions:
@@ -114,13 +115,13 @@ class Whitening(Transform):
         return mean, kernel[:, :dimensions]
 
     def _columns(self, columns: Sequence[str]) -> list[str]:
-        """Return the columns of texts."""
-        return [
-            name for name in columns if name not in {LABEL, *self.data.traits.numbers}
-        ]
+        """Return those of the columns that have texts, which are neither labels nor numbers."""
+        without_texts = {LABEL, *self.data.traits.numbers}
+        return [name for name in columns if name not in without_texts]
 
 
 def _too_many(dimensions: int | None, width: int) -> str:
+    """Return the message for vectors that are narrower than `dimensions`."""
     return (
         f"the transform `whitening` keeps {dimensions} dimensions of vectors that are {width} wide; set its "
         f"`dimensions` to {width} or less"

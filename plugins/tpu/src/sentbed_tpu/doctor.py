@@ -1,4 +1,4 @@
-"""Checks of JAX and TPUs, for `sentbed doctor`; no device is claimed unless trials are requested."""
+"""Checks of JAX and TPUs, for `sentbed doctor`. Only the trial claims a device."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ START_SECONDS, CLAIM_SECONDS = 60.0, 180.0
 
 
 def findings() -> Iterator[Finding]:
-    """Yield whether the runtime `tpu` has its requirements."""
+    """Yield whether the requirements of the runtime `tpu` are met, and the TPUs of this machine."""
     finding = packages("runtimes", "tpu", "sentbed-tpu", PACKAGES)
     if finding.status == "no":
         yield finding
@@ -50,7 +50,11 @@ def findings() -> Iterator[Finding]:
 
 
 def start() -> int | None:
-    """Start JAX and torchax, compute something, and return how many TPU chips there are, if that is known."""
+    """Compute something with JAX and torchax, and return the number of TPU chips; None if it is unknown.
+
+    Raises:
+        RunError: if the result is wrong.
+    """
     import jax
     import torch
 
@@ -60,7 +64,7 @@ def start() -> int | None:
     if float(jax.jit(lambda values: values.sum())(ones)) != 3.0:
         raise RunError("JAX added three ones and did not get 3")
     try:
-        # JAX itself uses this query before it loads libtpu; it claims nothing.
+        # JAX calls this function before it loads libtpu. It claims no device.
         hardware: Any = importlib.import_module("jax._src.hardware_utils")
         return int(hardware.num_available_tpu_chips_and_device_id()[0])
     except (ImportError, AttributeError, TypeError):
@@ -68,7 +72,7 @@ def start() -> int | None:
 
 
 def claimed() -> Finding:
-    """Return the devices that JAX uses by default, claiming them only briefly."""
+    """Return the devices that JAX uses by default. A process of its own claims them, and then ends."""
     platform, kinds = elsewhere(
         claim, CLAIM_SECONDS, XLA_PYTHON_CLIENT_PREALLOCATE="false"
     )
@@ -77,7 +81,7 @@ def claimed() -> Finding:
 
 
 def claim() -> tuple[str, list[str]]:
-    """Start JAX on its default backend; return the platform and the kind of each device."""
+    """Start JAX on its default platform, and return the platform and the kind of each device."""
     import jax
 
     kinds = [device.device_kind for device in jax.devices()]

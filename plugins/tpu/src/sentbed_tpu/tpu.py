@@ -18,47 +18,48 @@ from sentbed_hardware.torchrun_environment import is_first
 class Tpu(Runtime):
     """JAX and XLA on TPUs, through torchax: the same torch modules, compiled.
 
-    Every batch shape is compiled once, so batches are padded to few shapes: a length of `lengths`, and a
-    power of two of rows. Vectors, losses and optimiser states are fp32 in both precisions.
+    Each shape of a batch has to be compiled, so batches are padded to few shapes: their length is one of
+    `lengths`, and their number of rows a power of two. Vectors, losses and optimiser states are fp32 with both
+    precisions.
     """
 
     name: ClassVar[str] = "tpu"
 
     platform: Literal["tpu", "cpu"] = "tpu"
-    """`cpu` runs the same path on JAX's CPU backend, to try it out without a TPU."""
+    """`cpu` runs the same code on JAX's CPU backend, to try the runtime out without a TPU."""
     precision: Literal["fp32", "bf16", "auto"] = "bf16"
-    """`bf16`: the backbone's products, with fp32 weights. `fp32` takes six passes of a TPU's bf16 units.
-    `auto` is bf16, which every TPU has."""
+    """With `bf16`, weights are fp32 and the backbone's matrix products are computed in bf16. With `fp32`, a TPU
+    computes each product in six bf16 passes. `auto` is `bf16`, which every TPU supports."""
     devices: int | None = attrs.field(
         default=None, validator=optional(ge(1)), metadata=OF_MACHINE
     )
-    """Devices per machine, each of which takes its share of the rows; default: all. On the platform `cpu`,
-    the number of virtual devices; default: one."""
+    """Number of devices per machine, which share the rows of a batch; default: all. On the platform `cpu`, it is
+    the number of virtual devices; default: 1."""
     nodes: int = attrs.field(default=1, validator=ge(1), metadata=OF_MACHINE)
-    """Machines, with one process each; the same recipe is started on each of them."""
+    """Number of machines, with one process each. The same recipe must be started on each of them."""
     rendezvous: str | None = attrs.field(default=None, metadata=OF_MACHINE)
-    """`HOST:PORT` of the first machine, with a free port; needed for several machines."""
+    """Address `HOST:PORT` of the first machine, with a free port; required if `nodes` is above 1."""
     parallel: Literal["ddp", "fsdp"] = "ddp"
-    """Over several devices: `ddp`, each has all weights; `fsdp`, weights, gradients and the optimiser's state
-    are spread over them."""
+    """With several devices: `ddp` puts all weights on every device, `fsdp` shards weights, gradients and the
+    optimiser's state over the devices."""
     lengths: tuple[int, ...] = attrs.field(
         default=(16, 32, 64, 128, 256, 512),
         validator=[min_len(1), deep_iterable(ge(1))],
     )
-    """Lengths in tokens to which texts are padded, ascending; longer texts are padded to the next power of
+    """Lengths in tokens to which texts are padded, ascending. Longer texts are padded to the next power of
     two."""
     token_budget: int = attrs.field(default=16384, validator=ge(1))
-    """Tokens per device and batch."""
+    """Largest number of tokens per batch on each device."""
 
     def check(self) -> Iterator[str]:
-        """Yield problems that show without loading."""
+        """Yield the problems of the fields of this class."""
         if list(self.lengths) != sorted(set(self.lengths)):
             yield f"`lengths` are {list(self.lengths)}, expected ascending numbers; sort them"
         yield from self.machines.check()
 
     @property
     def machines(self) -> Distributed:
-        """The processes of the run: one per machine, whatever the number of its devices."""
+        """The processes of the run. There is one per machine, which uses all its devices."""
         return Distributed(nodes=self.nodes, rendezvous=self.rendezvous)
 
     @property
@@ -67,11 +68,11 @@ class Tpu(Runtime):
         return RuntimeTraits(processes=self.machines.traits.processes)
 
     def launch(self, command: Sequence[str]) -> int | None:
-        """Start the process of this machine among several; see `Distributed.launch`."""
+        """Start the process of this machine if there are several machines; see `Distributed.launch`."""
         return self.machines.launch(command)
 
     def serve(self) -> bool:
-        """Work for the first process, if this is another one; see `Distributed.serve`."""
+        """Repeat the calls of the first process, unless this is the first; see `Distributed.serve`."""
         if is_first():
             return False
         from sentbed_hardware.engine_parts.calls_in_all_processes import serve
@@ -79,17 +80,17 @@ class Tpu(Runtime):
         try:
             serve(self)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the process ends here
-            # On exit, JAX would wait for processes that wait for this one.
+            # A normal exit hangs: JAX waits for the other processes, and these wait for this one.
             if not isinstance(error, SystemExit):
                 print(f"error: {error}", file=sys.stderr, flush=True)
             os._exit(1)
         return True
 
     def build(self) -> Engine:
-        """Claim the devices.
+        """Claim the devices, and return the engine.
 
         Raises:
-            RuntimeUnavailableError: if JAX has no such devices.
+            RuntimeUnavailableError: if JAX does not find the devices.
         """
         from sentbed_tpu._jax.build_engine import build_engine
 

@@ -1,1 +1,1 @@
-"""What `engine_parts` and the engine on PyTorch have below them; it imports torch."""
+"""Modules that both `engine_parts` and `_torch` use; importing them imports torch."""

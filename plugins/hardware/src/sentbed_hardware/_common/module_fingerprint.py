@@ -1,4 +1,4 @@
-"""Fingerprint of a module: a hash of what its results depend on, its weights, settings and code."""
+"""The fingerprint of a torch module: a hash of its weights, settings and code."""
 
 from __future__ import annotations
 
@@ -30,20 +30,23 @@ NOT_THE_MODEL = (
     "fitted_on",
     "fits",
 )
-"""Settings that are not hashed: they describe a model's origin, or follow from other settings."""
+"""Names of attributes and settings that are not hashed: they describe a model's origin, or follow from what is
+hashed."""
 
 
 Hashed: TypeAlias = dict[int, tuple[Tensor, list[Any]]]
-"""`id` of a tensor -> the tensor and its hash. The tensor is kept alive, so that its id is not reused."""
+"""`id` of a tensor -> the tensor and its `_digest`. The tensor is kept alive so that its `id` is not reused."""
 
 
 def fingerprint(
     module: nn.Module, how: object, hashed: Hashed | None = None
 ) -> str | None:
-    """Return a hash of a module's weights, settings and code, and of `how`.
+    """Return a hash of a module's weights, settings and code, and of `how`, a value for JSON.
 
-    None if weights are not in memory, or code has changed since it was loaded. `hashed` is filled with the
-    hashes of weights, so that weights that modules share are hashed once, as long as they do not change.
+    Returns None if a weight is not in memory, or if the code on disk has changed since it was loaded.
+
+    `hashed` is a cache, to which the hash of each weight is added. It may be passed to calls for several
+    modules that share weights, as long as these weights do not change.
     """
     tensors = dict(_tensors(module))
     if any(tensor.is_meta for tensor in tensors.values()):
@@ -56,7 +59,7 @@ def fingerprint(
 
     if hashed is None:
         hashed = {}
-    # By `id`, since a tensor may have several names.
+    # A tensor may have several names, and is hashed once.
     new = {id(value): value for value in tensors.values() if id(value) not in hashed}
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
         # Hashing releases the GIL.
@@ -72,7 +75,7 @@ def fingerprint(
 
 
 def _versions(module: nn.Module) -> tuple[dict[str, str], list[type]]:
-    """Return the versions of the packages of a module's classes, and the classes of packages without one."""
+    """Return a module's packages with their versions, and its classes from packages without a version."""
     versions: dict[str, str] = {"torch": torch.__version__}
     unversioned: list[type] = []
     for of_class in {type(part) for part in module.modules()}:
@@ -87,7 +90,7 @@ def _versions(module: nn.Module) -> tuple[dict[str, str], list[type]]:
 
 
 def weights_of(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Yield the parameters and the scales of 4-bit weights, by name."""
+    """Yield the names and values of a module's parameters, and of the scales of its 4-bit parameters."""
     for name, parameter in module.named_parameters():
         yield name, parameter
         state = getattr(parameter, "quant_state", None)
@@ -98,7 +101,7 @@ def weights_of(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Yield all tensors of a module by name: those of `weights_of`, buffers, and unregistered attributes."""
+    """Yield the names and values of a module's weights, buffers, and tensors in ordinary attributes."""
     yield from weights_of(module)
     yield from module.named_buffers()
 
@@ -116,7 +119,7 @@ def _digest(tensor: Tensor) -> list[Any]:
 
 
 def _settings(module: nn.Module) -> list[Any]:
-    """Return the class of a module and its attributes as values for JSON."""
+    """Return the name of a module's class, and its attributes as values for JSON."""
     skipped = {*vars(nn.Module()), *NOT_THE_MODEL}
     attributes = {}
     for key in vars(module).keys() - skipped:
@@ -133,7 +136,10 @@ def _is_empty(value: object) -> bool:
 
 
 def _plain(value: object) -> object:
-    """Return an attribute as a value for JSON: a function or class by its name, an object with its attributes."""
+    """Return an attribute as a value for JSON.
+
+    A tensor becomes its hash, a function or class its name, any other object its class's name and attributes.
+    """
     match value:
         case None | bool() | int() | float() | str():
             return value
@@ -149,7 +155,7 @@ def _plain(value: object) -> object:
         case Tensor():
             return _digest(value)
         case nn.Module():
-            # Submodules have their own entries.
+            # `fingerprint` hashes the settings of each submodule by itself.
             return type(value).__qualname__
         case torch.dtype() | torch.device() | slice():
             return str(value)

@@ -1,8 +1,8 @@
-"""Messages between the first process and the others, over one connection to each.
+"""Messages between the first process and each other process, over sockets.
 
-They are pickles, since they contain modules and components of any plugin. Loading a pickle can run code, and
-anyone who can reach the first process's port could send one. So every message has a keyed hash (HMAC), and is
-not loaded without the right one.
+Messages are pickles, since they contain modules and components of any plugin. Loading a pickle can run code,
+and everyone who can reach the first process's port can send one. So every message starts with a keyed hash
+(HMAC), and a message with a wrong hash is not loaded.
 """
 
 from __future__ import annotations
@@ -24,25 +24,27 @@ from sentbed import RunError
 from torch import Tensor, nn
 
 KEY_VARIABLE = "SENTBED_PROCESS_KEY"
-"""Environment variable with the key of at least `SHORTEST_KEY` characters, the same on all machines of a run."""
+"""Environment variable with the key of the messages. All machines of a run must have the same key."""
 
 SHORTEST_KEY = 32
+"""Smallest number of characters of a key."""
+
 HASH = "sha256"
 HASH_BYTES = 32
 
 ENDED = (EOFError, OSError)
-"""Errors of a connection whose other process has ended."""
+"""Exceptions that a connection raises if the process at its other end has ended."""
 
 PORT = "port-of-messages"
-"""Key in the processes' store under which the first process publishes its port."""
+"""Name of the entry of the key-value store with the port of the first process."""
 LOOPBACK = "127.0.0.1"
 RANK_BYTES = 4
 MEETING, GREETING = 600.0, 10.0
-"""Seconds that the first process waits for the next connection, and for its first message."""
+"""Seconds that the first process waits for another process to connect, and then for its first message."""
 
 
 def new_key() -> str:
-    """Return a key for the processes of one machine, for `KEY_VARIABLE`."""
+    """Return a random key for the messages of a run on one machine."""
     return secrets.token_hex(SHORTEST_KEY)
 
 
@@ -60,12 +62,14 @@ def require_key() -> bytes:
 
 
 def connect(store: Any, rank: int, world: int, host: str) -> list[Connection]:
-    """Connect the first process with each other one, and return this process's connections in rank order.
+    """Connect the first process with every other process, and return the connections of this process.
 
-    `host` is the first process's address; it accepts no connection from other machines if that is `LOOPBACK`.
+    The first process returns `world - 1` connections in rank order, every other process one connection to the
+    first. `store` is the key-value store that all processes share, `host` the address of the first process.
+    If `host` is `LOOPBACK`, the first process accepts no connections from other machines.
 
     Raises:
-        RunError: if a process has another key, or does not come.
+        RunError: if a process has another key, or does not connect in time.
     """
     if rank != 0:
         try:
@@ -98,7 +102,7 @@ def connect(store: Any, rank: int, world: int, host: str) -> list[Connection]:
                     "them again, and look for the message of the others"
                 ) from error
 
-            # A port scanner, for example, closes the connection or sends nothing.
+            # A program that is none of the processes, such as a port scanner, sends no greeting.
             with other:
                 greeting = _greeting(other)
                 if greeting is not None:
@@ -109,7 +113,7 @@ def connect(store: Any, rank: int, world: int, host: str) -> list[Connection]:
 
 
 def _greeting(other: socket.socket) -> bytes | None:
-    """Return the first message on a connection, or None if none comes."""
+    """Return the first message on a connection, or None if it does not arrive within `GREETING` seconds."""
     other.settimeout(GREETING)
     size = HASH_BYTES + RANK_BYTES
     with suppress(OSError), other.makefile("rb") as file:
@@ -122,34 +126,35 @@ def _greeting(other: socket.socket) -> bytes | None:
 
 def _connection(connected: socket.socket) -> Connection:
     """Return a connection for messages over a connected socket."""
-    # Otherwise a short message waits until the one before it is acknowledged.
+    # Without this option, TCP holds back a short message until the previous one is acknowledged.
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    # A call may take any time.
+    # The next message comes after the current call, which may take hours.
     connected.settimeout(None)
     return Connection(connected.detach())
 
 
 def send(connection: Connection, value: Any) -> None:
-    """Send a value. Raises `OSError` if the other process has ended."""
+    """Send a value over a connection. Raises `OSError` if the process at its other end has ended."""
     connection.send_bytes(_signed(pickle.dumps(value, pickle.HIGHEST_PROTOCOL)))
 
 
 def receive(connection: Connection) -> Any:
-    """Return the next value.
+    """Return the next value that arrives on a connection.
 
     Raises:
-        ENDED: if the other process has ended.
-        RunError: if the message was not sent with this run's key.
+        ENDED: if the process at the other end has ended.
+        RunError: if the message was not signed with this run's key.
     """
     return pickle.loads(_verified(connection.recv_bytes()))
 
 
 def _signed(content: bytes) -> bytes:
+    """Return a message: the keyed hash of the content, followed by the content."""
     return hmac.digest(require_key(), content, HASH) + content
 
 
 def _verified(message: bytes) -> memoryview:
-    """Return the content of a message. Raises `RunError` if it was not sent with this run's key."""
+    """Return the content of a message. Raises `RunError` if it was not signed with this run's key."""
     view = memoryview(message)
     content = view[HASH_BYTES:]
     expected = hmac.digest(require_key(), content, HASH)
@@ -163,7 +168,10 @@ def _verified(message: bytes) -> memoryview:
 
 
 class _CallPickler(pickle.Pickler):
-    """Pickles a call without its tensors, which are broadcast, and with numbers for shared objects."""
+    """Pickles a call. Tensors, and objects that exist in every process, are replaced by numbers.
+
+    `tensors` are then sent by themselves, in the order of their numbers.
+    """
 
     def __init__(self, file: io.BytesIO, objects: Mapping[int, Any]) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
@@ -182,6 +190,8 @@ class _CallPickler(pickle.Pickler):
 
 
 class _CallUnpickler(pickle.Unpickler):
+    """Unpickles a call of `_CallPickler`, with this process's objects and tensors for the numbers."""
+
     def __init__(
         self, file: io.BytesIO, objects: Mapping[int, Any], tensors: list[Tensor]
     ) -> None:
@@ -194,9 +204,9 @@ class _CallUnpickler(pickle.Unpickler):
 
 
 def packed(call: Any, objects: Mapping[int, Any]) -> tuple[bytes, list[Tensor]]:
-    """Return a call as bytes, and its tensors, which are sent apart.
+    """Return a call as bytes, and the tensors in it, which are to be sent by `send_tensors`.
 
-    `objects` exist in every process: the call has only their numbers.
+    `objects` are those that exist in every process. The bytes have only their numbers.
     """
     body = io.BytesIO()
     pickler = _CallPickler(body, objects)
@@ -217,7 +227,10 @@ def send_tensors(tensors: Sequence[Tensor]) -> None:
 
 
 def unpacked(content: bytes, objects: Mapping[int, Any]) -> Any:
-    """Return a call that was `packed`, with this process's objects; receives its tensors."""
+    """Return the call that `packed` has turned into bytes.
+
+    Its tensors are received from the first process. `objects` are this process's objects, by number.
+    """
     kinds, body = pickle.loads(content)
     tensors: list[Tensor] = []
     for kind, shape, dtype, requires_grad in kinds:
@@ -231,6 +244,6 @@ def unpacked(content: bytes, objects: Mapping[int, Any]) -> Any:
 
 
 def _broadcast(tensor: Tensor) -> None:
-    """Broadcast a host tensor of the first process; in the other processes, `tensor` is overwritten."""
+    """Copy a host tensor of the first process into `tensor` of every other process."""
     if tensor.numel():
         dist.broadcast(tensor.reshape(-1).view(torch.uint8), 0)

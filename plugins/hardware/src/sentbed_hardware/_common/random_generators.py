@@ -1,4 +1,4 @@
-"""The states of the random generators that training draws from."""
+"""Saving and restoring the states of torch's random generators."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from torch import Tensor
 
 
 def generator_states() -> list[Tensor]:
-    """Return the states of torch's generators: the host's, then those of the CUDA devices in use.
+    """Return the states of torch's generators: the host's, then those of the CUDA devices.
 
-    Each of several processes uses one device only.
+    A single process may use all CUDA devices. Of several processes, each uses one device.
     """
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return [torch.get_rng_state()]
@@ -37,4 +37,5 @@ def restore_generators(states: Sequence[Tensor]) -> None:
 
 
 def _among_others() -> bool:
+    """Return whether this is one of several processes."""
     return dist.is_available() and bool(dist.is_initialized())

@@ -1,4 +1,4 @@
-"""Reading and writing of tensors."""
+"""Reading and writing safetensors files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sentbed import ModelError
 from torch import Tensor
 
 Tensors: TypeAlias = Mapping[str, Tensor]
-"""Tensors by their names."""
+"""Name -> tensor."""
 
 
 def write_tensors(
@@ -21,21 +21,25 @@ def write_tensors(
     notes: dict[str, str] | None = None,
     save_file: Callable[..., None] = safetensors.torch.save_file,
 ) -> None:
-    """Write a safetensors file with `notes` as its metadata. Raises `OSError` if the system refuses.
+    """Write tensors to a safetensors file, with `notes` as its metadata.
 
-    `save_file` is the function of safetensors for the tensors' library.
+    `save_file` is safetensors' function for the library of the tensors, such as `safetensors.flax.save_file`.
+
+    Raises:
+        OSError: if the file cannot be written, for example because the disk is full.
     """
     try:
         save_file(dict(tensors), path, notes)
     except SafetensorError as error:
-        # It wraps the system's error: a full disk must be distinguished from a bug of ours.
+        # Callers tell a full disk from a bug by `OSError`; safetensors hides the system's error.
         raise OSError(str(error)) from error
 
 
 def read_tensors(path: Path, remedy: str) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Read a safetensors file onto the host, with its metadata.
+    """Return the tensors of a safetensors file, on the host, and its metadata.
 
-    Raises `ModelError`, whose message ends with `remedy`.
+    Raises:
+        ModelError: if the file cannot be read. The message ends with `remedy`.
     """
     try:
         with safe_open(path, "pt") as file:

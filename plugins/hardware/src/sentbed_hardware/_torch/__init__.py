@@ -1,1 +1,1 @@
-"""The PyTorch engine; imported by `build` only."""
+"""The engine on PyTorch. Importing it imports torch, so only the `build` methods of the runtimes do."""

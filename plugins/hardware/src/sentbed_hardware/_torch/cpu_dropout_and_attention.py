@@ -1,8 +1,8 @@
 """Faster dropout and attention for training on CPUs.
 
-PyTorch calls a slow random generator once per element of a dropout mask. It computes attention with dropout
-in fp32 whatever the precision, and in bf16 the backward pass of its attention kernel takes several times as
-long as the matrix products in it. In bf16, these are 10 to 40 % of a training step of a BERT.
+PyTorch calls a slow random generator once for each element of a dropout mask. It computes attention with dropout
+in fp32, also where the precision is bf16. In bf16, the backward pass of its attention kernel takes several times
+as long as the matrix products in it. Together, this is 10 to 40 % of a training step of BERT in bf16.
 """
 
 from __future__ import annotations
@@ -20,27 +20,29 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 STEPS = 2**16
-"""Number of values of the random 16-bit integer per element; a dropout rate is rounded to 1 / STEPS."""
+"""Number of values of a 16-bit integer. Each element of a mask draws one, so dropout rates are multiples of
+1 / STEPS."""
 
 BLOCK = 2**18
-"""Elements of a mask per stream of random numbers, so that masks do not depend on the number of threads."""
+"""Number of elements of a mask that are drawn from one random generator. It is fixed, so that masks do not
+depend on the number of threads."""
 
 
 class CpuDropoutAndAttention(TorchFunctionMode):
     """While active, replaces `torch.nn.functional.dropout` and `scaled_dot_product_attention` on CPUs.
 
-    Calls that have no faster form here go to PyTorch. The first mask draws a seed from PyTorch's generator:
-    if that is restored, as for the second pass of gradient caching or from a training state, all masks are
-    the same again.
+    Calls for which this class has no faster form go to PyTorch. The seed of all masks is drawn from PyTorch's
+    generator. So masks are the same again if that generator is restored, as for the second pass of gradient
+    caching, and when training is resumed.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._seeds: np.random.SeedSequence | None = None
         self._last_mask: Tensor | None = None
-        """Attention mask of the last call; all layers of a model get the same one."""
+        """Attention mask of the last call. All layers of a model get the same mask."""
         self._last_bias: Tensor | None = None
-        """`_bias` of that mask."""
+        """The result of `_bias` for `_last_mask`, so that it is computed once per model."""
         self._pool: ThreadPoolExecutor | None = None
 
     def __exit__(self, *raised: Any) -> None:
@@ -57,7 +59,7 @@ class CpuDropoutAndAttention(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Call one function of PyTorch, or compute its result here."""
+        """Return the result of a function of PyTorch, computed by this class if it has a faster form."""
         keywords = kwargs or {}
         computed = None
         if func is functional.dropout:
@@ -73,39 +75,39 @@ class CpuDropoutAndAttention(TorchFunctionMode):
     def dropout_mask(
         self, shape: Sequence[int], rate: float, dtype: torch.dtype
     ) -> Tensor:
-        """Return a mask of this shape: 0 with probability `rate`, else 1 / (1 - rate), in `dtype`."""
-        drawn = self._drawn(math.prod(shape))
+        """Return a dropout mask: each element is 0 with probability `rate`, else 1 / (1 - rate)."""
+        integers = self._random_integers(math.prod(shape))
         dropped = round(rate * STEPS)
-        # The integers from -STEPS / 2 to `last` are the `dropped` smallest ones: they become 0, all others 1.
-        # This arithmetic is several times faster than a comparison and a cast.
+        # The `dropped` smallest integers, from -STEPS / 2 to `last`, become 0, and all others become 1. Clamping
+        # and subtracting is several times faster than a comparison and a cast.
         last = dropped - STEPS // 2 - 1
-        kept = drawn.clamp_(last, last + 1).sub_(last)
+        kept = integers.clamp_(last, last + 1).sub_(last)
 
         scale = torch.tensor(STEPS / (STEPS - dropped), dtype=dtype)
         if dtype.itemsize != kept.itemsize:
             return kept.to(dtype).mul_(scale).view(shape)
 
-        # 0 or 1 times the bits of `scale` are the bits of 0 or of `scale`.
+        # The bits of `scale`, as a 16-bit integer, are multiplied by 0 or 1: this gives the bits of 0 or `scale`.
         return kept.mul_(scale.view(torch.int16)).view(dtype).view(shape)
 
-    def _drawn(self, count: int) -> Tensor:
-        """Return random 16-bit integers, from one stream per block."""
+    def _random_integers(self, count: int) -> Tensor:
+        """Return random 16-bit integers. Each block of `BLOCK` integers is drawn with its own seed."""
         if self._seeds is None:
             self._seeds = np.random.SeedSequence(int(torch.randint(2**63 - 1, ())))
 
-        drawn = torch.empty(count, dtype=torch.int16)
-        blocks = [block.numpy() for block in torch.split(drawn, BLOCK)]
-        streams = self._seeds.spawn(len(blocks))
+        integers = torch.empty(count, dtype=torch.int16)
+        blocks = [block.numpy() for block in torch.split(integers, BLOCK)]
+        seeds = self._seeds.spawn(len(blocks))
         threads = torch.get_num_threads()
         if threads == 1:
-            for block, stream in zip(blocks, streams, strict=True):
-                _fill(block, stream)
-            return drawn
+            for block, seed in zip(blocks, seeds, strict=True):
+                _fill(block, seed)
+            return integers
 
         if self._pool is None:
             self._pool = ThreadPoolExecutor(threads, "dropout")
-        list(self._pool.map(_fill, blocks, streams))
-        return drawn
+        list(self._pool.map(_fill, blocks, seeds))
+        return integers
 
     def _dropout(
         self,
@@ -114,7 +116,7 @@ class CpuDropoutAndAttention(TorchFunctionMode):
         training: bool = True,
         inplace: bool = False,
     ) -> Tensor | None:
-        """Compute dropout; None if PyTorch is to compute it."""
+        """Return the input after dropout; None if PyTorch has to compute it."""
         if not training or inplace or not input.is_cpu or not _can_be_drawn(p):
             return None
 
@@ -131,7 +133,7 @@ class CpuDropoutAndAttention(TorchFunctionMode):
         scale: float | None = None,
         enable_gqa: bool = False,
     ) -> Tensor | None:
-        """Compute attention; None if PyTorch is to compute it."""
+        """Return the result of attention; None if PyTorch has to compute it."""
         dtype = query.dtype
         if torch.is_autocast_enabled("cpu"):
             dtype = torch.get_autocast_dtype("cpu")
@@ -139,7 +141,7 @@ class CpuDropoutAndAttention(TorchFunctionMode):
         drops = _can_be_drawn(dropout_p)
         if dropout_p != 0 and not drops:
             return None
-        # In fp32, PyTorch's attention without dropout is the faster one.
+        # In fp32 and without dropout, PyTorch's attention is faster.
         if not drops and dtype != torch.bfloat16:
             return None
         if enable_gqa or not _is_by_head_on_cpu(query, key):
@@ -169,7 +171,7 @@ class CpuDropoutAndAttention(TorchFunctionMode):
 
 
 def _is_by_head_on_cpu(query: Tensor, key: Tensor) -> bool:
-    """Whether these are queries and keys on the CPU, with equal batch sizes and numbers of heads."""
+    """Return whether queries and keys are on the CPU, with equal batch sizes and numbers of heads."""
     if not query.is_cpu or query.ndim != 4 or key.ndim != 4:
         return False
 
@@ -177,15 +179,15 @@ def _is_by_head_on_cpu(query: Tensor, key: Tensor) -> bool:
 
 
 def _is_fixed_mask(mask: Tensor, is_causal: bool) -> bool:
-    """Whether a mask needs no gradient, has four axes and is not combined with a causal one."""
+    """Return whether a mask has four axes, needs no gradient, and is the only mask."""
     return mask.ndim == 4 and not mask.requires_grad and not is_causal
 
 
 class Attention(torch.autograd.Function):
-    """`softmax(scale Q K' + bias) V`, in the precision of its inputs, with a dropout mask on the softmax.
+    """`softmax(scale Q K' + bias) V` in the precision of its inputs. A dropout mask multiplies the softmax.
 
-    Queries, keys and values are `(batch, heads, length, width)`, the bias can be broadcast to
-    `(batch, heads, length, length)`, the dropout mask is `(batch x heads, length, length)`.
+    Queries, keys and values have the shape `(batch, heads, length, width)`. The bias can be broadcast to
+    `(batch, heads, length, length)`. The dropout mask has the shape `(batch x heads, length, length)`.
     """
 
     @staticmethod
@@ -203,10 +205,10 @@ class Attention(torch.autograd.Function):
         query, key, value = query.flatten(0, 1), key.flatten(0, 1), value.flatten(0, 1)
         weights = _weights(query, key, bias, heads, scale)
         attended = torch.bmm(_dropped(weights, mask), value)
+        # Without dropout, `backward` computes the weights again, to save memory as PyTorch's own kernel does.
         saved = None
         if mask is not None:
             saved = weights
-        # Without dropout, no matrix of `(length, length)` is saved, as in PyTorch's own kernel.
         ctx.save_for_backward(query, key, value, bias, mask, saved)
         ctx.heads = heads
         ctx.scale = scale
@@ -214,31 +216,32 @@ class Attention(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients of queries, keys and values."""
+    def backward(ctx: Any, output_grad: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradients of queries, keys and values; the other arguments have none."""
         query, key, value, bias, mask, weights = ctx.saved_tensors
         if weights is None:
             weights = _weights(query, key, bias, ctx.heads, ctx.scale)
 
-        slope = slope.flatten(0, 1)
-        of_value = torch.bmm(_dropped(weights, mask).transpose(1, 2), slope)
-        of_weights = torch.bmm(slope, value.transpose(1, 2))
+        output_grad = output_grad.flatten(0, 1)
+        value_grad = torch.bmm(_dropped(weights, mask).transpose(1, 2), output_grad)
+        weights_grad = torch.bmm(output_grad, value.transpose(1, 2))
         if mask is not None:
-            of_weights.mul_(mask)
-        of_scores = torch.ops.aten._softmax_backward_data(
-            of_weights, weights, -1, weights.dtype
+            weights_grad.mul_(mask)
+        scores_grad = torch.ops.aten._softmax_backward_data(
+            weights_grad, weights, -1, weights.dtype
         )
-        of_query = torch.bmm(of_scores, key).mul_(ctx.scale)
-        of_key = torch.bmm(of_scores.transpose(1, 2), query).mul_(ctx.scale)
+        query_grad = torch.bmm(scores_grad, key).mul_(ctx.scale)
+        key_grad = torch.bmm(scores_grad.transpose(1, 2), query).mul_(ctx.scale)
 
         gradients = []
-        for gradient in (of_query, of_key, of_value):
+        for gradient in (query_grad, key_grad, value_grad):
             gradients.append(gradient.view(*ctx.heads, *gradient.shape[1:]))
 
         return (*gradients, None, None, None)
 
 
 def _dropped(weights: Tensor, mask: Tensor | None) -> Tensor:
+    """Return attention weights after dropout."""
     if mask is None:
         return weights
 
@@ -252,7 +255,8 @@ def _weights(
     heads: Sequence[int],
     scale: float,
 ) -> Tensor:
-    """Return the attention weights, `(batch x heads, length, length)`, without dropout."""
+    """Return the attention weights before dropout, `(batch x heads, length, length)`."""
+    # `baddbmm` scales and multiplies in one step. With `beta=0` it ignores the tensor to add.
     ignored = query.new_empty(()).expand(len(query), query.shape[1], key.shape[1])
     scores = torch.baddbmm(ignored, query, key.transpose(1, 2), beta=0, alpha=scale)
     if bias is not None:
@@ -262,9 +266,9 @@ def _weights(
 
 
 def _bias(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    """Return the bias on the scores for an attention mask.
+    """Return the bias that is added to the scores for an attention mask, which is boolean or a bias already.
 
-    Masked positions get the lowest finite number: with -inf, the softmax of a fully masked row is NaN.
+    Masked positions get the lowest finite number. With -inf, the softmax of a fully masked row would be NaN.
     """
     if mask is None:
         return None
@@ -277,13 +281,14 @@ def _bias(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
 
 
 def _can_be_drawn(rate: float) -> bool:
-    """Whether a dropout rate, as rounded, drops some elements and keeps others."""
+    """Return whether a dropout rate, rounded to a multiple of 1 / STEPS, is above 0 and below 1."""
     return 0 < round(rate * STEPS) < STEPS
 
 
-def _fill(part: np.ndarray[Any, Any], stream: np.random.SeedSequence) -> None:
-    """Fill an array of 16-bit integers with random ones."""
-    generator = np.random.Generator(np.random.SFC64(stream))
-    count = math.ceil(len(part) / 4)
+def _fill(block: np.ndarray[Any, Any], seed: np.random.SeedSequence) -> None:
+    """Fill an array with random 16-bit integers."""
+    generator = np.random.Generator(np.random.SFC64(seed))
+    # A 64-bit word has four of them.
+    count = math.ceil(len(block) / 4)
     words = generator.integers(0, 2**64 - 1, count, np.uint64, endpoint=True)
-    part[:] = words.view(np.int16)[: len(part)]
+    block[:] = words.view(np.int16)[: len(block)]

@@ -1,11 +1,12 @@
 """The engine for a GPU.
 
-Attention kernels: rows of equal length need no mask, and `scaled_dot_product_attention` then selects flash
-attention (BERT; OPT and LLaMA with `is_causal`). T5 adds a bias to its scores, which only the
-memory-efficient kernel supports. Attention over rows of different lengths (`torch.nn.attention.varlen`) would
-not help: batches have almost no padding, and attention is a few percent of a layer at the length of
-sentences. Nor would CUDA graphs: they save launches, but a batch of tens of thousands of tokens computes for
-longer than its launches take, which run ahead of it anyway.
+Attention kernels: a batch of texts with equal length needs no mask, and `scaled_dot_product_attention` then
+selects flash attention (BERT; OPT and LLaMA with `is_causal`). T5 adds a bias to its attention scores, and only
+the memory-efficient kernel supports a bias.
+
+Two optimisations were left out. `torch.nn.attention.varlen` avoids padding, but batches have almost no padding,
+and attention takes a few percent of a layer's time at the length of sentences. CUDA graphs save the time of
+kernel launches, but launches run ahead of the GPU, which computes for longer on tens of thousands of tokens.
 """
 
 from __future__ import annotations
@@ -32,61 +33,62 @@ from sentbed_hardware.engine_parts.encoder_module import EncoderModule
 from sentbed_hardware.torchrun_environment import is_member
 
 AHEAD = 2
-"""Batches that the GPU may be computing while the host prepares the next one."""
+"""Number of batches that may wait for the GPU while the host prepares the next one."""
 
 LARGEST_BUDGET, SMALLEST_BUDGET = 2**17, 2**12
-"""Bounds of the tokens per batch."""
-STATES_A_BATCH = 2**25
-"""Approximate size of a batch's token states, in numbers, beyond which larger batches are no faster."""
-NUMBERS_A_STATE = 64
-"""Approximate upper bound of a layer's activations in memory, relative to the size of its token states:
-T5-11B's inner layer is 64 times as wide as its states, BERT's four times."""
+"""Bounds of the number of tokens per batch."""
+NUMBERS_PER_BATCH = 2**25
+"""Number of floating-point numbers in a batch's token states beyond which larger batches are no faster."""
+ACTIVATIONS_PER_STATE = 64
+"""Largest ratio of a layer's activations to its token states. The inner layer of T5-11B is 64 times as wide as
+its token states, that of BERT is four times as wide."""
 SHARE_OF_MEMORY = 8
 """A batch may take about 1 / SHARE_OF_MEMORY of the GPU's memory."""
 
 
 class CudaEncoder(TorchEncoder):
-    """An encoder whose GPU computes while the host prepares the next batches."""
+    """An encoder whose GPU computes a batch while the host prepares the next ones."""
 
     asynchronous = True
 
     def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[Vectors]:
-        """Yield the vectors of each batch, while the device computes those of the next."""
+        """Yield the vectors of each batch, while the GPU computes the next ones."""
         if self.processes.world > 1:
             yield from map(self.encode, batches)
             return
 
-        under_way: deque[tuple[Tensor, Any, TokenBatch]] = deque()
+        started: deque[tuple[Tensor, Any, TokenBatch]] = deque()
         for batch in batches:
-            under_way.append((*self._sent(batch), batch))
-            if len(under_way) > AHEAD:
-                yield self._arrived(*under_way.popleft())
+            vectors, event = self._start(batch)
+            started.append((vectors, event, batch))
+            if len(started) > AHEAD:
+                yield self._finish(*started.popleft())
 
-        while under_way:
-            yield self._arrived(*under_way.popleft())
+        while started:
+            yield self._finish(*started.popleft())
 
-    def _sent(self, batch: TokenBatch) -> tuple[Tensor, Any]:
-        """Start a batch; return the host tensor that will hold the vectors, and the event of their arrival."""
+    def _start(self, batch: TokenBatch) -> tuple[Tensor, Any]:
+        """Start to encode a batch; return a host tensor, and the CUDA event after which it has the vectors."""
         vectors = self.vectors(batch)
         if vectors.device.type != "cuda":
             return vectors, None
 
-        # A copy into memory that is not pinned would wait for the device.
+        # Only a copy into pinned memory is asynchronous.
         host = torch.empty(vectors.shape, dtype=vectors.dtype, pin_memory=True)
         host.copy_(vectors, non_blocking=True)
         event = torch.cuda.Event()  # type: ignore[no-untyped-call]
         event.record(torch.cuda.current_stream(vectors.device))
         return host, event
 
-    def _arrived(self, vectors: Tensor, event: Any, batch: TokenBatch) -> Vectors:
-        """Wait for the vectors of a batch and return them."""
+    def _finish(self, vectors: Tensor, event: Any, batch: TokenBatch) -> Vectors:
+        """Wait for the vectors of a started batch, check them and return them."""
         if event is not None:
             event.synchronize()
         return self.checked(vectors.numpy(), batch)
 
 
 class CudaEngine(TorchEngine):
-    """An engine on one GPU. If `token_budget` is None, it is derived from the widths of the encoders."""
+    """An engine on a GPU. If `token_budget` is None, it follows from the GPU and the encoders; see `budget`."""
 
     encoder_class = CudaEncoder
     trainer_class: type[TorchTrainer] = FittingTrainer
@@ -100,20 +102,20 @@ class CudaEngine(TorchEngine):
         token_budget: int | None = None,
     ) -> None:
         super().__init__(device, dtype, compile, facts, token_budget or LARGEST_BUDGET)
-        self.finds_budget = token_budget is None
+        self.derives_budget = token_budget is None
         if dtype == torch.float16:
             self.trainer_class = ScalingTrainer
-        # Runs of a study share a process, and the peak is to be that of this run.
+        # Runs of a study share a process, and `counters` returns the peak memory of a single run.
         if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # torch leaves it untyped
             for index in range(torch.cuda.device_count()):
                 torch.cuda.reset_peak_memory_stats(index)
 
     @in_all_processes
     def place(self, backbone: BuiltBackbone, module: EncoderModule) -> TorchEncoder:
-        """Put an encoder on the device, and set the size of its batches."""
+        """Put an encoder on the device, and set the number of tokens per batch if the recipe does not."""
         encoder = super().place(backbone, module)
 
-        if self.finds_budget:
+        if self.derives_budget:
             size = torch.cuda.get_device_properties(self.device).total_memory
             tokens = budget(backbone.width, self.placement.dtype.itemsize, size)
             if self.processes.first:
@@ -124,18 +126,24 @@ class CudaEngine(TorchEngine):
 
 
 def budget(width: int, bytes_a_number: int, memory: int) -> int:
-    """Return the tokens per batch: enough to be fast, and few enough to fit beside the weights.
+    """Return a number of tokens per batch that is fast and fits into the GPU's memory beside the weights.
 
-    It is a power of 2, and depends on the GPU's memory but not on how much is free, because the last bits of
-    vectors change with the batches.
+    `width` is that of the token states, `memory` the size of the memory in bytes. The number is a power of 2. It
+    does not depend on how much memory is free, because the last bits of vectors change with the batch size.
     """
-    fits = memory // SHARE_OF_MEMORY // (NUMBERS_A_STATE * width * bytes_a_number)
-    tokens = max(1, min(STATES_A_BATCH // width, fits))
-    return min(LARGEST_BUDGET, max(SMALLEST_BUDGET, 1 << (tokens.bit_length() - 1)))
+    bytes_a_token = ACTIVATIONS_PER_STATE * width * bytes_a_number
+    fitting = memory // SHARE_OF_MEMORY // bytes_a_token
+    tokens = max(1, min(NUMBERS_PER_BATCH // width, fitting))
+    power_of_2 = 1 << (tokens.bit_length() - 1)
+    return min(LARGEST_BUDGET, max(SMALLEST_BUDGET, power_of_2))
 
 
 def claimed_gpu() -> torch.device:
-    """Return the GPU of this process, after a first operation on it."""
+    """Return the GPU of this process, after testing it by a first operation.
+
+    Raises:
+        RuntimeUnavailableError: if PyTorch is built without CUDA, or this process has no usable GPU.
+    """
     if not torch.backends.cuda.is_built():  # type: ignore[no-untyped-call]
         raise RuntimeUnavailableError(built_without_cuda(torch.__version__))
 
@@ -147,8 +155,7 @@ def claimed_gpu() -> torch.device:
         torch.cuda.init()  # type: ignore[no-untyped-call]
         if index < count:
             torch.cuda.set_device(index)
-            # A GPU that this PyTorch has no code for, or that another program has claimed exclusively, fails
-            # here.
+            # This fails if this PyTorch has no code for the GPU, or if another program uses it exclusively.
             torch.zeros(1, device="cuda").add_(1).item()
     except RuntimeError as error:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -162,7 +169,7 @@ def claimed_gpu() -> torch.device:
 
     if index >= count:
         raise RuntimeUnavailableError(
-            f"process {index} of this machine (counted from 0) has no GPU of its own, there are {count}; "
+            f"there is no GPU for process {index} of this machine (counted from 0), which has {count} GPUs; "
             f"set `devices = {count}`"
         )
 

@@ -1,4 +1,4 @@
-"""The engine on PyTorch: it places modules on the device and creates encoders and trainers."""
+"""The engine on PyTorch: it puts modules on the device, and creates encoders and trainers."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ from sentbed_hardware.engine_parts.process_group import (
 
 
 def spread(engine: TorchEngine, parameters: Distributed) -> TorchEngine:
-    """Connect an engine with those of the run's other processes, if there are any, and return it.
+    """Connect an engine with the engines of the run's other processes, and return it.
 
-    Calls of the first process's engine, encoders and trainers are then repeated by all processes.
+    All processes then repeat the calls that the first process makes of its engine, encoders and trainers. A run
+    in one process is left as it is.
 
     Raises:
-        RuntimeUnavailableError: if several processes are asked for and this is the only one.
+        RuntimeUnavailableError: if the recipe sets several processes and this is the only one.
     """
     engine.processes = join(
         engine.device,
@@ -45,7 +46,7 @@ def spread(engine: TorchEngine, parameters: Distributed) -> TorchEngine:
     )
     engine.facts = {**engine.facts, **facts(engine.processes)}
     if engine.processes.world > 1 and engine.processes.first:
-        # The budget is for one device, and a batch is shared by all.
+        # The budget so far is that of one device, and all processes share a batch.
         engine.token_budget *= engine.processes.world
         Lead(engine)
 
@@ -53,7 +54,7 @@ def spread(engine: TorchEngine, parameters: Distributed) -> TorchEngine:
 
 
 class TorchEngine(TrainingEngine):
-    """An engine on one device, or on one device of each process. `facts` are returned by `describe`."""
+    """An engine on one device, or on one device of each process. `describe` returns `facts`."""
 
     encoder_class: type[TorchEncoder] = TorchEncoder
     trainer_class: type[TorchTrainer] = TorchTrainer
@@ -76,7 +77,7 @@ class TorchEngine(TrainingEngine):
 
     @property
     def token_budget(self) -> int:
-        """Tokens of a batch for encoding, over all processes."""
+        """Largest number of tokens of a batch for encoding, which all processes share."""
         return self.batch_size.token_budget
 
     @token_budget.setter
@@ -84,7 +85,7 @@ class TorchEngine(TrainingEngine):
         self.batch_size.token_budget = tokens
 
     def report_to(self, say: Say) -> None:
-        """Send messages for the user to `say`."""
+        """Send later messages for the user to the function `say`."""
         self.report = say
 
     def say(self, message: str) -> None:
@@ -92,15 +93,19 @@ class TorchEngine(TrainingEngine):
         self.report(message)
 
     def describe(self) -> Mapping[str, Any]:
-        """Return device, precision and threads in use."""
+        """Return facts about the engine, such as device, precision and number of threads."""
         return self.facts
 
     def counters(self) -> Mapping[str, float]:
-        """Return the peak memory of a GPU and the counts of compilations, each the maximum over processes."""
+        """Return the GPU's peak memory and the number and seconds of compilations.
+
+        Each is the maximum over the processes.
+        """
         by_process = self.processes.results(type(self)._counters, self)
         return highest_counters(by_process)
 
     def _counters(self) -> dict[str, float]:
+        """Return the counters of this process."""
         counters: dict[str, float] = {}
         if self.device.type == "cuda":
             peak = torch.cuda.max_memory_allocated(self.device)
@@ -116,7 +121,7 @@ class TorchEngine(TrainingEngine):
 
     @in_all_processes
     def seed(self, seed: int) -> None:
-        """Seed initialisation and dropout."""
+        """Seed torch's random generators, which initialise weights and draw dropout."""
         torch.manual_seed(seed)
 
     def assemble(
@@ -126,19 +131,24 @@ class TorchEngine(TrainingEngine):
         head: Head,
         saved: Path | None = None,
     ) -> TorchEncoder:
-        """Build pooler and head, and put everything on the device, in every process."""
+        """Build pooler and head, and put the encoder on the device, in every process.
+
+        Raises:
+            RunError: if the weights do not fit into memory, or are spread over the devices of one process and
+                there are several processes.
+        """
         if backbone.dispatched and self.processes.world > 1:
             raise RunError(
-                "the weights are spread over the devices of one process (`device_map`), and there are "
-                'several; take `device_map` out, and set `parallel = "fsdp"` to spread them over processes'
+                "`device_map` spreads the weights over the devices of one process, and this run has several "
+                'processes; take `device_map` out, and set `parallel = "fsdp"` to spread them over processes'
             )
 
         return self.place(backbone, assembled(backbone, pooler, head, saved))
 
     @in_all_processes
     def place(self, backbone: BuiltBackbone, module: EncoderModule) -> TorchEncoder:
-        """Put an encoder on the device, in every process."""
-        # A backbone that is already spread over devices stays there; the other modules are small.
+        """Put an encoder on the device, in every process. Raises `RunError` if it does not fit into memory."""
+        # A backbone that is spread over several devices stays there.
         dispatched = backbone.dispatched
         placement = self.placement
         try:
@@ -152,7 +162,7 @@ class TorchEngine(TrainingEngine):
                 module.to(self.device)
         except torch.OutOfMemoryError as error:
             raise RunError(
-                f"the weights do not fit into {placement.memory}; hold them in less "
+                f"the weights do not fit into {placement.memory}; set a smaller type "
                 '(`dtype = "bf16"` or `quantization = "nf4"` of the backbone), or spread them over several '
                 'GPUs (`device_map = "auto"`)'
             ) from error
@@ -163,7 +173,7 @@ class TorchEngine(TrainingEngine):
 
     @in_all_processes
     def trainer(self, encoders: Mapping[str, Any], training: Training) -> TorchTrainer:
-        """Prepare training of the encoders that `training.towers` names."""
+        """Return a trainer of the encoders that are named in `training.towers`."""
         return self.trainer_class(
             self.placement, self.processes, self.say, encoders, training
         )

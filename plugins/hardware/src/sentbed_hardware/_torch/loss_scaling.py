@@ -1,4 +1,4 @@
-"""Loss scaling for training in fp16, in which many gradients would underflow."""
+"""Loss scaling for training in fp16, where many gradients would underflow without it."""
 
 from __future__ import annotations
 
@@ -14,36 +14,38 @@ from sentbed_hardware._torch.placement import Placement
 from sentbed_hardware.engine_parts.process_group import Processes
 
 FIRST, LARGEST = 2.0**16, 2.0**24
+"""The scale at the start, and its upper limit."""
 STEPS_TO_DOUBLE = 2000
 """Steps without an overflow after which the scale is doubled (Micikevicius et al., 2018, section 3.2)."""
 
 
 class ScalingTrainer(FittingTrainer):
-    """A trainer that scales the loss's gradient before the encoder's backward pass, and unscales it after.
+    """A trainer that multiplies the loss's gradient by a scale before the backward pass of the encoders.
 
-    If the gradient overflows, the step is repeated at half the scale, with the same dropout. So no step is
-    lost, and a gradient that is not finite at a scale of 1 has diverged, as in fp32. Scales are powers of 2,
-    so that scaling is exact.
+    Afterwards, the gradients of all parameters are divided by the scale. It is a power of 2, so that this is
+    exact. If a gradient overflows, the backward pass is repeated at half the scale, with the same dropout. So
+    no step is skipped. If the gradient is not even finite at a scale of 1, training has diverged.
     """
 
-    kept = ("steps", "fits", "scale", "good_steps")
+    saved_attributes = ("steps", "fits", "scale", "good_steps")
 
     def __init__(
         self, placement: Placement, processes: Processes, *others: Any
     ) -> None:
         if processes.world > 1:
             raise RunError(
-                "several processes do not train in fp16: none sees that another's gradient has overflowed; "
-                'set `precision = "bf16"` or "fp32"'
+                "several processes cannot train in fp16, since a process does not see that the gradient of "
+                'another has overflowed; set `precision = "bf16"` or "fp32"'
             )
 
         super().__init__(placement, processes, *others)
         self.scale = FIRST
         self.good_steps = 0
-        self.loss.register_forward_hook(self._scale)
+        """Number of steps without an overflow since the scale was last changed."""
+        self.loss.register_forward_hook(self._scale_gradient)
 
     def step(self, columns: Columns) -> StepResult:
-        """Take a training step: forward, loss, gradient, update."""
+        """Take a training step, and double the scale after `STEPS_TO_DOUBLE` steps without an overflow."""
         before = self.scale
         result = super().step(columns)
         self.good_steps += 1
@@ -55,7 +57,8 @@ class ScalingTrainer(FittingTrainer):
 
         return result
 
-    def _scale(self, _: Any, __: Any, output: object) -> None:
+    def _scale_gradient(self, _: Any, __: Any, output: object) -> None:
+        """Let autograd multiply the gradient of the loss by the scale; a forward hook of the loss's module."""
         if isinstance(output, LossOutput) and output.loss.requires_grad:
             output.loss.register_hook(self._scaled)  # type: ignore[no-untyped-call]
 
@@ -63,7 +66,7 @@ class ScalingTrainer(FittingTrainer):
         return gradient * self.scale
 
     def _backward(self, columns: Columns) -> LossOutput:
-        start_again = self._beginning()
+        undo = self._prepare_undo()
         while True:
             output = super()._backward(columns)
             gradients = [p.grad for p in self.parameters.values() if p.grad is not None]
@@ -73,5 +76,5 @@ class ScalingTrainer(FittingTrainer):
                 torch._foreach_mul_(gradients, 1 / self.scale)
                 return output
 
-            start_again()
+            undo()
             self.scale /= 2

@@ -1,4 +1,4 @@
-"""Training steps that are divided until they fit into a GPU's memory."""
+"""A trainer that repeats a step with a smaller micro-batch if the GPU runs out of memory."""
 
 from __future__ import annotations
 
@@ -17,34 +17,37 @@ from sentbed_hardware._torch.trainer import TorchTrainer
 from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
 
 LESS = (
-    'train fewer weights (`lora` or `freeze` of the backbone), take `precision = "bf16"` or an optimiser '
-    "that holds less (`adafactor`)"
+    'train fewer weights (`lora` or `freeze` of the backbone), set `precision = "bf16"`, or use an optimiser '
+    "with a smaller state (`adafactor`)"
 )
+"""Advice against running out of memory, for messages."""
 
 
 class FittingTrainer(TorchTrainer):
-    """A trainer that repeats a step with half the micro-batch if it does not fit into memory.
+    """A trainer that repeats a step with half the micro-batch if the step does not fit into memory.
 
-    By gradient caching, loss and gradient remain those of the whole batch. The size that fits is used for the
-    rest of the stage, and saved in its state.
+    Gradient caching keeps the loss and the gradient of the whole batch. The micro-batch that fits is used for
+    the rest of the stage, and is part of the saved state.
     """
 
-    kept: tuple[str, ...] = ("steps", "fits")
+    saved_attributes: tuple[str, ...] = ("steps", "fits")
     fits: int | None = None
-    """Micro-batch that fits, in rows; None as long as nothing was halved."""
+    """Micro-batch, in rows, that fits into memory; None if no step was halved so far."""
 
     @property
     def micro_batch(self) -> int | None:
-        """The stage's micro-batch, or fewer rows if only they fit."""
-        asked = super().micro_batch
-        if self.fits is None or asked is None:
-            return asked or self.fits
+        """The micro-batch of the recipe or `fits`, whichever has fewer rows."""
+        of_recipe = super().micro_batch
+        if self.fits is None:
+            return of_recipe
+        if of_recipe is None:
+            return self.fits
 
-        return min(asked, self.fits)
+        return min(of_recipe, self.fits)
 
     @in_all_processes
     def step(self, columns: Columns) -> StepResult:
-        """Take a training step: forward, loss, gradient, update."""
+        """Take a training step. Raises `RunError` if the optimiser's state does not fit into memory."""
         try:
             return super().step(columns)
         except torch.OutOfMemoryError as error:
@@ -54,18 +57,21 @@ class FittingTrainer(TorchTrainer):
             ) from error
 
     def _backward(self, columns: Columns) -> LossOutput:
-        start_again = self._beginning()
+        undo = self._prepare_undo()
         while True:
             try:
                 return super()._backward(columns)
             except torch.OutOfMemoryError:
-                # While the error is handled, it keeps the tensors that did not fit alive.
+                # The error holds references to large tensors. They are freed only after this block.
                 pass
-            start_again()
-            self._halve(columns)
+            undo()
+            self._halve_micro_batch(columns)
 
-    def _beginning(self) -> Callable[[], None]:
-        """Return a function that undoes a forward and backward pass, so that it can be repeated exactly."""
+    def _prepare_undo(self) -> Callable[[], None]:
+        """Return a function that undoes `_backward`, so that it can be repeated exactly.
+
+        The function restores gradients, buffers and random generators.
+        """
         states = generator_states()
         buffers = list(self.loss.buffers())
         for tower in self.towers.values():
@@ -73,7 +79,7 @@ class FittingTrainer(TorchTrainer):
 
         before = [value.clone() for value in buffers]
 
-        def start_again() -> None:
+        def undo() -> None:
             for parameter in self.parameters.values():
                 parameter.grad = None
 
@@ -82,9 +88,14 @@ class FittingTrainer(TorchTrainer):
             for value, old in zip(buffers, before, strict=True):
                 value.copy_(old)
 
-        return start_again
+        return undo
 
-    def _halve(self, columns: Columns) -> None:
+    def _halve_micro_batch(self, columns: Columns) -> None:
+        """Use half the micro-batch from now on.
+
+        Raises:
+            RunError: if it is a single row already, or if there are several processes.
+        """
         processes = self.processes.world
         memory = self.placement.memory
         texts = [tokens for tokens in columns.values() if isinstance(tokens, TokenIds)]
@@ -93,7 +104,7 @@ class FittingTrainer(TorchTrainer):
         half = max(1, micro_batch // 2)
 
         if processes > 1:
-            # The other processes are in the middle of the step, waiting for this one.
+            # The step cannot be repeated: other processes wait for this one in the middle of it.
             raise RunError(
                 f"a step of {micro_batch} rows at a time does not fit into {memory} of one of the processes; "
                 f"set `micro_batch = {half}` in the stage"

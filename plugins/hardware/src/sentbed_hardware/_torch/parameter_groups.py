@@ -1,4 +1,4 @@
-"""Parameter groups of an optimiser for the loss's parameters that have settings of their own."""
+"""Parameter groups of an optimiser for parameters of the loss with their own learning rate or weight decay."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sentbed.protocols import Optimizer, ParameterSettings
 from torch import Tensor
 
 from sentbed_hardware._common.tensor_files import Tensors
-from sentbed_hardware.engine_parts.training_checks import rate_factor, require_decay
+from sentbed_hardware.engine_parts.parameter_settings import rate_factor, require_decay
 
 
 def separate(
@@ -19,12 +19,13 @@ def separate(
     settings: Mapping[str, ParameterSettings],
     component: Optimizer,
 ) -> list[float]:
-    """Move each parameter with settings of its own into a parameter group of its own.
+    """Move each parameter that is named in `settings` into its own parameter group.
 
-    Returns the multiplier of the learning rate for each group of the optimiser.
+    `component` is the component that built the optimiser. Returns the multiplier of the learning rate for each
+    group of the optimiser.
 
     Raises:
-        RunError: if a parameter is to have a weight decay, and the optimiser has none.
+        RunError: if the settings of a parameter have a weight decay, and the optimiser supports none.
     """
     require_decay(settings, component)
     groups = optimizer.param_groups
@@ -33,7 +34,7 @@ def separate(
         former = next(group for group in groups if _has(group, parameter))
         others = [other for other in former["params"] if other is not parameter]
         former["params"] = others
-        # The settings of its former group, since a component may set them for each group.
+        # Settings of the former group are kept, since a component may give each group its own.
         group = {**former, "params": [parameter]}
         if special.weight_decay is not None:
             group["weight_decay"] = special.weight_decay
@@ -48,4 +49,5 @@ def separate(
 
 
 def _has(group: Mapping[str, Any], parameter: Tensor) -> bool:
+    """Return whether a parameter is in a group; `in` would compare the values of tensors."""
     return any(other is parameter for other in group["params"])

@@ -1,4 +1,4 @@
-"""An encoder on the device of an engine, which encodes batches."""
+"""An encoder of the PyTorch engine, on its device or on one device of each process."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ from sentbed_hardware.engine_parts.module_encoder import ModuleEncoder
 from sentbed_hardware.engine_parts.process_group import Processes
 
 LENGTH_BUCKET = 16
-"""In compiled encoding, batches are padded to a multiple of this length."""
+"""In compiled encoding, the length of a batch is padded to a multiple of this number."""
 ROWS_BUCKET = 8
-"""In compiled encoding, batches are padded to this number of rows times a power of 2."""
+"""In compiled encoding, the rows of a batch are padded to this number times a power of 2."""
 
 
 class TorchEncoder(ModuleEncoder):
-    """Backbone, pooler and head on one device, or on one device of each process.
+    """An encoder whose backbone, pooler and head are on one device, or on one device of each process.
 
-    `batch_size` is shared by the encoders of an engine; `say` shows the user a message.
+    All encoders of an engine share `batch_size`. `say` shows the user a message.
     """
 
     def __init__(
@@ -61,13 +61,13 @@ class TorchEncoder(ModuleEncoder):
         self.placement = placement
         self.batch_size = batch_size
         self.processes = processes
-        """The processes that have this encoder."""
+        """The processes that have a copy or a shard of this encoder."""
         self.say = say
-        # A compiler could not trace the cache of a prefix.
+        # Neither a compiled nor a sharded backbone can cache the states of a prefix that texts share.
         traced_or_sharded = placement.compile or processes.sharded
         self.shares_prefix = backbone.shares_prefix and not traced_or_sharded
         self._replica: Module | None = None
-        """Copy of the weights for encoding, if it is up to date."""
+        """The module for encoding, with a copy of the weights. None before it is made, and after training."""
         if processes.world > 1:
             self.asynchronous = False
 
@@ -85,9 +85,9 @@ class TorchEncoder(ModuleEncoder):
         return vectors
 
     def _encode_share(self, batch: TokenBatch) -> Vectors:
-        """Return the vectors of this process's rows of a batch."""
+        """Return the vectors of the rows of a batch that this process encodes."""
         rows = len(batch.input_ids)
-        # Each process takes part in the pass, if only with a row of another: the weights may be sharded.
+        # With sharded weights, all processes must compute. A process without a row encodes the first one too.
         first = self.processes.rank
         if first >= rows:
             first = 0
@@ -98,14 +98,14 @@ class TorchEncoder(ModuleEncoder):
         return self.encode(share)
 
     def _encode_sharded(self, batch: TokenBatch) -> Vectors:
-        """Encode with the sharded weights themselves, without a copy."""
+        """Return the vectors of a batch, computed with the sharded weights, without a copy of them."""
         module = self.module.eval()
         placement = self.placement
-        # A pass over auxiliary prompts ends early, in the middle of the collective calls of a sharded module.
+        # A pass over auxiliary prompts ends before the last block, and FSDP needs all blocks to be called.
         plain = attrs.evolve(batch, auxiliary=None)
         tensors, keywords = placement.arguments(plain)
         try:
-            # Weights gathered in inference mode could not be used in training again.
+            # In inference mode, FSDP would gather weights that later training cannot use.
             with torch.no_grad():
                 with placement.autocast():
                     states = module.backbone(*tensors, **keywords)
@@ -119,7 +119,7 @@ class TorchEncoder(ModuleEncoder):
             ) from error
 
     def encode_tokens(self, batch: TokenBatch) -> RaggedVectors:
-        """Return the vectors of the tokens of each text. A batch that does not fit into memory is halved."""
+        """Return the token vectors of each text. A batch that does not fit into memory is halved."""
         texts = []
         for part in self._parts(batch):
             for vectors, mask in zip(part.vectors.cpu(), part.mask.cpu(), strict=True):
@@ -127,14 +127,14 @@ class TorchEncoder(ModuleEncoder):
 
         tokens = RaggedVectors.of(texts, self.width)
         if not np.isfinite(tokens.rows).all():
-            # A text's sum is not finite if one of its numbers is not.
+            # The check takes one vector per text. A sum is not finite if one of the numbers is not.
             sums = np.array([text.sum() for text in texts])
             self.checked(sums[:, None], batch)
 
         return tokens
 
     def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[Vectors]:
-        """Yield the vectors of each batch; several streams encode as many batches at a time."""
+        """Yield the vectors of each batch. With several streams, several batches are encoded at a time."""
         streams = self.batch_size.streams
         alone = streams == 1 or self.processes.world > 1
         if alone or not getattr(self.replica(), "reentrant", False):
@@ -143,10 +143,15 @@ class TorchEncoder(ModuleEncoder):
         return in_streams(self.encode, batches, streams)
 
     def checked(self, vectors: Vectors, batch: TokenBatch) -> Vectors:
-        """Return the vectors of a batch. Raises `NotFiniteError` with the part that gives NaN or infinity."""
+        """Return the vectors of a batch if they are finite.
+
+        Raises:
+            NotFiniteError: if a vector has NaN or infinity; the message names the part that gives it.
+        """
         return require_finite(vectors, batch, self._origin_of_nan)
 
     def _origin_of_nan(self, batch: TokenBatch) -> str:
+        """Return the first part that gives NaN or infinity for a batch; "" if none does."""
         tensors, keywords = self.placement.arguments(batch)
         return origin_of_nan(self.module, self.replica().backbone, tensors, keywords)
 
@@ -155,33 +160,33 @@ class TorchEncoder(ModuleEncoder):
         return torch.cat(self._parts(batch))
 
     def _parts(self, batch: TokenBatch) -> list[Any]:
-        """Return the module's output for each part of a batch that fits into memory, in order."""
+        """Encode a batch in as many parts as the memory requires; return the output for each, in order."""
         rows = len(batch.input_ids)
         most = self.batch_size.most_tokens
         if most is None or rows == 1 or batch.input_ids.size <= most:
             try:
                 return [self._forward(self.replica(), batch)]
             except torch.OutOfMemoryError:
-                # While the error is handled, it keeps the tensors that did not fit alive.
+                # The error holds references to large tensors. They are freed only after this block.
                 pass
-            self._halve(batch)
+            self._halve_batch_size(batch)
 
         middle = (rows + 1) // 2
         first_half = self._parts(batch.select(slice(middle)))
         return first_half + self._parts(batch.select(slice(middle, None)))
 
     def replica(self) -> Module:
-        """Return the module for encoding, with a copy of the weights."""
+        """Return the module for encoding. It has a copy of the weights, in the engine's precision."""
         if self._replica is None:
-            self._replica = self._copy()
+            self._replica = self._build_replica()
 
         return self._replica
 
-    def _halve(self, batch: TokenBatch) -> None:
-        """Use smaller batches from now on, because this one did not fit into memory.
+    def _halve_batch_size(self, batch: TokenBatch) -> None:
+        """Limit batches to half of this one, because it did not fit into memory.
 
         Raises:
-            RunError: if it has a single row.
+            RunError: if the batch has a single row.
         """
         rows, length = batch.input_ids.shape
         memory = self.placement.memory
@@ -202,7 +207,8 @@ class TorchEncoder(ModuleEncoder):
             f"a batch of {rows * length:,} tokens did not fit into {memory}; going on with {most:,}"
         )
 
-    def _copy(self) -> Module:
+    def _build_replica(self) -> Module:
+        """Build the module for encoding. Raises `RunError` if it does not fit into memory."""
         require_finite_weights(self.module)
         placement = self.placement
         try:
@@ -211,11 +217,12 @@ class TorchEncoder(ModuleEncoder):
             )
         except torch.OutOfMemoryError as error:
             raise RunError(
-                f"the copy of the weights for encoding does not fit into {placement.memory} beside them; "
-                'hold these in bf16 (`dtype = "bf16"` of the backbone), and none is made'
+                f"encoding uses a copy of the weights, and it does not fit into {placement.memory} beside the "
+                'weights; set `dtype = "bf16"` in the backbone, then no copy is made'
             ) from error
 
     def _forward(self, replica: Any, batch: TokenBatch) -> Any:
+        """Return the output of the module for encoding, without the rows of padding."""
         rows = len(batch.input_ids)
         if self.placement.compile:
             pad_id = self.backbone.tokenizer.pad_id
@@ -229,9 +236,10 @@ class TorchEncoder(ModuleEncoder):
             return vectors[:rows].to(torch.float32)
 
     def fingerprint(self) -> str | None:
-        """Return a hash of all weights and of the code that computes vectors.
+        """Return a hash of all weights, and of the code and settings with which vectors are computed.
 
-        None if the weights are sharded over processes, or code has changed since it was loaded.
+        Returns None if the weights are sharded over processes, or if the code on disk has changed since it was
+        loaded.
         """
         if self.processes.sharded:
             return None
@@ -239,25 +247,26 @@ class TorchEncoder(ModuleEncoder):
         return self._fingerprint({})
 
     def _fingerprint(self, hashed: Hashed) -> str | None:
-        # Settings that change the results of a compiler and of matrix products.
+        """Return the fingerprint; `hashed` caches the hashes of weights, see `module_fingerprint`."""
         placement = self.placement
-        how = [
+        settings = [
             str(placement.dtype),
             placement.device.type,
             placement.compile,
             torch.get_float32_matmul_precision(),
         ]
-        # A cache may be in a home directory shared by different machines.
+        # Vectors depend on the processor, and machines of different kinds may share a cache of vectors.
         for name, value in sorted(torch.cpu.get_capabilities().items()):
-            how.append(f"{name} {value}")
+            settings.append(f"{name} {value}")
 
-        return self.module.fingerprint(how, hashed)
+        return self.module.fingerprint(settings, hashed)
 
     def beside(self, others: Sequence[Any]) -> TorchEncoder | None:
-        """Return an encoder that concatenates this one's vectors and those of `others`, from one pass.
+        """Return an encoder whose vectors are those of this encoder and of `others`, concatenated.
 
-        None if they do not share a backbone and an engine, or if results may differ in the last bits: a
-        compiler may sum in another order where it has more to compute.
+        It computes the backbone once for all. Returns None if the encoders differ in backbone or engine, and if
+        the backbone is compiled: a compiler may then add in another order, and the last bits of vectors would
+        differ.
         """
         if self.placement.compile or self.processes.world > 1:
             return None
@@ -275,27 +284,31 @@ class TorchEncoder(ModuleEncoder):
         return SeveralEncoders((self, *others))
 
     def broken_weight(self) -> str | None:
-        """Return the name of a weight that is NaN or infinite in any process, or None if there is none."""
+        """Return the name of a weight with NaN or infinity in any process, or None if there is none."""
         names = self.processes.results(ModuleEncoder.broken_weight, self)
         return next(filter(None, names), None)
 
     def save(self, directory: Path) -> Mapping[str, str]:
-        """Write the backbone in its own layout, and the weights of pooler and head beside it."""
+        """Write the encoder's weights into `directory`; see `ModuleEncoder.save`."""
         if not self.processes.sharded:
             return super().save(directory)
 
-        weights = self.processes.together(type(self)._whole_weights, self)
+        weights = self.processes.together(type(self)._gather_weights, self)
         with in_place(self.module, weights):
             return super().save(directory)
 
-    def _whole_weights(self) -> dict[int, nn.Parameter]:
+    def _gather_weights(self) -> dict[int, nn.Parameter]:
+        """Return the sharded weights, whole and on the host of the first process, by their `id`."""
         return gather_weights(self.module, self.processes)
 
     @in_all_processes
     def transformed(
         self, fit: Any = None, on: Mapping[str, Any] | None = None
     ) -> TorchEncoder:
-        """Return an encoder with the fitted transform, or one of its inputs; both share their weights."""
+        """Return an encoder with the transform `fit`, or without `fit` one that gives the transform's input.
+
+        It shares its weights with this encoder.
+        """
         module = self.module.transformed(fit, on)
         module.transform.to(self.placement.device)
         other = self._of(module)
@@ -305,12 +318,15 @@ class TorchEncoder(ModuleEncoder):
         return other
 
     def weights_changed(self) -> None:
-        """Drop the copy of the weights for encoding."""
+        """Drop the module for encoding, since the weights have changed."""
         self._replica = None
 
 
 class SeveralEncoders(TorchEncoder):
-    """Encoders with the same backbone: their concatenated vectors, from one pass of the first one's copy."""
+    """Encoders with the same backbone, as one encoder whose vectors are theirs, concatenated.
+
+    The backbone of the first encoder's replica computes the token states for all.
+    """
 
     def __init__(self, encoders: Sequence[TorchEncoder]) -> None:
         first = encoders[0]
@@ -326,7 +342,7 @@ class SeveralEncoders(TorchEncoder):
         self.width = sum(encoder.width for encoder in encoders)
 
     def replica(self) -> Module:
-        """Return the first encoder's copy, whose backbone the others share; all are in eval mode then."""
+        """Return the first encoder's replica. Give the others replicas with the same copy of the backbone."""
         first = self.encoders[0].replica()
         for encoder in self.encoders:
             if encoder.module.training:
@@ -338,11 +354,14 @@ class SeveralEncoders(TorchEncoder):
         return first
 
     def checked(self, vectors: Vectors, batch: TokenBatch) -> Vectors:
-        """Return the vectors unchecked: NaN in those of one encoder must not stop the others."""
+        """Return the vectors without a check, since NaN in one encoder must not stop the others."""
         return vectors
 
-    def _halve(self, batch: TokenBatch) -> None:
-        # A halved batch changes the last bits of vectors, and each encoder alone may fit.
+    def _halve_batch_size(self, batch: TokenBatch) -> None:
+        """Raise `RunError`, so that the caller encodes with one encoder at a time.
+
+        That may fit without halving, and halving changes the last bits of vectors.
+        """
         raise RunError(
             f"a batch of {batch.input_ids.size:,} tokens does not fit into {self.placement.memory} for "
             f"{len(self.encoders)} encoders at once; encode with one at a time"
@@ -353,17 +372,17 @@ class SeveralEncoders(TorchEncoder):
         return super()._forward(partial(replica, beside=others), batch)
 
     def fingerprints(self) -> list[str | None]:
-        """Return the fingerprint of each encoder; the weights of the backbone are hashed once."""
+        """Return the fingerprint of each encoder. The weights of the backbone are hashed only once."""
         hashed: Hashed = {}
         return [encoder._fingerprint(hashed) for encoder in self.encoders]
 
 
 def _bucketed(batch: TokenBatch, pad_id: int, longest: int) -> TokenBatch:
-    """Pad a batch to one of few shapes, always with a mask: every shape is compiled anew."""
+    """Pad a batch to one of few shapes, and give it a mask, since each shape has to be compiled."""
     rows, length = batch.input_ids.shape
     doublings = math.ceil(math.log2(max(1, rows / ROWS_BUCKET)))
     rows_of_bucket = ROWS_BUCKET * 2**doublings
     length_of_bucket = length + min(-length % LENGTH_BUCKET, longest - length)
-    # With auxiliary prompts, there would be as many shapes as pairs of lengths.
+    # An auxiliary batch has a length of its own. There would be a shape for each pair of lengths.
     plain = attrs.evolve(batch, auxiliary=None)
     return plain.widened(rows_of_bucket, length_of_bucket, pad_id)

@@ -1,4 +1,4 @@
-"""The device and the precision of an engine's modules, and the size of batches for encoding."""
+"""The device and the precision of an engine's modules, and the size of its batches for encoding."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from sentbed.protocols import TokenBatch
 from torch import Tensor
 
 HOST_BUDGET = 4096
-"""Tokens per batch on a CPU: matrix products are fastest from about 2,000 tokens on, and larger batches do not
-fit into its cache."""
+"""Tokens per batch on a CPU. Matrix products are fastest from about 2,000 tokens on, and larger batches than this
+do not fit into the CPU's cache."""
 
 Say: TypeAlias = Callable[[str], None]
 """Function that shows the user a message."""
 
 ModuleArguments: TypeAlias = tuple[tuple[Tensor | None, ...], dict[str, Any]]
-"""Positional and keyword arguments of a backbone's module."""
+"""The positional and the keyword arguments for a call of a backbone's module."""
 
 
 @attrs.define(eq=False)
 class Placement:
-    """A device of this process, and how modules compute on it."""
+    """The device of this process, and the precision in which modules compute on it."""
 
     device: torch.device
     dtype: torch.dtype
-    """The precision of backbones."""
+    """The precision in which backbones compute."""
     compile: bool = False
-    """Whether `torch.compile` compiles them."""
+    """Whether backbones are compiled by `torch.compile`."""
 
     def autocast(self) -> torch.autocast:
-        """Return autocast to this precision, for a backbone whose weights are fp32."""
+        """Return a context in which a backbone with fp32 weights computes in `dtype`."""
         low_precision = self.dtype != torch.float32
         return torch.autocast(self.device.type, self.dtype, low_precision)
 
     def put(self, array: NDArray[Any]) -> Tensor:
-        """Put an array on the device; on a GPU, without waiting for the copy."""
+        """Return an array as a tensor on the device. The copy to a GPU runs asynchronously."""
         tensor = torch.from_numpy(array)
         if self.device.type != "cuda":
             return tensor.to(self.device)
@@ -46,7 +46,7 @@ class Placement:
         return tensor.pin_memory().to(self.device, non_blocking=True)
 
     def tensors(self, batch: TokenBatch) -> tuple[Tensor, Tensor | None]:
-        """Put the ids and the mask of a batch on the device."""
+        """Return the ids and the mask of a batch as tensors on the device."""
         ids = self.put(batch.input_ids)
         if batch.attention_mask is None:
             return ids, None
@@ -54,7 +54,7 @@ class Placement:
         return ids, self.put(batch.attention_mask)
 
     def arguments(self, batch: TokenBatch) -> ModuleArguments:
-        """Put a batch on the device; return the arguments of a backbone's module."""
+        """Return a batch as arguments of a backbone's module, on the device."""
         positional: tuple[Tensor | None, ...] = self.tensors(batch)
         if batch.prefix is not None:
             positional = (*positional, self.put(batch.prefix))
@@ -69,7 +69,7 @@ class Placement:
 
     @property
     def memory(self) -> str:
-        """Return a description of the device's memory."""
+        """The size of the device's memory, or "the memory" for a CPU; for messages."""
         if self.device.type != "cuda":
             return "the memory"
 
@@ -80,11 +80,11 @@ class Placement:
 
 @attrs.define(eq=False)
 class BatchSize:
-    """The size of batches for encoding, shared by the encoders of an engine."""
+    """The size of batches for encoding. All encoders of an engine share one object."""
 
     token_budget: int = HOST_BUDGET
-    """Tokens per batch, over all processes."""
+    """Largest number of tokens of a batch, which all processes share."""
     most_tokens: int | None = None
-    """Largest number of tokens that fits into memory; None as long as all batches have fitted."""
+    """Number of tokens per process that fits into memory; None if all batches have fitted so far."""
     streams: int = 1
-    """Batches encoded at a time, by backbones that support it."""
+    """Number of batches that are encoded at a time, if the backbone supports several."""

@@ -19,12 +19,13 @@ from sentbed_hardware.engine_parts.process_group import Processes
 
 
 def shard(backbone: nn.Module, processes: Processes, dtype: torch.dtype) -> None:
-    """Shard the weights of a backbone over processes; each block is gathered only while it computes.
+    """Shard the weights of a backbone over processes, in place.
 
-    Blocks are gathered in `dtype`, and gradients are summed in fp32.
+    The weights of a block (a transformer layer) are gathered only while it computes, in `dtype`. Gradients are
+    summed in fp32.
 
     Raises:
-        RunError: for weights in 4 bits.
+        RunError: if the backbone has weights in 4 bits.
     """
     for name, parameter in backbone.named_parameters():
         if not parameter.is_floating_point():
@@ -32,16 +33,16 @@ def shard(backbone: nn.Module, processes: Processes, dtype: torch.dtype) -> None
                 f'`{name}` is held in 4 bits, which cannot be spread over processes; set `parallel = "ddp"`'
             )
 
-    # FSDP warns of in-place operations on a block's output; transformers' blocks have none.
+    # FSDP warns that in-place operations on a block's output are wrong; blocks of transformers have none.
     warnings.filterwarnings("ignore", "FSDP2-wrapped module", UserWarning)
     mesh = mesh_of(processes)
-    # Autocast casts inputs where it is needed; a mask in bf16 would be a different mask.
-    gathered_in = None
+    weights_dtype = None
     if dtype != torch.float32:
-        gathered_in = dtype
+        weights_dtype = dtype
     policy = MixedPrecisionPolicy(
-        param_dtype=gathered_in,
+        param_dtype=weights_dtype,
         reduce_dtype=torch.float32,
+        # Autocast casts inputs where it is right. FSDP would also cast the values of an attention mask.
         cast_forward_inputs=False,
     )
     for module in (*_blocks(backbone), backbone):
@@ -49,18 +50,19 @@ def shard(backbone: nn.Module, processes: Processes, dtype: torch.dtype) -> None
 
     for module in backbone.modules():
         if isinstance(module, FSDPModule):
-            # All processes compute the same loss, and each has its gradient for its own rows only.
+            # All processes compute the loss of the whole batch, and each has the gradient through its own rows.
+            # So gradients are summed, not averaged.
             module.set_gradient_divide_factor(1.0)
             module.set_force_sum_reduction_for_comms(True)
 
 
 def mesh_of(processes: Processes) -> DeviceMesh:
-    """Return the processes as a `DeviceMesh`."""
+    """Return a one-dimensional `DeviceMesh` of the processes."""
     return DeviceMesh.from_group(processes.data, processes.device.type)
 
 
 def _blocks(module: nn.Module) -> Iterator[nn.Module]:
-    """Yield the members of the outermost `ModuleList`s that have weights: the layers of a transformer."""
+    """Yield the layers of a transformer: the members with weights of the outermost `ModuleList`s."""
     for child in module.children():
         if not isinstance(child, nn.ModuleList):
             yield from _blocks(child)
@@ -72,7 +74,7 @@ def _blocks(module: nn.Module) -> Iterator[nn.Module]:
 
 
 def whole(value: Tensor) -> Tensor:
-    """Return the whole of a tensor that may be sharded; all processes have to call this."""
+    """Return a tensor, gathered from all processes if it is sharded. All processes have to call this."""
     if isinstance(value, DTensor):
         return value.full_tensor()
 
@@ -80,7 +82,7 @@ def whole(value: Tensor) -> Tensor:
 
 
 def share_of(value: Tensor, like: Tensor) -> Tensor:
-    """Return this process's shard of a whole tensor, sharded like `like`."""
+    """Return a whole tensor, sharded in the same way as `like` if that is sharded."""
     if not isinstance(like, DTensor):
         return value
 
@@ -91,12 +93,15 @@ def share_of(value: Tensor, like: Tensor) -> Tensor:
 
 
 def replicated(value: Tensor, mesh: DeviceMesh) -> DTensor:
-    """Return a tensor that is equal in all processes as a DTensor over the same memory."""
+    """Return a DTensor with the memory of `value`, a tensor that is equal in all processes."""
     return DTensor.from_local(value.detach(), mesh, [Replicate()], run_check=False)
 
 
 def gather_weights(module: nn.Module, processes: Processes) -> dict[int, nn.Parameter]:
-    """Return the sharded weights, gathered on the host of the first process, by their `id`."""
+    """Gather the sharded weights of a module on the host of the first process.
+
+    Returns `id` of the sharded parameter -> whole parameter, and nothing in the other processes.
+    """
     weights = {}
     for parameter in module.parameters():
         if isinstance(parameter, DTensor):
@@ -110,7 +115,7 @@ def gather_weights(module: nn.Module, processes: Processes) -> dict[int, nn.Para
 
 @contextmanager
 def in_place(module: nn.Module, weights: Mapping[int, nn.Parameter]) -> Iterator[None]:
-    """While active, the module has the whole weights of `gather_weights`, for saving."""
+    """While active, the module has the whole weights from `gather_weights`, so that it can be saved."""
     before = []
     for part in module.modules():
         before.append((part, dict(part._parameters)))
@@ -127,7 +132,7 @@ def in_place(module: nn.Module, weights: Mapping[int, nn.Parameter]) -> Iterator
 class Replicas(TorchFunctionMode):
     """While active, `torch.zeros` returns DTensors that are equal in all processes.
 
-    Adafactor creates its row and column moments with it.
+    Adafactor calls `torch.zeros` to create its row and column moments, and sharded weights need DTensors there.
     """
 
     def __init__(self, mesh: DeviceMesh) -> None:
@@ -137,7 +142,10 @@ class Replicas(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Wrap the result of `torch.zeros`, unless it is a scalar, which counts steps."""
+        """Call a function of torch; turn the result of `torch.zeros` into a DTensor unless it is a scalar.
+
+        A scalar is an optimiser's counter of steps.
+        """
         result = func(*args, **(kwargs or {}))
         if func is torch.zeros and result.ndim:
             return replicated(result, self.mesh)

@@ -1,7 +1,7 @@
-"""Encoding of several batches at a time on a CPU, each on its share of the threads.
+"""Encoding of several batches at a time on a CPU, each on an equal share of the threads.
 
-The threads of an operation wait for each other at its end, thousands of times per batch. Threads of different
-batches do not.
+This is faster than one batch at a time on all threads: at the end of each of the thousands of operations of a
+batch, its threads wait for each other, but not for the threads of other batches.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from typing import TypeVar
 import torch
 
 KEPT = {-3: 32 << 20, -1: 256 << 20}
-"""Parameters of glibc's mallopt(3): M_MMAP_THRESHOLD, the size up to which blocks come from heaps, and
-M_TRIM_THRESHOLD, the free memory at the end of a heap that is not returned to the system, in bytes."""
+"""Number of a parameter of glibc's mallopt(3) -> value in bytes. M_MMAP_THRESHOLD (-3) is the size up to which
+blocks come from a heap, M_TRIM_THRESHOLD (-1) the free memory at the end of a heap that the process keeps."""
 
 MALLOC_VARIABLES = (
     "MALLOC_MMAP_THRESHOLD_",
     "MALLOC_TRIM_THRESHOLD_",
     "GLIBC_TUNABLES",
 )
-"""Environment variables that set these parameters."""
+"""Environment variables with which a user sets these parameters."""
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 def keep_freed_memory() -> bool:
-    """Keep the memory of one batch for the next one; return whether the parameters could be set.
+    """Let the C library keep the memory of one batch for the next one. Return whether this was possible.
 
-    Otherwise the threads' heaps are returned to the system and requested again, several times per batch: 2 %
-    of the time in fp32. Only glibc has these parameters, and those in the environment take precedence.
+    By default, the memory is returned to the system and requested again several times per batch, which takes
+    2 % of the time in fp32. Only glibc can be set. Nothing is set if the environment has `MALLOC_VARIABLES`.
     """
     if os.name != "posix" or not os.environ.keys().isdisjoint(MALLOC_VARIABLES):
         return False
@@ -50,22 +50,24 @@ def keep_freed_memory() -> bool:
 def in_streams(
     encode: Callable[[T], R], batches: Iterable[T], streams: int
 ) -> Iterator[R]:
-    """Yield `encode(batch)` for each batch, in order, from `streams` threads.
+    """Yield `encode(batch)` for each batch, in order. `streams` batches are encoded at a time.
 
-    If the last batches are too few for all streams, each gets all of the caller's threads in turn.
+    If fewer batches than that are left at the end, they are encoded one after another, on all threads.
     """
     threads = torch.get_num_threads()
-    coming, waiting = iter(batches), deque[Future[R]]()
-    pool = ThreadPoolExecutor(
-        streams, "encode", _limit_threads, (max(1, threads // streams),)
-    )
+    threads_of_stream = max(1, threads // streams)
+    coming = iter(batches)
+    started: deque[Future[R]] = deque()
+    pool = ThreadPoolExecutor(streams, "encode", _limit_threads, (threads_of_stream,))
     try:
         while len(group := list(islice(coming, streams))) == streams:
-            waiting.extend(pool.submit(encode, batch) for batch in group)
-            while len(waiting) > streams:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+            for batch in group:
+                started.append(pool.submit(encode, batch))
+            while len(started) > streams:
+                yield started.popleft().result()
+
+        while started:
+            yield started.popleft().result()
         yield from map(encode, group)
     finally:
         pool.shutdown(cancel_futures=True)
@@ -73,7 +75,7 @@ def in_streams(
 
 
 def _limit_threads(count: int) -> None:
-    """Set the number of threads for operations of this thread; other threads keep theirs."""
-    # The first call in a thread sets the number that was set last in any thread.
+    """Set the number of OpenMP threads for operations that this Python thread calls."""
+    # The first call in a new thread applies the number that was last set in any thread, so `set` comes second.
     torch.get_num_threads()
     torch.set_num_threads(count)

@@ -1,4 +1,4 @@
-"""Training of token predictions: the token states from which a batch's tokens are predicted."""
+"""Training with losses that predict tokens: corrupted texts, and the states from which tokens are predicted."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from sentbed_hardware._torch.tower import BatchVectors, Chunk, Tower
 
 
 class Corrupted:
-    """A batch of texts as the encoder reads them, and the tokens to predict.
+    """A batch of texts in which some tokens are masked or replaced, and the tokens to predict.
 
-    `read` are the texts with the ids that the encoder reads. The token `ids[k]` is predicted from the state at
-    position `places[k]` of text `texts[k]`, counted from the text's first token. If a state predicts the next
-    token, as in causal models, none predicts the first.
+    The encoder reads the texts `read`. The k-th token to predict has the true id `ids[k]`. It is predicted from
+    the state at `places[k]` in the text with the index `texts[k]`; places are counted from the first token of
+    the text. In a causal model, a state predicts the next token, so the first token of a text is not predicted.
     """
 
     def __init__(self, tokens: TokenIds, loss: Any, head: Any, component: Loss) -> None:
@@ -47,7 +47,10 @@ class Corrupted:
 
 
 class PredictingStates(BatchVectors):
-    """The states that predict a batch's chosen tokens, `vectors` `(chosen tokens, width)`, in their order."""
+    """The token states from which the tokens of `Corrupted` are predicted, one per token.
+
+    `vectors` has the shape `(tokens to predict, width)`.
+    """
 
     def __init__(
         self,
@@ -60,7 +63,7 @@ class PredictingStates(BatchVectors):
         super().__init__(tower, corrupted.read, chunks, recompute)
 
     def forward(self, rows: Chunk) -> Tensor:
-        """Return the predicting states of these texts from one pass, fp32."""
+        """Compute the texts `rows` in one pass, and return the states that predict their tokens, in fp32."""
         states = self.tower.states(self.tokens, rows).last_hidden_state
         row_of_text = np.full(len(self.tokens), -1)
         row_of_text[rows] = np.arange(len(rows))
@@ -73,9 +76,9 @@ class PredictingStates(BatchVectors):
         return predicting.float()
 
     def positions(self, rows: Chunk) -> Chunk:
-        """Return the indices of these texts' vectors among all vectors, in the order of `forward`."""
+        """See `BatchVectors.positions`."""
         return np.flatnonzero(np.isin(self.corrupted.texts, rows))
 
-    def texts_of(self, vectors: Chunk) -> Chunk:
-        """Return the text of each of these vectors."""
-        return self.corrupted.texts[vectors]
+    def texts_of(self, positions: Chunk) -> Chunk:
+        """See `BatchVectors.texts_of`."""
+        return self.corrupted.texts[positions]

@@ -1,4 +1,4 @@
-"""Training with token vectors: those of a batch, packed without padding."""
+"""The token vectors of a batch in training, packed without padding."""
 
 from __future__ import annotations
 
@@ -13,39 +13,42 @@ from sentbed_hardware.engine_parts.component_output_checks import tensor_of
 
 
 class BatchTokenVectors(BatchVectors):
-    """The vectors of all tokens that the pooler does not mask, `vectors` `(tokens, width)`, text by text.
+    """The vectors of all tokens that the pooler does not mask, text after text.
 
-    For one process only.
+    `vectors` has the shape `(tokens, width)`. This works in a single process only.
     """
 
     @cached_property
     def counts(self) -> Chunk:
-        """Number of vectors of each text, which the passes fill in."""
+        """The number of vectors of each text. `forward` sets it."""
         return np.zeros(len(self.tokens), np.int64)
 
     def forward(self, rows: Chunk) -> Tensor:
-        """Return the vectors of these texts from one pass."""
+        """Compute the texts `rows` in one pass, and return the vectors of their tokens."""
         output: TokenVectors = self.tower.forward(self.tokens, rows)
         self.counts[rows] = output.mask.sum(dim=1).cpu().numpy()
         return tensor_of(output)
 
     def positions(self, rows: Chunk) -> Chunk:
-        """Return the indices of these texts' vectors among all vectors, in the order of `forward`."""
+        """See `BatchVectors.positions`."""
         ends = np.cumsum(self.counts)
-        places = []
+        positions = []
         for row in rows:
-            places.append(np.arange(ends[row] - self.counts[row], ends[row]))
+            positions.append(np.arange(ends[row] - self.counts[row], ends[row]))
 
-        return np.concatenate(places)
+        return np.concatenate(positions)
 
-    def texts_of(self, vectors: Chunk) -> Chunk:
-        """Return the text of each of these vectors."""
+    def texts_of(self, positions: Chunk) -> Chunk:
+        """See `BatchVectors.texts_of`."""
         texts = np.arange(len(self.counts))
-        of_each: Chunk = np.repeat(texts, self.counts)
-        return of_each[vectors]
+        text_of_vector: Chunk = np.repeat(texts, self.counts)
+        return text_of_vector[positions]
 
     def by_column(self, columns: Texts) -> dict[str, TokenVectors]:
-        """Return the vectors of each column, padded; the texts are those of `columns`, joined."""
+        """Return the token vectors of each column, with padding.
+
+        The texts of this batch are those of `columns`, one column after another.
+        """
         starts = np.cumsum(self.counts) - self.counts
         put = self.tower.placement.put
         by_column = {}
@@ -57,8 +60,8 @@ class BatchTokenVectors(BatchVectors):
             counts = self.counts[texts, None]
             positions = np.arange(max(1, int(counts.max())))
             mask = positions < counts
-            # Padding gets any vector, since the mask hides it.
-            places = np.where(mask, starts[texts, None] + positions, 0)
-            by_column[name] = TokenVectors(self.vectors[put(places)], put(mask))
+            # The first vector stands for padding; the mask hides it.
+            indices = np.where(mask, starts[texts, None] + positions, 0)
+            by_column[name] = TokenVectors(self.vectors[put(indices)], put(mask))
 
         return by_column

@@ -1,4 +1,4 @@
-"""An encoder in training: its forward passes, gradient caching, and its moving average."""
+"""An encoder in training: its forward passes, gradient caching, and moving averages of its weights."""
 
 from __future__ import annotations
 
@@ -31,19 +31,20 @@ from sentbed_hardware.engine_parts.encoder_module import EncoderModule
 from sentbed_hardware.engine_parts.process_group import Processes
 
 Chunk: TypeAlias = "NDArray[np.int64]"
-"""Indices of the texts that share a forward pass."""
+"""Indices of the texts of a batch that share a forward pass, or of the vectors of a batch."""
 
 Texts: TypeAlias = Mapping[str, TokenIds]
-"""Texts by column."""
+"""Name of a column -> its texts."""
 
 NO_LIMIT = 2**31
-"""Token budget of a pass if all activations are kept: texts are then split by length only."""
+"""Token budget of a pass if the activations of the whole batch are kept anyway."""
 
 
 class Tower:
     """An encoder in training.
 
-    `parameters` are the trained ones, under `TOWER.NAME`; with `pools` false, only those of the backbone.
+    `parameters` are its trained parameters, under the names `TOWER.NAME`. If `pools` is false, as for losses
+    that predict tokens, pooler and head are not trained.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Tower:
 
     @property
     def buffers(self) -> dict[str, Tensor]:
-        """The module's persistent buffers."""
+        """The module's persistent buffers, under the names `TOWER.NAME`."""
         saved = self.module.state_dict().keys()
         buffers = self.module.named_buffers()
         return {f"{self.name}.{key}": value for key, value in buffers if key in saved}
@@ -90,31 +91,37 @@ class Tower:
         return MovingAverage(followed, momentum)
 
     def shared_casts(self) -> AbstractContextManager[Any]:
-        """While active, all passes share the weights that autocast has cast to the engine's precision.
+        """While active, all passes share one copy of the weights in the engine's precision.
 
-        Otherwise each pass would keep its own copy of all weights for its backward pass.
+        Without it, autocast makes a new copy of all weights in each pass, which is kept until the backward
+        pass.
         """
-        # Autocast's cache is cleared at the end of the outermost context, which may be one that casts nothing.
+        # Autocast drops its copies at the end of the outermost autocast context. This context casts nothing, but
+        # is outside those of the passes.
         if self.processes.sharded:
             return nullcontext()
 
         return torch.autocast(self.placement.device.type, enabled=False)
 
     def states(self, tokens: TokenIds, rows: Chunk) -> TokenStates:
-        """Return the token states of these texts from one pass, in the engine's precision."""
+        """Compute the texts `rows` in one pass; return their token states in the engine's precision."""
         placement = self.placement
         tensors, keywords = self._arguments(tokens, rows)
-        replaced: AbstractContextManager[Any] = nullcontext()
-        # A compiler makes its own dropout and attention.
+        faster: AbstractContextManager[Any] = nullcontext()
+        # A compiler generates its own code for dropout and attention.
         if placement.device.type == "cpu" and not placement.compile:
-            replaced = CpuDropoutAndAttention()
-        with placement.autocast(), replaced:
+            faster = CpuDropoutAndAttention()
+        with placement.autocast(), faster:
             states: TokenStates = self.backbone(*tensors, **keywords)
 
         return states
 
     def forward(self, tokens: TokenIds, rows: Chunk) -> Any:
-        """Return the vectors of these texts from one pass, fp32 `(texts, width)`, or `TokenVectors`."""
+        """Compute the texts `rows` in one pass; return vectors, fp32 `(texts, width)`, or `TokenVectors`.
+
+        Raises:
+            PluginError: if backbone or pooler cut the gradient.
+        """
         states = self.states(tokens, rows)
         finished = self.module.finish(states, len(rows), cut=False)
 
@@ -130,10 +137,11 @@ class Tower:
     def encode_keys(
         self, average: MovingAverage, tokens: TokenIds, chunks: Sequence[Chunk]
     ) -> Tensor:
-        """Encode keys by the moving average, without gradient (He et al., 2020, section 3.2).
+        """Return the vectors of keys, encoded by the moving average (He et al., 2020, section 3.2).
 
-        The backbone is in eval mode, pooler and head are in training mode. The tower's module gets the
-        average's weights meanwhile, since a second module would hold frozen weights twice.
+        They have no gradient. The backbone is in eval mode, pooler and head are in training mode. The weights
+        of the average are put into the tower's module for this time, since a second module would need the
+        memory of frozen weights twice.
         """
         average.swap()
         self.module.backbone.eval()
@@ -146,12 +154,12 @@ class Tower:
             average.swap()
 
     def origin_of_nan(self, tokens: TokenIds, rows: Chunk) -> str:
-        """Return which part first gives NaN or infinity for these texts; "" if none does."""
+        """Return the first part that gives NaN or infinity for the texts `rows`; "" if none does."""
         tensors, keywords = self._arguments(tokens, rows)
         return origin_of_nan(self.module, self.module.backbone, tensors, keywords)
 
     def _arguments(self, tokens: TokenIds, rows: Chunk) -> ModuleArguments:
-        """Return these texts on the device, as the backbone takes them."""
+        """Return the texts `rows` as a batch on the device, in the form of the backbone's arguments."""
         return self.placement.arguments(pad(tokens, rows, self.pad_id))
 
 
@@ -161,12 +169,13 @@ def plan_chunks(
     micro_batch: int | None,
     pass_cost: int = BuiltBackbone.training_pass_cost,
 ) -> Iterator[Chunk]:
-    """Yield the texts of each forward pass, longest first.
+    """Yield the texts of each forward pass, from the longest texts to the shortest.
 
-    `lengths` are the lengths in tokens of all texts of `columns` columns. Texts of similar length share a
-    pass, as long as this saves more padding than another pass costs (`pass_cost`, in tokens). With
-    `micro_batch`, a pass needs no more memory than a plain batch of that many rows: it has at most as many
-    texts, and at most as many tokens as they have on average, but at least one text.
+    `lengths` are the lengths in tokens of all texts of `columns` columns. Texts are put into different passes
+    if this saves more padding than another pass costs (`pass_cost`, in tokens).
+
+    `micro_batch` limits the memory of a pass. With T = `micro_batch * columns`, a pass has at most T texts,
+    and at most the tokens that T texts have on average. A single text may exceed this.
     """
     if micro_batch is None:
         yield from plan_batches(lengths, NO_LIMIT, pass_cost)
@@ -179,13 +188,15 @@ def plan_chunks(
 
 
 class BatchVectors:
-    """The vectors of a batch, `vectors` `(texts, width)`, on which a loss leaves its gradient.
+    """The vectors of a batch of texts, detached from the encoder, for a loss that gives them a gradient.
 
-    `backward` propagates that gradient through the passes of this process. With `recompute`, no activations
-    are kept until then: each pass is computed again, with the same dropout (Gao et al., 2021, section 3.2).
+    `vectors` has the shape `(texts, width)`. `backward` propagates its gradient to the encoder. With
+    `recompute`, no activations are kept until then: each pass is computed again, with the same dropout. This
+    is gradient caching (Gao et al., 2021, section 3.2).
 
-    Several processes share the texts of each chunk. All have the same number of passes, since weights may be
-    sharded over them: a process without a text of a chunk encodes one of another's, and ignores its vector.
+    Several processes share the texts of each chunk. All of them compute the same number of passes, since
+    computing with sharded weights needs all processes. If a chunk has fewer texts than there are processes,
+    the others encode a text of another process and ignore its vector.
     """
 
     def __init__(
@@ -201,13 +212,14 @@ class BatchVectors:
         self.recompute = recompute
         rank, world = tower.processes.rank, tower.processes.world
         self.passes = [rows[rank % len(rows) :: world] for rows in chunks]
-        """The texts of each pass of this process."""
+        """Indices of the texts of each pass in this process."""
         self.generator_states: list[list[Tensor]] = []
-        """States of the random generators before each pass, with `recompute`."""
+        """The states of the random generators before each pass; empty without `recompute`."""
         self.with_activations: list[Tensor] = []
-        """The vectors of each pass with its activations, without `recompute`."""
+        """The vectors of each pass, which hold its activations; empty with `recompute`."""
 
-        # Without gradient, a compiler makes another graph, whose dropout may differ.
+        # A compiler makes different graphs with and without gradient, and their dropout may differ. So a compiled
+        # pass is computed with gradient both times.
         records = not recompute or tower.placement.compile
         casts: AbstractContextManager[Any] = nullcontext()
         if not recompute:
@@ -217,7 +229,7 @@ class BatchVectors:
             for rows in self.passes:
                 if recompute:
                     self.generator_states.append(generator_states())
-                    # No name keeps the graph, which would stay in memory during the next pass.
+                    # A variable for the result of `forward` would keep its activations during the next pass.
                     parts.append(self.forward(rows).detach())
                 else:
                     vectors = self.forward(rows)
@@ -227,40 +239,50 @@ class BatchVectors:
         self.vectors = self._gather(parts).requires_grad_()
 
     def forward(self, rows: Chunk) -> Tensor:
-        """Return the vectors of these texts from one pass."""
+        """Compute the texts `rows` in one pass, and return their vectors."""
         vectors: Tensor = self.tower.forward(self.tokens, rows)
         return vectors
 
     def positions(self, rows: Chunk) -> Chunk:
-        """Return the indices of these texts' vectors among all vectors, in the order of `forward`."""
+        """Return the indices in `vectors` of the vectors that `forward(rows)` returns, in its order."""
         return rows
 
-    def texts_of(self, vectors: Chunk) -> Chunk:
-        """Return the text of each of these vectors."""
-        return vectors
+    def texts_of(self, positions: Chunk) -> Chunk:
+        """Return the index of the text of each vector at these positions in `vectors`."""
+        return positions
 
     def _gather(self, parts: Sequence[Tensor]) -> Tensor:
-        """Return all vectors, in order, given those of this process's passes."""
+        """Return the vectors of all processes in the order of the texts.
+
+        `parts` are the vectors of this process's passes.
+        """
         processes = self.tower.processes
         rank, world = processes.rank, processes.world
-        used = [parts[0][:0]]
+        # An empty tensor of the right width: `parts` may all be of other processes' texts.
+        own_parts = [parts[0][:0]]
         for rows, part in zip(self.chunks, parts, strict=True):
             if rank < len(rows):
-                used.append(part)
+                own_parts.append(part)
 
-        places = []
+        positions = []
         counts = []
         for other in range(world):
-            of_other = [self.positions(rows[other::world]) for rows in self.chunks]
-            places += of_other
-            counts.append(sum(map(len, of_other)))
+            count = 0
+            for rows in self.chunks:
+                part_positions = self.positions(rows[other::world])
+                positions.append(part_positions)
+                count += len(part_positions)
+            counts.append(count)
 
-        vectors = processes.gather(torch.cat(used), counts)
-        order = np.argsort(np.concatenate(places))
+        vectors = processes.gather(torch.cat(own_parts), counts)
+        order = np.argsort(np.concatenate(positions))
         return vectors[self.tower.placement.put(order)]
 
     def backward(self) -> None:
-        """Add the gradient to the tower's parameters; the random generators are restored afterwards."""
+        """Propagate the gradient of `vectors` to the tower's parameters.
+
+        The random generators are left as they were before.
+        """
         gradient = self.vectors.grad
         if gradient is None:
             return
@@ -271,11 +293,12 @@ class BatchVectors:
                 restore_generators(self.generator_states[number])
                 vectors = self.forward(rows)
             else:
-                # This frees its activations.
+                # The activations of a pass are freed after its turn.
                 vectors = self.with_activations.pop(0)
 
             part = gradient[self.tower.placement.put(self.positions(rows))]
             if self.tower.processes.rank >= len(self.chunks[number]):
+                # The pass was computed on a text of another process.
                 part = torch.zeros_like(part)
             torch.autograd.backward(vectors, part)
             del vectors
@@ -284,7 +307,7 @@ class BatchVectors:
 
 
 class MovingAverage:
-    """An exponential moving average of weights, to encode keys or to evaluate a stage."""
+    """An exponential moving average of the tensors `followed`, to encode keys or to evaluate a stage."""
 
     def __init__(self, followed: Tensors, momentum: float) -> None:
         self.followed = followed
@@ -302,12 +325,12 @@ class MovingAverage:
                     average.add_(value, alpha=1 - self.momentum)
 
     def swap(self) -> None:
-        """Exchange the weights with the average."""
+        """Exchange the followed tensors with their averages."""
         for name, value in self.followed.items():
             average = self.tensors[name]
 
             if isinstance(value, DTensor):
-                # FSDP gathers the shards from their addresses in memory, so they are changed in place.
+                # FSDP keeps the memory addresses of the shards, so their values are changed in place.
                 shard = value.detach().to_local()  # type: ignore[attr-defined]
                 average_shard = average.to_local()  # type: ignore[attr-defined]
                 shard_before = shard.clone()

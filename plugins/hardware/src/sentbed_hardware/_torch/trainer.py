@@ -1,4 +1,4 @@
-"""Training steps on PyTorch, from the columns of a batch to the update of the weights."""
+"""The trainer on PyTorch: its steps, from the columns of a batch to the update of the weights, and its state."""
 
 from __future__ import annotations
 
@@ -63,32 +63,34 @@ from sentbed_hardware._torch.training_state import (
 from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
 from sentbed_hardware.engine_parts.component_output_checks import (
     came_from,
-    cut,
     frozen_nan,
     learning_rate,
+    missing_gradient,
     named_loss,
     named_parts,
     require_output,
 )
+from sentbed_hardware.engine_parts.parameter_settings import loss_parameter_settings
 from sentbed_hardware.engine_parts.process_group import Processes
+from sentbed_hardware.engine_parts.prompt_ensembles import (
+    combine_prompts,
+    texts_per_row,
+)
 from sentbed_hardware.engine_parts.state_files import read_state, write_state
 from sentbed_hardware.engine_parts.training_checks import (
     common_width,
-    joined,
-    keyed_towers,
-    keys_of,
+    key_columns,
     refuse_predictions,
     require_trainable,
-    settings_of,
-    texts_a_row,
+    towers_with_keys,
 )
 
 
 class TorchTrainer(Trainer):
-    """One stage's optimiser over the encoders that it trains. `say` shows the user a message."""
+    """Trains the encoders of one stage. `say` shows the user a message."""
 
-    kept: tuple[str, ...] = ("steps",)
-    """Names of the attributes that are saved besides tensors."""
+    saved_attributes: tuple[str, ...] = ("steps",)
+    """Names of the attributes that `save` writes as values for JSON."""
 
     def __init__(
         self,
@@ -100,7 +102,7 @@ class TorchTrainer(Trainer):
     ) -> None:
         self.placement = placement
         self.processes = processes
-        """The processes that began this stage; if one of them ends, the stage must be resumed."""
+        """The processes that began this stage. If one of them ends, the stage cannot go on, but be resumed."""
         self.say = say
         self.encoders = encoders
         self.training = training
@@ -110,38 +112,36 @@ class TorchTrainer(Trainer):
 
         self.towers: dict[str, Tower] = {}
         self.heads: dict[str, nn.Module] = {}
-        """Language-modelling heads by tower, if the loss predicts tokens."""
+        """Name of a tower -> its language-modelling head. Empty unless the loss predicts tokens."""
         self.parameters: dict[str, nn.Parameter] = {}
-        """Trained parameters of all towers and of the loss, by name."""
+        """Name -> trained parameter, of all towers and of the loss."""
         self._add_towers()
 
-        self.keys = keys_of(training)
+        self.key_columns = key_columns(training)
+        """Names of the columns whose texts are keys, which a moving average encodes."""
         self.averages: dict[str, MovingAverage] = {}
-        """Moving averages that encode keys, by tower."""
+        """Name of a tower -> the moving average that encodes its keys."""
         self.ema: dict[str, MovingAverage] = {}
-        """Moving averages for evaluation, by tower."""
+        """Name of a tower -> the moving average with which the stage is evaluated."""
         self._begin_averages()
 
-        self.state: Tensors | None = None
-        """State of a stateful loss, its input in the next step."""
+        self.loss_state: Tensors | None = None
+        """State of a stateful loss, which is an input of its next step. None for a loss without state."""
         self.loss = self._built_loss(width)
-        self.of_loss: dict[str, nn.Parameter] = {}
-        """Trained parameters of the loss."""
-        for name, parameter in self.loss.named_parameters():
-            if parameter.requires_grad:
-                self.of_loss[f"loss.{name}"] = parameter
-        self.parameters |= self.of_loss
+        self.loss_parameters = self._trained_loss_parameters()
+        """Name -> trained parameter of the loss."""
+        self.parameters |= self.loss_parameters
 
         self.mesh = None
         if processes.sharded:
             self.mesh = mesh_of(processes)
         self.optimized = self._for_optimizer()
-        """What the optimiser changes, under the names of `parameters`."""
+        """Name in `parameters` -> the parameter as the optimiser gets it; see `_for_optimizer`."""
 
         component = training.optimizer
         optimizer = component.build(list(self.optimized.items()))
         self.optimizer = returned(optimizer, torch.optim.Optimizer, component, "build")
-        settings = settings_of(self.loss, training.loss, "loss.")
+        settings = loss_parameter_settings(self.loss, training.loss, "loss.")
         self.rate_factors = separate(
             self.optimizer, self.optimized, settings, component
         )
@@ -149,22 +149,23 @@ class TorchTrainer(Trainer):
 
         self.steps = 0
         self.batch_vectors: list[BatchVectors] = []
-        """Encoded texts of the current step, on whose vectors the loss leaves its gradient."""
+        """Encoded texts of the current step, whose vectors get a gradient from the loss."""
         self.loss_generators: list[Tensor] | None = None
-        """States of the random generators for the loss, equal in all processes; None for a single process."""
+        """States of the random generators with which the loss is computed. They are equal in all processes.
+        None if there is a single process, whose loss uses torch's generators as they are."""
         self._tensors_read: Tensors | None = None
-        """Tensors of the state that `load` restores, in the process that has read them."""
+        """During `load`, the tensors of the state, in the process that has read the file."""
         self.seed = torch.initial_seed()
-        self._share_loss()
+        self._broadcast_loss()
         self.reseed()
 
     @property
     def micro_batch(self) -> int | None:
-        """Rows per process whose activations are held at a time; None for the whole batch."""
+        """Number of rows per process whose activations are in memory at a time; None for the whole batch."""
         return self.training.micro_batch
 
     def _add_towers(self) -> None:
-        """Create the towers and, for a loss that predicts tokens, their heads."""
+        """Create the towers and, if the loss predicts tokens, their language-modelling heads."""
         names = list(dict.fromkeys(self.training.towers.values()))
         predicts = self.training.loss.traits.predicts
         placement = self.placement
@@ -181,15 +182,15 @@ class TorchTrainer(Trainer):
             if predicts:
                 self.heads[name] = backbone.prediction_head().to(placement.device)
 
-    def _share_loss(self) -> None:
-        """Give all processes the loss of the first."""
+    def _broadcast_loss(self) -> None:
+        """Copy the weights of the first process's loss to all processes."""
         tensors = [*self.loss.parameters(), *self.loss.buffers()]
         self.processes.same([value.detach() for value in tensors])
 
     def _begin_averages(self) -> None:
-        """Begin the moving averages with the current weights."""
+        """Create the moving averages; they start as copies of the current weights."""
         momentum = self.training.loss.traits.momentum or 0.0
-        for name in keyed_towers(self.training):
+        for name in towers_with_keys(self.training):
             self.averages[name] = self.towers[name].average(momentum)
 
         if self.training.ema is None:
@@ -199,36 +200,49 @@ class TorchTrainer(Trainer):
             self.ema[name] = tower.average(self.training.ema)
 
     def _for_optimizer(self) -> dict[str, nn.Parameter]:
-        """Return the parameters; if some are sharded, all as DTensors, since no optimiser mixes the two."""
+        """Return the parameters as the optimiser gets them.
+
+        If some are sharded, all are DTensors, since no optimiser accepts both DTensors and ordinary tensors.
+        """
         optimized = dict(self.parameters)
         if self.mesh is None:
             return optimized
 
         for name, value in self.parameters.items():
             if not isinstance(value, DTensor):
-                # It shares its memory with the parameter.
+                # The DTensor has the same memory as the parameter, so a step of the optimiser changes both.
                 optimized[name] = nn.Parameter(replicated(value, self.mesh))
 
         return optimized
 
     def _built_loss(self, width: int) -> nn.Module:
-        """Build the loss for vectors of this width, and set its first state."""
+        """Return the loss's module for vectors of this width, and set `loss_state` to its initial state."""
         component, device = self.training.loss, self.placement.device
         built: Any = component.build(width)
         module: nn.Module = returned(built, nn.Module, component, "build")
         module.to(device)
         if component.traits.stateful:
-            initial = built.initial_state()
-            self.state = {name: value.to(device) for name, value in initial.items()}
+            self.loss_state = {}
+            for name, value in built.initial_state().items():
+                self.loss_state[name] = value.to(device)
 
         return module
 
+    def _trained_loss_parameters(self) -> dict[str, nn.Parameter]:
+        """Return the trained parameters of the loss under the names `loss.NAME`."""
+        trained = {}
+        for name, parameter in self.loss.named_parameters():
+            if parameter.requires_grad:
+                trained[f"loss.{name}"] = parameter
+
+        return trained
+
     @in_all_processes
     def step(self, columns: Columns) -> StepResult:
-        """Take a training step: forward, loss, gradient, update.
+        """Take a training step: forward pass, loss, gradient, update of the weights.
 
-        A step whose loss or gradient is not finite changes no weight and no state; the caller sees the
-        numbers and stops.
+        If the loss or the gradient is not finite, neither the weights nor the loss's state change. The result
+        then has these numbers and the part that they come from, and the caller stops.
         """
         rate = learning_rate(self.training, self.steps)
         groups = self.optimizer.param_groups
@@ -236,7 +250,7 @@ class TorchTrainer(Trainer):
             group["lr"] = rate * factor
 
         output = self._backward(columns)
-        self._add_up_gradients()
+        self._sum_gradients()
         if self.steps == 0:
             self._require_gradients()
         norm = self._clip_gradients()
@@ -244,7 +258,7 @@ class TorchTrainer(Trainer):
 
         if torch.isfinite(norm) and torch.isfinite(output.loss):
             self._update()
-            self.state = output.state
+            self.loss_state = output.state
             for average in (*self.averages.values(), *self.ema.values()):
                 average.update()
         else:
@@ -262,9 +276,9 @@ class TorchTrainer(Trainer):
     def gradients(
         self, columns: Columns
     ) -> tuple[float, dict[str, NDArray[np.float32]]]:
-        """Return loss and gradient of a batch by the name of each parameter; take no step."""
+        """Return the loss of a batch, and its gradient for each parameter by name, without taking a step."""
         output = self._backward(columns)
-        self._add_up_gradients()
+        self._sum_gradients()
         gradients = {}
         for name, parameter in self.parameters.items():
             gradient = parameter.grad
@@ -276,7 +290,7 @@ class TorchTrainer(Trainer):
         return output.loss.item(), gradients
 
     def _finish(self) -> None:
-        """Drop gradients and vectors of the step, and the encoders' copies of weights."""
+        """Drop the step's gradients and vectors, and the encoders' copies of their weights for encoding."""
         self.optimizer.zero_grad(set_to_none=True)
         for parameter in self.parameters.values():
             parameter.grad = None
@@ -286,22 +300,22 @@ class TorchTrainer(Trainer):
             self.encoders[name].weights_changed()
 
     def _backward(self, columns: Columns) -> LossOutput:
-        """Compute the loss and add its gradient to the parameters' gradients."""
+        """Return the loss of a batch, and add its gradient to the `grad` of each parameter."""
         self.batch_vectors = []
         self.loss.train()
         inputs = self._inputs(columns)
 
         # Similarities must separate near neighbours, so the loss is computed in fp32, outside autocast.
-        with self._drawing_as_all():
-            if self.state is None:
+        with self._same_random_numbers():
+            if self.loss_state is None:
                 output: LossOutput = self.loss(inputs)
             else:
-                output = self.loss(inputs, self.state)
+                output = self.loss(inputs, self.loss_state)
 
-        require_output(
-            output, self.training.loss, self.state is not None, recorded=True
-        )
+        stateful = self.loss_state is not None
+        require_output(output, self.training.loss, stateful, recorded=True)
 
+        # The first call gives the vectors their gradient, the others give it to the encoders' parameters.
         output.loss.backward()  # type: ignore[no-untyped-call]
         for vectors in self.batch_vectors:
             vectors.backward()
@@ -309,12 +323,12 @@ class TorchTrainer(Trainer):
         return output
 
     def _inputs(self, columns: Columns) -> dict[str, Any]:
-        """Return the input of the loss by column, with vectors in place of texts."""
+        """Return the loss's input for each column: the vectors of a column of texts, else its values."""
         inputs: dict[str, Any] = {}
-        texts_of_all: dict[str, TokenIds] = {}
+        columns_of_texts: dict[str, TokenIds] = {}
         for name, values in columns.items():
             if isinstance(values, TokenIds):
-                texts_of_all[name] = values
+                columns_of_texts[name] = values
             else:
                 inputs[name] = torch.tensor(values, device=self.placement.device)
 
@@ -322,16 +336,16 @@ class TorchTrainer(Trainer):
             tower.module.train()
             texts: dict[str, TokenIds] = {}
             keys: dict[str, TokenIds] = {}
-            for name, tokens in texts_of_all.items():
+            for name, tokens in columns_of_texts.items():
                 if self.training.towers[name] != tower.name:
                     continue
-                if name in self.keys:
+                if name in self.key_columns:
                     keys[name] = tokens
                 else:
                     texts[name] = tokens
 
             if self.heads:
-                inputs |= self._predict(tower, texts | keys)
+                inputs |= self._predict_tokens(tower, texts | keys)
                 continue
 
             if texts:
@@ -339,49 +353,50 @@ class TorchTrainer(Trainer):
             if keys:
                 inputs |= self._encode_keys(tower, keys)
 
+        # The loss gets its columns in the order of the data, however many towers there are.
         return {name: inputs[name] for name in dict.fromkeys((*columns, *inputs))}
 
     @contextmanager
-    def _drawing_as_all(self) -> Iterator[None]:
-        """While active, every process draws the same random numbers."""
+    def _same_random_numbers(self) -> Iterator[None]:
+        """While active, torch's generators give the same random numbers in every process."""
         if self.loss_generators is None:
             yield
             return
 
-        of_this_process = generator_states()
+        states_of_process = generator_states()
         restore_generators(self.loss_generators)
         yield
         self.loss_generators = generator_states()
-        restore_generators(of_this_process)
+        restore_generators(states_of_process)
 
     def _encode(self, tower: Tower, columns: Texts) -> Mapping[str, Any]:
-        """Encode columns together, with gradient; return their vectors by column."""
-        tokens, chunks, recompute = self._passes(tower, columns)
+        """Encode the columns of a tower together, and return the vectors of each. They have a gradient."""
+        tokens, chunks, recompute = self._plan_passes(tower, columns)
 
         if tower.module.output == "tokens":
-            of_tokens = BatchTokenVectors(tower, tokens, chunks, recompute)
-            self.batch_vectors.append(of_tokens)
-            return of_tokens.by_column(columns)
+            token_vectors = BatchTokenVectors(tower, tokens, chunks, recompute)
+            self.batch_vectors.append(token_vectors)
+            return token_vectors.by_column(columns)
 
         batch_vectors = BatchVectors(tower, tokens, chunks, recompute)
         self.batch_vectors.append(batch_vectors)
         return self._by_column(tower, columns, batch_vectors.vectors)
 
     def _encode_keys(self, tower: Tower, columns: Texts) -> dict[str, Tensor]:
-        """Encode columns of keys by the moving average; return their vectors by column."""
-        tokens, chunks, _ = self._passes(tower, columns)
+        """Encode columns of keys by the tower's moving average, and return the vectors of each."""
+        tokens, chunks, _ = self._plan_passes(tower, columns)
         vectors = tower.encode_keys(self.averages[tower.name], tokens, chunks)
         return self._by_column(tower, columns, vectors)
 
-    def _passes(
+    def _plan_passes(
         self, tower: Tower, columns: Texts
     ) -> tuple[TokenIds, list[Chunk], bool]:
-        """Return all texts of the columns, the texts of each pass, and whether passes are computed twice.
+        """Return all texts of the columns, the texts of each pass, and whether each pass is computed twice.
 
-        They are computed again for the gradient if the batch exceeds a micro-batch.
+        If the batch exceeds a micro-batch, passes are computed a second time for the gradient.
         """
         tokens = TokenIds.join(columns.values())
-        texts_of_a_row = len(columns) * texts_a_row(self.training, tower.name)
+        texts_of_a_row = len(columns) * texts_per_row(self.training, tower.name)
         rows = self.micro_batch
         if rows is not None:
             rows *= self.processes.world
@@ -393,18 +408,24 @@ class TorchTrainer(Trainer):
     def _by_column(
         self, tower: Tower, columns: Texts, vectors: Tensor
     ) -> dict[str, Tensor]:
-        """Return one vector per row for each column, given the vectors of all texts."""
+        """Split the vectors of all texts into those of each column, and return one vector per row."""
         counts = [len(tokens) for tokens in columns.values()]
-        parts = zip(columns, torch.split(vectors, counts), strict=True)
-        return {name: joined(self.training, tower.name, part) for name, part in parts}
+        by_column = {}
+        for name, part in zip(columns, torch.split(vectors, counts), strict=True):
+            by_column[name] = combine_prompts(self.training, tower.name, part)
 
-    def _predict(self, tower: Tower, columns: Texts) -> dict[str, Tensor]:
-        """Return logits and ids of the tokens that the loss has chosen in a tower's columns."""
+        return by_column
+
+    def _predict_tokens(self, tower: Tower, columns: Texts) -> dict[str, Tensor]:
+        """Return the logits `NAME` and the true ids `NAME.id` of the tokens that the loss lets predict.
+
+        The loss chooses these tokens in each column `NAME` of the tower; see `Corrupted`.
+        """
         head = self.heads[tower.name]
         predictions: dict[str, Tensor] = {}
         for name, tokens in columns.items():
             corrupted = Corrupted(tokens, self.loss, head, self.training.loss)
-            _, chunks, recompute = self._passes(tower, {name: tokens})
+            _, chunks, recompute = self._plan_passes(tower, {name: tokens})
             states = PredictingStates(tower, corrupted, chunks, recompute)
             self.batch_vectors.append(states)
             predictions[name] = head(states.vectors)
@@ -412,42 +433,46 @@ class TorchTrainer(Trainer):
 
         return predictions
 
-    def _add_up_gradients(self) -> None:
-        """Sum the gradients of the towers over the processes, each of which has those of its own rows.
+    def _sum_gradients(self) -> None:
+        """Sum the towers' gradients over the processes, since each process has those of its own rows.
 
-        The loss has seen all rows, so every process has the complete gradient of the loss's own parameters.
-        It is not divided when the others are averaged.
+        The loss is computed on all rows in every process, so the gradients of its parameters are complete.
+        They are not divided when the towers' gradients are averaged.
         """
         processes = self.processes
         if processes.world == 1:
             return
 
-        of_towers: list[nn.Parameter] = []
+        tower_parameters: list[nn.Parameter] = []
         for tower in self.towers.values():
-            of_towers += tower.parameters.values()
-            # Such as batch statistics, which each process has of its own rows.
+            tower_parameters += tower.parameters.values()
+            # Buffers may be batch statistics, and each process has those of its own rows.
             processes.same(list(tower.buffers.values()))
 
-        # Sharded gradients are summed in the backward pass.
-        unsharded = [value for value in of_towers if not isinstance(value, DTensor)]
+        # FSDP sums the gradients of sharded parameters in the backward pass.
+        unsharded = []
+        for parameter in tower_parameters:
+            if not isinstance(parameter, DTensor):
+                unsharded.append(parameter)
+
+        # A parameter with a gradient in one process needs one in all, so that all sum the same tensors.
         have_gradient = [parameter.grad is not None for parameter in unsharded]
         counts = torch.tensor(have_gradient, dtype=torch.int32)
         counts = counts.to(self.placement.device)
         processes.sum([counts])
-        # A parameter with a gradient in one process needs one in all.
         for parameter, count in zip(unsharded, counts.tolist(), strict=True):
             if count and parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
 
         processes.sum(_gradients_of(unsharded))
         if processes.local_gradient:
-            for gradient in _gradients_of(of_towers):
+            for gradient in _gradients_of(tower_parameters):
                 gradient.div_(processes.world)
 
-        processes.same(_gradients_of(self.of_loss.values()))
+        processes.same(_gradients_of(self.loss_parameters.values()))
 
     def _require_gradients(self) -> None:
-        """Raise `PluginError` for a trained part of an encoder that no gradient reaches."""
+        """Raise `PluginError` if no gradient reaches a trained part of an encoder."""
         reached_towers = set()
         for batch in self.batch_vectors:
             if batch.vectors.grad is not None:
@@ -462,18 +487,19 @@ class TorchTrainer(Trainer):
             for key, parameter in tower.parameters.items():
                 reached[key.removeprefix(f"{name}.")] = parameter.grad is not None
 
-            error = cut(name, tower.module, reached)
+            error = missing_gradient(name, tower.module, reached)
             if error is not None:
                 raise error
 
     def _origin_of_fault(self, columns: Columns, output: LossOutput) -> str:
-        """Return which part gave the first number of a step that is not finite; "" if unknown."""
+        """Return which part gave the first NaN or infinity of a step; "" if unknown."""
         if self.processes.world > 1:
             return ""
 
         for batch in self.batch_vectors:
             not_finite = torch.nonzero(~torch.isfinite(batch.vectors).all(1))
             if len(not_finite):
+                # Repeating the pass must not change the dropout of later steps.
                 before = generator_states()
                 texts = batch.texts_of(not_finite[0].cpu().numpy())
                 origin = batch.tower.origin_of_nan(batch.tokens, texts)
@@ -496,7 +522,7 @@ class TorchTrainer(Trainer):
         return came_from(f"the gradient of {named_parts(first_tower.module)}")
 
     def _clip_gradients(self) -> Tensor:
-        """Clip the gradients to the stage's limit, and return their norm before."""
+        """Clip the gradients to the stage's `max_grad_norm`, and return their norm before clipping."""
         if self.mesh is not None:
             for name, parameter in self.parameters.items():
                 optimized = self.optimized[name]
@@ -508,7 +534,7 @@ class TorchTrainer(Trainer):
         return whole(norm)
 
     def _update(self) -> None:
-        """Take the optimiser's step."""
+        """Let the optimiser change the weights."""
         if self.mesh is None:
             self.optimizer.step()
             return
@@ -518,13 +544,17 @@ class TorchTrainer(Trainer):
 
     @in_all_processes
     def swap_average(self) -> None:
-        """Exchange the encoders' trained weights with their moving average."""
+        """Exchange the encoders' trained weights with their moving averages for evaluation."""
         for name, average in self.ema.items():
             average.swap()
             self.encoders[name].weights_changed()
 
     def reseed(self) -> None:
-        """Seed each process differently, by its rank and the number of steps, and the loss alike in all."""
+        """Seed torch's generators anew if there are several processes.
+
+        The seed of a process depends on its rank, the seed for the loss does not. Both depend on the number of
+        steps taken.
+        """
         processes = self.processes
         if processes.world == 1:
             return
@@ -534,43 +564,45 @@ class TorchTrainer(Trainer):
         torch.manual_seed(derive(self.seed, "process", processes.rank, self.steps))
 
     def save(self, directory: Path) -> None:
-        """Write everything that determines later steps into the empty `directory`.
+        """Write everything that determines later steps into `directory`, which is empty.
 
         Raises:
             RunError: if the optimiser's state cannot be written to a file.
         """
-        states_of_ranks = self.processes.results(generator_states)
-        values, tensors = self.processes.together(type(self)._collect, self)
-        for rank, states in enumerate(states_of_ranks):
-            tensors |= prefixed(_random_of(rank), enumerate(states))
+        generators_by_rank = self.processes.results(generator_states)
+        values, tensors = self.processes.together(type(self)._values_and_tensors, self)
+        for rank, states in enumerate(generators_by_rank):
+            tensors |= prefixed(_generator_prefix(rank), enumerate(states))
 
         tensors |= prefixed(f"{RANDOM}.loss", enumerate(self.loss_generators or []))
         plain = {name: value.detach().contiguous() for name, value in tensors.items()}
         write_state(directory, values, plain, safetensors.torch.save_file)
 
     def load(self, directory: Path) -> None:
-        """Restore what `save` wrote; nothing changes if it does not fit.
+        """Restore the state that `save` wrote. If it does not fit this trainer, nothing changes.
 
         Raises:
-            ModelError: if a file cannot be read, or names or shapes differ.
+            ModelError: if a file cannot be read, or has tensors of other names or shapes.
         """
         values, tensors = read_state(directory, safetensors.torch.load_file)
+        expected = self._tensors_to_save()
         require_fitting(
-            values, tensors, self._held(), self.optimizer, self.optimized, directory
+            values, tensors, expected, self.optimizer, self.optimized, directory
         )
-        unread = {name: value.to("meta") for name, value in tensors.items()}
+        # The other processes get the names, shapes and dtypes; `read_by_all` then sends them the values.
+        without_values = {name: value.to("meta") for name, value in tensors.items()}
         self._tensors_read = tensors
         try:
-            self.processes.together(type(self)._restore, self, values, unread)
+            self.processes.together(type(self)._restore, self, values, without_values)
         finally:
             self._tensors_read = None
 
-    def _collect(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    def _values_and_tensors(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Return what determines later steps, as values for JSON and as tensors.
 
-        The states of torch's generators are left out. Sharded tensors are whole in the first process only.
+        The states of torch's generators are left out. Only in the first process, sharded tensors are whole.
         """
-        tensors = self._held()
+        tensors = self._tensors_to_save()
         values = optimizer_values(self.optimizer, self.optimized, tensors)
 
         for name, value in tensors.items():
@@ -578,45 +610,52 @@ class TorchTrainer(Trainer):
             if full is not value and self.processes.first:
                 tensors[name] = full.cpu()
 
-        for name in self.kept:
+        for name in self.saved_attributes:
             values[name] = getattr(self, name)
         values["random"] = host_generator_states()
         values["processes"] = self.processes.world
         return values, tensors
 
-    def _restore(self, values: Mapping[str, Any], unread: Tensors) -> None:
-        """Restore what `save` wrote; only the first process has read the tensors."""
-        # Only the first process has the tensors; the others know their shapes.
-        read = partial(read_by_all, self.processes, self._tensors_read or unread)
+    def _restore(self, values: Mapping[str, Any], without_values: Tensors) -> None:
+        """Restore a state in this process; all processes call this.
+
+        `without_values` are the state's tensors on the device `meta`. Only the first process has their values.
+        """
+        tensors = self._tensors_read or without_values
+        read = partial(read_by_all, self.processes, tensors)
         with torch.no_grad():
-            for name, value in self._changed().items():
+            for name, value in self._tensors_changed_in_place().items():
                 value.copy_(share_of(read(name), value))
 
-        if self.state is not None:
-            state = {}
-            for name in self.state:
-                state[name] = read(f"state.{name}").clone().to(self.placement.device)
-            self.state = state
+        if self.loss_state is not None:
+            loss_state = {}
+            for name in self.loss_state:
+                saved = read(f"state.{name}")
+                loss_state[name] = saved.clone().to(self.placement.device)
+            self.loss_state = loss_state
 
         restore_optimizer(self.optimizer, self.optimized, values, read)
-        for name in self.kept:
+        for name in self.saved_attributes:
             setattr(self, name, values.get(name, getattr(self, name)))
         for name in self.towers:
             self.encoders[name].weights_changed()
 
-        # Last, since the code above may draw random numbers.
+        # The generators come last, since the code above may draw random numbers.
         restore_host_generators(values["random"])
         generators = {}
-        for name in unread:
+        for name in without_values:
             if name.startswith(f"{RANDOM}."):
                 generators[name] = read(name).cpu()
 
-        self._rewind(generators, values.get("processes", 1))
+        self._restore_generators(generators, values.get("processes", 1))
 
-    def _rewind(self, generators: Tensors, processes_before: int) -> None:
-        """Restore the generators, or seed them again if the state is of another number of processes."""
+    def _restore_generators(self, generators: Tensors, processes_before: int) -> None:
+        """Restore torch's generators from a state of a run in `processes_before` processes.
+
+        If the number of processes or devices is another one now, the generators are seeded anew.
+        """
         world = self.processes.world
-        saved = numbered(generators, _random_of(self.processes.rank))
+        saved = numbered(generators, _generator_prefix(self.processes.rank))
         now = generator_states()
         if processes_before == world and len(saved) == len(now):
             restore_generators(saved)
@@ -625,7 +664,7 @@ class TorchTrainer(Trainer):
 
         self.reseed()
         if world == 1:
-            # The saved generators may be those of more or fewer devices.
+            # The host's generator and those of the devices that both runs have can be restored.
             usable = saved[: len(now)]
             restore_generators(usable + now[len(usable) :])
 
@@ -635,12 +674,16 @@ class TorchTrainer(Trainer):
                 "drawn anew"
             )
 
-    def _held(self) -> dict[str, Tensor]:
-        """Return the tensors that a step changes or replaces, without the optimiser's, by section and name."""
-        return self._changed() | prefixed("state", (self.state or {}).items())
+    def _tensors_to_save(self) -> dict[str, Tensor]:
+        """Return the tensors under the names `SECTION.NAME` that a state has besides the optimiser's."""
+        loss_state = self.loss_state or {}
+        return self._tensors_changed_in_place() | prefixed("state", loss_state.items())
 
-    def _changed(self) -> dict[str, Tensor]:
-        """Return the tensors that a step changes in place, by section and name."""
+    def _tensors_changed_in_place(self) -> dict[str, Tensor]:
+        """Return the tensors under the names `SECTION.NAME` that a step changes in place.
+
+        A step also replaces the tensors of the loss's state, and changes those of the optimiser.
+        """
         changed: dict[str, Tensor] = {}
         changed |= prefixed("weights", self.parameters.items())
         changed |= prefixed("buffers.loss", self.loss.named_buffers())
@@ -657,7 +700,7 @@ class TorchTrainer(Trainer):
 
 
 def _gradients_of(parameters: Iterable[nn.Parameter]) -> list[Tensor]:
-    """Return the gradients of those parameters that have one."""
+    """Return the gradients of the parameters, leaving out parameters without a gradient."""
     gradients = []
     for parameter in parameters:
         if parameter.grad is not None:
@@ -666,8 +709,8 @@ def _gradients_of(parameters: Iterable[nn.Parameter]) -> list[Tensor]:
     return gradients
 
 
-def _random_of(rank: int) -> str:
-    """Return the prefix of the names of a process's generator states."""
+def _generator_prefix(rank: int) -> str:
+    """Return the prefix of the names under which the generator states of a process are saved."""
     if rank == 0:
         return RANDOM
 

@@ -1,4 +1,8 @@
-"""The state of an optimiser as JSON and tensors, without pickle, to resume training from."""
+"""A trainer's saved state: the optimiser's state as JSON and tensors, and the checks before a state is loaded.
+
+The state is not a pickle, because loading a pickle can run code. A tensor in the optimiser's state is saved under
+its place: the dotted path to it, such as `optimizer.PARAMETER.exp_avg`.
+"""
 
 from __future__ import annotations
 
@@ -24,21 +28,21 @@ from sentbed_hardware.engine_parts.state_files import (
 T = TypeVar("T", bound=Tensor)
 
 Read: TypeAlias = Callable[[str, bool], Any]
-"""Place of a tensor in a value, and whether it was on the host -> the tensor."""
+"""A function of the place of a tensor, and of whether the tensor was on the host, that returns the tensor."""
 
 OF_OPTIMIZER = ("optimizer.", "group.")
-"""Prefixes of the names of the optimiser's tensors."""
+"""Prefixes of the names under which tensors of the optimiser are saved."""
 RANDOM = "random"
-"""Prefix of the names of the random generators' states."""
+"""Prefix of the names under which the states of random generators are saved."""
 
 
 def prefixed(prefix: str, tensors: Iterable[tuple[object, T]]) -> dict[str, T]:
-    """Return tensors under the names `PREFIX.NAME`."""
+    """Return tensors, each under the name `PREFIX.NAME`."""
     return {f"{prefix}.{name}": value for name, value in tensors}
 
 
 def numbered(tensors: Mapping[str, T], start: str) -> list[T]:
-    """Return the tensors `START.0`, `START.1` and so on."""
+    """Return the tensors with the names `START.0`, `START.1` and so on, up to the first that is missing."""
     values: list[T] = []
     while (name := f"{start}.{len(values)}") in tensors:
         values.append(tensors[name])
@@ -47,9 +51,9 @@ def numbered(tensors: Mapping[str, T], start: str) -> list[T]:
 
 
 def read_by_all(processes: Processes, tensors: Tensors, name: str) -> Tensor:
-    """Return a tensor of a state in every process; all processes call this for the same name.
+    """Return the tensor `name` of a saved state. All processes call this together.
 
-    Only the first process has the tensors' values; those of the others are on the device `meta`.
+    Only the first process has the values of `tensors`. In the others, they are on the device `meta`.
     """
     value = tensors[name]
     if processes.world == 1:
@@ -65,7 +69,7 @@ def read_by_all(processes: Processes, tensors: Tensors, name: str) -> Tensor:
 
 
 def groups_of(optimizer: torch.optim.Optimizer, parameters: Tensors) -> list[list[str]]:
-    """Return the names of the parameters of each group of an optimiser."""
+    """Return, for each parameter group of an optimiser, the names of its parameters."""
     names = {id(parameter): name for name, parameter in parameters.items()}
     groups = []
     for group in optimizer.param_groups:
@@ -79,10 +83,12 @@ def optimizer_values(
     parameters: Tensors,
     tensors: dict[str, Tensor],
 ) -> dict[str, Any]:
-    """Return an optimiser's state and settings for JSON, moving their tensors into `tensors`.
+    """Return an optimiser's state and settings as values for JSON, and add their tensors to `tensors`.
+
+    `parameters` are those of the optimiser, by name.
 
     Raises:
-        RunError: if the state cannot be written to a file.
+        RunError: if the state has values other than tensors, numbers and texts.
     """
     states = {}
     for name, parameter in parameters.items():
@@ -109,7 +115,7 @@ def restore_optimizer(
     values: Mapping[str, Any],
     read: Callable[[str], Tensor],
 ) -> None:
-    """Restore what `optimizer_values` returned."""
+    """Restore the state and settings that `optimizer_values` returned; `read` returns a tensor by its place."""
     optimizer.state.clear()
 
     for name, state in values["states"].items():
@@ -122,7 +128,7 @@ def restore_optimizer(
         saved = values["settings"][number]
         settings = joined_value(saved, f"group.{number}", placed)
         for key, value in settings.items():
-            # Values set by the recipe may have changed since.
+            # The recipe sets the values of `defaults`, and it may have been changed before training is resumed.
             if key not in optimizer.defaults:
                 group[key] = value
 
@@ -135,12 +141,16 @@ def require_fitting(
     parameters: Tensors,
     directory: Path,
 ) -> None:
-    """Raise `ModelError` if a state does not fit a trainer with the tensors `expected` and this optimiser."""
+    """Raise `ModelError` if a saved state does not fit a trainer.
+
+    The state is `values` and `tensors`, from `directory`. The trainer has the tensors `expected`, and the
+    optimiser with its parameters by name.
+    """
     of_optimizer = set()
     others = {}
     for name, value in tensors.items():
         if name.startswith(OF_OPTIMIZER):
-            # Not in `expected`: a new optimiser has no tensors yet.
+            # `expected` has no tensors of the optimiser, since it creates them in its first step.
             of_optimizer.add(name)
         elif not name.startswith(f"{RANDOM}."):
             others[name] = value
@@ -157,17 +167,17 @@ def require_fitting(
             f"parameters, the recipe has {name} over {sizes}; {REMEDY}"
         )
 
-    # Otherwise the optimiser's next step would fail with a KeyError.
+    # If a tensor were missing, the optimiser's next step would fail with a KeyError.
     wrong = of_optimizer.symmetric_difference(_places(values))
     if wrong:
         raise ModelError(
-            f"`{VALUES_FILE}` in `{directory}` is damaged: `{min(wrong)}` of the optimiser is not where it was "
-            f"written; {REMEDY}"
+            f"`{VALUES_FILE}` in `{directory}` is damaged: it does not have the same tensors of the optimiser as "
+            f"the file of tensors, but differs in `{min(wrong)}`; {REMEDY}"
         )
 
 
 def _places(values: Mapping[str, Any]) -> list[str]:
-    """Return the places of all tensors in the values of `optimizer_values`."""
+    """Return the places of all tensors in the values that `optimizer_values` returned."""
     places: list[str] = []
 
     def note(place: str, _: bool) -> None:
@@ -183,7 +193,10 @@ def _places(values: Mapping[str, Any]) -> list[str]:
 
 
 def split_value(value: Any, place: str, tensors: dict[str, Tensor]) -> Any:
-    """Return a value for JSON; its tensors are moved into `tensors`, by their places in it."""
+    """Return a value for JSON, and add the tensors in it to `tensors`, by their places.
+
+    `place` is the place of the value itself. Raises `RunError` if it cannot be saved.
+    """
     match value:
         case Tensor():
             tensors[place] = value
@@ -210,7 +223,7 @@ def split_value(value: Any, place: str, tensors: dict[str, Tensor]) -> Any:
 
 
 def joined_value(value: Any, place: str, read: Read) -> Any:
-    """Return the value that `split_value` was given; `read` returns the tensor of a place."""
+    """Return the original of a value that `split_value` returned; `read` returns a tensor by its place."""
     match value:
         case list():
             parts = []
@@ -236,7 +249,10 @@ def _placed(
     place: str,
     on_host: bool,
 ) -> Tensor:
-    """Return a saved tensor of a parameter's state, with the parameter's layout and on its device."""
+    """Return a saved tensor of a parameter's state, on the parameter's device and with its memory layout.
+
+    A tensor that was on the host stays there.
+    """
     saved = read(place)
     device = parameter.device
     if on_host:
@@ -249,10 +265,10 @@ def _placed(
         saved = saved.clone().to(device)
         if saved.ndim == 0:
             return saved
-        # See `sharding.Replicas`.
+        # Adafactor's moments have other shapes, and are equal in all processes; see `sharding.Replicas`.
         return replicated(saved, parameter.device_mesh)
 
-    # A fused optimiser expects its moments in the parameter's layout.
+    # A fused optimiser needs moments with the parameter's memory layout.
     layout = parameter if same_shape else saved
     restored = torch.empty_like(
         layout, dtype=saved.dtype, device=device, requires_grad=False

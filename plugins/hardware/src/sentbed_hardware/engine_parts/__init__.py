@@ -1,1 +1,4 @@
-"""Parts of an engine for torch modules, also for engines of other distributions; they import torch."""
+"""Parts of engines whose encoders are torch modules. Other distributions use them for their engines, too.
+
+Importing these modules imports torch, except for `processor`.
+"""

@@ -1,7 +1,8 @@
-"""Remote calls: every other process (`serve`) repeats the calls that the first makes of its engine (`Lead`).
+"""Remote calls: the other processes (`serve`) repeat the calls of the first process (`Lead`) to its engine.
 
-A call is sent to the others, every process runs it, and the others reply. So the first process notices the
-end of another by its closed connection, and a failure by its reply; no error of a collective is interpreted.
+The first process sends a call to the others, every process runs it, and the others send a `Reply`. If another
+process has ended, the first one notices it by the closed connection. If the call has failed there, the reply says
+so. Errors of collective operations (gather, sum, broadcast) need not be interpreted.
 """
 
 from __future__ import annotations
@@ -37,29 +38,29 @@ from sentbed_hardware.engine_parts.process_group import Processes
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 FAILED = 1
-"""Exit code of a process that ends because another one did."""
+"""Exit code of a process that ends because another process has ended or failed."""
 PATIENCE = 20.0
-"""Seconds that a process waits after a failed call for the others to fail as well."""
+"""Seconds that a process waits, after a call has failed in it, for the same call to fail in the others."""
 REMEDY = "the states on disk are whole: go on with `sentbed run --resume DIRECTORY`"
 
 
 @attrs.frozen
 class Reply:
-    """The answer of another process after a call."""
+    """The answer of another process to the first process after a call."""
 
     failure: str | None = None
-    """Error of the call, or None."""
+    """Message of the error that the call raised; None if it succeeded."""
     result: Any = None
-    """Result of the call, if it was requested."""
+    """Result of the call, if the first process has requested it."""
     signal: int = 0
-    """Number of the signal that asked that process to end, or 0."""
+    """Number of the last signal that the replying process got, such as SIGTERM; 0 for none."""
 
 
 def in_all_processes(method: Method) -> Method:
-    """Decorate a method so that every process runs it when the first process calls it.
+    """Decorate a method, so that every process runs it when the first process calls it.
 
-    Its object has the attribute `processes` and exists in every process: it is an engine, or the result of
-    such a call.
+    The method's object must have the attribute `processes` and exist in every process. It is an engine, or an
+    encoder or trainer that was returned by a decorated method.
     """
 
     @wraps(method)
@@ -74,10 +75,10 @@ def in_all_processes(method: Method) -> Method:
 
 @contextmanager
 def _deferred_signals() -> Iterator[None]:
-    """Defer signals to the end of a call, since all processes or none must complete it.
+    """Defer signals to the end of a call, since either all processes or none must complete it.
 
-    A signal that is repeated more than `SAME_SIGNAL` seconds later ends the call. If the call fails, that
-    ends the run, and the signal is dropped.
+    A second signal more than `SAME_SIGNAL` seconds after the first one raises `KeyboardInterrupt` immediately.
+    If the call fails, deferred signals are dropped, since the failure ends the run.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -94,7 +95,7 @@ def _deferred_signals() -> Iterator[None]:
 
     handlers: dict[signal.Signals, Any] = {}
     for number in SIGNALS:
-        # A handler that a library set in C is None, and could not be put back.
+        # A handler that was set in C appears as None, and could not be restored.
         if signal.getsignal(number) not in (None, signal.SIG_IGN):
             handlers[number] = signal.signal(number, defer)
 
@@ -105,15 +106,15 @@ def _deferred_signals() -> Iterator[None]:
             if signal.getsignal(number) is defer:
                 signal.signal(number, handler)
 
-    for late in arrived:
-        signal.raise_signal(late)
+    for deferred in arrived:
+        signal.raise_signal(deferred)
 
 
 class Lead:
-    """Makes every process repeat the calls of the first one.
+    """The side of the first process: sends its calls to the other processes, and collects their replies.
 
-    After a call that fails in every process, the engine is still usable. After one that fails in only some of
-    them, the first process works alone with the weights that it holds, or, if they are sharded, not at all.
+    If a call fails in every process, the engine can still be used. If it fails in only some processes, the
+    first process goes on alone with its weights. With sharded weights, it cannot go on.
     """
 
     def __init__(self, engine: Any) -> None:
@@ -122,12 +123,12 @@ class Lead:
         self.calling = False
         """Whether a call is running."""
         self.broken: str | None = None
-        """Message of every later call, after a failure in some of the processes."""
+        """After a failure in only some of the processes: the error message of all later calls."""
         self._calls = 0
         self._objects: weakref.WeakValueDictionary[int, Any] = (
             weakref.WeakValueDictionary({0: engine})
         )
-        """Engine, encoders and trainers that exist in every process, by the number of the call."""
+        """Number of a call -> the encoder or trainer that it returned in every process. 0 is the engine."""
         atexit.register(self.end)
 
     @_deferred_signals()
@@ -137,9 +138,12 @@ class Lead:
         arguments: Sequence[Any],
         all_results: bool = False,
     ) -> list[Any]:
-        """Run `operation(*arguments)` in every process.
+        """Run `operation(*arguments)` in every process, and return the results in rank order.
 
-        Returns the results of all processes; without `all_results`, None for those of the others.
+        Without `all_results`, the results of the other processes are None.
+
+        Raises:
+            RunError: if the call cannot be sent, or failed in only some of the processes.
         """
         if self.broken is not None:
             raise RunError(self.broken)
@@ -151,7 +155,8 @@ class Lead:
             content, tensors = packed(call, objects)
         except Exception as error:
             raise RunError(
-                f"what other processes need cannot be sent to them: {error}; set `devices` and `nodes` to 1"
+                f"the arguments of a call cannot be sent to the other processes: {error}; set `devices` and "
+                "`nodes` to 1"
             ) from error
 
         self.calling = True
@@ -162,29 +167,33 @@ class Lead:
             result = operation(*arguments)
             replies = [receive(other) for other in self.processes.connections]
         except Exception as error:
-            self._settle(error)
+            self._wait_for_failures(error)
             raise
         except BaseException:
-            self._break("a call was ended before all processes had done it")
+            self._stop_calls(
+                "a call was interrupted before all processes had completed it"
+            )
             raise
         finally:
             self.calling = False
 
         for rank, reply in enumerate(replies, 1):
             if reply.failure is not None:
-                raise self._break(reply.failure)
+                raise self._stop_calls(reply.failure)
             is_step = isinstance(result, StepResult)
-            # The first process that got a signal is named.
+            # If several processes got a signal, the message names the one with the lowest rank.
             if reply.signal and is_step and result.interrupted is None:
                 name = signal.Signals(reply.signal).name
                 result = attrs.evolve(result, interrupted=f"{name} to process {rank}")
 
-        if is_kept(result):
+        if is_shared_object(result):
             self._objects[self._calls] = result
         return [result, *(reply.result for reply in replies)]
 
-    def _settle(self, error: Exception) -> None:
-        """After a failure here, wait for the other processes; if all have failed, they continue.
+    def _wait_for_failures(self, error: Exception) -> None:
+        """After a call has failed in this process, wait for it to fail in the others.
+
+        If it fails in all of them, tell them to go on. Else stop all later calls.
 
         Raises:
             RunError: if a process has ended.
@@ -195,7 +204,7 @@ class Lead:
         failed = []
         try:
             while silent and time.monotonic() < deadline:
-                # A closed connection counts as ready.
+                # `wait` also returns closed connections; `receive` then raises one of `ENDED`.
                 ready = wait(silent, deadline - time.monotonic())
                 for connection in [other for other in silent if other in ready]:
                     silent.remove(connection)
@@ -205,37 +214,39 @@ class Lead:
             all_failed = len(failed) == len(connections)
             for connection in failed:
                 send(connection, all_failed)
-                # If not all have failed, that process ends instead of answering.
+                # The process confirms that it goes on. If not all have failed, it ends instead.
                 receive(connection)
         except ENDED:
             rank = 1 + connections.index(connection)
             why = f"process {rank} has ended; if it left a message, that stands above"
-            raise self._break(why) from error
+            raise self._stop_calls(why) from error
 
         if not all_failed:
-            self._break(f"this process has failed in the middle of a call ({error})")
+            why = f"this process has failed in the middle of a call ({error})"
+            self._stop_calls(why)
 
-    def _break(self, why: str) -> RunError:
-        """Work alone from now on; return the error to raise."""
+    def _stop_calls(self, why: str) -> RunError:
+        """Stop sending calls to the other processes, and return the error to raise."""
         if threading.current_thread() is threading.main_thread():
-            # torchrun ends this process as soon as another has ended, and it must close the run before.
+            # When a process has ended, torchrun sends SIGTERM to the others, but this one must finish the run.
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
         self.broken = f"{why}; {REMEDY}"
         error = RunError(self.broken)
 
         if self.processes.sharded:
-            self.broken = f"the weights were spread over processes, and are gone with one: {self.broken}"
-        else:
-            for kept in self._objects.values():
-                # A trainer needs all processes that began its stage.
-                if not isinstance(kept, Trainer):
-                    kept.processes = Processes()
+            self.broken = f"the weights were spread over processes, and one of these has ended: {self.broken}"
+            return error
+
+        for value in self._objects.values():
+            # Engine and encoders work in this process alone, a trainer needs all processes of its stage.
+            if not isinstance(value, Trainer):
+                value.processes = Processes()
 
         return error
 
     def end(self) -> None:
-        """End the other processes; called when this one ends."""
+        """End the other processes. This is called when the first process ends."""
         if self.broken is None:
             with suppress(OSError, RuntimeError):
                 for connection in self.processes.connections:
@@ -243,19 +254,19 @@ class Lead:
                 dist.destroy_process_group()
 
 
-def is_kept(result: object) -> bool:
-    """Whether the result of a call is an encoder or a trainer, which later calls refer to by its number."""
+def is_shared_object(result: object) -> bool:
+    """Return whether the result of a call is an encoder or a trainer, to which later calls may refer."""
     return isinstance(result, PlacedEncoder | Trainer)
 
 
 def serve(runtime: Any) -> None:
-    """Build this process's engine, and repeat the calls of the first process until that one ends.
+    """Build this process's engine, and repeat the calls of the first process until the first process ends.
 
     Raises:
-        RunError: if something fails in this process alone.
-        SystemExit: if another process has ended without a message.
+        RunError: if a call fails in this process alone.
+        SystemExit: if the first process has ended without saying so, or a call failed in only some processes.
     """
-    # Ctrl-C is for the first process, which decides when a run ends: after a step, and with its state saved.
+    # Ctrl-C goes to all processes. Only the first one reacts: it ends the run after a step and saves the state.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     engine = runtime.build()
     processes: Processes = engine.processes
@@ -279,19 +290,20 @@ def serve(runtime: Any) -> None:
             operation, arguments, all_results, number, referred_to = call
             objects = {old: objects[old] for old in referred_to}
             result = operation(*arguments)
-        except Exception as error:  # noqa: BLE001 - the first process decides how to go on
+        except Exception as error:  # noqa: BLE001 - the first process decides whether all go on
             failure = f"{name}: {type(error).__name__}: {error}"
             if isinstance(error, SentbedError):
                 failure = f"{name}: {error}"
             _end_unless_all_fail(connection, failure, error)
             continue
 
-        if is_kept(result):
+        if is_shared_object(result):
             objects[number] = result
         value = result if all_results else None
         with suppress(*ENDED):
             send(connection, Reply(result=value, signal=signals[-1]))
 
+        # Large tensors must not stay in memory until the next call.
         del call, arguments, result, value
 
     with suppress(RuntimeError):
@@ -301,11 +313,11 @@ def serve(runtime: Any) -> None:
 def _end_unless_all_fail(
     connection: Connection, failure: str, error: Exception
 ) -> None:
-    """Return if the call has failed in every process.
+    """Report the failure of a call to the first process, and return if the call has failed in every process.
 
     Raises:
-        RunError: if the first process does not answer within `PATIENCE`.
-        SystemExit: if another process has ended, or has not failed.
+        RunError: if the first process does not answer within `PATIENCE` seconds.
+        SystemExit: if the call has not failed in every process, or the first process has ended.
     """
     with suppress(*ENDED):
         send(connection, Reply(failure))

@@ -1,4 +1,4 @@
-"""Checks of what components return in encoding and training; errors name the component at fault."""
+"""Checks of values that components return in encoding and training. Error messages name the component."""
 
 from __future__ import annotations
 
@@ -35,7 +35,11 @@ Vectors: TypeAlias = "NDArray[np.float32]"
 
 
 def learning_rate(training: Training, step: int) -> float:
-    """Return the learning rate of a step, counted from 0. Raises `PluginError` for a wrong multiplier."""
+    """Return the learning rate of a step. Steps are counted from 0.
+
+    Raises:
+        PluginError: if the schedule returns no number, a negative number or infinity.
+    """
     schedule, optimizer = training.schedule, training.optimizer
     returned_factor = schedule.factor(step, training.total_steps)
     factor = number(returned_factor, schedule, "factor")
@@ -47,9 +51,9 @@ def learning_rate(training: Training, step: int) -> float:
 
 
 def broken_weight(module: nn.Module) -> str | None:
-    """Return the name of a module's first weight that is NaN or infinite, or None if there is none.
+    """Return the name of a module's first weight with NaN or infinity, or None if there is none.
 
-    Of sharded weights, this process's shard is checked.
+    If weights are sharded, only the shards of this process are checked.
     """
     for name, weight in weights_of(module):
         part = weight
@@ -63,9 +67,9 @@ def broken_weight(module: nn.Module) -> str | None:
 
 
 def require_finite_weights(module: nn.Module) -> None:
-    """Raise `NotFiniteError` if a weight is NaN or infinite.
+    """Raise `NotFiniteError` if a weight has NaN or infinity.
 
-    Vectors may be finite all the same: on CPUs, attention without a mask treats NaN scores as zero weights.
+    A check of the vectors does not suffice: attention without a mask on CPUs treats NaN scores as zero weights.
     """
     name = broken_weight(module)
     if name is not None:
@@ -81,9 +85,10 @@ def origin_of_nan(
     tensors: Iterable[Tensor | None],
     keywords: Mapping[str, Any],
 ) -> str:
-    """Return which part of an encoder first gives NaN or infinity for a batch; "" if none does.
+    """Return the first part of an encoder that gives NaN or infinity for a batch; "" if none does.
 
-    `tensors` and `keywords` are the arguments of the backbone's module.
+    The part is a noun phrase for messages. `tensors` and `keywords` are the batch, as arguments of the
+    backbone's module.
     """
     cls, pooler = encoder.owners
     with torch.no_grad():
@@ -93,7 +98,7 @@ def origin_of_nan(
         of_backbone = f"the token states of {named_backbone(cls)}"
         of_pooler = f"the vectors of {_named('pooler', pooler)}"
         parts = (
-            (of_backbone, backbone, _real(states)),
+            (of_backbone, backbone, _unpadded_states(states)),
             (of_pooler, encoder.pooler, pooled),
             ("the projection of the head", encoder.projection, projected),
         )
@@ -108,7 +113,7 @@ def origin_of_nan(
 
 
 def tensor_of(vectors: Tensor | TokenVectors) -> Tensor:
-    """Return vectors as one tensor, `(vectors, width)`: of texts, or of all unmasked tokens."""
+    """Return sentence vectors as they are, and token vectors as one tensor `(unmasked tokens, width)`."""
     if not isinstance(vectors, TokenVectors):
         return vectors
 
@@ -135,15 +140,18 @@ def require_finite(
     batch: TokenBatch,
     origin_of: Callable[[TokenBatch], str],
 ) -> Vectors:
-    """Return the vectors of a batch. Raises `NotFiniteError` with the part that gives NaN or infinity.
+    """Return the vectors of a batch if they are finite.
 
-    `origin_of` returns that part for the first such row, as `origin_of_nan` does.
+    Raises:
+        NotFiniteError: if a vector has NaN or infinity. The message names the part that gives it first, which
+            the function `origin_of` returns for a batch; see `origin_of_nan`.
     """
-    good = np.isfinite(vectors).all(axis=1)
-    if good.all():
+    is_finite = np.isfinite(vectors).all(axis=1)
+    if is_finite.all():
         return vectors
 
-    origin = origin_of(batch.select(np.flatnonzero(~good)[:1]))
+    first_row = np.flatnonzero(~is_finite)[:1]
+    origin = origin_of(batch.select(first_row))
     remedy = "encode in fp32 (`precision`, `dtype`), or test the part with `sentbed_testing.check_component`"
     if origin.endswith("values"):
         remedy = "load other weights, or train with a lower learning rate"
@@ -153,20 +161,23 @@ def require_finite(
     raise NotFiniteError(f"the vectors have NaN or infinite values{first}; {remedy}")
 
 
-def _real(states: TokenStates) -> Tensor:
-    """Return the states that a pooler may read, without those of padding."""
-    real: Tensor = states.last_hidden_state.flatten(0, 1)
+def _unpadded_states(states: TokenStates) -> Tensor:
+    """Return all states that a pooler may read, `(states, width)`. States of padding are left out."""
+    unpadded: Tensor = states.last_hidden_state.flatten(0, 1)
     if states.attention_mask is not None:
-        real = real[states.attention_mask.flatten().bool()]
+        unpadded = unpadded[states.attention_mask.flatten().bool()]
     for state in (states.decoder_state, states.mask_state):
         if state is not None:
-            real = torch.cat([real, state])
+            unpadded = torch.cat([unpadded, state])
 
-    return real
+    return unpadded
 
 
 def require_recorded(states: TokenStates, trained: bool, backbone: type[Any]) -> None:
-    """Raise `PluginError` if the states of a backbone with trained weights have no gradient."""
+    """Raise `PluginError` if a backbone is `trained`, but autograd has not recorded how its states were computed.
+
+    `backbone` is the class of the built backbone.
+    """
     if not trained:
         return
 
@@ -177,20 +188,20 @@ def require_recorded(states: TokenStates, trained: bool, backbone: type[Any]) ->
         raise fault(backbone, "module", wrong)
 
 
-def cut(
-    name: str, encoder: EncoderModule, reached: Mapping[str, bool]
+def missing_gradient(
+    name: str, encoder: EncoderModule, has_gradient: Mapping[str, bool]
 ) -> PluginError | None:
-    """Return the error for a trained pooler or backbone that no gradient reaches, or None.
+    """Return the error if no weight of a trained pooler or backbone has a gradient, or None.
 
-    `reached` says of each trained weight of the encoder `name` whether it has a gradient.
+    `has_gradient` has an entry for each trained weight of the encoder `name`.
     """
     for part in ("pooler", "backbone"):
-        of_part = []
-        for key, is_reached in reached.items():
+        weights_of_part = []
+        for key, weight_has_gradient in has_gradient.items():
             if key.startswith(f"{part}."):
-                of_part.append(is_reached)
+                weights_of_part.append(weight_has_gradient)
 
-        if of_part and not any(of_part):
+        if weights_of_part and not any(weights_of_part):
             wrong = (
                 f"built a module that lets no gradient reach the {part}'s weights in the encoder `{name}`; do "
                 "not detach what it reads or returns"
@@ -201,57 +212,68 @@ def cut(
 
 
 def frozen_nan(columns: Columns) -> bool:
-    """Whether the vectors of a frozen encoder have NaN or infinite values."""
+    """Return whether a column of vectors from a frozen encoder has NaN or infinity."""
     frozen = [values for values in columns.values() if not isinstance(values, TokenIds)]
     return any(not np.isfinite(values).all() for values in frozen)
 
 
 def came_from(origin: str) -> str:
-    """Return the clause on the origin of NaN in a step, for messages."""
+    """Return the clause of a message that NaN or infinity in a step came from `origin`, a noun phrase."""
     return f"NaN or infinite values come from {origin}"
 
 
 def named_loss(loss: Loss) -> str:
-    """Return the name of a loss and its distribution, for messages."""
+    """Return a noun phrase for messages with the name of a loss and its distribution."""
     return _named("loss", loss)
 
 
 def named_backbone(cls: type[Any]) -> str:
-    """Return the distribution of a backbone, given the class of the built one, for messages."""
+    """Return a noun phrase for messages with the distribution of a backbone, whose built form is a `cls`."""
     return f"the backbone of {release_of(cls.__module__)}"
 
 
 def named_parts(encoder: EncoderModule) -> str:
-    """Return the names of an encoder's pooler and backbone and their distributions, for messages."""
+    """Return a noun phrase for messages with the pooler and the backbone of an encoder."""
     cls, pooler = encoder.owners
     return f"{_named('pooler', pooler)} or of {named_backbone(cls)}"
 
 
 def _named(kind: str, component: Any) -> str:
+    """Return a noun phrase with the kind and the name of a component, and its distribution."""
     return f"the {kind} `{component.name}` of {release_of(type(component).__module__)}"
 
 
 def connected(
     encoder: EncoderModule, names: Collection[str], batch: TokenBatch
 ) -> dict[str, bool]:
-    """Return whether the vectors of a batch depend on each of these weights of an encoder on the host."""
-    weights = dict(encoder.named_parameters())
-    chosen = [name for name in weights if name in names]
+    """Return, for each weight of `names`, whether the vectors of a batch depend on it.
+
+    The encoder is on the host.
+    """
+    weights = {}
+    for name, weight in encoder.named_parameters():
+        if name in names:
+            weights[name] = weight
+
     tensors, keywords = host_arguments(batch)
     vectors = tensor_of(encoder(*tensors, **keywords))
     if not vectors.requires_grad:
-        return dict.fromkeys(chosen, False)
+        return dict.fromkeys(weights, False)
 
-    inputs = [weights[name] for name in chosen]
+    inputs = list(weights.values())
     gradients = torch.autograd.grad(vectors.sum(), inputs, allow_unused=True)
-    reached = [gradient is not None for gradient in gradients]
-    return dict(zip(chosen, reached, strict=True))
+    depends = {}
+    for name, gradient in zip(weights, gradients, strict=True):
+        depends[name] = gradient is not None
+
+    return depends
 
 
 def require_output(output: object, loss: Loss, stateful: bool, recorded: bool) -> None:
-    """Raise `PluginError` if the module of a loss has not returned what `Loss.build` promises.
+    """Raise `PluginError` if the output of a loss's module is not as `Loss.build` promises.
 
-    With `recorded`, the loss was computed under autograd and must have a gradient.
+    With `stateful`, the output must have a state. With `recorded`, its loss must have a gradient, since it was
+    computed under autograd.
     """
     if not isinstance(output, LossOutput):
         wrong = f"returned a `{type(output).__name__}`, expected a `LossOutput`"

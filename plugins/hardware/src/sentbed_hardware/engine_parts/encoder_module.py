@@ -1,4 +1,4 @@
-"""Backbone, pooler and head as one torch module."""
+"""The torch module of an encoder: backbone, pooler and head."""
 
 from __future__ import annotations
 
@@ -32,16 +32,20 @@ from sentbed_hardware._common.module_fingerprint import Hashed, fingerprint
 from sentbed_hardware._common.tensor_files import Tensors, read_tensors, write_tensors
 
 MODULES_FILE = "modules.safetensors"
-"""File with the weights of pooler and head, beside the backbone's directory."""
+"""Name of the file with the weights of pooler and head, in the directory of a saved encoder."""
 BACKBONE_DIRECTORY = "backbone"
+"""Name of the directory of the backbone's files, in the directory of a saved encoder."""
 FITTED_ON = "fitted_on"
-"""Key in the file's metadata, with a JSON description of the data that the transform was fitted on."""
+"""Entry of the metadata of `MODULES_FILE`: a JSON description of the data that the transform was fitted on."""
 SHAPES = 256
-"""Largest number of batch shapes to compile; further shapes run uncompiled."""
+"""Largest number of batch shapes that are compiled. Batches of further shapes are computed uncompiled."""
 
 
 class EncoderModule(nn.Module):
-    """Token ids `(batch, length)` -> sentence vectors `(batch, width)`, or a vector per token."""
+    """The module that turns token ids `(batch, length)` into sentence vectors `(batch, width)`.
+
+    If the pooler gives token vectors, it returns `TokenVectors` instead.
+    """
 
     def __init__(self, backbone: BuiltBackbone, pooler: Pooler, head: Head) -> None:
         super().__init__()
@@ -51,14 +55,14 @@ class EncoderModule(nn.Module):
         trained = _width_of(pooler, "trained_width", width)
         if head.projection is not None and trained != pooled:
             raise ModelError(
-                f"the pooler `{pooler.name}` gives {trained} numbers in training and {pooled} when encoding, "
-                "and a projection is for one width; take `projection` out of the head"
+                f"the pooler `{pooler.name}` gives vectors of the width {trained} in training and {pooled} when "
+                "encoding, and a projection is for one width; take `projection` out of the head"
             )
 
         self.owners: tuple[type[Any], Pooler] = type(backbone), pooler
-        """The class of the built backbone and the pooler's component, for messages."""
+        """The class of the built backbone, and the component of the pooler, for messages."""
         self.output: Output = pooler.traits.output
-        """Kind of the result: `TokenVectors` if it is `tokens`, otherwise a tensor."""
+        """Kind of the result. If it is `tokens`, the module returns `TokenVectors`, otherwise a tensor."""
         self.backbone = backbone.module
         self.states_width = width
         self.pooler = returned(pooler.build(width), nn.Module, pooler, "build")
@@ -70,15 +74,15 @@ class EncoderModule(nn.Module):
         self.normalize = head.normalize
         self.trained_width = head.projection or trained
         self.untransformed_width = head.projection or pooled
-        """Width of a vector when encoding, before transform and `dimensions`."""
+        """Width of a vector when encoding, before it is transformed and cut to `dimensions`."""
 
         self.transform: nn.Module = nn.Identity()
         self.fits = head.transform
-        """The component that fits the transform."""
+        """The component that fits the transform; None if the head has no transform."""
         self.fitted_on: Mapping[str, Any] | None = None
         """Description of the data that the transform was fitted on; None if it is not fitted."""
         self.gives_input = False
-        """Whether the vectors are the transform's input instead of its result."""
+        """Whether this module returns the input of the transform, so that the transform can be fitted."""
         self.transformed_width = self.untransformed_width
         if head.transform is not None:
             self.transformed_width = _width_of(
@@ -94,7 +98,7 @@ class EncoderModule(nn.Module):
 
     @property
     def width(self) -> int:
-        """Width of a vector when encoding."""
+        """Width of the vectors when encoding."""
         if self.gives_input:
             return self.untransformed_width
         if self.dimensions:
@@ -106,13 +110,13 @@ class EncoderModule(nn.Module):
 
     @property
     def parameter_counts(self) -> tuple[int, int]:
-        """Number of parameters, and of those that are trained.
+        """The number of all parameters, and the number of trained parameters.
 
-        Shared parameters count once. Of weights in 4 bits each counts, not each byte.
+        Parameters that modules share count once. In weights of 4 bits, each weight counts, not each byte.
         """
         count = trained_count = 0
         for parameter in self.parameters():
-            # bitsandbytes holds two weights in a byte, and their shape beside them.
+            # bitsandbytes stores two weights of 4 bits in a byte, and the shape of the weights in `quant_state`.
             quantized = getattr(parameter, "quant_state", None)
             size = math.prod(getattr(quantized, "shape", parameter.shape))
             count += size
@@ -124,10 +128,12 @@ class EncoderModule(nn.Module):
     def transformed(
         self, fit: tuple[Any, Any] | None = None, on: Mapping[str, Any] | None = None
     ) -> EncoderModule:
-        """Return a module with the transform `fit`, or without one the module of the transform's input.
+        """Return a module with the transform `fit`, or without `fit` one that returns the transform's input.
 
-        It shares its parts with this one. `on` describes the data of the fit. Raises `PluginError` if the fit
-        has other shapes, or is not finite.
+        It shares its weights with this module. `on` describes the data of the fit.
+
+        Raises:
+            PluginError: if the fit has other shapes than the component states, or is not finite.
         """
         other = copy.copy(self)
         other._modules = dict(self._modules)
@@ -148,18 +154,19 @@ class EncoderModule(nn.Module):
         attention_mask: Tensor | None,
         **keywords: Tensor,
     ) -> Any:
-        """Encode one batch; `keywords` are those of `TokenBatch`. See `finish` for the result."""
+        """Return the result of `finish` for a batch, whose fields are the arguments; see `TokenBatch`."""
         states = self.backbone(input_ids, attention_mask, **keywords)
         return self.finish(states, len(input_ids), cut=not self.training)
 
     def finish(self, states: TokenStates, rows: int | None = None, *, cut: bool) -> Any:
-        """Pool, project and normalise, in fp32 whatever the backbone's precision.
+        """Pool, project and normalise token states, in fp32 whatever the backbone's precision.
 
-        Returns a tensor, or `TokenVectors` if `output` is `tokens`: the head is then applied to the vector of
-        each token. `rows` is the expected number of texts. With `cut`, vectors are transformed and reduced to
-        the head's `dimensions` before they are normalised.
+        Returns a tensor, or `TokenVectors` if `output` is `tokens`. In the second case, the head is applied to
+        the vector of each token. `rows` is the expected number of texts. With `cut`, vectors are transformed
+        and reduced to the head's `dimensions` before they are normalised.
 
-        Raises `PluginError` if backbone or pooler gives another shape.
+        Raises:
+            PluginError: if the result of the backbone or the pooler has a wrong shape.
         """
         cls, pooler = self.owners
         _require_states(states, rows, self.states_width, cls)
@@ -178,7 +185,7 @@ class EncoderModule(nn.Module):
         return self._head(pooled, cut)
 
     def _head(self, pooled: Tensor, cut: bool) -> Tensor:
-        """Apply the head along the last dimension of vectors."""
+        """Apply the head to vectors, `(..., width)`; see `finish` for `cut`."""
         vectors: Tensor = self.projection(pooled)
         if self.gives_input:
             return vectors
@@ -191,7 +198,7 @@ class EncoderModule(nn.Module):
 
     @staticmethod
     def in_fp32(states: TokenStates) -> TokenStates:
-        """Return the states as the pooler gets them."""
+        """Return the token states in fp32, in which the pooler computes."""
         layers = states.layers
         if layers is not None:
             layers = tuple(layer.float() for layer in layers)
@@ -203,7 +210,7 @@ class EncoderModule(nn.Module):
         )
 
     def fingerprint(self, how: object, hashed: Hashed | None = None) -> str | None:
-        """Return a hash of weights, settings and code, and of `how`; see `module_fingerprint.fingerprint`."""
+        """Return a hash of weights, settings and code; see `module_fingerprint.fingerprint`."""
         return fingerprint(self, how, hashed)
 
     def own_weights(self) -> dict[str, Tensor]:
@@ -218,7 +225,7 @@ class EncoderModule(nn.Module):
     def inference(
         self, backbone: BuiltBackbone, dtype: torch.dtype, compile: bool = False
     ) -> Module:
-        """Return a module for encoding: the backbone in `dtype`, pooler and head in fp32."""
+        """Return a module for encoding, with a copy of the backbone in `dtype`. Pooler and head are in fp32."""
         self.eval()
         copied = backbone.inference(self.backbone, dtype, traceable=compile)
         module = InferenceModule(self, copied)
@@ -231,11 +238,13 @@ class EncoderModule(nn.Module):
 
 
 class TraceableEncoder(nn.Module):
-    """Token ids and mask, each int64 `(batch, length)` -> projected vectors, for exporters and compilers.
+    """The module that exporters and compilers trace: it returns vectors after the head's projection.
 
-    The vectors, fp32 `(batch, untransformed_width)`, are those before transform, choice of dimensions and
-    norm. The backbone is a copy that uses only operations known to compilers, with adapters merged. Shapes
-    are not checked, since a tracer would record each one as a constant.
+    Its arguments are token ids and mask, each int64 `(batch, length)`. It returns fp32
+    `(batch, untransformed_width)`; the transform, the choice of dimensions and the norm are left out.
+
+    The backbone is a copy that uses only operations known to compilers, and in which adapters are merged. Shapes
+    are not checked, since a tracer would record them as constants.
     """
 
     def __init__(self, encoder: EncoderModule, backbone: BuiltBackbone) -> None:
@@ -250,24 +259,29 @@ class TraceableEncoder(nn.Module):
                 part.set_attn_implementation("eager")
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """Encode one batch."""
+        """Return the projected vectors of a batch."""
         states = self.backbone(input_ids, attention_mask)
         vectors: Tensor = self.projection(self.pooler(states))
         return vectors
 
 
 def _in_fp32(states: Tensor | None) -> Tensor | None:
+    """Return optional states in fp32."""
     return None if states is None else states.float()
 
 
 def _width_of(component: Any, method: str, width: int) -> int:
-    """Return the width of a component's vectors by its method. Raises `PluginError` if it is no number."""
+    """Return the width that a component's `method` states for an input of this width.
+
+    Raises:
+        PluginError: if it is not an integer.
+    """
     stated: int = getattr(component, method)(width)
     return returned(stated, Integral, component, method)
 
 
 def _require_built(backbone: BuiltBackbone) -> None:
-    """Raise `PluginError` if a built backbone lacks an attribute."""
+    """Raise `PluginError` if a built backbone lacks an attribute, or `width` or `module` has a wrong type."""
     owner = type(backbone)
     for name in BuiltBackbone.__annotations__:
         if not hasattr(backbone, name):
@@ -280,7 +294,10 @@ def _require_built(backbone: BuiltBackbone) -> None:
 def _require_states(
     states: Any, rows: int | None, width: int, backbone: type[Any]
 ) -> None:
-    """Raise `PluginError` if a backbone's module has not returned states of the promised shapes."""
+    """Raise `PluginError` if the result of a backbone's module is not `TokenStates` of the expected shape.
+
+    `rows` is the expected number of texts, or None if any is right.
+    """
     if not isinstance(states, TokenStates):
         wrong = f"returned a `{type(states).__name__}`, expected `TokenStates`"
         raise fault(backbone, "module", wrong)
@@ -302,9 +319,9 @@ def _require_states(
 def _require_vectors(
     vectors: Any, rows: int, width: int, pooler: Pooler, training: bool = False
 ) -> None:
-    """Raise `PluginError` if a pooler's module has not returned vectors of the promised shape.
+    """Raise `PluginError` if the result of a pooler's module is not a tensor `(rows, width)`.
 
-    `width` is the width that the pooler states, in `training` that of `trained_width`.
+    `width` is what the pooler's method `output_width` states, or `trained_width` in training.
     """
     method = "build"
 
@@ -335,7 +352,7 @@ def _require_vectors(
 
 
 def _require_token_vectors(output: Any, rows: int, width: int, pooler: Pooler) -> None:
-    """Raise `PluginError` if a pooler's module has not returned token vectors of the promised shape."""
+    """Raise `PluginError` if the result of a pooler's module is not `TokenVectors` `(rows, length, width)`."""
     returned(output, TokenVectors, pooler, "build")
     shape = tuple(output.vectors.shape)
     mask = output.mask
@@ -353,15 +370,15 @@ def _require_token_vectors(output: Any, rows: int, width: int, pooler: Pooler) -
 
 
 class InferenceModule(nn.Module):
-    """An `EncoderModule` with a copy of its backbone made for encoding."""
+    """The module for encoding: the parts of an `EncoderModule`, with a copy of its backbone."""
 
     def __init__(self, encoder: EncoderModule, backbone: Module) -> None:
         super().__init__()
         self.encoder = encoder
         self.backbone = backbone
         self.reentrant: bool = getattr(backbone, "reentrant", False)
-        """Whether several threads may call it at a time."""
-        # A pooler may keep something during a call: threads take turns.
+        """Whether several threads may call this module at a time."""
+        # Pooler and head of other distributions may not support several threads, so these take turns there.
         self.turn: AbstractContextManager[Any] = nullcontext()
         if self.reentrant:
             self.turn = Lock()
@@ -374,9 +391,9 @@ class InferenceModule(nn.Module):
         beside: Sequence[EncoderModule] = (),
         **keywords: Any,
     ) -> Any:
-        """Encode one batch; `prefix` precedes every row, `keywords` are those of the backbone's module.
+        """Return the vectors of a batch; the arguments up to `prefix`, and `keywords`, are the backbone's.
 
-        The vectors of the encoders `beside`, which have the same backbone, are appended along the width.
+        `beside` are encoders with the same backbone, whose vectors are appended along the width.
         """
         states = self.backbone(input_ids, attention_mask, *prefix, **keywords)
         rows = len(input_ids)
@@ -393,11 +410,11 @@ def assembled(
 ) -> EncoderModule:
     """Build the module of an encoder on the host.
 
-    Pooler and head are loaded from `saved`, the directory of a saved encoder, if it is given. Otherwise they
-    are new, except for weights that the pooler takes from the backbone's model files.
+    `saved` is the directory of a saved encoder, from which pooler and head are loaded. Without it, they are
+    initialised, except for weights that the pooler takes from the files of the backbone's model.
 
     Raises:
-        ModelError: if the saved weights do not fit, or the model files lack the pooler's.
+        ModelError: if the saved weights do not fit, or the model's files lack weights of the pooler.
     """
     module = EncoderModule(backbone, pooler, head)
 
@@ -418,7 +435,10 @@ ACTIVATIONS = {"gelu": nn.GELU, "relu": nn.ReLU, "tanh": nn.Tanh}
 
 
 def _projection(width: int, head: Head) -> nn.Module:
-    """Return the linear layers of a head; a single one is not wrapped, for the sake of its saved name."""
+    """Return the linear layers of a head.
+
+    A single layer is not wrapped in a `Sequential`, since that would change the names of its weights in files.
+    """
     layers: list[nn.Module] = []
     for hidden in head.hidden:
         layers.append(nn.Linear(width, hidden, bias=head.bias))
@@ -437,9 +457,12 @@ def _projection(width: int, head: Head) -> nn.Module:
 
 
 def linear_transform(fit: Any, module: EncoderModule) -> nn.Linear:
-    """Return a fitted transform, a pair of mean and matrix W, as a linear layer: `x W - mean W`.
+    """Return a linear layer for a fitted transform: x -> `x W - mean W`.
 
-    Raises `PluginError` if the fit has other shapes than the transform states, or is not finite.
+    `fit` is the pair of the mean and the matrix W.
+
+    Raises:
+        PluginError: if the fit has other shapes than the transform states, or is not finite.
     """
     shape = module.untransformed_width, module.transformed_width
 
@@ -464,14 +487,17 @@ def linear_transform(fit: Any, module: EncoderModule) -> nn.Linear:
 
 
 def empty_transform(module: EncoderModule) -> nn.Linear:
-    """Return a linear layer for the module's transform, without initialisation, which would draw numbers."""
+    """Return an uninitialised linear layer for the module's transform.
+
+    Initialising it would draw random numbers, and so change those of later layers.
+    """
     widths = module.untransformed_width, module.transformed_width
     layer: nn.Linear = nn.utils.skip_init(nn.Linear, *widths)  # type: ignore[no-untyped-call]  # torch leaves it untyped
     return layer.requires_grad_(False)
 
 
 def save_modules(module: EncoderModule, path: Path) -> None:
-    """Write the weights of pooler and head, and the description of the transform's data."""
+    """Write the weights of pooler and head, and the description of the data of the transform, to a file."""
     notes = None
     if module.fitted_on is not None:
         notes = {FITTED_ON: json.dumps(module.fitted_on)}
@@ -479,7 +505,11 @@ def save_modules(module: EncoderModule, path: Path) -> None:
 
 
 def load_modules(module: EncoderModule, path: Path) -> None:
-    """Read the weights of pooler and head. Raises `ModelError` if they do not match the module."""
+    """Load the weights of pooler and head from a file that `save_modules` wrote.
+
+    Raises:
+        ModelError: if they do not fit the module, or are not finite.
+    """
     weights, notes = read_tensors(path, "save this encoder again")
     if module.fits is not None and FITTED_ON in notes:
         module.transform = empty_transform(module)
@@ -503,4 +533,5 @@ def load_modules(module: EncoderModule, path: Path) -> None:
 
 
 def _shapes(weights: Tensors) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each tensor, sorted by name."""
     return {name: tuple(weights[name].shape) for name in sorted(weights)}

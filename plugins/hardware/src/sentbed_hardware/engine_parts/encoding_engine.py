@@ -1,7 +1,7 @@
-"""The base class of engines that only encode, by another library's form of a torch module.
+"""The base class of engines that encode with another library than PyTorch, and do not train.
 
-A subclass compiles an encoder into one function; building, widths, files, fitted transforms and the choice of
-dimensions are as on the runtime `cpu`.
+A subclass compiles an encoder's torch module into a function of the library. Everything else is as on the runtime
+`cpu`: how modules are built, their widths and files, fitted transforms, and the choice of dimensions.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ from sentbed_hardware.engine_parts.encoder_module import EncoderModule, assemble
 from sentbed_hardware.engine_parts.module_encoder import ModuleEncoder
 
 Project: TypeAlias = Callable[[NDArray[np.int64], NDArray[np.int64]], Vectors]
-"""Token ids and mask, each `(batch, length)` -> projected vectors `(batch, EncoderModule.untransformed_width)`,
-before transform, choice of dimensions and norm."""
+"""A function from token ids and mask, each `(batch, length)`, to vectors after the projection of the head,
+`(batch, EncoderModule.untransformed_width)`. The transform, the choice of dimensions and the norm come later."""
 
 TOKEN_BUDGET = 4096
-"""Tokens per batch: matrix products of a processor are fastest from about 2,000 on."""
+"""Tokens per batch. Matrix products on a CPU are fastest from about 2,000 tokens on."""
 
 LEAST_NORM = 1e-12
 """Smallest divisor when normalising, as in `torch.nn.functional.normalize`."""
 
-READ = ("input_ids", "attention_mask")
-"""Fields of a `TokenBatch` that a graph has as inputs."""
+INPUT_FIELDS = ("input_ids", "attention_mask")
+"""Fields of a `TokenBatch` that are inputs of a compiled function."""
 
 
 class EncodingEngine(Engine):
     """An engine that encodes with another library, on the host's processor.
 
-    `facts` are returned by `describe`: `runtime`, `precision`, the library's version, threads. With several
-    `streams`, as many threads call the compiled function at a time.
+    `describe` returns `facts`: `runtime`, `precision`, the version of the library, the number of threads.
+    `streams` is the number of batches that are encoded at a time.
     """
 
     def __init__(
@@ -65,19 +65,22 @@ class EncodingEngine(Engine):
         self.compile_seconds = 0.0
 
     def compiled(self, backbone: BuiltBackbone, module: EncoderModule) -> Project:
-        """Compile an encoder with its current weights.
+        """Compile an encoder with its current weights, and return the compiled function.
 
-        `TraceableEncoder(module, backbone)` is the torch module to trace or export. Called once, before the
-        first batch. Raises `ModelError` with a remedy if the library does not support a part.
+        `TraceableEncoder(module, backbone)` is the torch module to trace or export. This method is called once,
+        before the first batch.
+
+        Raises:
+            ModelError: if the library does not support a part of the encoder; with a remedy.
         """
         raise NotImplementedError
 
     def protocol_of(self, encoder: EncodingEncoder) -> Mapping[str, Any]:
-        """Return `PlacedEncoder.protocol`. It may call `encoder.project()`, which compiles the encoder."""
+        """Return `PlacedEncoder.protocol` of an encoder; this method may compile it by `encoder.project()`."""
         return {}
 
     def describe(self) -> Mapping[str, Any]:
-        """Return the engine's facts."""
+        """Return facts about the engine: runtime, precision, version of the library, threads."""
         return self.facts
 
     def counters(self) -> Mapping[str, float]:
@@ -85,7 +88,7 @@ class EncodingEngine(Engine):
         return {"compile_seconds": self.compile_seconds}
 
     def seed(self, seed: int) -> None:
-        """Seed initialisation, which PyTorch does."""
+        """Seed PyTorch's random generators, which initialise weights."""
         torch.manual_seed(seed)
 
     def assemble(
@@ -95,20 +98,21 @@ class EncodingEngine(Engine):
         head: Head,
         saved: Path | None = None,
     ) -> EncodingEncoder:
-        """Build pooler and head; the encoder is compiled before its first batch."""
+        """Build pooler and head, and return the encoder. It is compiled before its first batch."""
         module = assembled(backbone, pooler, head, saved)
         return EncodingEncoder(self, backbone, module)
 
 
 @attrs.define(eq=False)
-class _Made:
-    """The compiled function, which encoders of the same weights share; None before compilation."""
+class _Compilation:
+    """The place of the compiled function, which encoders with the same weights share."""
 
     project: Project | None = None
+    """The compiled function; None before compilation."""
 
 
 class EncodingEncoder(ModuleEncoder):
-    """An encoder whose backbone, pooler and projection are computed by another library."""
+    """An encoder for which another library computes backbone, pooler and projection."""
 
     def __init__(
         self,
@@ -118,33 +122,34 @@ class EncodingEncoder(ModuleEncoder):
     ) -> None:
         super().__init__(backbone, module)
         self.engine = engine
-        self.made = _Made()
+        self.compilation = _Compilation()
 
     @property
     def protocol(self) -> Mapping[str, Any]:
-        """The engine's statements on how vectors are computed."""
+        """What the engine states about how vectors are computed."""
         return self.engine.protocol_of(self)
 
     def project(self) -> Project:
-        """Return the compiled function; compile it first if that has not been done."""
-        if self.made.project is None:
+        """Return the compiled function, after compiling it if necessary."""
+        compilation = self.compilation
+        if compilation.project is None:
             require_finite_weights(self.module)
             start = time.perf_counter()
-            self.made.project = self.engine.compiled(self.backbone, self.module)
+            compilation.project = self.engine.compiled(self.backbone, self.module)
             self.engine.compile_seconds += time.perf_counter() - start
 
-        return self.made.project
+        return compilation.project
 
     def weights_changed(self) -> None:
-        """Compile again before the next batch."""
-        self.made.project = None
+        """Drop the compiled function, since the weights have changed."""
+        self.compilation.project = None
 
     def encode(self, batch: TokenBatch) -> Vectors:
         """Return sentence vectors `(batch, width)`.
 
         Raises:
-            RunError: if the batch has more than ids and a mask, which a graph does not read.
-            NotFiniteError: if a vector is not finite, with the part that gives NaN or infinity.
+            RunError: if the batch has fields besides ids and mask, since the compiled function ignores them.
+            NotFiniteError: if a vector has NaN or infinity; the message names the part that gives it.
         """
         self._require_plain(batch)
         mask = batch.attention_mask
@@ -152,33 +157,36 @@ class EncodingEncoder(ModuleEncoder):
             mask = np.ones_like(batch.input_ids)
         projected = self.project()(batch.input_ids, mask)
         self._require_projected(projected, len(batch.input_ids))
-        return require_finite(self._finished(projected), batch, self._origin_of_nan)
+        vectors = self._apply_head(projected)
+        return require_finite(vectors, batch, self._origin_of_nan)
 
     def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[Vectors]:
-        """Yield the vectors of each batch, in order; each stream of the engine is a thread."""
+        """Yield the vectors of each batch, in order. Each stream of the engine is a thread."""
         streams = self.engine.streams
         if streams == 1:
             yield from map(self.encode, batches)
             return
 
-        waiting: deque[Future[Vectors]] = deque()
+        started: deque[Future[Vectors]] = deque()
         pool = ThreadPoolExecutor(streams, "encode")
         try:
             for batch in batches:
-                # Here, so that only one thread compiles.
+                # This thread compiles, so that the threads of the pool do not all compile.
                 self.project()
-                waiting.append(pool.submit(self.encode, batch))
-                if len(waiting) > streams:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
+                started.append(pool.submit(self.encode, batch))
+                if len(started) > streams:
+                    yield started.popleft().result()
+
+            while started:
+                yield started.popleft().result()
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _finished(self, projected: Vectors) -> Vectors:
-        """Transform, cut and normalise vectors as `EncoderModule.finish` does.
+    def _apply_head(self, projected: Vectors) -> Vectors:
+        """Transform, cut and normalise projected vectors as `EncoderModule.finish` does.
 
-        In NumPy, so that a counter of PyTorch's operations, which sees none of the library's, counts none.
+        This uses NumPy, not PyTorch. An evaluator counts PyTorch's operations and does not see those of the
+        library; with a few of PyTorch, the count would look like a result.
         """
         module, vectors = self.module, projected
         if module.gives_input:
@@ -196,15 +204,17 @@ class EncodingEncoder(ModuleEncoder):
         return vectors
 
     def _require_plain(self, batch: TokenBatch) -> None:
+        """Raise `RunError` if a batch has fields that the compiled function ignores."""
         runtime = self.engine.facts["runtime"]
         for name in attrs.fields_dict(TokenBatch):
-            if name not in READ and getattr(batch, name) is not None:
+            if name not in INPUT_FIELDS and getattr(batch, name) is not None:
                 raise RunError(
                     f"the batch has `{name}`, which the runtime `{runtime}` does not read; encode on `cpu`, or "
                     "with a plain prompt"
                 )
 
     def _require_projected(self, projected: Any, rows: int) -> None:
+        """Raise `PluginError` if the compiled function has returned another shape or dtype than promised."""
         expected = rows, self.module.untransformed_width
         shape = getattr(projected, "shape", None)
         dtype = getattr(projected, "dtype", None)
@@ -213,13 +223,13 @@ class EncodingEncoder(ModuleEncoder):
             raise fault(type(self.engine), "compiled", wrong)
 
     def _origin_of_nan(self, batch: TokenBatch) -> str:
-        """Return which part gives NaN or infinity in PyTorch; "" if none does."""
+        """Return the first part that gives NaN or infinity when PyTorch computes it; "" if none does."""
         self.module.eval()
         tensors, keywords = host_arguments(batch)
         return origin_of_nan(self.module, self.module.backbone, tensors, keywords)
 
     def fingerprint(self) -> str | None:
-        """Return a hash of weights, code, the engine's facts and the protocol."""
+        """Return a hash of weights, code, processor, the engine's facts and the protocol."""
         processor = {}
         for name, value in torch.cpu.get_capabilities().items():
             processor[name] = str(value)
@@ -230,5 +240,8 @@ class EncodingEncoder(ModuleEncoder):
     def transformed(
         self, fit: Any = None, on: Mapping[str, Any] | None = None
     ) -> EncodingEncoder:
-        """Return an encoder with the fitted transform, or one of its inputs; both share their weights."""
+        """Return an encoder with the transform `fit`, or without `fit` one that gives the transform's input.
+
+        It shares its weights with this encoder.
+        """
         return self._of(self.module.transformed(fit, on))

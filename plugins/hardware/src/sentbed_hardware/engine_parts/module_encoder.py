@@ -1,4 +1,4 @@
-"""The base class of encoders whose parts are torch modules, on any engine: widths, weights, files."""
+"""The base class of encoders whose weights are in a torch module, for all engines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sentbed_hardware.engine_parts.encoder_module import (
 
 
 class ModuleEncoder(PlacedEncoder):
-    """A placed encoder whose weights are in a torch module in this process."""
+    """An encoder whose weights are in a torch module. It reports its widths, checks and saves its weights."""
 
     def __init__(self, backbone: BuiltBackbone, module: EncoderModule) -> None:
         self.backbone = backbone
@@ -34,31 +34,35 @@ class ModuleEncoder(PlacedEncoder):
         self.parameter_counts = module.parameter_counts
 
     def _of(self, module: EncoderModule) -> Self:
-        """Return a copy of this encoder for another module."""
+        """Return a copy of this encoder with another module."""
         other = copy.copy(self)
         ModuleEncoder.__init__(other, self.backbone, module)
         return other
 
     def broken_weight(self) -> str | None:
-        """Return the name of a weight that is NaN or infinite, or None if there is none."""
+        """Return the name of the first weight with NaN or infinity, or None if there is none."""
         return broken_weight(self.module)
 
     def save(self, directory: Path) -> Mapping[str, str]:
-        """Write the backbone in its own layout, and the weights of pooler and head beside it.
+        """Write the backbone's files, and the file with the weights of pooler and head, into `directory`.
 
-        If there is a `twin`, the backbone's files are links to the twin's, and their SHA-256 is returned.
+        If `twin` is set, a saved encoder has the same backbone. Then its backbone's files are linked, and their
+        SHA-256 sums are returned by name.
         """
         sums: dict[str, str] = {}
         if self.twin is not None:
-            sums = _linked(self.twin, directory)
+            sums = _link_backbone(self.twin, directory)
         if not sums:
             self.backbone.save(directory / BACKBONE_DIRECTORY)
         save_modules(self.module, directory / MODULES_FILE)
         return sums
 
 
-def _linked(twin: Path, directory: Path) -> dict[str, str]:
-    """Link the backbone's files of a saved encoder; return their SHA-256, or nothing if it is not there."""
+def _link_backbone(twin: Path, directory: Path) -> dict[str, str]:
+    """Link the backbone's files of the saved encoder `twin` into `directory`.
+
+    Returns their SHA-256 sums by name, or nothing if the twin's files cannot be read.
+    """
     inside = f"{BACKBONE_DIRECTORY}/"
     try:
         sums: dict[str, str] = json.loads((twin / SUMS_FILE).read_bytes())
@@ -72,7 +76,7 @@ def _linked(twin: Path, directory: Path) -> dict[str, str]:
 
 
 def _link(source: str, target: str) -> None:
-    """Link a file, or copy it where the file system has no links."""
+    """Make a hard link to a file, or copy it if the file system does not support links."""
     try:
         os.link(source, target)
     except OSError:

@@ -1,4 +1,4 @@
-"""The processes that share every batch, as seen from one of them."""
+"""The group of processes that share every batch, and the collective operations between them."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ from sentbed_hardware.torchrun_environment import (
 )
 
 FOREVER = timedelta(days=30)
-"""Time limit for the next call of the first process, which may be evaluating for long."""
+"""Time limit of waiting for the next call of the first process, since an evaluation may take days."""
 WITHIN_A_CALL = timedelta(minutes=30)
-"""Time limit for the other processes within a call."""
+"""Time limit of waiting for another process during a call."""
 
 
 @attrs.define(eq=False)
 class Processes:
-    """This process among all; without arguments, a single process.
+    """The processes of a run, seen from this process. `Processes()` is a run in a single process.
 
-    `gather`, `sum` and `same` are collective: every process has to call them.
+    `gather`, `sum` and `same` are collective operations: every process has to call them.
     """
 
     rank: int = 0
     world: int = 1
     sharded: bool = False
-    """Whether each process holds a share of the backbone's weights (FSDP), or all of them (DDP)."""
+    """Whether each process has a share of the backbone's weights (FSDP) instead of all weights (DDP)."""
     local_gradient: bool = False
-    """Whether gradients are averaged, as in SimCSE's script, instead of summed, as on one device."""
+    """Whether gradients are averaged over processes, as in SimCSE's script, instead of summed."""
     device: torch.device = attrs.field(factory=lambda: torch.device("cpu"))
     data: Any = None
-    """Process group for tensors on the device; the default group is for tensors on the host."""
+    """torch's process group for tensors on the device. torch's default group is for tensors on the host."""
     store: Any = None
-    """Key-value store of all processes."""
+    """Key-value store that all processes share."""
     connections: Sequence[Connection] = ()
-    """In the first process to each other one, in another process to the first."""
+    """Connections of the first process to every other process, or of another process to the first."""
     lead: Any = None
-    """The `Lead` of the first of several processes."""
+    """The `Lead` if this is the first of several processes, else None."""
 
     @property
     def first(self) -> bool:
@@ -57,11 +57,14 @@ class Processes:
 
     @property
     def leads(self) -> bool:
-        """Whether others repeat a call of this process: in the first one, except during such a call."""
+        """Whether a call has to be sent to the other processes.
+
+        This is so in the first of several processes, unless all of them are running a call already.
+        """
         return self.lead is not None and not self.lead.calling
 
     def together(self, operation: Callable[..., Any], *arguments: Any) -> Any:
-        """Run `operation(*arguments)` in every process, and return its result in this one."""
+        """Run `operation(*arguments)` in every process, and return the result of this process."""
         if self.leads:
             return self.lead.call(operation, arguments)[0]
 
@@ -76,7 +79,7 @@ class Processes:
         return [operation(*arguments)]
 
     def gather(self, rows: Tensor, counts: Sequence[int]) -> Tensor:
-        """Return the rows of all processes, in rank order; `counts` are their numbers of rows."""
+        """Return the rows of all processes, in rank order. `counts` has the number of rows of each process."""
         if self.world == 1:
             return rows
 
@@ -92,7 +95,7 @@ class Processes:
         if self.world == 1:
             return
 
-        # All at once, and in place: copying them into buckets took twice as long.
+        # All operations are started at once. Copying the tensors into large buffers took twice as long.
         pending = []
         for tensor in tensors:
             work = dist.all_reduce(tensor, group=self.data, async_op=True)
@@ -102,7 +105,7 @@ class Processes:
             work.wait()
 
     def same(self, tensors: Sequence[Tensor]) -> None:
-        """Give all processes the tensors of the first, in place."""
+        """Overwrite each tensor with that of the first process."""
         if self.world > 1:
             for tensor in tensors:
                 dist.broadcast(tensor, 0, group=self.data)
@@ -114,18 +117,19 @@ def join(
     sharded: bool = False,
     local_gradient: bool = False,
 ) -> Processes:
-    """Join the processes started by `torchrun`, if there are several; return this one.
+    """Connect this process with the others that `torchrun` has started, and return the group.
 
-    `asked_for` is the number of processes in the recipe; the other arguments are fields of `Processes`.
+    `asked_for` is the number of processes in the recipe. The other arguments are fields of `Processes`.
 
     Raises:
-        RuntimeUnavailableError: if the recipe asks for several, and this is the only one.
+        RuntimeUnavailableError: if the recipe sets several processes and this is the only one, or if another
+            engine uses the processes already.
         RunError: if there is no key for the messages between processes.
     """
     if not is_member():
         if asked_for > 1:
             raise RuntimeUnavailableError(
-                f"{asked_for} processes are asked for, and this is one that stands alone; "
+                f"the recipe sets {asked_for} processes, and this is the only one; "
                 "start the recipe with `sentbed run` or `torchrun`, or set `devices` and `nodes` to 1"
             )
         return Processes()
@@ -135,10 +139,10 @@ def join(
 
     if dist.is_initialized():
         raise RuntimeUnavailableError(
-            "the processes work for an engine already; use that one"
+            "the processes belong to another engine already; use that engine"
         )
 
-    # Nothing can be sent without a key: that is an error before processes wait for each other.
+    # A missing key must be reported before the processes wait for each other.
     require_key()
     store, rank, world = next(iter(rendezvous("env://", timeout=FOREVER)))
     dist.init_process_group(
@@ -163,7 +167,7 @@ def join(
 
 
 def facts(processes: Processes) -> dict[str, Any]:
-    """Return the facts about several processes for `describe`; empty for a single one."""
+    """Return facts about the processes for `Engine.describe`; empty for a single process."""
     if processes.world == 1:
         return {}
 

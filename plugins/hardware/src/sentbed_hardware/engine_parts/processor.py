@@ -1,4 +1,4 @@
-"""Threads, streams and instruction sets for engines on the CPU."""
+"""Default numbers of threads and streams, and required instruction sets, for engines on the CPU."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from sentbed_common import BF16_INSTRUCTIONS, present_instructions
 from sentbed_hardware.torchrun_environment import processes_on_this_machine
 
 INT8_INSTRUCTIONS = ("amx_int8", "avx512_vnni", "avx_vnni")
-"""Instruction sets with exact products of 8-bit integers; without any of them, sums overflow."""
+"""Instruction sets with exact products of 8-bit integers. A processor needs one of them, else sums overflow."""
 
 MOST_STREAMS = 4
-"""Largest default number of streams: they take turns at running Python, and need as many batches."""
+"""Largest default number of streams. Python code of streams does not run in parallel, so more would not help."""
 
 
 def default_threads() -> int:
-    """Return the default number of threads: `OMP_NUM_THREADS`, or this process's share of the cores."""
+    """Return the default number of threads of this process.
+
+    It is `OMP_NUM_THREADS` if that is set. Otherwise, the processes on this machine share its cores equally.
+    """
     of_openmp = os.environ.get("OMP_NUM_THREADS", "")
     if of_openmp.isdecimal() and int(of_openmp) > 0:
         return int(of_openmp)
@@ -27,13 +30,19 @@ def default_threads() -> int:
 
 
 def streams_on(threads: int) -> int:
-    """Return the default number of streams, a divisor of the threads, so that no thread is idle."""
+    """Return the default number of streams: the largest divisor of the threads up to `MOST_STREAMS`.
+
+    So all streams have the same number of threads.
+    """
     counts = range(1, MOST_STREAMS + 1)
     return max(count for count in counts if threads % count == 0)
 
 
 def require_instructions(precision: str, remedy: str) -> None:
-    """Raise `RuntimeUnavailableError` with the remedy if the CPU lacks the instructions for a precision."""
+    """Raise `RuntimeUnavailableError` if the CPU lacks the instructions for a precision.
+
+    The message ends with `remedy`.
+    """
     needed = {"bf16": BF16_INSTRUCTIONS, "int8": INT8_INSTRUCTIONS}.get(precision, ())
     if not needed or present_instructions(needed):
         return

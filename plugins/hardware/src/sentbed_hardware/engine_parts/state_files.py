@@ -1,4 +1,4 @@
-"""The two files of a trainer's state: tensors as safetensors, everything else as JSON."""
+"""The two files of a trainer's state: tensors in a safetensors file, all other values in a JSON file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sentbed_hardware._common.tensor_files import write_tensors
 TENSORS_FILE = "state.safetensors"
 VALUES_FILE = "state.json"
 REMEDY = "go on from another state, or start again"
-"""Advice for users whose training state cannot be used."""
+"""The end of messages about a state that cannot be used."""
 
 
 def write_state(
@@ -25,10 +25,12 @@ def write_state(
     tensors: Mapping[str, Any],
     save_file: Callable[..., None],
 ) -> None:
-    """Write the two files into `directory`; `save_file` is the function of safetensors for these tensors.
+    """Write the two files of a state into `directory`.
+
+    `save_file` is safetensors' function for the library of the tensors.
 
     Raises:
-        OSError: if the system refuses.
+        OSError: if a file cannot be written, for example because the disk is full.
     """
     directory.mkdir(parents=True, exist_ok=True)
     write_tensors(tensors, directory / TENSORS_FILE, save_file=save_file)
@@ -39,10 +41,12 @@ def write_state(
 def read_state(
     directory: Path, load_file: Callable[..., Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the values and tensors of the two files; `load_file` is the function of safetensors.
+    """Return the values and the tensors of a state.
+
+    `load_file` is safetensors' function for the library of the tensors.
 
     Raises:
-        ModelError: if a file cannot be read, or they were not written together.
+        ModelError: if a file cannot be read, or if the two files belong to different states.
     """
     try:
         path = directory / VALUES_FILE
@@ -54,7 +58,7 @@ def read_state(
 
     if values.get("tensors") != sorted(tensors):
         raise ModelError(
-            f"`{TENSORS_FILE}` and `{VALUES_FILE}` in `{directory}` are of two states; {REMEDY}"
+            f"`{TENSORS_FILE}` and `{VALUES_FILE}` in `{directory}` belong to different states; {REMEDY}"
         )
 
     return values, tensors
@@ -63,7 +67,7 @@ def read_state(
 def require_same_tensors(
     saved: Mapping[str, Any], expected: Mapping[str, Any], directory: Path
 ) -> None:
-    """Raise `ModelError` if a state has other tensors than the trainer, by name, shape or dtype."""
+    """Raise `ModelError` if the tensors of a state differ from those of the trainer in name, shape or dtype."""
     for name in [*expected, *sorted(saved)]:
         saved_as = _described(saved.get(name))
         expected_as = _described(expected.get(name))
@@ -75,6 +79,7 @@ def require_same_tensors(
 
 
 def _described(tensor: Any) -> str:
+    """Return the shape and dtype of a tensor as text; "missing" for None."""
     if tensor is None:
         return "missing"
 

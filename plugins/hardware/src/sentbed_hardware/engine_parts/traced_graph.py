@@ -1,4 +1,4 @@
-"""Tracing of an encoder for another library: example inputs, and the comparison of its graph with PyTorch."""
+"""Help for tracing an encoder into a graph of another library: example inputs, and a check of the graph."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ INPUTS = ("input_ids", "attention_mask")
 """Names of the arguments of `TraceableEncoder.forward`."""
 
 TEXT = "Two small birds sing in the old tree behind the house, and nobody hears them!"
-"""A text whose tokens are the example inputs."""
+"""A text from whose tokens the example inputs are made."""
 
 LENGTH = 6
-"""Tokens of the longer text in the example inputs."""
+"""Number of tokens of each text in the inputs to trace."""
 
 TOLERANCE = 1e-4
-"""Largest difference from PyTorch's vectors, relative to the largest value of a batch."""
+"""Largest accepted difference from PyTorch's vectors, relative to the largest number of a batch."""
 
 SHAPES = ((1,), (2, 1), (3, 9, 5, 9, 1), (9, 9, 9), (24, 2))
-"""Lengths in tokens of the texts of each batch to compare; rows and lengths are not those of the trace."""
+"""Batches with which a graph is checked: for each batch, the lengths of its texts in tokens. They differ from the
+inputs to trace in the numbers of rows and tokens."""
 
 
 def parts_of(backbone: BuiltBackbone, module: EncoderModule) -> str:
-    """Return the backbone and the pooler of a graph, for messages."""
+    """Return a noun phrase for messages with the backbone and the pooler of an encoder."""
     release, pooler = release_of(type(backbone).__module__), module.owners[1].name
     return f"the backbone of {release} with the pooler `{pooler}`"
 
@@ -47,7 +48,10 @@ def sample_ids(backbone: BuiltBackbone) -> NDArray[np.int32]:
 
 
 def inputs_to_trace(ids: NDArray[np.int32]) -> tuple[Tensor, Tensor]:
-    """Return ids and mask of two texts, `(2, LENGTH)`, one of which is padded; tokens are from `ids`."""
+    """Return the ids and the mask of two texts with tokens from `ids`, each `(2, LENGTH)`.
+
+    The second half of the second text is masked as padding.
+    """
     row = torch.tensor(ids, dtype=torch.int64).repeat(LENGTH)[:LENGTH]
     rows = row.repeat(2, 1)
     mask = torch.ones_like(rows)
@@ -57,11 +61,14 @@ def inputs_to_trace(ids: NDArray[np.int32]) -> tuple[Tensor, Tensor]:
 
 @contextlib.contextmanager
 def quiet_tracing() -> Iterator[None]:
-    """Silence the warnings of tracing: that it is deprecated, and that sizes may become constants.
+    """Silence the warnings of tracing, and restore the settings that tracing changes.
 
-    `require_same_vectors` finds sizes that did. Settings of the process that a failed trace leaves behind are
-    restored: OpenVINO sets the root logger to ERROR, and torch's exporter to ONNX switches off autocast's
-    cache, without which training in bf16 keeps a copy of the weights for each pass.
+    torch warns that tracing is deprecated, and that sizes may become constants. The second fault is found by
+    `require_same_vectors`.
+
+    After a failed trace, two settings of the process stay changed. OpenVINO sets the root logger's level to
+    ERROR. torch's exporter to ONNX switches off autocast's cache; without this cache, training in bf16 keeps a
+    copy of the weights for each pass.
     """
     root_logger = logging.getLogger()
     level = root_logger.level
@@ -93,17 +100,20 @@ def require_same_vectors(
     longest: int,
     parts: str,
 ) -> None:
-    """Compare a graph with its module on batches of many shapes, whose tokens are from `ids`.
+    """Compare the vectors of a graph with those of its torch module, on the batches of `SHAPES`.
+
+    `project` computes the graph. Tokens are drawn from `ids`, and texts are cut to `longest` tokens. The message
+    names the encoder as `parts`.
 
     Raises:
-        ModelError: if a vector differs, such as where tracing made a size a constant.
+        ModelError: if a vector differs, for example because tracing made a size a constant.
     """
     worst = 0.0
     for vectors, expected in _vectors_of_both(project, encoder, ids, longest):
         difference = np.abs(vectors - expected).max() / np.abs(expected).max()
         worst = float(np.maximum(worst, difference))
 
-    # Also true if a vector has NaN.
+    # Written with `not`, since every comparison with NaN is false.
     if not worst <= TOLERANCE:
         raise ModelError(
             f"the graph of {parts} gives vectors that differ from PyTorch's by {worst:.1e} of their largest "
@@ -114,7 +124,7 @@ def require_same_vectors(
 def least_cosine(
     project: Project, encoder: TraceableEncoder, ids: NDArray[np.int32], longest: int
 ) -> float:
-    """Return the least cosine between a graph's vectors and PyTorch's, over the same batches."""
+    """Return the smallest cosine between a graph's vectors and PyTorch's, on the batches of `SHAPES`."""
     least = 1.0
     for vectors, expected in _vectors_of_both(project, encoder, ids, longest):
         least = float(np.minimum(least, cosines(vectors, expected).min()))
@@ -123,7 +133,7 @@ def least_cosine(
 
 
 def cosines(vectors: Vectors, others: Vectors) -> Vectors:
-    """Return the cosine of each row with that of `others`, `(rows,)`."""
+    """Return the cosine of each vector with the vector in the same row of `others`, `(rows,)`."""
     lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(others, axis=1)
     values: Vectors = (vectors * others).sum(1) / lengths
     return values
@@ -132,12 +142,13 @@ def cosines(vectors: Vectors, others: Vectors) -> Vectors:
 def _vectors_of_both(
     project: Project, encoder: TraceableEncoder, ids: NDArray[np.int32], longest: int
 ) -> Iterator[tuple[Vectors, Vectors]]:
-    """Yield the graph's vectors of a batch, and PyTorch's."""
-    draw = np.random.default_rng(0)
+    """Yield the graph's and PyTorch's vectors of each batch of `SHAPES`."""
+    generator = np.random.default_rng(0)
     for lengths in SHAPES:
-        fitting = np.minimum(lengths, longest)
-        mask = (np.arange(fitting.max()) < fitting[:, None]).astype(np.int64)
-        rows = draw.choice(ids, mask.shape).astype(np.int64)
+        cut_lengths = np.minimum(lengths, longest)
+        is_token = np.arange(cut_lengths.max()) < cut_lengths[:, None]
+        mask = is_token.astype(np.int64)
+        rows = generator.choice(ids, mask.shape).astype(np.int64)
         with torch.inference_mode():
             expected = encoder(torch.from_numpy(rows), torch.from_numpy(mask)).numpy()
         yield project(rows, mask), expected

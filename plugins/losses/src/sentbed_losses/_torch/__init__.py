@@ -1,1 +1,1 @@
-"""The losses as torch modules; imported by `build` only."""
+"""The losses as torch modules. Importing them imports torch, so only the components' `build` methods do."""

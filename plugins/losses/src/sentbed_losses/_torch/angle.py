@@ -1,4 +1,4 @@
-"""AnglE."""
+"""The module of the loss `angle`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sentbed_losses._torch.similarity import unit
 
 
 class AngleLoss(CoSENTLoss):
-    """See `sentbed_losses.angle.Angle`."""
+    """The loss `angle`; see `sentbed_losses.angle.Angle`."""
 
     def similarity(self, u: Tensor, v: Tensor) -> Tensor:
         """Return AnglE's similarity of each row of `u` and `v`, fp32 `(rows,)`."""
@@ -21,7 +21,7 @@ class AngleLoss(CoSENTLoss):
 
 
 def _halves(vectors: Tensor) -> tuple[Tensor, Tensor]:
-    """Return real and imaginary parts of vectors of length 1."""
+    """Normalise vectors to length 1, and return their first halves (real parts) and second halves (imaginary)."""
     odd = vectors.shape[-1] % 2
     real, imaginary = functional.pad(unit(vectors), (0, odd)).chunk(2, dim=-1)
     return real, imaginary

@@ -1,4 +1,4 @@
-"""The columns of a batch, as losses are given them."""
+"""The columns of a batch, which are the inputs of a loss."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from torch import Tensor
 from sentbed_losses.columns import HARD_NEGATIVES, TEACHER
 
 Columns: TypeAlias = Mapping[str, Tensor]
-"""By name, vectors `(rows, width)` or numbers `(rows,)`; the ids of the texts of `NAME` are `NAME.id`."""
+"""Name of a column -> vectors `(rows, width)` or numbers `(rows,)`. The ids of the texts of the column `NAME`
+are in `NAME.id`."""
 
 
 def columns_with_teacher(inputs: Columns) -> list[str]:
-    """Return the columns of texts that a teacher has encoded too: anchor, positive and hard negatives."""
+    """Return the names of the columns of texts (anchor, positive, hard negatives) that a teacher encodes, too."""
     names = []
     for name in ("anchor", "positive", *HARD_NEGATIVES):
         if name in inputs and TEACHER + name in inputs:

@@ -1,4 +1,4 @@
-"""The base class of the contrastive losses."""
+"""The base class of the contrastive losses' modules."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from sentbed_losses.columns import HARD_NEGATIVES
 
 
 class Texts(NamedTuple):
-    """A column of a batch, or a memory."""
+    """The n texts of a column of a batch, or of a memory."""
 
     vectors: Any
-    """As the similarity's `normalize` returns them: `(n, width)`, fp32, or `TokenVectors`."""
+    """Their vectors after the similarity's `normalize`: `(n, width)`, fp32, or `TokenVectors`."""
     ids: Tensor | None = None
-    """`(n,)`, equal for equal texts; None if texts are not compared."""
+    """`(n,)`, numbers that are equal for equal texts; None if texts are not compared."""
     empty: Tensor | None = None
-    """`(n,)`, true for an empty slot; None if no slot is empty."""
+    """`(n,)`, true for the empty slots of a memory; None for a column of a batch."""
 
 
 class ContrastiveLoss(nn.Module):
-    """Softmax over similarities, with and without a memory.
+    """A softmax over similarities, with or without a memory.
 
-    `temperature` is a module that returns the temperature, a float or a scalar tensor; `similarity` has the
+    `temperature` is a module that returns the temperature, a float or a scalar tensor. `similarity` has the
     methods of `sentbed.protocols.Similarity`. With `counts_negatives`, the number of negatives is a metric. The
     other arguments are the fields of `sentbed_losses.contrastive_base.Contrastive`.
     """
@@ -63,10 +63,10 @@ class ContrastiveLoss(nn.Module):
         self.threshold = false_negative_threshold
         self.counts_negatives = counts_negatives
         self.in_batch = True
-        """Whether other rows of the batch are in a row's denominator."""
+        """Whether the denominator of a row has texts of other rows of the batch."""
 
     def columns(self, inputs: Columns) -> dict[str, Texts]:
-        """Return the columns of a batch, ready to be compared."""
+        """Return the columns of texts of a batch, with normalised vectors."""
         columns = {}
         for name in ("anchor", "positive", *HARD_NEGATIVES):
             if name not in inputs:
@@ -82,13 +82,17 @@ class ContrastiveLoss(nn.Module):
         return columns
 
     def ids(self, inputs: Columns, column: str) -> Tensor | None:
-        """Return the ids of the texts of a column, or None if texts are not compared."""
+        """Return the ids of the texts of a column, or None if texts are not compared.
+
+        Raises:
+            RunError: if the data has vectors of the column, but not its texts.
+        """
         if not self.compares_texts:
             return None
 
         if f"{column}.id" not in inputs:
             raise RunError(
-                f"`mask_duplicates` compares texts, but of the column `{column}` there are vectors only; "
+                f"`mask_duplicates` compares texts, but the data has only vectors for the column `{column}`; "
                 "take `mask_duplicates` out of the loss"
             )
 
@@ -97,7 +101,10 @@ class ContrastiveLoss(nn.Module):
     def contrast(
         self, columns: Mapping[str, Texts], memory: Texts | None = None
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return loss and metrics of a batch with `anchor`, `positive` and perhaps hard negatives."""
+        """Return the loss and the metrics of a batch.
+
+        The columns are `anchor`, `positive`, and hard negatives if the data has them.
+        """
         anchor, positive = columns["anchor"], columns["positive"]
         negatives = []
         if self.in_batch and self.hard_negatives != "none":
@@ -122,46 +129,53 @@ class ContrastiveLoss(nn.Module):
         memory: Texts | None = None,
         hardness: float = 0.0,
     ) -> tuple[Tensor, Tensor]:
-        """Return the loss of finding target i for query i, and the similarities behind it.
+        """Return the cross entropy of finding target i for query i, and the similarities of all candidates.
 
-        The similarities are `(n, candidates)`, detached. That of row i and its target is at (i, i); those
-        outside the row's denominator are -inf.
+        Candidates are the targets, the hard negatives and the memory. The similarities are `(n, candidates)`,
+        detached. The first n columns are those of the targets, so the right ones are on the diagonal. Candidates
+        that are left out of a row's denominator have -inf.
         """
         rows, device = len(query.vectors), query.vectors.device
-        is_target = torch.eye(rows, dtype=torch.bool, device=device)
+        is_own_row = torch.eye(rows, dtype=torch.bool, device=device)
         temperature = self.temperature()
-        of_own = of_others = 0.0
+        own_hardness = other_hardness = 0.0
         if self.hardness_of in ("own", "all"):
-            of_own = hardness
+            own_hardness = hardness
         if self.hardness_of in ("others", "all"):
-            of_others = hardness
+            other_hardness = hardness
 
+        # The row's own target is the right candidate: it has a margin and no hardness.
         shift = -self.margin / temperature
-        weight = of_others * ~is_target
-        parts = [
-            self.compare(query, target, target, temperature, weight, is_target, shift)
-        ]
+        weights = other_hardness * ~is_own_row
+        similarity, logits = self.compare(
+            query, target, target, temperature, weights, is_own_row, shift
+        )
+        similarities, all_logits = [similarity], [logits]
 
-        weight = weight + of_own * is_target
+        # The row's own hard negatives have a weight and a hardness.
         shift = self.log_weight
+        weights = weights + own_hardness * is_own_row
         for negative in negatives:
             similarity, logits = self.compare(
-                query, target, negative, temperature, weight, is_target, shift
+                query, target, negative, temperature, weights, is_own_row, shift
             )
             if self.hard_negatives == "own":
-                similarity = similarity.masked_fill(~is_target, -math.inf)
-                logits = logits.masked_fill(~is_target, -math.inf)
+                similarity = similarity.masked_fill(~is_own_row, -math.inf)
+                logits = logits.masked_fill(~is_own_row, -math.inf)
 
-            parts.append((similarity, logits))
+            similarities.append(similarity)
+            all_logits.append(logits)
 
         if memory is not None:
-            parts.append(self.compare(query, target, memory, temperature, of_others))
+            similarity, logits = self.compare(
+                query, target, memory, temperature, other_hardness
+            )
+            similarities.append(similarity)
+            all_logits.append(logits)
 
-        similarity, logits = (
-            torch.cat(blocks, dim=1) for blocks in zip(*parts, strict=True)
-        )
-        place = torch.arange(len(logits), device=logits.device)
-        return functional.cross_entropy(logits, place), similarity
+        right = torch.arange(rows, device=device)
+        loss = functional.cross_entropy(torch.cat(all_logits, dim=1), right)
+        return loss, torch.cat(similarities, dim=1)
 
     def compare(
         self,
@@ -170,30 +184,31 @@ class ContrastiveLoss(nn.Module):
         candidates: Texts,
         temperature: Tensor | float,
         hardness: Tensor | float,
-        is_target: Tensor | None = None,
+        is_own_row: Tensor | None = None,
         shift: Tensor | float = 0.0,
     ) -> tuple[Tensor, Tensor]:
-        """Return detached similarities and logits of some candidates, both -inf for those left out.
+        """Return the similarities, detached, and the logits of candidates, each `(n, candidates)`.
 
-        `hardness` is the weight of a candidate by its similarity, for all or for each, `(n, candidates)`.
-        `is_target` is true for a row's own candidate, which is never left out and whose logit is shifted.
+        Both are -inf for candidates that are left out. `hardness` is a number for all candidates, or one for
+        each, `(n, candidates)`. `is_own_row` is true for candidates of the same row as the query: they are
+        never left out, and `shift` is added to their logits.
         """
         similarity = self.similarity.similarity(query.vectors, candidates.vectors)
         logits = similarity / temperature
         out = self.left_out(query, target, candidates)
-        if is_target is not None:
-            logits = logits + shift * is_target
-            out = (out | (not self.in_batch)) & ~is_target
+        if is_own_row is not None:
+            logits = logits + shift * is_own_row
+            out = (out | (not self.in_batch)) & ~is_own_row
 
         if self.hardness:
             logits = logits + hardness * similarity.detach()
 
-        # Masked after the division: masked before it, the temperature's gradient would be 0 x inf.
+        # With -inf before the division, the gradient of the temperature would be 0 x inf, which is NaN.
         similarity = similarity.detach().masked_fill(out, -math.inf)
         return similarity, logits.masked_fill(out, -math.inf)
 
     def left_out(self, query: Texts, target: Texts, candidates: Texts) -> Tensor:
-        """Return a mask of the candidates that each row's denominator omits, `(n, candidates)`."""
+        """Return a mask `(n, candidates)` that is true for candidates to leave out of a row's denominator."""
         shape = len(query.vectors), len(candidates.vectors)
         out = torch.zeros(shape, dtype=torch.bool, device=query.vectors.device)
         if candidates.empty is not None:

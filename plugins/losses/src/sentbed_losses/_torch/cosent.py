@@ -1,4 +1,4 @@
-"""CoSENT."""
+"""The module of the loss `cosent`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sentbed_losses.columns import HARD_NEGATIVES, SCORE
 
 
 class CoSENTLoss(nn.Module):
-    """See `sentbed_losses.cosent.CoSENT`."""
+    """The loss `cosent`; see `sentbed_losses.cosent.CoSENT`."""
 
     def __init__(self, temperature: float, rows: str) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class CoSENTLoss(nn.Module):
         return pairwise_cosine(u, v)
 
     def forward(self, inputs: Columns) -> LossOutput:
-        """Return the loss of a batch with `anchor`, `positive`, and `score` or hard negatives."""
+        """Return the loss of a batch with the columns `anchor` and `positive`, and `score` or hard negatives."""
         anchor, positive = inputs["anchor"], inputs["positive"]
         if self.scored:
             similarity = self.similarity(anchor, positive)
@@ -38,6 +38,7 @@ class CoSENTLoss(nn.Module):
                     similarities.append(self.similarity(anchor, inputs[name]))
 
             similarity = torch.cat(similarities)
+            # The positives come first, and have the score 1.
             place = torch.arange(len(similarity), device=similarity.device)
             score = (place < len(anchor)).to(torch.float32)
 
@@ -45,6 +46,7 @@ class CoSENTLoss(nn.Module):
         is_lower = score[:, None] < score[None, :]
         differences = logits[:, None] - logits[None, :]
         differences = differences.masked_fill(~is_lower, -math.inf)
+        # The zero is the 1 within the logarithm.
         terms = torch.cat([differences.new_zeros(1), differences.flatten()])
         loss = torch.logsumexp(terms, dim=0)
         metrics = {"correlation": correlation(similarity.detach(), score.detach())}

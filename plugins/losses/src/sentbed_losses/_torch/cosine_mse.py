@@ -1,4 +1,4 @@
-"""Regression of cosines."""
+"""The module of the loss `cosine-mse`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from sentbed_losses.columns import SCORE
 
 
 class CosineMSELoss(nn.Module):
-    """See `sentbed_losses.cosine_mse.CosineMSE`."""
+    """The loss `cosine-mse`; see `sentbed_losses.cosine_mse.CosineMSE`."""
 
     def forward(self, inputs: Columns) -> LossOutput:
-        """Return the mean loss of a batch with `anchor`, `positive` and `score`."""
+        """Return the mean loss of a batch with the columns `anchor`, `positive` and `score`."""
         cosine = pairwise_cosine(inputs["anchor"], inputs["positive"])
         score = inputs[SCORE].to(torch.float32)
         metrics = {"correlation": correlation(cosine.detach(), score.detach())}

@@ -1,4 +1,4 @@
-"""Distances from a teacher's vectors."""
+"""The module of the loss `distill`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sentbed_losses.columns import TEACHER
 
 
 class DistillLoss(nn.Module):
-    """See `sentbed_losses.distill.Distill`."""
+    """The loss `distill`; see `sentbed_losses.distill.Distill`."""
 
     def __init__(self, width: int, distance: str, projection: int | None) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class DistillLoss(nn.Module):
             self.width = projection
 
     def forward(self, vectors: Columns) -> LossOutput:
-        """Return the mean loss of a batch."""
+        """Return the mean loss of a batch. Raises `RunError` if student and teacher differ in width."""
         losses, cosines = [], []
         for name in columns_with_teacher(vectors):
             student: Tensor = self.projection(vectors[name].to(torch.float32))
@@ -35,7 +35,7 @@ class DistillLoss(nn.Module):
             if width != self.width:
                 raise RunError(
                     f"the loss `distill` compares vectors of width {self.width} with a teacher's of width "
-                    f"{width}; give it `projection = {width}`, or the student a head of that width"
+                    f"{width}; set `projection = {width}` in the loss, or in the student's head"
                 )
 
             losses.append(self._distance(student, teacher))
@@ -45,6 +45,7 @@ class DistillLoss(nn.Module):
         return LossOutput(torch.stack(losses).mean(), {"cosine": cosine.detach()})
 
     def _distance(self, student: Tensor, teacher: Tensor) -> Tensor:
+        """Return the mean distance of the vectors in the same rows."""
         if self.distance == "mse":
             return functional.mse_loss(student, teacher)
         if self.distance == "l2":

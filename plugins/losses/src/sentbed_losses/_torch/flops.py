@@ -1,4 +1,4 @@
-"""The FLOPS regulariser around another loss."""
+"""The module of the loss `flops`: a regulariser around another loss."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from sentbed_losses._torch.nested_loss_base import Parts, StatefulParts
 
 
 class FlopsLoss(Parts):
-    """See `sentbed_losses.flops.Flops`.
+    """The loss `flops` around the module `loss`; see `sentbed_losses.flops.Flops`.
 
-    The metrics of the inner loss, which has these `traits`, go by its `name`. A teacher's vectors are not
-    counted.
+    `name` and `traits` are those of the inner loss.
     """
 
     def __init__(
@@ -39,17 +38,16 @@ class FlopsLoss(Parts):
     def forward(
         self, inputs: Columns, state: Mapping[str, Tensor] | None = None
     ) -> LossOutput:
-        """Return the loss of a batch; the state is that of the inner loss."""
+        """Return the loss of a batch. The state is that of the inner loss."""
         inner = super().forward(inputs, state)
         queries, documents = inputs[self.query], self._documents(inputs)
 
         query_flops, document_flops = flops(queries), flops(documents)
-        regulariser = (
-            self.query_weight * query_flops + self.document_weight * document_flops
-        )
+        regulariser = self.query_weight * query_flops
+        regulariser = regulariser + self.document_weight * document_flops
         if self.warmup > 0 and PROGRESS in inputs:
-            part = (inputs[PROGRESS] / self.warmup).clamp(max=1.0)
-            regulariser = part.square() * regulariser
+            share_of_warmup = (inputs[PROGRESS] / self.warmup).clamp(max=1.0)
+            regulariser = share_of_warmup.square() * regulariser
 
         metrics = {
             **inner.metrics,
@@ -61,7 +59,10 @@ class FlopsLoss(Parts):
         return LossOutput(inner.loss + regulariser, metrics, inner.state)
 
     def _documents(self, columns: Columns) -> Tensor:
-        """Return the vectors of all columns but the queries and a teacher's, `(texts, width)`."""
+        """Return the vectors of all documents, `(texts, width)`: those of neither the queries nor a teacher.
+
+        If there are none, a vector of zeros is returned, which has FLOPS of 0.
+        """
         documents = []
         for name, vectors in columns.items():
             is_left_out = name == self.query or name in self.targets
@@ -75,17 +76,18 @@ class FlopsLoss(Parts):
 
 
 class StatefulFlopsLoss(StatefulParts, FlopsLoss):
-    """`FlopsLoss` around a loss with a state."""
+    """`FlopsLoss` around a loss that has a state."""
 
 
 def flops(vectors: Tensor) -> Tensor:
-    """Return the sum of the squared means of the components' absolute values."""
-    # At 0 the gradient is that of a positive component, as in the papers' models; that of `abs` is 0 there.
+    """Return the FLOPS of vectors: the mean absolute value of each component, squared, and added up."""
+    # Components of SPLADE's vectors are never negative. At 0, the gradient must be that of a positive component,
+    # and the gradient of `abs` is 0 there.
     sizes = torch.where(vectors < 0, -vectors, vectors)
     return sizes.mean(dim=0).square().sum()
 
 
 def _active(vectors: Tensor) -> Tensor:
-    """Return the mean number of components that are not 0."""
+    """Return the mean number of components of a vector that are not 0."""
     counts = (vectors.detach() != 0).sum(dim=1)
     return counts.float().mean()

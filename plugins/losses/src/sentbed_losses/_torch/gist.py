@@ -1,4 +1,4 @@
-"""Guided InfoNCE."""
+"""The module of the loss `gist`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sentbed_losses.columns import TEACHER
 
 
 class GistLoss(nn.Module):
-    """See `sentbed_losses.gist.Gist`; `temperature` is a module that returns the temperature."""
+    """The loss `gist`; see `sentbed_losses.gist.Gist`. `temperature` is a module that returns the temperature."""
 
     def __init__(
         self,
@@ -30,6 +30,7 @@ class GistLoss(nn.Module):
         self.margin = margin
         self.relative = margin_kind == "relative"
         self.contrasts = [("anchor", "positive")]
+        """Pairs of columns whose cosines are in the denominator, besides those with hard negatives."""
         if contrast_anchors:
             self.contrasts.append(("anchor", "anchor"))
         if contrast_positives:
@@ -42,15 +43,10 @@ class GistLoss(nn.Module):
             if value.ndim == 2:
                 units[name] = unit(value)
 
-        of_pair = units[f"{TEACHER}anchor"] * units[f"{TEACHER}positive"]
-        guide_of_pair = of_pair.sum(dim=-1, keepdim=True).detach()
-        margin: float | Tensor = self.margin
-        if self.relative:
-            margin = guide_of_pair.abs() * margin
-
-        threshold = guide_of_pair - margin
-        rows = len(guide_of_pair)
-        same = torch.eye(rows, dtype=torch.bool, device=guide_of_pair.device)
+        threshold = self._threshold(units)
+        rows, device = len(threshold), threshold.device
+        is_own_row = torch.eye(rows, dtype=torch.bool, device=device)
+        # The first two are `anchor` and `positive`.
         _, _, *negatives = columns_with_teacher(units)
         contrasts = [*self.contrasts, *(("anchor", name) for name in negatives)]
 
@@ -58,18 +54,27 @@ class GistLoss(nn.Module):
         similarities, logits = [], []
         for query, candidate in contrasts:
             similarity = units[query] @ units[candidate].T
-            guide = units[TEACHER + query] @ units[TEACHER + candidate].T
-            out = guide.detach() > threshold
+            teacher = units[TEACHER + query] @ units[TEACHER + candidate].T
+            out = teacher.detach() > threshold
             if (query, candidate) == ("anchor", "positive"):
-                out = out & ~same
+                out = out & ~is_own_row
             elif query == candidate:
-                out = out | same
+                out = out | is_own_row
 
-            # Masked after the division, as in `ContrastiveLoss.compare`.
+            # As in `ContrastiveLoss.compare`, -inf comes after the division.
             similarities.append(similarity.detach().masked_fill(out, -math.inf))
             logits.append((similarity / temperature).masked_fill(out, -math.inf))
 
-        place = torch.arange(rows, device=guide_of_pair.device)
-        loss = functional.cross_entropy(torch.cat(logits, dim=1), place)
-        kept = torch.cat(similarities, dim=1)
-        return LossOutput(loss, contrast_metrics(kept, temperature, True))
+        right = torch.arange(rows, device=device)
+        loss = functional.cross_entropy(torch.cat(logits, dim=1), right)
+        similarity = torch.cat(similarities, dim=1)
+        return LossOutput(loss, contrast_metrics(similarity, temperature, True))
+
+    def _threshold(self, units: Columns) -> Tensor:
+        """Return the teacher's cosine above which a term is left out, for each row, `(rows, 1)`."""
+        products = units[f"{TEACHER}anchor"] * units[f"{TEACHER}positive"]
+        pair_cosine = products.sum(dim=-1, keepdim=True).detach()
+        if self.relative:
+            return pair_cosine - pair_cosine.abs() * self.margin
+
+        return pair_cosine - self.margin

@@ -1,4 +1,4 @@
-"""InfoNCE."""
+"""The module of the loss `info-nce`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from sentbed_losses._torch.contrastive_base import ContrastiveLoss
 
 
 class InfoNCELoss(ContrastiveLoss):
-    """See `sentbed_losses.info_nce.InfoNCE`."""
+    """The loss `info-nce`; see `sentbed_losses.info_nce.InfoNCE`."""
 
     def forward(self, vectors: Columns) -> LossOutput:
-        """Return the mean loss of a batch; `vectors` has `anchor`, `positive` and perhaps `negative`."""
+        """Return the mean loss of a batch with the columns `anchor` and `positive`, and perhaps hard
+        negatives."""
         return LossOutput(*self.contrast(self.columns(vectors)))

@@ -1,4 +1,4 @@
-"""Regression of margins."""
+"""The module of the loss `margin-mse`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from sentbed_losses.columns import SCORE
 
 
 class MarginMSELoss(nn.Module):
-    """See `sentbed_losses.margin_mse.MarginMSE`."""
+    """The loss `margin-mse`; see `sentbed_losses.margin_mse.MarginMSE`."""
 
     def __init__(self, similarity: str) -> None:
         super().__init__()
         self.cosine = similarity == "cosine"
 
     def forward(self, inputs: Columns) -> LossOutput:
-        """Return the mean loss of a batch."""
+        """Return the mean loss of a batch with the columns `anchor`, `positive`, `negative` and `score`."""
         anchor = scaled(inputs["anchor"], self.cosine)
         positive = scaled(inputs["positive"], self.cosine)
         negative = scaled(inputs["negative"], self.cosine)

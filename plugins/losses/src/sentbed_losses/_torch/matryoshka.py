@@ -1,4 +1,4 @@
-"""A loss on the first components of vectors."""
+"""The module of the loss `matryoshka`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from sentbed_losses._torch.similarity import unit
 
 
 class MatryoshkaLoss(Parts):
-    """See `sentbed_losses.matryoshka.Matryoshka`.
+    """The loss `matryoshka`; see `sentbed_losses.matryoshka.Matryoshka`.
 
-    `losses` has a loss for each dimension, all with the same `traits`; columns of a teacher are not cut.
+    `losses` has the inner loss's module for each dimension, `traits` are those of the inner loss.
     """
 
     def __init__(
@@ -36,7 +36,10 @@ class MatryoshkaLoss(Parts):
         return self.total([self.cut(inputs, size) for size in self.dimensions], state)
 
     def cut(self, inputs: Columns, size: int) -> dict[str, Tensor]:
-        """Return the inputs with the first `size` components of each vector, of length 1."""
+        """Return the inputs with each vector cut to `size` components and normalised to length 1.
+
+        Columns of a teacher are not cut.
+        """
         columns = dict(inputs)
         for name, value in inputs.items():
             if value.ndim == 2 and name not in self.targets:
@@ -46,4 +49,4 @@ class MatryoshkaLoss(Parts):
 
 
 class StatefulMatryoshkaLoss(StatefulParts, MatryoshkaLoss):
-    """`MatryoshkaLoss` with the states of the losses in it."""
+    """`MatryoshkaLoss` around losses that have a state."""

@@ -1,4 +1,4 @@
-"""Masked next-token prediction."""
+"""The module of the loss `mntp`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sentbed_losses._torch.batch_columns import Columns
 
 
 class MNTPLoss(nn.Module):
-    """See `sentbed_losses.mntp.MNTP`."""
+    """The loss `mntp`; see `sentbed_losses.mntp.MNTP`."""
 
     def __init__(self, probability: float, masked: float, random: float) -> None:
         super().__init__()
@@ -22,20 +22,24 @@ class MNTPLoss(nn.Module):
         self.random = random
 
     def corrupt(self, ids: Tensor, special: Tensor, head: Any) -> tuple[Tensor, Tensor]:
-        """Return the ids that the encoder reads, and a mask of the chosen tokens, both `(total,)`."""
+        """Return the ids that the encoder reads, and a mask of the chosen tokens, both `(tokens,)`.
+
+        `special` is a mask of the special tokens. `head` is the backbone's language-modelling head, which has the
+        size of the vocabulary and the id of the mask token.
+        """
         chosen = (torch.rand(ids.shape) < self.probability) & ~special
         share = torch.rand(ids.shape)
-        drawn = torch.randint(head.tokens, ids.shape)
-        read = torch.where(share < self.masked, head.mask_id, ids)
+        random_ids = torch.randint(head.tokens, ids.shape)
+        replaced = torch.where(share < self.masked, head.mask_id, ids)
         is_random = (share >= self.masked) & (share < self.masked + self.random)
-        read = torch.where(is_random, drawn, read)
+        replaced = torch.where(is_random, random_ids, replaced)
 
-        return torch.where(chosen, read, ids), chosen
+        return torch.where(chosen, replaced, ids), chosen
 
     def forward(self, inputs: Columns) -> LossOutput:
-        """Return the mean over the predicted tokens; `inputs` has logits `anchor` and ids `anchor.id`."""
+        """Return the mean loss of the chosen tokens, whose logits are `anchor` and whose ids are `anchor.id`."""
         logits, ids = inputs["anchor"].to(torch.float32), inputs["anchor.id"]
-        # A small batch of short texts may have no chosen token: its loss is 0, and so is its gradient.
+        # In a small batch of short texts, no token may be chosen. The loss is then 0, and so is the gradient.
         count = max(1, len(ids))
 
         is_right = logits.argmax(dim=1) == ids

@@ -1,4 +1,4 @@
-"""Modules of losses that contain losses."""
+"""The base classes of the modules of losses that contain losses."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from sentbed_losses._torch.batch_columns import Columns
 
 
 class Parts(nn.Module):
-    """The weighted sum of several losses by name, each with its state if it has one.
+    """The weighted sum of several losses.
 
-    Each is given the inputs that it would have alone, by its traits.
+    `losses` are their modules by name, `weights` and `traits` are in the same order. Each loss gets the inputs
+    that it would get alone, and its own state if it has one.
     """
 
     def __init__(
@@ -33,55 +34,61 @@ class Parts(nn.Module):
     def forward(
         self, inputs: Columns, state: Mapping[str, Tensor] | None = None
     ) -> LossOutput:
-        """Return the weighted sum of the losses over the same batch, given the states of all."""
+        """Return the weighted sum of the losses of a batch. `state` has the states of all losses."""
         return self.total([inputs] * len(self.names), state)
 
     def total(
         self, inputs: Sequence[Columns], state: Mapping[str, Tensor] | None
     ) -> LossOutput:
-        """Return the weighted sum, given the inputs of each loss and the states of all."""
+        """Return the weighted sum. `inputs` has the inputs of each loss, `state` the states of all losses."""
         losses = []
         metrics: dict[str, Tensor] = {}
-        after: dict[str, Tensor] = {}
+        next_state: dict[str, Tensor] = {}
         parts = zip(
             self.names, self.weights, self.losses, self.traits, inputs, strict=True
         )
         for name, weight, loss, traits, columns in parts:
             arguments = [_inputs_alone(columns, traits)]
             if state is not None and traits.stateful:
-                arguments.append(_of_part(name, state))
+                arguments.append(_without_prefix(name, state))
 
             output: LossOutput = loss(*arguments)
 
             losses.append(weight * output.loss)
             metrics[name] = output.loss.detach()
-            metrics |= _named_after(name, output.metrics)
-            after |= _named_after(name, output.state or {})
+            metrics |= _with_prefix(name, output.metrics)
+            next_state |= _with_prefix(name, output.state or {})
 
         total = torch.stack(losses).sum()
         if state is None:
             return LossOutput(total, metrics)
 
-        return LossOutput(total, metrics, after)
+        return LossOutput(total, metrics, next_state)
 
 
 class StatefulParts(Parts):
-    """Losses some of which have a state; only a stateful loss may have `initial_state`."""
+    """The weighted sum of several losses of which at least one has a state.
+
+    It is a class of its own, since only modules of stateful losses may have the method `initial_state`.
+    """
 
     def initial_state(self) -> dict[str, Tensor]:
-        """Return the first states of the losses, as `NAME.KEY`."""
+        """Return the initial states of the losses, under the names `LOSS.NAME`."""
         states: dict[str, Tensor] = {}
         parts = zip(self.names, self.losses, self.traits, strict=True)
         for name, loss, traits in parts:
             if traits.stateful:
                 module: Any = loss
-                states |= _named_after(name, module.initial_state())
+                states |= _with_prefix(name, module.initial_state())
 
         return states
 
 
 def _inputs_alone(inputs: Columns, traits: LossTraits) -> dict[str, Tensor]:
-    """Return the inputs that a loss would have alone: its columns, and perhaps ids of texts and progress."""
+    """Return the inputs that a loss would get alone.
+
+    These are its columns, the ids of texts if it compares texts, and the progress of the stage if it needs it.
+    """
     columns = frozenset(inputs)
     if traits.takes is not None:
         columns = traits.needs | traits.takes
@@ -101,16 +108,16 @@ def _inputs_alone(inputs: Columns, traits: LossTraits) -> dict[str, Tensor]:
     return selected
 
 
-def _named_after(name: str, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the values of a loss as `NAME.KEY`."""
-    return {f"{name}.{key}": value for key, value in values.items()}
+def _with_prefix(loss: str, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the metrics or the state of a loss under the names `LOSS.NAME`."""
+    return {f"{loss}.{name}": value for name, value in values.items()}
 
 
-def _of_part(name: str, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the values of a loss among those of all, by their own keys."""
-    own_values = {}
-    for key, value in values.items():
-        if key.startswith(f"{name}."):
-            own_values[key.removeprefix(f"{name}.")] = value
+def _without_prefix(loss: str, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the state of a loss from the states of all losses, whose names are `LOSS.NAME`."""
+    state = {}
+    for name, value in values.items():
+        if name.startswith(f"{loss}."):
+            state[name.removeprefix(f"{loss}.")] = value
 
-    return own_values
+    return state

@@ -1,4 +1,4 @@
-"""The softmax classifier of sentence pairs."""
+"""The module of the loss `nli-softmax`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sentbed_losses._torch.batch_columns import Columns
 
 
 class NLISoftmaxLoss(nn.Module):
-    """See `sentbed_losses.nli_softmax.NLISoftmax`."""
+    """The loss `nli-softmax`; see `sentbed_losses.nli_softmax.NLISoftmax`."""
 
     def __init__(self, width: int, classes: int, product: bool) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class NLISoftmaxLoss(nn.Module):
         self.classifier = nn.Linear(features * width, classes)
 
     def forward(self, inputs: Columns) -> LossOutput:
-        """Return the mean loss of a batch; `inputs` has `premise`, `hypothesis` and `label`."""
+        """Return the mean loss of a batch with the columns `premise`, `hypothesis` and `label`."""
         u = inputs["premise"].to(torch.float32)
         v = inputs["hypothesis"].to(torch.float32)
         features = [u, v, (u - v).abs()]

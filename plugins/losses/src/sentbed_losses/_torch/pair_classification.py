@@ -1,4 +1,4 @@
-"""SentBench's classification loss."""
+"""The module of the loss `classification`."""
 
 from __future__ import annotations
 
@@ -11,30 +11,31 @@ from sentbed_losses._torch.batch_columns import Columns
 
 
 class PairClassificationLoss(nn.Module):
-    """See `sentbed_losses.pair_classification.PairClassification`."""
+    """The loss `classification`; see `sentbed_losses.pair_classification.PairClassification`."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.classifier = nn.Linear(2 * width, 2)
 
     def forward(self, vectors: Columns) -> LossOutput:
-        """Return the mean loss of a batch; `vectors` has `anchor` and `positive`."""
+        """Return the mean loss of a batch with the columns `anchor` and `positive`."""
         anchor = vectors["anchor"].to(torch.float32)
         positive = vectors["positive"].to(torch.float32)
-        # A linear layer on [u; v] is the sum of one on u and one on v, and with two classes only the
-        # difference of the logits matters: batch x batch numbers instead of pairs of batch x batch x 2 width.
+        # With two classes, only the difference of their logits matters. A linear layer on [u; v] is the sum of a
+        # layer on u and a layer on v, so the inputs of all batch x batch pairs need not be built.
         weight = self.classifier.weight[1] - self.classifier.weight[0]
         bias = self.classifier.bias[1] - self.classifier.bias[0]
-        of_anchor, of_positive = weight.chunk(2)
-        logits = (anchor @ of_anchor)[:, None] + positive @ of_positive + bias
+        anchor_weight, positive_weight = weight.chunk(2)
+        logits = (anchor @ anchor_weight)[:, None] + positive @ positive_weight + bias
 
         rows = len(logits)
-        true = torch.eye(rows, dtype=torch.bool, device=logits.device)
+        is_true_pair = torch.eye(rows, dtype=torch.bool, device=logits.device)
         losses = functional.binary_cross_entropy_with_logits(
-            logits, true.to(torch.float32), reduction="none"
+            logits, is_true_pair.to(torch.float32), reduction="none"
         )
 
-        right = ((logits > 0) == true).to(torch.float32)
-        share = torch.where(true, float(max(rows - 1, 1)), 1.0)
-        accuracy = (right * share).sum() / share.sum()
+        # Each row has one true pair and rows - 1 others, so this weight balances the two kinds.
+        is_right = (logits > 0) == is_true_pair
+        balance = torch.where(is_true_pair, float(max(rows - 1, 1)), 1.0)
+        accuracy = (is_right.to(torch.float32) * balance).sum() / balance.sum()
         return LossOutput(losses.sum(dim=1).mean(), {"accuracy": accuracy.detach()})

@@ -1,4 +1,4 @@
-"""Pearson's correlation."""
+"""The module of the loss `pearson`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from sentbed_losses.columns import SCORE
 
 
 class PearsonLoss(nn.Module):
-    """See `sentbed_losses.pearson.Pearson`."""
+    """The loss `pearson`; see `sentbed_losses.pearson.Pearson`."""
 
     def forward(self, inputs: Columns) -> LossOutput:
-        """Return the loss of a batch with `anchor`, `positive` and `score`."""
+        """Return the loss of a batch with the columns `anchor`, `positive` and `score`."""
         cosine = pairwise_cosine(inputs["anchor"], inputs["positive"])
         coefficient = correlation(cosine, inputs[SCORE].to(torch.float32))
 
         rows = len(cosine)
-        # A biased covariance over unbiased variances, as in the authors' code.
+        # In the authors' code, the covariance divides by n and the standard deviations by n - 1.
         loss = 1 - coefficient * (rows - 1) / rows
         return LossOutput(loss, {"correlation": coefficient.detach()})

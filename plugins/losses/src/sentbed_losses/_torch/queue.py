@@ -1,4 +1,4 @@
-"""InfoNCE with a memory of past positives."""
+"""The module of the losses `queue` and `momentum`: InfoNCE with a memory of past positives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sentbed_losses._torch.contrastive_base import ContrastiveLoss, Texts
 
 
 class QueueLoss(ContrastiveLoss):
-    """See `sentbed_losses.queue.Queue` and `sentbed_losses.momentum.Momentum`."""
+    """The losses `queue` and `momentum`; see `sentbed_losses.queue.Queue`."""
 
     def __init__(
         self, width: int, size: int, in_batch: bool, **contrastive: Any
@@ -27,9 +27,8 @@ class QueueLoss(ContrastiveLoss):
     def initial_state(self) -> dict[str, Tensor]:
         """Return an empty memory.
 
-        `memory` `(size, width)` is a ring buffer of vectors ready to be compared, `filled` the number of
-        slots in use, `next` the slot to be written next, and `ids` `(size,)` the ids of their texts, if texts
-        are compared.
+        `memory`, `(size, width)`, is a ring buffer of normalised vectors. `filled` is the number of slots in use,
+        `next` the slot to write next. If texts are compared, `ids`, `(size,)`, are the ids of the vectors' texts.
         """
         state = {
             "memory": torch.zeros(self.size, self.width),
@@ -42,7 +41,7 @@ class QueueLoss(ContrastiveLoss):
         return state
 
     def forward(self, vectors: Columns, state: Mapping[str, Tensor]) -> LossOutput:
-        """Return the mean loss of a batch and the memory with its positives; see `InfoNCELoss`."""
+        """Return the mean loss of a batch, and the memory after adding the batch's positives."""
         columns = self.columns(vectors)
         memory = state["memory"]
         empty = torch.arange(self.size, device=memory.device) >= state["filled"]
@@ -52,19 +51,19 @@ class QueueLoss(ContrastiveLoss):
     def enqueue(
         self, positive: Texts, state: Mapping[str, Tensor]
     ) -> dict[str, Tensor]:
-        """Return the memory with a batch written over its oldest slots."""
+        """Return the memory after writing the positives of a batch over its oldest slots."""
         vectors = positive.vectors.detach()[-self.size :]
         count = len(vectors)
         order = torch.arange(count, device=vectors.device)
 
         places = (state["next"] + order) % self.size
-        after = {
+        next_state = {
             "memory": state["memory"].index_copy(0, places, vectors),
             "filled": (state["filled"] + count).clamp(max=self.size),
             "next": (state["next"] + count) % self.size,
         }
         if positive.ids is not None:
             ids = positive.ids[-self.size :]
-            after["ids"] = state["ids"].index_copy(0, places, ids)
+            next_state["ids"] = state["ids"].index_copy(0, places, ids)
 
-        return after
+        return next_state

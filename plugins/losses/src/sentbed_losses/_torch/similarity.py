@@ -1,4 +1,4 @@
-"""Similarities of vectors, in fp32."""
+"""Cosines and dot products of vectors in fp32, and metrics that follow from them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from torch.nn import functional
 
 
 class Products:
-    """Dot products of vectors, or their cosines: the similarity of an encoder that names none."""
+    """Dot products or cosines of vectors, for encoders whose recipe names no similarity.
+
+    It has the methods of `sentbed.protocols.Similarity` that losses call.
+    """
 
     def __init__(self, cosine: bool) -> None:
         self.cosine = cosine
 
     def normalize(self, vectors: Tensor) -> Tensor:
-        """Return the vectors as they are, or of length 1."""
+        """Return the vectors, normalised to length 1 if their products are to be cosines."""
         if self.cosine:
             return unit(vectors)
 
@@ -28,12 +31,12 @@ class Products:
 
 
 def unit(vectors: Tensor) -> Tensor:
-    """Return the vectors in fp32, of length 1."""
+    """Return the vectors in fp32, normalised to length 1."""
     return functional.normalize(vectors.to(torch.float32), dim=-1)
 
 
 def scaled(vectors: Tensor, cosine: bool) -> Tensor:
-    """Return the vectors in fp32, of length 1 where their products are to be cosines."""
+    """Return the vectors in fp32, normalised to length 1 if `cosine` is true."""
     if cosine:
         return unit(vectors)
 
@@ -43,10 +46,11 @@ def scaled(vectors: Tensor, cosine: bool) -> Tensor:
 def contrast_metrics(
     similarity: Tensor, temperature: Tensor | float, counts_negatives: bool
 ) -> dict[str, Tensor]:
-    """Return the metrics of anchors `(n, candidates)` whose own positives are on the diagonal.
+    """Return the metrics of a contrastive loss.
 
-    `accuracy`; the mean number of `negatives` in a denominator, if they are counted, of which those that are
-    left out have a similarity of -inf; and the `temperature`, if it is learned.
+    `similarity`, `(n, candidates)`, has the own positives of the n anchors on its diagonal, and -inf for
+    candidates that are left out. The metrics are `accuracy`, `temperature` if it is a tensor, because it is
+    then learned, and `negatives`, the mean number of negatives in a denominator, if `counts_negatives` is true.
     """
     place = torch.arange(len(similarity), device=similarity.device)
     is_right = similarity.argmax(dim=1) == place
@@ -67,11 +71,12 @@ def pairwise_cosine(u: Tensor, v: Tensor) -> Tensor:
 
 
 def correlation(x: Tensor, y: Tensor) -> Tensor:
-    """Return Pearson's correlation of two vectors `(rows,)`; 0 where one of them is constant."""
+    """Return Pearson's correlation of two vectors `(rows,)`; 0 if one of them is constant."""
     x, y = x - x.mean(), y - y.mean()
 
     squares = x.square().sum() * y.square().sum()
-    # Two `where`s: the gradient of the branch that is not taken would be NaN, and stay.
+    # The first `where` is needed for the gradient: that of a square root of 0 is infinite, and infinite times 0
+    # from the second `where` is NaN.
     varies = squares > 0
     norm = torch.where(varies, squares, 1.0).sqrt()
     return torch.where(varies, (x * y).sum() / norm, 0.0)

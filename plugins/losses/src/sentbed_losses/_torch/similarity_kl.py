@@ -1,4 +1,4 @@
-"""Divergence of similarities from a teacher's."""
+"""The module of the loss `similarity-kl`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sentbed_losses.columns import TEACHER
 
 
 class SimilarityKLLoss(nn.Module):
-    """See `sentbed_losses.similarity_kl.SimilarityKL`."""
+    """The loss `similarity-kl`; see `sentbed_losses.similarity_kl.SimilarityKL`."""
 
     def __init__(
         self,
@@ -37,14 +37,17 @@ class SimilarityKLLoss(nn.Module):
         teacher = self._similarities(vectors, [TEACHER + name for name in names])
 
         log_student = functional.log_softmax(student / self.temperature, dim=1)
-        of_teacher = functional.softmax(teacher / self.teacher_temperature, dim=1)
-        divergence = functional.kl_div(log_student, of_teacher, reduction="batchmean")
+        target = functional.softmax(teacher / self.teacher_temperature, dim=1)
+        divergence = functional.kl_div(log_student, target, reduction="batchmean")
         agrees = student.argmax(dim=1) == teacher.argmax(dim=1)
         agreement = agrees.to(torch.float32).mean()
         return LossOutput(divergence * self.temperature**2, {"agreement": agreement})
 
     def _similarities(self, vectors: Columns, names: Sequence[str]) -> Tensor:
-        """Return the similarities of the first column with the others, `(batch, candidates)`."""
+        """Return the similarities of the first column's texts with their candidates, `(batch, candidates)`.
+
+        Candidates are the texts of the other columns, either of the same row or of all rows.
+        """
         anchors, *others = [scaled(vectors[name], self.cosine) for name in names]
         if not self.by_row:
             return anchors @ torch.cat(others).T

@@ -1,4 +1,4 @@
-"""The spread-out regulariser."""
+"""The module of the loss `spread-out`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sentbed_losses._torch.similarity import unit
 
 
 class SpreadOutLoss(nn.Module):
-    """See `sentbed_losses.spread_out.SpreadOut`."""
+    """The loss `spread-out`; see `sentbed_losses.spread_out.SpreadOut`."""
 
     def __init__(
         self,
@@ -45,10 +45,10 @@ class SpreadOutLoss(nn.Module):
             width = vectors[self.columns[0]].shape[-1]
             spread = functional.relu(second - 1 / width)
 
-        terms = self.mean_weight * first.square() + self.second_moment_weight * spread
-        loss = terms.mean()
+        losses = self.mean_weight * first.square() + self.second_moment_weight * spread
+        loss = losses.mean()
         if self.aggregation == "sum":
-            loss = terms.sum()
+            loss = losses.sum()
 
         metrics = {
             "mean": first.mean().detach(),
@@ -58,11 +58,11 @@ class SpreadOutLoss(nn.Module):
 
 
 def _moments(vectors: Tensor) -> tuple[Tensor, Tensor]:
-    """Return mean and mean square of the cosines of different rows; 0 of a single row."""
+    """Return the mean and the mean square of the cosines of all pairs of different rows; 0 for a single row."""
     vectors = unit(vectors)
     rows = len(vectors)
-    same = torch.eye(rows, dtype=torch.bool, device=vectors.device)
+    is_same_row = torch.eye(rows, dtype=torch.bool, device=vectors.device)
 
-    cosine = (vectors @ vectors.T).masked_fill(same, 0.0)
+    cosine = (vectors @ vectors.T).masked_fill(is_same_row, 0.0)
     pairs = max(rows * (rows - 1), 1)
     return cosine.sum() / pairs, cosine.square().sum() / pairs

@@ -1,4 +1,4 @@
-"""The temperature of a contrastive loss."""
+"""Modules that return the temperature of a loss."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 class FixedTemperature(nn.Module):
-    """A divisor of similarities that stays as it is."""
+    """A temperature that is not learned."""
 
     def __init__(self, temperature: float) -> None:
         super().__init__()
@@ -22,9 +22,9 @@ class FixedTemperature(nn.Module):
 
 
 class LearnedTemperature(nn.Module):
-    """A divisor of similarities that follows from a parameter, within bounds `minimum` and `maximum`.
+    """A learned temperature; the arguments are the fields of `sentbed_losses.temperature.LearnableTemperature`.
 
-    The parameter is called after what it holds: `log`, `value` or `inverse`.
+    The name of its torch parameter is `log`, `value` or `inverse`.
     """
 
     def __init__(
@@ -52,7 +52,8 @@ class LearnedTemperature(nn.Module):
         """Return the temperature, a scalar within the bounds."""
         value: Tensor = getattr(self, self.parameter)
         constant = value.detach()
-        # Outside the bounds a clamp's gradient is 0, so the parameter could never come back.
+        # The gradient of `clamp` is 0 outside the bounds, and the parameter could not return. So only a constant
+        # is clamped.
         bounded = constant.clamp(*self.bounds) + (value - constant)
         if self.parameter == "log":
             return bounded.exp()
@@ -62,6 +63,7 @@ class LearnedTemperature(nn.Module):
         return bounded
 
     def _to_parameter(self, temperature: float) -> float:
+        """Return the value of the parameter for a temperature."""
         if self.parameter == "log":
             return math.log(temperature)
         if self.parameter == "inverse":

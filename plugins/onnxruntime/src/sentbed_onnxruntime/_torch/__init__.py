@@ -1,1 +1,1 @@
-"""The engine around ONNX Runtime; imported by `build` only."""
+"""The engine on ONNX Runtime. Importing it imports torch, so only the runtime's method `build` does."""

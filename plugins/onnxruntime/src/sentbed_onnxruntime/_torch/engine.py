@@ -1,4 +1,4 @@
-"""The engine around ONNX Runtime."""
+"""The engine on ONNX Runtime: it exports encoders to graphs, loads these, and checks their vectors."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ QUANTISATION: Mapping[str, Any] = {
     "weights": "7 bits a channel",
     "inputs": "uint8, range of each batch",
 }
-"""What `int8` means, for the protocol of scores.
+"""How a graph is quantised in `int8`, for the protocol of scores.
 
-Without VNNI, processors add two products of 8 bits in 16, which may overflow; with weights of 7 bits nothing
-does."""
+Processors without VNNI add two products of 8-bit numbers in 16 bits, which may overflow. With weights of 7
+bits, no sum overflows."""
 
 
 def build_engine(
     runtime: str, precision: str, threads: int | None
 ) -> OnnxRuntimeEngine:
-    """Return the engine of the runtime `runtime`; see `OnnxRuntime.build`."""
+    """Return the engine of the runtime `runtime`. The arguments are fields of `OnnxRuntime`."""
     threads = threads or default_threads()
     torch.set_num_threads(threads)
 
@@ -60,10 +60,10 @@ def build_engine(
 
 
 class OnnxRuntimeEngine(EncodingEngine):
-    """Runs graphs on the host's processor."""
+    """An engine that encodes with graphs of ONNX Runtime on the host's processor."""
 
     def protocol_of(self, encoder: EncodingEncoder) -> Mapping[str, Any]:
-        """Return the library's version, and what int8 means here."""
+        """Return the version of ONNX Runtime and, if the precision is int8, how the graph is quantised."""
         library = {"engine": f"onnxruntime {onnxruntime.__version__}"}
         if self.facts["precision"] == "fp32":
             return library
@@ -71,10 +71,11 @@ class OnnxRuntimeEngine(EncodingEngine):
         return {**library, "int8": dict(QUANTISATION)}
 
     def compiled(self, backbone: BuiltBackbone, module: EncoderModule) -> Project:
-        """Return the session of an encoder's graph.
+        """Return the function of an encoder's graph in the engine's precision.
 
         Raises:
-            ModelError: if a part cannot be traced, or its graph gives other vectors.
+            ModelError: if the encoder cannot be exported, loaded or quantised, or if the graph's vectors differ
+                from PyTorch's.
         """
         parts = parts_of(backbone, module)
         traceable = TraceableEncoder(module, backbone)
@@ -90,16 +91,20 @@ class OnnxRuntimeEngine(EncodingEngine):
         return project
 
     def _session(self, path: Path, parts: str) -> Project:
+        """Return a function that computes batches with the graph in the file `path`.
+
+        Raises:
+            ModelError: if ONNX Runtime cannot load the graph; the message names the encoder as `parts`.
+        """
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads, options.inter_op_num_threads = (
-            self.facts["threads"],
-            1,
-        )
+        options.intra_op_num_threads = self.facts["threads"]
+        options.inter_op_num_threads = 1
+        # Only fatal errors are logged; all others are raised.
         options.log_severity_level = 4
 
-        # Batches have many shapes, and a plan of memory would be kept for each.
+        # ONNX Runtime would keep a memory plan for each shape, and batches have many shapes.
         options.enable_mem_pattern = False
-        # Threads that wait by spinning would take time from PyTorch and from other processes.
+        # Spinning threads would take processor time from PyTorch and from other processes.
         options.add_session_config_entry("session.force_spinning_stop", "1")
         with foreign(
             ModelError,
@@ -113,6 +118,7 @@ class OnnxRuntimeEngine(EncodingEngine):
         def project(
             input_ids: NDArray[np.int64], mask: NDArray[np.int64]
         ) -> NDArray[np.float32]:
+            """Compute a batch."""
             rows, length = input_ids.shape
             what = f"ONNX Runtime does not encode a batch of {rows} texts of {length} tokens"
             with foreign(
@@ -128,7 +134,7 @@ class OnnxRuntimeEngine(EncodingEngine):
 
 
 def _quantised(path: Path) -> Path:
-    """Write the graph of `path` with products in int8 beside it; return its path."""
+    """Write a graph with products in int8 into a file beside that of the graph in fp32, and return its path."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     target = path.with_name("int8.onnx")

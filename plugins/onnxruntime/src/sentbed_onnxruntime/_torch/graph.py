@@ -1,4 +1,4 @@
-"""An encoder as a graph in the format ONNX."""
+"""Export of an encoder to a graph in the format ONNX."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from sentbed_hardware.engine_parts.encoder_module import TraceableEncoder
 from sentbed_hardware.engine_parts.traced_graph import INPUTS, quiet_tracing
 
 OUTPUT = "vectors"
+"""Name of the output of a graph."""
 AXES = {0: "batch", 1: "length"}
+"""Number -> name of the axes of an input whose sizes are not fixed."""
 
 OPSET = 17
-"""The first version of ONNX's operators with layer normalisation as one of them."""
+"""Version of ONNX's set of operators: the first that has layer normalisation."""
 
 
 def write_graph(
@@ -27,14 +29,16 @@ def write_graph(
     path: Path,
     parts: str,
 ) -> None:
-    """Write the graph of an encoder, with open axes, to `path`; weights of 2 GB and more lie beside it.
+    """Write the graph of an encoder to the file `path`, for batches of any number of rows and tokens.
 
-    `inputs` are ids and mask to trace with. TorchScript's exporter takes 0.2 to 0.5 s for a tiny encoder and
-    2 s for MiniLM, where that of `torch.export` took 22 s for the same vectors; sizes that it takes for
-    constants are found by `require_same_vectors`.
+    Weights of 2 GB and more are written to other files beside it. `inputs` are the ids and the mask that are
+    used for tracing.
+
+    TorchScript's exporter takes 2 s for MiniLM, that of `torch.export` took 22 s and gave the same vectors.
+    TorchScript's may record sizes as constants, which `require_same_vectors` finds.
 
     Raises:
-        ModelError: if `parts` cannot be traced.
+        ModelError: if the encoder cannot be traced; the message names it as `parts`.
     """
     axes = {**dict.fromkeys(INPUTS, AXES), OUTPUT: {0: AXES[0]}}
     what, remedy = f"{parts} cannot be traced into a graph", "use the runtime `cpu`"
@@ -53,7 +57,7 @@ def write_graph(
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence what the exporter writes, too."""
+    """Silence the warnings of tracing, and also what the exporter logs and prints."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.CRITICAL)

@@ -1,6 +1,6 @@
-"""The engine around OpenVINO; imported by `build` only."""
+"""The engine on OpenVINO. Importing it imports torch and OpenVINO, so only the runtime's method `build` does."""
 
 import sys
 
-# OpenVINO and NNCF send notes of their use through it where it is installed, and run without it.
+# If this package is installed, OpenVINO and NNCF send data about their use. They also work without it.
 sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]

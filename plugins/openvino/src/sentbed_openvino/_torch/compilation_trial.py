@@ -1,7 +1,7 @@
-"""The first compilation of a graph, in a process of its own.
+"""A trial of compiling a graph, in a separate process.
 
-OpenVINO generates code for the processor, and has ended the process on some of them. There the trial ends,
-and the run says what to do.
+On some processors, the code that OpenVINO generates has crashed the process. Then only the trial's process
+ends, and the run ends with a message on what to do.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ from sentbed_common import run_program, signal_name
 PROGRAM = Path(__file__).parent.parent / "compilation_program.py"
 
 SECONDS = 900
-"""After which a compilation counts as hung."""
+"""Time limit of the trial. A compilation that takes longer is regarded as hung."""
 
 REMEDY = "use the runtime `cpu` or `onnxruntime`"
 
 
 def try_compilation(path: Path, settings: Mapping[str, Any], parts: str) -> None:
-    """Compile the graph of `path` and compute two batches, in a process that may crash.
+    """Compile the graph in the file `path` and compute two batches, in a process that may crash.
+
+    `settings` are those of `compile_model`, and `parts` names the encoder in messages.
 
     Raises:
-        ModelError: if it did, fails or does not end.
+        ModelError: if the process crashes, fails, or does not end within `SECONDS`.
     """
     arguments = [str(path), json.dumps(settings)]
     try:
@@ -39,7 +41,7 @@ def try_compilation(path: Path, settings: Mapping[str, Any], parts: str) -> None
     if trial.returncode < 0:
         raise ModelError(
             f"OpenVINO crashed on this processor ({signal_name(-trial.returncode)}) when it compiled the "
-            f"graph of {parts}, in a process apart from this one; {REMEDY}"
+            f"graph of {parts}, in a separate process; {REMEDY}"
         )
     if trial.returncode > 0:
         last_line = " ".join(trial.stderr.strip().splitlines()[-1:])

@@ -1,10 +1,10 @@
-"""The engine around OpenVINO."""
+"""The engine on OpenVINO: it traces encoders into graphs, compiles these, and checks their vectors."""
 
 from __future__ import annotations
 
 import queue
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +41,18 @@ from sentbed_openvino._torch.compilation_trial import try_compilation
 from sentbed_openvino._torch.quantization import int8_protocol, quantized
 
 LEAST_COSINE = {"bf16": 0.99, "int8": 0.9}
-"""Least cosine to PyTorch's vectors in fp32, on batches of random tokens: less is an error, not rounding."""
+"""Precision -> smallest accepted cosine between the graph's vectors and PyTorch's in fp32, on batches of random
+tokens. A smaller cosine is an error of the graph, since rounding changes vectors less."""
 
 
 def build_engine(
     runtime: str, precision: str, threads: int | None, streams: int | None
 ) -> OpenVinoEngine:
-    """Return the engine of the runtime `runtime`; see `OpenVino.build`."""
+    """Return the engine of the runtime `runtime`. The arguments are fields of `OpenVino`.
+
+    Raises:
+        RuntimeUnavailableError: if the processor has no instructions for the precision.
+    """
     require_instructions(precision, 'use `precision = "fp32"`')
     threads = threads or default_threads()
     streams = min(streams or streams_on(threads), threads)
@@ -66,10 +71,10 @@ def build_engine(
 
 
 class OpenVinoEngine(EncodingEngine):
-    """Runs graphs on the host's processor."""
+    """An engine that encodes with graphs of OpenVINO on the host's processor."""
 
     def protocol_of(self, encoder: EncodingEncoder) -> Mapping[str, Any]:
-        """Return the library's release, and what int8 means here."""
+        """Return the version of OpenVINO and, if the precision is int8, how the graph is quantised."""
         library = {"engine": f"openvino {openvino.__version__.partition('-')[0]}"}
         if self.facts["precision"] != "int8":
             return library
@@ -77,10 +82,11 @@ class OpenVinoEngine(EncodingEngine):
         return {**library, "int8": {**int8_protocol(), "rest": _type_of_rest()}}
 
     def compiled(self, backbone: BuiltBackbone, module: EncoderModule) -> Project:
-        """Return the function of an encoder's graph.
+        """Return the function of an encoder's graph in the engine's precision.
 
         Raises:
-            ModelError: if a part cannot be traced or compiled, or its graph gives other vectors.
+            ModelError: if the encoder cannot be traced, compiled or quantised, or if the graph's vectors differ
+                too much from PyTorch's.
         """
         parts = parts_of(backbone, module)
         traceable = TraceableEncoder(module, backbone).eval()
@@ -102,7 +108,7 @@ class OpenVinoEngine(EncodingEngine):
 
         project = self._compiled(graph, _type_of_rest(), parts)
         cosine = least_cosine(project, traceable, ids, longest)
-        # Also true if a vector has NaN.
+        # Written with `not`, since every comparison with NaN is false.
         if not cosine >= LEAST_COSINE[precision]:
             raise ModelError(
                 f"in {precision}, the graph of {parts} gives vectors with a cosine of {cosine:.3f} to those in "
@@ -112,7 +118,11 @@ class OpenVinoEngine(EncodingEngine):
         return project
 
     def _compiled(self, graph: Any, products: str, parts: str) -> Project:
-        """Return a function of a graph; `products`, `f32` or `bf16`, is the type of what is not int8."""
+        """Return the function of a graph. `products` is the type of products that are not in int8: f32 or bf16.
+
+        Raises:
+            ModelError: if OpenVINO cannot compile the graph.
+        """
         hint = "THROUGHPUT"
         if self.streams == 1:
             hint = "LATENCY"
@@ -122,7 +132,7 @@ class OpenVinoEngine(EncodingEngine):
             "NUM_STREAMS": self.streams,
             "PERFORMANCE_HINT": hint,
             "INFERENCE_PRECISION_HINT": products,
-            # Processes beside each other would all be bound to the same cores.
+            # With pinning, several processes would all be bound to the same cores.
             "ENABLE_CPU_PINNING": False,
         }
         with tempfile.TemporaryDirectory(prefix="sentbed-openvino-") as directory:
@@ -137,20 +147,22 @@ class OpenVinoEngine(EncodingEngine):
         ):
             compiled = openvino.Core().compile_model(graph, "CPU", settings)
 
-        return in_requests(
-            [compiled.create_infer_request() for _ in range(self.streams)]
-        )
+        return graph_function(compiled, self.streams)
 
 
-def in_requests(requests: Iterable[Any]) -> Project:
-    """Return a function that computes each batch with one of these requests, which several threads may call."""
+def graph_function(compiled: Any, streams: int) -> Project:
+    """Return a function that computes batches with a compiled graph.
+
+    Up to `streams` threads may call it at a time.
+    """
     free: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    for request in requests:
-        free.put(request)
+    for _ in range(streams):
+        free.put(compiled.create_infer_request())
 
     def project(
         input_ids: NDArray[np.int64], mask: NDArray[np.int64]
     ) -> NDArray[np.float32]:
+        """Compute a batch with a request that no other thread uses."""
         rows, length = input_ids.shape
         what = f"OpenVINO does not encode a batch of {rows} texts of {length} tokens"
         remedy = "set a smaller `max_length`, or use the runtime `cpu`"
@@ -167,15 +179,15 @@ def in_requests(requests: Iterable[Any]) -> Project:
 
 
 def _type_of_rest() -> str:
-    """Return the type, as OpenVINO names it, of products that are not in int8, where fp32 is not asked for."""
+    """Return OpenVINO's name of the type for products that are not in int8, if the precision is bf16 or int8."""
     return "bf16" if bf16_instructions() else "f32"
 
 
 def traced(encoder: TraceableEncoder, ids: NDArray[np.int32], parts: str) -> Any:
-    """Return the graph of an encoder with open axes, in OpenVINO's form.
+    """Return the graph of an encoder in OpenVINO's form, for batches of any number of rows and tokens.
 
     Raises:
-        ModelError: if `parts` cannot be traced.
+        ModelError: if the encoder cannot be traced; the message names it as `parts`.
     """
     inputs = dict(zip(INPUTS, inputs_to_trace(ids), strict=True))
     what = f"{parts} cannot be traced into a graph"

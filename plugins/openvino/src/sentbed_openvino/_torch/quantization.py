@@ -1,4 +1,4 @@
-"""int8 by NNCF: weights and inputs of products rounded, calibrated on texts."""
+"""Quantisation of a graph to int8 with NNCF, calibrated on texts."""
 
 from __future__ import annotations
 
@@ -19,23 +19,24 @@ from sentbed.protocols import BuiltBackbone, TokenIds
 from sentbed_hardware.engine_parts.traced_graph import INPUTS, without_log
 
 SMOOTHING = 0.75
-"""How much of the range of inputs SmoothQuant gives to the weights."""
+"""SmoothQuant's exponent alpha: the share of the inputs' range that is moved to the weights."""
 
-PRODUCTS_OF_STATES = ".*aten::matmul/MatMul.*"
-"""Names of products of states with states, in attention, which are not in int8."""
+ATTENTION_PRODUCTS = ".*aten::matmul/MatMul.*"
+"""Pattern of the names of the products within attention (scores, and weighted means of values). They are not
+quantised."""
 
 TEXTS = "calibration.txt"
-"""The file of this package with the sentences to calibrate on, one a line."""
+"""Name of this package's file with the sentences for calibration, one per line."""
 
 LONGEST = 128
-"""Tokens of the longest of them."""
+"""Number of tokens to which these sentences are cut."""
 
 REPLACED = (0.0, 0.3, 1.0)
-"""Shares of the tokens that are replaced by random ones, of every third sentence each."""
+"""Shares of tokens that are replaced by random tokens. They are used in turn, each for every third sentence."""
 
 
 def int8_protocol() -> dict[str, Any]:
-    """Return what int8 means, for the protocol of scores."""
+    """Return the settings that int8 depends on, for the protocol of scores."""
     return {
         "nncf": importlib.metadata.version("nncf"),
         "smoothing": SMOOTHING,
@@ -44,11 +45,12 @@ def int8_protocol() -> dict[str, Any]:
 
 
 def quantized(graph: Any, backbone: BuiltBackbone) -> Any:
-    """Return a graph of OpenVINO with products in int8; weights are symmetric, inputs are not.
+    """Return a graph of OpenVINO whose products are in int8. Weights are quantised symmetrically, inputs are not.
 
-    It is NNCF's post-training quantisation with its pattern of transformers and SmoothQuant (Xiao et al.,
-    2023). Ranges are those of all calibration texts; NNCF's default, a mean of the texts' ranges, clamps
-    outliers. Biases are not corrected: where tokens are random, the means that NNCF corrects are no text's.
+    This is NNCF's post-training quantisation for transformers, with SmoothQuant (Xiao et al., 2023). Two
+    settings differ from NNCF's defaults. The range of a number is its range over all calibration texts; NNCF's
+    default is the mean of the texts' ranges, which cuts off outliers. Biases are not corrected, since the
+    correction uses mean activations, and those of random tokens are not those of real texts.
     """
     inputs = list(_calibration_inputs(backbone))
     parameters = nncf.AdvancedQuantizationParameters(
@@ -65,7 +67,7 @@ def quantized(graph: Any, backbone: BuiltBackbone) -> Any:
             subset_size=len(inputs),
             model_type=nncf.ModelType.TRANSFORMER,
             ignored_scope=nncf.IgnoredScope(
-                patterns=[PRODUCTS_OF_STATES], validate=False
+                patterns=[ATTENTION_PRODUCTS], validate=False
             ),
             advanced_parameters=parameters,
         )
@@ -74,48 +76,49 @@ def quantized(graph: Any, backbone: BuiltBackbone) -> Any:
 def _calibration_inputs(
     backbone: BuiltBackbone,
 ) -> Iterator[Mapping[str, NDArray[np.int64]]]:
-    """Yield ids and mask of each text to calibrate on, `(1, tokens)`.
+    """Yield the ids and the mask of each calibration text, each `(1, tokens)`.
 
-    Sentences to encode have other outliers than these few; tokens of the whole vocabulary have most.
+    Some tokens are replaced by random ones. So the ranges include outliers of the whole vocabulary, and not only
+    of these few sentences.
     """
     texts = _content().decode().splitlines()
     longest = min(LONGEST, backbone.max_length)
-    tokenizer, draw = backbone.tokenizer, np.random.default_rng(0)
-
-    vocabulary = _rows_of_embedding(backbone.module)
+    tokenizer = backbone.tokenizer
+    generator = np.random.default_rng(0)
+    vocabulary_size = _vocabulary_size(backbone.module)
 
     special_ids = tokenizer.encode([""], longest).ids
-    for number, ids in enumerate(_rows(tokenizer.encode(texts, longest))):
+    for number, ids in enumerate(_ids_of_texts(tokenizer.encode(texts, longest))):
         share = REPLACED[number % len(REPLACED)]
-        replaced = (draw.random(len(ids)) < share) & ~np.isin(ids, special_ids)
-        drawn = draw.integers(vocabulary, size=len(ids))
-        row = np.where(replaced, drawn, ids)[None].astype(np.int64)
+        is_chosen = generator.random(len(ids)) < share
+        replaced = is_chosen & ~np.isin(ids, special_ids)
+        random_ids = generator.integers(vocabulary_size, size=len(ids))
+        row = np.where(replaced, random_ids, ids)[None].astype(np.int64)
         yield dict(zip(INPUTS, (row, np.ones_like(row)), strict=True))
 
 
-def _rows(tokens: TokenIds) -> list[NDArray[np.int32]]:
-    """Return the ids of each text."""
+def _ids_of_texts(tokens: TokenIds) -> list[NDArray[np.int32]]:
+    """Return the token ids of each text."""
     return np.split(tokens.ids, tokens.offsets[1:-1])
 
 
-def _rows_of_embedding(module: torch.nn.Module) -> int:
-    """Return how many tokens a backbone knows: the rows of its largest embedding."""
-    return max(
-        (
-            part.num_embeddings
-            for part in module.modules()
-            if isinstance(part, torch.nn.Embedding)
-        ),
-        default=1,
-    )
+def _vocabulary_size(module: torch.nn.Module) -> int:
+    """Return the number of rows of a backbone's largest embedding, which is that of its tokens."""
+    size = 1
+    for part in module.modules():
+        if isinstance(part, torch.nn.Embedding):
+            size = max(size, part.num_embeddings)
+
+    return size
 
 
 def _content() -> bytes:
+    """Return the content of the file with the calibration sentences."""
     return (files("sentbed_openvino") / TEXTS).read_bytes()
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence NNCF's notes and its bars of progress."""
+    """Silence NNCF's log messages and progress bars."""
     with without_log(), contextlib.redirect_stdout(io.StringIO()):
         yield

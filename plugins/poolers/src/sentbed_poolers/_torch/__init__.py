@@ -1,1 +1,1 @@
-"""The poolers as torch modules; imported by `build` only."""
+"""The poolers as torch modules. Importing them imports torch, so only the components' `build` methods do."""

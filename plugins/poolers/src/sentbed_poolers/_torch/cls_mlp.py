@@ -1,4 +1,4 @@
-"""A single state with a dense layer and tanh."""
+"""The module of the poolers `cls-mlp` and `mask-mlp`: a dense layer and tanh, and loading of a trained layer."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from sentbed.protocols import TokenStates
 from torch import Tensor, nn
 
 INITIAL_DEVIATION = 0.02
-"""Standard deviation of the initial weights: `initializer_range` of BERT and RoBERTa."""
+"""Standard deviation of the initial weights, the `initializer_range` of BERT and RoBERTa."""
 LAYERS = ("mlp.dense", "pooler.dense")
-"""Names of the layer in a training run of SimCSE's code and in a released model, the former first: beside it,
-`pooler.dense` is that of next-sentence prediction."""
+"""Names of the layer in a file: `mlp.dense` in a training run of SimCSE's code, `pooler.dense` in a released
+model. A training run has both, and its `pooler.dense` is the pooler of next-sentence prediction, so `mlp.dense`
+is tried first."""
 PREFIXES = ("", "bert.", "roberta.")
-"""What stands before the names in the files of a model with a head."""
+"""Prefixes of these names. Files of a model with a language-modelling head have one."""
 
 
 class MLPPooling(nn.Module):
-    """A state of each text, `(batch, width)`, after layer and tanh, `(batch, mlp_width)`.
+    """A dense layer and tanh after the module `state`, which gives one state per text, `(batch, width)`.
 
-    `state` takes it from the tokens' states. With `mlp_only_train` and in eval mode, it is the state itself.
-    The layer is new, or that of the safetensors file `mlp`.
+    The vectors are `(batch, mlp_width)`. With `mlp_only_train`, the vectors in eval mode are the states
+    themselves. The layer is loaded from the safetensors file `mlp`, or is new.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class MLPPooling(nn.Module):
         nn.init.zeros_(self.dense.bias)
         self.mlp_only_train = mlp_only_train
         if mlp is not None:
-            start_from_file(self.dense, mlp)
+            load_layer_from_file(self.dense, mlp)
 
     def forward(self, states: TokenStates) -> Tensor:
         """Return the sentence vectors."""
@@ -54,47 +55,41 @@ class MLPPooling(nn.Module):
         return torch.tanh(self.dense(state))
 
 
-def start_from_file(dense: nn.Linear, location: str) -> None:
-    """Set the layer to that of a safetensors file, or to NaN where there is no file.
+def load_layer_from_file(dense: nn.Linear, location: str) -> None:
+    """Load the layer from a safetensors file. If there is no such file, set the layer to NaN.
 
     Raises:
-        ModelError: if the file is damaged, or has no such layer of finite numbers.
+        ModelError: if the file is damaged, has no such layer, or its layer does not fit or is not finite.
     """
     try:
         file = locate(location)
     except DataError:
-        # The file of a saved encoder may be gone. Its own layer is loaded next; nothing else may pass for it.
+        # A saved encoder does not need the file: its own layer is loaded after this. With NaN, no vector can be
+        # computed if that is forgotten.
         for value in dense.parameters():
             nn.init.constant_(value, float("nan"))
 
         return
 
-    _start_from(
-        dense,
-        [file],
-        f"`{file}`",
-        "name a file of SimCSE's, or take `mlp` out for a new layer",
-    )
+    remedy = "name a file of SimCSE's, or take `mlp` out for a new layer"
+    _load_layer(dense, [file], f"`{file}`", remedy)
 
 
-def start_from_directory(dense: nn.Linear, directory: Path) -> None:
-    """Set the layer to that of a model, whose weights are safetensors in one or several files.
+def load_layer_from_directory(dense: nn.Linear, directory: Path) -> None:
+    """Load the layer from the safetensors files of the model in a directory.
 
     Raises:
-        ModelError: if a file is damaged, or none has such a layer of finite numbers.
+        ModelError: if a file is damaged, no file has such a layer, or the layer does not fit or is not finite.
     """
+    files = sorted(directory.glob("*.safetensors"))
     remedy = "name a model of SimCSE's in the backbone, or take `pretrained` out for a new layer"
-    _start_from(
-        dense,
-        sorted(directory.glob("*.safetensors")),
-        f"the model in `{directory}`",
-        remedy,
-    )
+    _load_layer(dense, files, f"the model in `{directory}`", remedy)
 
 
-def _start_from(
+def _load_layer(
     dense: nn.Linear, files: Sequence[Path], where: str, remedy: str
 ) -> None:
+    """Load the layer from one of the files; `where` names these in messages, which end with `remedy`."""
     tensors: dict[str, Tensor] = {}
     for file in files:
         with (
@@ -105,7 +100,7 @@ def _start_from(
                 if key.rpartition(".")[0].endswith(LAYERS):
                     tensors[key] = weights.get_tensor(key)
 
-    layer = _layer_among(tensors)
+    layer = _layer_name(tensors)
     if layer is None:
         names = " or ".join(f"`{name}.weight`" for name in LAYERS)
         raise ModelError(f"{where} has no MLP ({names}); {remedy}")
@@ -130,11 +125,11 @@ def _start_from(
             value.copy_(pretrained)
 
 
-def _layer_among(keys: Container[str]) -> str | None:
-    """Return the name of the MLP's layer, with its prefix; None if the keys have none."""
+def _layer_name(tensor_names: Container[str]) -> str | None:
+    """Return the name of the layer with its prefix, or None if there is no such layer."""
     for layer in LAYERS:
         for prefix in PREFIXES:
-            if f"{prefix}{layer}.weight" in keys:
+            if f"{prefix}{layer}.weight" in tensor_names:
                 return f"{prefix}{layer}"
 
     return None

@@ -1,4 +1,4 @@
-"""First-token pooling."""
+"""The module of the pooler `first`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from torch import Tensor, nn
 
 
 class FirstPooling(nn.Module):
-    """`(batch, length, width)` -> the state of the first real token, `(batch, width)`."""
+    """Returns the state of the first real token of each text, `(batch, width)`."""
 
     def forward(self, states: TokenStates) -> Tensor:
         """Return the sentence vectors."""
         hidden: Tensor = states.last_hidden_state
         if states.attention_mask is None:
             return hidden[:, 0]
-        # `argmax` does not accept a boolean mask; it returns the first of equal values.
+        # `argmax` returns the first of equal values. It does not accept a boolean mask.
         place = states.attention_mask.long().argmax(dim=1)
         return hidden[torch.arange(hidden.shape[0], device=hidden.device), place]

@@ -1,4 +1,4 @@
-"""Poolers that return a state which the backbone has already selected."""
+"""The module of poolers whose state the backbone selects: `mask` and `decoder`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from torch import Tensor, nn
 
 
 class GivenState(nn.Module):
-    """A field of `TokenStates` that already holds one vector per sentence, `(batch, width)`."""
+    """Returns a field of `TokenStates` that has one state per text, `(batch, width)`.
+
+    `pooler` is the name of the pooler, for messages.
+    """
 
     def __init__(self, field: str, pooler: str) -> None:
         super().__init__()
@@ -18,13 +21,13 @@ class GivenState(nn.Module):
         self.pooler = pooler
 
     def forward(self, states: TokenStates) -> Tensor:
-        """Return the field."""
+        """Return the states in the field. Raises `ModelError` if the backbone left it out."""
         state: Tensor = required(states, self.field, self.pooler)
         return state
 
 
 def required(states: TokenStates, field: str, pooler: str) -> Any:
-    """Return a field of `states`. Raises `ModelError` if the backbone left it out."""
+    """Return a field of `states` that the pooler needs. Raises `ModelError` if the backbone left it out."""
     value = getattr(states, field)
     if value is None:
         raise ModelError(

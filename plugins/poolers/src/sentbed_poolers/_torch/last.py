@@ -1,4 +1,4 @@
-"""Last-token pooling."""
+"""The module of the poolers `last`, `prompt` and `prompt-eol`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 class LastPooling(nn.Module):
-    """`(batch, length, width)` -> the state of the last real token, `(batch, width)`."""
+    """Returns the state of the last real token of each text, `(batch, width)`."""
 
     def forward(self, states: TokenStates) -> Tensor:
         """Return the sentence vectors."""
@@ -17,7 +17,6 @@ class LastPooling(nn.Module):
             return hidden[:, -1]
 
         batch, length, _ = hidden.shape
-        place = (
-            states.attention_mask.long() * torch.arange(length, device=hidden.device)
-        ).amax(dim=1)
+        positions = torch.arange(length, device=hidden.device)
+        place = (states.attention_mask.long() * positions).amax(dim=1)
         return hidden[torch.arange(batch, device=hidden.device), place]

@@ -1,4 +1,4 @@
-"""Pooling by attention to trained latent vectors."""
+"""The module of the pooler `latent-attention`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from torch.nn import functional
 from sentbed_poolers._torch.mean import mean_of_tokens
 
 WIDENING = 4
-"""Width of the inner layer behind its gate, relative to that of a token state."""
+"""Width of the gated layer, relative to that of a token state."""
 
 
 class LatentAttentionPooling(nn.Module):
-    """`(batch, length, width)` -> the mean after attention to latents and a gated layer, `(batch, width)`.
+    """Returns the mean of the token states after attention to latents and a gated layer, `(batch, width)`.
 
-    Every token is computed by itself, so that only the mean needs the mask.
+    The formulas are in the docstring of `sentbed_poolers.latent_attention.LatentAttention`. A token does not
+    depend on the others, so only the mean needs the mask.
     """
 
     def __init__(self, width: int, latents: int, heads: int, head_width: int) -> None:
@@ -42,21 +43,19 @@ class LatentAttentionPooling(nn.Module):
         return mean_of_tokens(hidden, states.attention_mask)
 
     def _attend(self, hidden: Tensor) -> Tensor:
-        """Return what each token reads from the latents, `(batch, length, width)`."""
-        query = self._split(self.query(hidden))
+        """Return the result of the tokens' attention to the latents, `(batch, length, width)`."""
+        query = self._split_heads(self.query(hidden))
 
         batch = query.shape[0]
-        keys, values = self.key_value(self.latent_norm(self.latents))[None].chunk(
-            2, dim=-1
-        )
+        keys_and_values = self.key_value(self.latent_norm(self.latents))[None]
+        keys, values = keys_and_values.chunk(2, dim=-1)
+        key = self._split_heads(keys).expand(batch, -1, -1, -1)
+        value = self._split_heads(values).expand(batch, -1, -1, -1)
 
-        key = self._split(keys).expand(batch, -1, -1, -1)
-        value = self._split(values).expand(batch, -1, -1, -1)
-
-        read = functional.scaled_dot_product_attention(query, key, value)
-        output: Tensor = self.out(read.transpose(1, 2).flatten(2))
+        attended = functional.scaled_dot_product_attention(query, key, value)
+        output: Tensor = self.out(attended.transpose(1, 2).flatten(2))
         return output
 
-    def _split(self, rows: Tensor) -> Tensor:
+    def _split_heads(self, rows: Tensor) -> Tensor:
         """Return `(batch, rows, heads * head width)` as `(batch, heads, rows, head width)`."""
         return rows.view(*rows.shape[:2], self.heads, -1).transpose(1, 2)

@@ -1,4 +1,4 @@
-"""Max pooling."""
+"""The module of the pooler `max`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 class MaxPooling(nn.Module):
-    """`(batch, length, width)` -> the largest value over the tokens that the mask keeps, `(batch, width)`."""
+    """Returns the largest value of each dimension over the real tokens, `(batch, width)`."""
 
     def forward(self, states: TokenStates) -> Tensor:
         """Return the sentence vectors."""

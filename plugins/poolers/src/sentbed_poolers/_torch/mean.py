@@ -1,4 +1,4 @@
-"""Mean pooling."""
+"""The module of the pooler `mean`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 
 class MeanPooling(nn.Module):
-    """`(batch, length, width)` -> the mean over the tokens that the mask keeps, `(batch, width)`.
+    """Returns the mean of the states of the real tokens, `(batch, width)`.
 
-    The sum is computed in fp32: bf16 would lose about three bits at length 64.
+    The sum is computed in fp32, since bf16 would lose about three bits for 64 tokens.
     """
 
     def forward(self, states: TokenStates) -> Tensor:
@@ -18,7 +18,7 @@ class MeanPooling(nn.Module):
 
 
 def mean_of_tokens(hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
-    """Return the mean over the tokens that the mask keeps, `(batch, width)`."""
+    """Return the mean of states `(batch, length, width)` over the tokens in the mask, `(batch, width)`."""
     if attention_mask is None:
         return hidden.mean(dim=1)
 

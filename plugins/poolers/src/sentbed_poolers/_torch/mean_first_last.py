@@ -1,4 +1,4 @@
-"""Mean pooling over the first and the last layer."""
+"""The module of the pooler `mean-first-last`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from sentbed_poolers._torch.mean import mean_of_tokens
 
 
 class MeanFirstLastPooling(nn.Module):
-    """Layers, each `(batch, length, width)` -> the mean of two layers over the real tokens, `(batch, width)`.
+    """Returns the mean of the states of two layers over the real tokens, `(batch, width)`.
 
-    `first` is the index of the first layer: 0 for the embeddings, 1 for the first transformer layer. Sums are
-    computed in fp32, as in `MeanPooling`.
+    `first` is the index of the first of these layers: 0 for the embeddings, 1 for the first transformer layer.
+    The other is the last layer. Sums are computed in fp32, as in `MeanPooling`.
     """
 
     def __init__(self, first: int) -> None:

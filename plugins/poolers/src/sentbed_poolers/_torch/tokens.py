@@ -1,4 +1,4 @@
-"""The states of all tokens."""
+"""The module of the pooler `tokens`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from torch import nn
 
 
 class TokensPooling(nn.Module):
-    """See `sentbed_poolers.tokens.Tokens`."""
+    """Returns the last layer's states `(batch, length, width)`, and a mask of the real tokens."""
 
     def forward(self, states: TokenStates) -> TokenVectors:
-        """Return the last layer's states `(batch, length, width)`, and which are of tokens."""
+        """Return the token vectors."""
         vectors, mask = states.last_hidden_state, states.attention_mask
         if mask is None:
             mask = vectors.new_ones(vectors.shape[:2])
-        # What stands in the place of padding may be anything, and NaN times 0 is NaN.
-        counts = mask.bool()
-        return TokenVectors(vectors.masked_fill(~counts[..., None], 0.0), counts)
+
+        is_token = mask.bool()
+        # The states of padding may be NaN, which stays NaN when it is multiplied by 0.
+        vectors = vectors.masked_fill(~is_token[..., None], 0.0)
+        return TokenVectors(vectors, is_token)

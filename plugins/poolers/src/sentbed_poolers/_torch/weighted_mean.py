@@ -1,4 +1,4 @@
-"""Mean pooling weighted by position."""
+"""The module of the pooler `weighted-mean`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 class WeightedMeanPooling(nn.Module):
-    """`(batch, length, width)` -> the mean weighted by the positions of the real tokens, `(batch, width)`.
+    """Returns the mean of the states of the real tokens, weighted by their positions, `(batch, width)`.
 
     The sum is computed in fp32, as in `MeanPooling`.
     """
@@ -16,7 +16,7 @@ class WeightedMeanPooling(nn.Module):
     def forward(self, states: TokenStates) -> Tensor:
         """Return the sentence vectors."""
         hidden: Tensor = states.last_hidden_state.float()
-        # Positions are counted from the mask, so that padding may be on either side.
+        # Positions are counted in the mask, since padding may be on either side.
         mask = torch.ones_like(hidden[..., 0])
         if states.attention_mask is not None:
             mask = states.attention_mask.float()

@@ -1,1 +1,1 @@
-"""The engine on JAX; imported by `build` only."""
+"""The engine on JAX. Importing it imports JAX, so only the runtime's method `build` does."""

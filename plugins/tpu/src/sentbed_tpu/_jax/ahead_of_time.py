@@ -1,4 +1,4 @@
-"""Compiling ahead of time for absent devices, with shapes instead of arrays."""
+"""Compilation of a training step for TPUs that are not there, with shapes in place of arrays."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from sentbed_tpu._jax.trainer import JaxTrainer
 
 
 class AheadLayout(Layout):
-    """A layout over devices that exist only as descriptions."""
+    """A layout over devices of which only descriptions exist."""
 
     def place(self, value: Any, sharding: Any) -> Any:
-        """Return the shape of the array, with its sharding."""
+        """Return the shape and dtype of an array, with its sharding, in place of the array."""
         host = np.asarray(value)
         return jax.ShapeDtypeStruct(
             host.shape, jax.dtypes.canonicalize_dtype(host.dtype), sharding=sharding
@@ -31,9 +31,10 @@ class AheadLayout(Layout):
 
 
 class AheadCompiled(Compiled):
-    """Lowers every function that is called to the platform `tpu`, and compiles it if `compiles` is true.
+    """Functions that are lowered for the platform `tpu` when they are called, and compiled if `compiles` is true.
 
-    `lowered` has the name of each, the size of its text in bytes and, once compiled, XLA's own counts.
+    `lowered` has a record for each call: the name of the function, the size of the lowered program as text,
+    and, if it was compiled, XLA's counts of operations and memory.
     """
 
     def __init__(self, compiles: bool) -> None:
@@ -44,7 +45,7 @@ class AheadCompiled(Compiled):
     def jit(
         self, function: Callable[..., Any], counted: bool = False, **options: Any
     ) -> Callable[..., Any]:
-        """Return a function that takes and returns shapes."""
+        """Return a function that takes shapes and returns the shapes of the results."""
         jitted: Any = jax.jit(function, **options)
         static = options.get("static_argnums", ())
 
@@ -84,7 +85,7 @@ class AheadCompiled(Compiled):
 
 
 def _shape(value: Any) -> Any:
-    """Return the shape of an argument, which may be a number."""
+    """Return the shape and dtype of an argument, which is a shape already, an array or a number."""
     if isinstance(value, jax.ShapeDtypeStruct):
         return value
     if not isinstance(value, jax.Array):
@@ -94,17 +95,22 @@ def _shape(value: Any) -> Any:
 
 
 def _shape_of(value: Any, sharding: Any = None) -> jax.ShapeDtypeStruct:
+    """Return the shape and dtype of an array, with a sharding."""
     return jax.ShapeDtypeStruct(value.shape, value.dtype, sharding=sharding)
 
 
 def described(topology: str) -> list[Any]:
-    """Return the devices of a topology such as `v5e:2x4`; raises `RuntimeUnavailableError` without libtpu."""
+    """Return descriptions of the devices of a topology such as `v5e:2x4`.
+
+    Raises:
+        RuntimeUnavailableError: if libtpu is not installed, or does not know the topology.
+    """
     try:
         description = topologies.get_topology_desc(
             platform="tpu", topology_name=topology
         )
         return list(description.devices)
-    except Exception as error:  # what libtpu raises for want of itself or of a topology has no common class
+    except Exception as error:  # the errors of libtpu have no common class
         raise RuntimeUnavailableError(
             f"XLA's compiler for TPUs does not know `{topology}` here: {error}; "
             "run `make tpu-compile`, which fetches `libtpu`, with a topology such as v5e:2x4"
@@ -114,7 +120,7 @@ def described(topology: str) -> list[Any]:
 def ahead(
     engine: JaxEngine, devices: list[Any], sharded: bool, compiles: bool
 ) -> JaxEngine:
-    """Return an engine like `engine` for devices that exist only as descriptions."""
+    """Return an engine like `engine`, for devices of which only descriptions exist."""
     layout = AheadLayout.over(devices, sharded)
     absent = attrs.evolve(
         engine.devices,
@@ -126,8 +132,11 @@ def ahead(
 
 
 def lower_step(trainer: JaxTrainer, columns: Columns) -> list[dict[str, Any]]:
-    """Lower, or compile, all functions of one training step of an `ahead` engine, and return their facts."""
-    loss, _, after, gradients = trainer.backward(columns)
-    trainer.update(gradients, after, loss, 0.0)
+    """Lower or compile all functions of a training step, and return `AheadCompiled.lowered`.
+
+    The trainer is one of an engine that `ahead` returned.
+    """
+    loss, _, next_state, gradients = trainer.backward(columns)
+    trainer.update(gradients, next_state, loss, 0.0)
     compiled: Any = trainer.devices.compiled
     return list(compiled.lowered)

@@ -1,4 +1,4 @@
-"""Claiming of JAX's devices, in one process or in several, and the engine over them."""
+"""Building of the engine: it connects the processes of a run, and claims JAX's devices."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sentbed_tpu._jax.mesh import Layout
 from sentbed_tpu._jax.shape_buckets import Buckets
 
 ADDRESS = "jax"
-"""Key under which the first process publishes the address of JAX's coordinator."""
+"""Name of the entry of the key-value store with the address of JAX's coordinator in the first process."""
 
 
 def build_engine(
@@ -37,16 +37,19 @@ def build_engine(
     lengths: Sequence[int],
     token_budget: int,
 ) -> Engine:
-    """Claim the devices of this process and return the engine over those of all; see `Tpu`.
+    """Claim devices, and return the engine over the devices of all processes.
 
-    When the first process calls its engine, the others repeat the call.
+    The arguments are fields of `Tpu`. All processes repeat the calls that the first process makes of its engine.
+
+    Raises:
+        RuntimeUnavailableError: if JAX does not find the devices, or processes are missing.
     """
     processes = join(nodes, platform)
     claimed = claim(platform, devices, processes.world)
-    # Without this, a TPU computes fp32 products in bf16.
+    # By default, a TPU computes products of fp32 numbers in bf16.
     jax.config.update("jax_default_matmul_precision", "highest")
     if platform == "tpu" and not jax.config.values["jax_compilation_cache_dir"]:
-        # A large model takes minutes to compile, and the next run needs the same shapes.
+        # A large model takes minutes to compile, and a later run needs the same shapes.
         jax.config.update("jax_compilation_cache_dir", str(cache_root() / "xla"))
 
     count = len(claimed)
@@ -78,12 +81,12 @@ def build_engine(
 
 
 def join(nodes: int, platform: str) -> Processes:
-    """Return this process among those started by `torchrun`, one a machine, and connect JAX's processes.
+    """Connect the processes that `torchrun` has started, one per machine, also in JAX; return the group.
 
     Raises:
-        RuntimeUnavailableError: if several processes are asked for and this is the only one.
+        RuntimeUnavailableError: if the recipe sets several machines and this is the only process.
     """
-    # One process's share of the weights is useless without the others.
+    # JAX cannot go on after the end of a process, as with sharded weights on PyTorch.
     processes = process_group.join(torch.device("cpu"), asked_for=nodes, sharded=True)
     if processes.world == 1:
         return processes
@@ -102,14 +105,14 @@ def join(nodes: int, platform: str) -> Processes:
 
 
 def claim(platform: str, devices: int | None, processes: int) -> list[Any]:
-    """Return the devices of all processes, `devices` of each; all of them if None.
+    """Return the devices of all processes: `devices` of each process, or all if it is None.
 
     Raises:
-        RuntimeUnavailableError: if JAX has none of this platform, or fewer.
+        RuntimeUnavailableError: if JAX finds no devices of this platform, or too few.
     """
     if platform == "cpu":
         devices = devices or 1
-        # An error means that JAX runs already in this process, with the devices that it has.
+        # JAX raises if it is already running in this process; its number of devices is then fixed.
         with suppress(RuntimeError):
             jax.config.update("jax_platforms", "cpu")
             if devices > 1:
@@ -125,13 +128,13 @@ def claim(platform: str, devices: int | None, processes: int) -> list[Any]:
 
     by_process: list[list[Any]] = [[] for _ in range(processes)]
     for device in present:
-        # JAX may have been started with more processes than this run has.
+        # Another program may have started JAX with more processes than this run has.
         if device.process_index < processes:
             by_process[device.process_index].append(device)
 
     fewest = min(map(len, by_process))
     if devices is not None and devices > fewest:
-        message = f"`devices` is {devices}, and JAX has {fewest} here; set `devices = {fewest}`"
+        message = f"`devices` is {devices}, and JAX has only {fewest}; set `devices = {fewest}`"
         if platform == "cpu":
             message += f", or XLA_FLAGS=--xla_force_host_platform_device_count={devices} in the environment"
         raise RuntimeUnavailableError(message)

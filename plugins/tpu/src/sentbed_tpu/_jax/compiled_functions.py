@@ -1,4 +1,4 @@
-"""Functions compiled by XLA once for a shape, with the number of compilations."""
+"""Functions that XLA compiles once for each shape of their arguments, and counters of the compilations."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from sentbed import RunError
 
 @contextmanager
 def fitting() -> Iterator[None]:
-    """Turn an out-of-memory error of the devices into a `RunError`."""
+    """Turn an error of JAX that the devices are out of memory into a `RunError`."""
     try:
         yield
     except jax.errors.JaxRuntimeError as error:
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise
         raise RunError(
-            "this does not fit into the memory of the devices; set a smaller `micro_batch` in the stage, a "
-            'smaller `token_budget` in the runtime, or `parallel = "fsdp"` over several of them'
+            "a batch does not fit into the memory of the devices; set a smaller `micro_batch` in the stage, a "
+            'smaller `token_budget` in the runtime, or `parallel = "fsdp"` over several devices'
         ) from error
 
 
 class Compiled:
-    """Functions of one engine, compiled for every shape they meet.
+    """The compiled functions of an engine.
 
-    `shapes` are those of the encoder, which takes longest; `seconds` is the total time of first calls.
+    `shapes` is the number of compilations of encoders, which take longest. `seconds` is the total time of the
+    calls in which any function was compiled.
     """
 
     def __init__(self) -> None:
@@ -38,7 +39,7 @@ class Compiled:
     def jit(
         self, function: Callable[..., Any], counted: bool = False, **options: Any
     ) -> Callable[..., Any]:
-        """Return `jax.jit(function, **options)` with its compilations counted."""
+        """Return `jax.jit(function, **options)`. With `counted`, its compilations are counted in `shapes`."""
         jitted: Any = jax.jit(function, **options)
 
         def call(*arguments: Any) -> Any:
@@ -54,5 +55,5 @@ class Compiled:
         return call
 
     def counters(self) -> Mapping[str, float]:
-        """Return the counters of `Engine.counters`."""
+        """Return the number and the seconds of compilations, for `Engine.counters`."""
         return {"compiled_shapes": self.shapes, "compile_seconds": self.seconds}

@@ -1,4 +1,4 @@
-"""The devices of an engine, with what its encoders and trainers need of them."""
+"""The devices of an engine on JAX, with the batch shapes and compiled functions of its encoders and trainers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sentbed_tpu._jax.shape_buckets import Buckets
 
 @attrs.frozen(eq=False)
 class JaxDevices:
-    """A mesh of devices, the shapes of batches on it, and the functions compiled for it."""
+    """The devices of an engine: how arrays lie on them, shapes of batches, and compiled functions."""
 
     layout: Layout
     buckets: Buckets

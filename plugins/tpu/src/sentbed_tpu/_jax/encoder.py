@@ -1,4 +1,4 @@
-"""An encoder on devices of JAX."""
+"""An encoder of the engine on JAX."""
 
 from __future__ import annotations
 
@@ -25,14 +25,16 @@ from sentbed_tpu._jax.devices import JaxDevices
 from sentbed_tpu._jax.pure_functions import Arrays, Batch, FunctionalEncoder
 
 Pending: TypeAlias = tuple[jax.Array, int]
-"""Vectors of a padded batch, which may not have been computed yet, and the number of its rows without padding."""
+"""The vectors of a padded batch, which JAX may still be computing, and the number of rows that are not
+padding."""
 
 
 class JaxEncoder(ModuleEncoder):
-    """Backbone, pooler and head as arrays on the devices.
+    """An encoder whose weights are arrays on the devices.
 
-    `weights` are arrays that are on the devices already; the others are copied from `module`. `facts` are the
-    engine's. The torch module on the host keeps the structure, and gets the weights for saving.
+    `weights` are arrays that are on the devices already. All others are copied from `module`. `facts` are those
+    of the engine. The torch module stays on the host: its code is run on the arrays, and the arrays are copied
+    into it when the encoder is saved.
     """
 
     def __init__(
@@ -55,22 +57,23 @@ class JaxEncoder(ModuleEncoder):
         on_host = self.function.weights()
         new = {name: on_host[name] for name in on_host if name not in self.weights}
         self.weights |= devices.layout.put(new)
-        self._encode = devices.compiled.jit(
-            self._encoded, counted=True, out_shardings=devices.layout.rows
+        self._compute_vectors = devices.compiled.jit(
+            self._vectors_of, counted=True, out_shardings=devices.layout.rows
         )
 
-    def _encoded(self, weights: Arrays, batch: Batch) -> jax.Array:
-        """Return the vectors of a batch; nothing is drawn from the key."""
+    def _vectors_of(self, weights: Arrays, batch: Batch) -> jax.Array:
+        """Return the vectors of a batch."""
+        # Nothing is random in eval mode, so any key is right.
         key = jax.random.key_data(jax.random.key(0))
         return self.function(weights, batch, key, "eval")
 
     @property
     def longest(self) -> int:
-        """The largest number of tokens that the positions allow."""
+        """The largest number of tokens for which the backbone has positions."""
         return self.backbone.max_length
 
     def plan(self, lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-        """Yield the texts of each batch, given their lengths in tokens."""
+        """Yield the indices of the texts of each batch; `lengths` are their numbers of tokens."""
         for chosen, _, _ in self.devices.buckets.plan(lengths, self.longest):
             yield chosen
 
@@ -82,44 +85,49 @@ class JaxEncoder(ModuleEncoder):
     def encode_batches(
         self, batches: Iterable[TokenBatch]
     ) -> Iterator[NDArray[np.float32]]:
-        """Yield the vectors of each batch; the next batch is started before waiting for them."""
+        """Yield the vectors of each batch. The next batch is started before the vectors of one are awaited."""
         if self.processes.leads:
             yield from map(self.encode, batches)
             return
 
         started: deque[tuple[list[Pending], TokenBatch]] = deque()
         for batch in batches:
-            started.append((list(self._started(batch)), batch))
+            started.append((self._start(batch), batch))
             if len(started) > 1:
-                yield self._vectors(*started.popleft())
+                yield self._finish(*started.popleft())
 
         if started:
-            yield self._vectors(*started.popleft())
+            yield self._finish(*started.popleft())
 
-    def _started(self, batch: TokenBatch) -> Iterator[Pending]:
-        """Start a batch, in pieces of the largest shape."""
+    def _start(self, batch: TokenBatch) -> list[Pending]:
+        """Start to encode a batch, in pieces of at most the largest shape."""
         rows, tokens = batch.input_ids.shape
         buckets = self.devices.buckets
         length = buckets.length(tokens, self.longest)
-        most = buckets.most(length)
-        for start in range(0, rows, most):
-            piece = batch.select(slice(start, start + most))
+        largest = buckets.largest(length)
+        pieces = []
+        for start in range(0, rows, largest):
+            piece = batch.select(slice(start, start + largest))
             count = len(piece.input_ids)
             padded = piece.widened(buckets.rows(count, length), length, self.pad_id)
-            yield self._encode(self.weights, self.place(padded)), count
+            pending = self._compute_vectors(self.weights, self.place(padded))
+            pieces.append((pending, count))
 
-    def _vectors(
-        self, started: Iterable[Pending], batch: TokenBatch
-    ) -> NDArray[np.float32]:
-        """Wait for the vectors of a batch."""
+        return pieces
+
+    def _finish(self, pieces: list[Pending], batch: TokenBatch) -> NDArray[np.float32]:
+        """Wait for the vectors of the pieces of a batch, check them and return them."""
         parts = [np.empty((0, self.width), np.float32)]
-        for pending, rows in started:
+        for pending, rows in pieces:
             parts.append(self.devices.layout.fetch(pending)[:rows])
 
         return require_finite(np.concatenate(parts), batch, self.origin_of_nan)
 
     def origin_of_nan(self, batch: TokenBatch) -> str:
-        """Return which part gives NaN or infinity for a batch in PyTorch on the host; "" if none does."""
+        """Return the first part that gives NaN or infinity for a batch, computed by PyTorch on the host.
+
+        Returns "" if none does, or if there are several processes.
+        """
         if self.processes.world > 1:
             return ""
 
@@ -130,7 +138,7 @@ class JaxEncoder(ModuleEncoder):
 
     @in_all_processes
     def broken_weight(self) -> str | None:
-        """Return the name of a weight that is NaN or infinite, or None if there is none."""
+        """Return the name of the first weight with NaN or infinity, or None if there is none."""
         for name, _ in self.module.named_parameters():
             if not bool(jax.numpy.isfinite(self.weights[name]).all()):
                 return name
@@ -138,7 +146,7 @@ class JaxEncoder(ModuleEncoder):
         return None
 
     def place(self, batch: TokenBatch) -> Batch:
-        """Put a batch that has a mask on the devices, each with its share of the rows."""
+        """Put a batch that has a mask on the devices. Each device gets its share of the rows."""
         layout = self.devices.layout
 
         def placed(values: NDArray[Any]) -> jax.Array:
@@ -153,7 +161,7 @@ class JaxEncoder(ModuleEncoder):
 
     @in_all_processes
     def to_host(self) -> None:
-        """Copy the weights into the torch module."""
+        """Copy the weights into the torch module on the host."""
         tensors: dict[str, torch.Tensor] = dict(self.module.named_parameters())
         tensors |= self.module.named_buffers()
         with torch.no_grad():
@@ -169,7 +177,10 @@ class JaxEncoder(ModuleEncoder):
     def transformed(
         self, fit: Any = None, on: Mapping[str, Any] | None = None
     ) -> JaxEncoder:
-        """Return this encoder with a fitted transform, or one that gives its input; weights are shared."""
+        """Return an encoder with the transform `fit`, or without `fit` one that gives the transform's input.
+
+        It shares its weights with this encoder.
+        """
         module = self.module.transformed(fit, on)
         shared = {}
         for name, value in self.weights.items():
@@ -179,12 +190,12 @@ class JaxEncoder(ModuleEncoder):
         return JaxEncoder(self.devices, self.facts, self.backbone, module, shared)
 
     def fingerprint(self) -> str | None:
-        """Return a hash of all weights and of the code between tokens and vector."""
+        """Return a hash of all weights, and of the code and facts that determine vectors."""
         self.to_host()
         facts = [f"{name} {value}" for name, value in sorted(self.facts.items())]
         return self.module.fingerprint(facts)
 
     def save(self, directory: Path) -> Mapping[str, str]:
-        """Write the backbone in its own layout, and the weights of pooler and head beside it."""
+        """Write the encoder's weights into `directory`; see `ModuleEncoder.save`."""
         self.to_host()
         return super().save(directory)

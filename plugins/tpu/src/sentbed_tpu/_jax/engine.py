@@ -1,4 +1,4 @@
-"""The engine on JAX, which places weights on a mesh of devices, encodes batches and trains."""
+"""The engine on JAX: it puts weights on the devices, and creates encoders and trainers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from sentbed_tpu._jax.trainer import JaxTrainer
 
 
 class JaxEngine(TrainingEngine):
-    """The engine over the devices of one process, or of several; `facts` describe devices and precision."""
+    """An engine over the devices of one process, or of several. `describe` returns `facts`."""
 
     def __init__(self, devices: JaxDevices, facts: Mapping[str, Any]) -> None:
         self.devices = devices
@@ -39,18 +39,22 @@ class JaxEngine(TrainingEngine):
         self.token_budget = devices.buckets.token_budget
         self.facts = facts
         self.key = jax.random.key(0)
-        """What the random keys of dropout are made of."""
+        """Random key from which trainers derive the keys of dropout."""
 
     def describe(self) -> Mapping[str, Any]:
-        """Return platform, devices and precision in use."""
+        """Return facts about the engine: platform, devices, precision, versions."""
         return self.facts
 
     def counters(self) -> Mapping[str, float]:
-        """Return compilations and a device's peak memory, each the maximum over the processes."""
+        """Return the number and seconds of compilations, and the peak memory of a device.
+
+        Each is the maximum over the processes.
+        """
         by_process = self.processes.results(JaxEngine._counters, self)
         return highest_counters(by_process)
 
     def _counters(self) -> dict[str, float]:
+        """Return the counters of this process."""
         counters = dict(self.devices.compiled.counters())
         first_device = self.devices.layout.mesh.local_devices[0]
         statistics = first_device.memory_stats() or {}
@@ -60,7 +64,7 @@ class JaxEngine(TrainingEngine):
 
     @in_all_processes
     def seed(self, seed: int) -> None:
-        """Seed torch, which initialises on the host, and JAX, which draws dropout."""
+        """Seed torch, which initialises weights on the host, and JAX, which draws dropout."""
         torch.manual_seed(seed)
         self.key = jax.random.key(seed % 2**32)
 
@@ -71,18 +75,19 @@ class JaxEngine(TrainingEngine):
         head: Head,
         saved: Path | None = None,
     ) -> JaxEncoder:
-        """Build pooler and head and put all weights on the devices."""
+        """Build pooler and head, and put all weights on the devices."""
         return self._place(backbone, assembled(backbone, pooler, head, saved))
 
     @in_all_processes
     def _place(self, backbone: BuiltBackbone, module: EncoderModule) -> JaxEncoder:
+        """Put the weights of an encoder on the devices."""
         return JaxEncoder(self.devices, self.facts, backbone, module)
 
     def trainer(self, encoders: Mapping[str, Any], training: Training) -> JaxTrainer:
-        """Prepare training of the encoders that `training.towers` names."""
-        refuse_predictions(training, "this engine, on JAX, has no training of them")
+        """Return a trainer of the encoders that are named in `training.towers`."""
+        refuse_predictions(training, "the engine on JAX cannot train that")
         component = training.loss
-        # The loss's weights are drawn in one process and sent to all.
+        # Only this process initialises the loss; the others get the loss with its weights.
         built = component.build(common_width(encoders, training))
         loss = returned(built, torch.nn.Module, component, "build")
         return self._trainer(encoders, training, loss)
@@ -91,4 +96,5 @@ class JaxEngine(TrainingEngine):
     def _trainer(
         self, encoders: Mapping[str, Any], training: Training, loss: Module
     ) -> JaxTrainer:
+        """Return a trainer with the module of a loss."""
         return JaxTrainer(self.devices, self.key, encoders, training, loss)

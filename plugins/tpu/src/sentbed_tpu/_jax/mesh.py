@@ -1,4 +1,4 @@
-"""A one-dimensional mesh of devices, and the placement of arrays on it."""
+"""The sharding of arrays over the devices, which are a one-dimensional mesh."""
 
 from __future__ import annotations
 
@@ -17,28 +17,32 @@ AXIS = "data"
 
 @attrs.frozen
 class Layout:
-    """The placement of arrays. Rows of a batch are always sharded, weights only if `sharded`."""
+    """How arrays are sharded over devices. Batches are always sharded by rows, weights only if `sharded`."""
 
     mesh: Mesh
     sharded: bool
 
     @classmethod
     def over(cls, devices: list[Any], sharded: bool) -> Layout:
-        """Return the layout over these devices."""
+        """Return the layout over these devices. Weights on a single device are never sharded."""
         return cls(Mesh(np.array(devices), (AXIS,)), sharded and len(devices) > 1)
 
     @property
     def whole(self) -> NamedSharding:
-        """The sharding in which each device holds the whole array."""
+        """The sharding in which each device has the whole array."""
         return NamedSharding(self.mesh, PartitionSpec())
 
     @property
     def rows(self) -> NamedSharding:
-        """The sharding in which each device holds its share of the first axis."""
+        """The sharding in which each device has an equal share of the first axis."""
         return NamedSharding(self.mesh, PartitionSpec(AXIS))
 
     def weight(self, shape: tuple[int, ...]) -> NamedSharding:
-        """Return the sharding of a weight of this shape, over its longest axis that divides evenly."""
+        """Return the sharding of a weight with this shape.
+
+        It is sharded along its longest axis whose size is a multiple of the number of devices. If there is no
+        such axis, each device has the whole weight.
+        """
         if not self.sharded:
             return self.whole
 
@@ -56,16 +60,16 @@ class Layout:
         return NamedSharding(self.mesh, PartitionSpec(*before, AXIS))
 
     def weights(self, arrays: Mapping[str, Any]) -> dict[str, NamedSharding]:
-        """Return the sharding of each of these weights."""
+        """Return the sharding of each weight by name."""
         return {name: self.weight(np.shape(value)) for name, value in arrays.items()}
 
     def put(self, arrays: Mapping[str, Any]) -> dict[str, jax.Array]:
-        """Put weights on the devices."""
+        """Return weights on the devices."""
         shardings = self.weights(arrays)
         return {name: self.place(arrays[name], shardings[name]) for name in arrays}
 
     def place(self, value: Any, sharding: Any) -> jax.Array:
-        """Put one array, which every process holds whole, on the devices."""
+        """Return an array on the devices. Every process has the whole array on its host."""
         host = np.asarray(value)
         with fitting():
             return jax.make_array_from_callback(
@@ -73,19 +77,19 @@ class Layout:
             )
 
     def key(self, key: jax.Array) -> jax.Array:
-        """Put a random key, as numbers, on every device."""
+        """Return the numbers of a random key, on every device."""
         return self.place(jax.random.key_data(key), self.whole)
 
     def fetch(self, array: jax.Array) -> np.ndarray[Any, Any]:
-        """Return the whole of an array on the host, in every process."""
+        """Return the whole array on the host of every process."""
         if not array.is_fully_addressable:
             array = jax.jit(lambda value: value, out_shardings=self.whole)(array)
-        # Computation is asynchronous, so a device's lack of memory shows here first.
+        # JAX computes asynchronously, so this may be the first line at which a lack of memory appears.
         with fitting():
             return np.asarray(array)
 
     def fetch_all(
         self, arrays: Mapping[str, jax.Array]
     ) -> dict[str, np.ndarray[Any, Any]]:
-        """Return the whole of each array on the host, in every process."""
+        """Return each whole array on the host of every process."""
         return {name: self.fetch(value) for name, value in arrays.items()}

@@ -1,4 +1,4 @@
-"""The optimisers of `sentbed-hardware` in optax."""
+"""The optimisers `adamw` and `adafactor` of sentbed-hardware, as gradient transformations of optax."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from sentbed_hardware.adamw import AdamW
 def build_optax(
     optimizer: Optimizer, shapes: Mapping[str, tuple[int, ...]]
 ) -> optax.GradientTransformation | None:
-    """Return the update of an optimiser, as `Optimizer.build_optax` does; None for any other one.
+    """Return `adamw` or `adafactor` in optax, as `Optimizer.build_optax` does; None for any other optimiser.
+
+    `shapes` are those of the parameters, by name.
 
     Raises:
-        RunError: for Adafactor and a weight of more than two axes, of which optax would factor others.
+        RunError: if the optimiser is Adafactor and a parameter has more than two axes. For these, optax and
+            transformers factor different axes.
     """
     if isinstance(optimizer, AdamW):
         return _adamw(optimizer, shapes)
@@ -30,6 +33,7 @@ def build_optax(
 def _adamw(
     optimizer: AdamW, shapes: Mapping[str, tuple[int, ...]]
 ) -> optax.GradientTransformation:
+    """Return AdamW, which decays only matrices."""
     matrices = {name: len(shape) >= 2 for name, shape in shapes.items()}
     return optax.chain(
         optax.scale_by_adam(optimizer.beta1, optimizer.beta2, optimizer.eps),
@@ -40,13 +44,14 @@ def _adamw(
 def _adafactor(
     optimizer: Adafactor, shapes: Mapping[str, tuple[int, ...]]
 ) -> optax.GradientTransformation:
+    """Return Adafactor, equal to that of transformers. Raises `RunError` for more than two axes."""
     for name, shape in shapes.items():
         if len(shape) > 2:
             raise RunError(
-                f"`{name}` has {len(shape)} axes, and Adafactor on JAX factors two; use `adamw`"
+                f"`{name}` has {len(shape)} axes, and Adafactor on JAX supports at most two; use `adamw`"
             )
     parts = [
-        # By default optax factors only large matrices, transformers all of them.
+        # By default, optax factors only large matrices. Transformers factors all matrices.
         optax.scale_by_factored_rms(
             decay_rate=-optimizer.decay_rate, min_dim_size_to_factor=1
         ),
@@ -54,6 +59,6 @@ def _adafactor(
         optax.add_decayed_weights(optimizer.weight_decay),
     ]
     if optimizer.scale_parameter:
-        # transformers scales the decay as well.
+        # This comes after the decay, since transformers scales the decay, too.
         parts.append(optax.scale_by_param_block_rms())
     return optax.chain(*parts)

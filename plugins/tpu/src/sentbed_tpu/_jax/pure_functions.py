@@ -1,4 +1,4 @@
-"""Torch modules as pure functions of JAX arrays."""
+"""Torch modules as pure functions of JAX arrays, through torchax."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ from sentbed_hardware.engine_parts.encoder_module import EncoderModule
 from torch.nn import functional
 from torchax import amp, device_module
 
-# It registers its device as an accelerator with streams; `torch.compile` would look for one, and fail.
+# torchax registers an accelerator in torch. `torch.compile` asks every accelerator for its streams, and this one
+# has none.
 device_module.is_available = lambda: False
 
 Arrays: TypeAlias = dict[str, jax.Array]
-"""Arrays by the names that torch gives them."""
+"""Name of a parameter or buffer in torch -> array."""
 Batch: TypeAlias = tuple[jax.Array, jax.Array, dict[str, jax.Array]]
-"""Ids and mask, each `(batch, length)`, and `TokenBatch.keywords`."""
+"""Ids and mask of a batch, each `(batch, length)`, and `TokenBatch.keywords`."""
 Mode: TypeAlias = Literal["train", "eval", "key"]
-"""`key`: the backbone in eval mode, pooler and head in training mode; see `LossTraits.momentum`."""
+"""Mode of an encoder. In `key`, the backbone is in eval mode, and pooler and head are in training mode; see
+`LossTraits.momentum`."""
 
 
 def host_arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray[Any, Any]]:
-    """Return tensors on the host as arrays for JAX."""
+    """Return tensors on the host as NumPy arrays, whose types JAX accepts."""
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     for name, tensor in tensors.items():
         value = tensor.detach()
@@ -44,10 +46,10 @@ def host_arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray[Any
 
 @contextmanager
 def traced(env: Any, key: jax.Array) -> Iterator[None]:
-    """Run torch's functions on JAX, with dropout from `key`, a random key as numbers."""
-    drawing = env.override_property(prng=jax.random.wrap_key_data(key))
-    with warnings.catch_warnings(), env, drawing:
-        # Positions and indices have 64 bits in torch and 32 in JAX, which is enough for them.
+    """While active, torch's functions run on JAX. `key` has the numbers of the random key for dropout."""
+    with_key = env.override_property(prng=jax.random.wrap_key_data(key))
+    with warnings.catch_warnings(), env, with_key:
+        # torch's positions and indices have 64 bits. JAX warns that it uses 32 bits, which suffice.
         warnings.filterwarnings(
             "ignore", "Explicitly requested dtype.*int64", UserWarning
         )
@@ -55,9 +57,9 @@ def traced(env: Any, key: jax.Array) -> Iterator[None]:
 
 
 class FunctionalEncoder:
-    """An `EncoderModule` as `vectors = function(weights, batch, key, mode)`.
+    """An `EncoderModule` as a pure function: `vectors = function(weights, batch, key, mode)`.
 
-    Weights are those of `named_parameters` and `named_buffers`, tied ones once.
+    `weights` are the module's parameters and buffers by name. Tied weights appear once.
     """
 
     def __init__(self, module: EncoderModule, bf16: bool) -> None:
@@ -69,8 +71,8 @@ class FunctionalEncoder:
         self.env = torchax.default_env()
         for part in module.modules():
             if isinstance(part, torch.nn.Embedding):
-                # JAX 0.10 partitions the gradient of an embedding with a padding id wrongly. Padding has no
-                # gradient anyway, because no pooler reads it.
+                # With a padding id, JAX 0.10 shards the gradient of an embedding wrongly. Without one, the result
+                # is the same, because no pooler reads the states of padding.
                 part.padding_idx = None
         _require_arrays(module)
 
@@ -81,7 +83,7 @@ class FunctionalEncoder:
         return host_arrays(tensors)
 
     def trained(self) -> dict[str, torch.Tensor]:
-        """Return the trained weights on the host."""
+        """Return the module's trained parameters on the host."""
         trained: dict[str, torch.Tensor] = {}
         for name, value in self.module.named_parameters():
             if value.requires_grad:
@@ -92,7 +94,7 @@ class FunctionalEncoder:
     def __call__(
         self, weights: Arrays, batch: Batch, key: jax.Array, mode: Mode
     ) -> jax.Array:
-        """Encode one batch; fp32 `(batch, width)`."""
+        """Return the vectors of a batch, fp32 `(batch, width)`."""
         self.module.train(mode != "eval")
         self.module.backbone.train(mode == "train")
         with traced(self.env, key):
@@ -105,36 +107,40 @@ class FunctionalEncoder:
         return result
 
     def _states(self, weights: Arrays, batch: Batch) -> TokenStates:
-        """Run the backbone, the only part in bf16 with that precision."""
+        """Return the token states of a batch. Only the backbone computes in bf16."""
         prefix = "backbone."
-        of_backbone = {}
+        backbone_weights = {}
         for name, value in weights.items():
             if name.startswith(prefix):
-                of_backbone[name.removeprefix(prefix)] = value
+                backbone_weights[name.removeprefix(prefix)] = value
 
         with self.env.override_property(autocast_dtype=self.autocast):
             ids, mask, keywords = self.env.j2t_iso(batch)
             states: TokenStates = _call(
-                self.env, self.module.backbone, of_backbone, (ids, mask), keywords
+                self.env, self.module.backbone, backbone_weights, (ids, mask), keywords
             )
 
         return states
 
 
 class _Finish(torch.nn.Module):
-    """The modules after the backbone, with the parameter names of the whole."""
+    """`EncoderModule.finish` as a module, since `functional_call` needs one. Names of weights get a prefix."""
 
     def __init__(self, module: EncoderModule) -> None:
         super().__init__()
         self.module = module
 
     def forward(self, states: TokenStates, rows: int, cut: bool) -> torch.Tensor:
+        """Return the vectors of token states; see `EncoderModule.finish`."""
         vectors: torch.Tensor = self.module.finish(states, rows, cut=cut)
         return vectors
 
 
 class FunctionalLoss:
-    """A loss module as `loss, (metrics, state) = function(weights, fixed, inputs, state)`."""
+    """A loss's module as a pure function.
+
+    It is called as `loss, (metrics, next_state) = function(weights, fixed, inputs, state, key)`.
+    """
 
     def __init__(self, module: torch.nn.Module, component: Loss) -> None:
         self.module = module.train()
@@ -149,7 +155,10 @@ class FunctionalLoss:
         state: Arrays | None,
         key: jax.Array,
     ) -> tuple[jax.Array, tuple[Arrays, Arrays | None]]:
-        """Return the loss, a scalar, with its metrics and its next state, if it has one."""
+        """Return the loss, a scalar, and the pair of its metrics and its next state (None if it has no state).
+
+        `weights` are the trained weights, `fixed` all others and the buffers.
+        """
         env = self.env
         stateful = state is not None
         with traced(env, key):
@@ -162,10 +171,10 @@ class FunctionalLoss:
             metrics = {}
             for name, value in output.metrics.items():
                 metrics[name] = env.t2j_iso(value)
-            after = None
+            next_state = None
             if stateful:
-                after = dict(env.t2j_iso(dict(output.state)))
-            return env.t2j_iso(output.loss), (metrics, after)
+                next_state = dict(env.t2j_iso(dict(output.state)))
+            return env.t2j_iso(output.loss), (metrics, next_state)
 
 
 def _call(
@@ -175,10 +184,10 @@ def _call(
     arguments: Sequence[Any],
     keywords: dict[str, Any] | None = None,
 ) -> Any:
-    """Call a module with arrays as its weights and buffers.
+    """Return the result of a torch module that is called with arrays as its weights and buffers.
 
     Raises:
-        RunError: if the call changes one of them, since the change would be lost.
+        RunError: if the call changes a weight or a buffer, since the change would be lost.
     """
     tensors = env.j2t_iso(weights)
     result = torch.func.functional_call(module, tensors, tuple(arguments), keywords)
@@ -204,16 +213,16 @@ PRODUCTS = (
     torch.addmm,
     torch.baddbmm,
 )
-"""Functions computed in bf16 under autocast."""
+"""Functions that are computed in bf16 under autocast."""
 SUMS = (functional.layer_norm, functional.softmax, torch.softmax, torch.Tensor.softmax)
-"""Functions computed in fp32 whatever their input."""
+"""Functions that are computed in fp32 under autocast."""
 
 
 def _mend_autocast() -> None:
-    """Make torchax's autocast equal torch's for the functions that transformers use.
+    """Let torchax's autocast do what torch's does for the functions of transformers.
 
-    Its table has operators of ATen, but torchax dispatches functions of torch, so a linear layer would stay
-    in fp32. Concatenation fails under it, although JAX promotes to the widest type by itself.
+    The table of its autocast has operators of ATen, but torchax looks up functions of torch. So linear layers
+    would stay in fp32. Some entries, such as that of concatenation, raise; JAX promotes types without them.
     """
     broken = (
         amp.CastPolicy.PROMOTE,
@@ -230,7 +239,7 @@ def _mend_autocast() -> None:
 
 
 def _require_arrays(module: EncoderModule) -> None:
-    """Raise `ModelError` for weights that only torch can multiply."""
+    """Raise `ModelError` if a weight is quantised or not in memory, since it cannot become an array of JAX."""
     for name, value in module.named_parameters():
         if not value.is_floating_point() or value.is_meta:
             raise ModelError(

@@ -1,4 +1,4 @@
-"""Buckets of shapes: those that batches are padded to, each of which is compiled once."""
+"""The few shapes to which batches are padded, since XLA compiles a program for each shape."""
 
 from __future__ import annotations
 
@@ -10,26 +10,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 SMALLEST = 8
-"""Rows of the smallest batch; fewer leave a matrix unit idle all the same."""
+"""Number of rows of the smallest batch. A TPU's matrix unit is not faster for fewer rows."""
 
 
 @attrs.frozen
 class Buckets:
-    """Lengths, with the numbers of rows for each: powers of two, within the token budget."""
+    """The shapes of batches: the lengths, and for each length several numbers of rows.
+
+    The numbers of rows are `smallest` times a power of two, within the token budget.
+    """
 
     lengths: Sequence[int]
+    """Lengths in tokens, ascending."""
     token_budget: int
-    """Tokens of the largest batch, over all devices."""
+    """Number of tokens of the largest batch, which all devices share."""
     devices: int = 1
-    """Number of devices, which share the rows equally."""
+    """Number of devices. They share the rows of a batch equally."""
 
     @property
     def smallest(self) -> int:
-        """The rows of the smallest batch, over all devices."""
-        return self.devices * -(-SMALLEST // self.devices)
+        """The number of rows of the smallest batch, which all devices share."""
+        rows_of_device = math.ceil(SMALLEST / self.devices)
+        return self.devices * rows_of_device
 
     def length(self, tokens: int, longest: int) -> int:
-        """Return the length to which a text of `tokens` tokens is padded; at most `longest`."""
+        """Return the length to which a text of `tokens` tokens is padded, at most `longest`."""
         padded = 1 << math.ceil(math.log2(tokens))
         for length in self.lengths:
             if length >= tokens:
@@ -38,23 +43,28 @@ class Buckets:
 
         return min(padded, max(longest, tokens))
 
-    def most(self, length: int) -> int:
-        """Return the rows of the largest batch of this length."""
+    def largest(self, length: int) -> int:
+        """Return the number of rows of the largest batch of this length."""
         smallest_batches = self.token_budget / (length * self.smallest)
-        return self.smallest << int(math.log2(max(1, smallest_batches)))
+        doublings = int(math.log2(max(1, smallest_batches)))
+        return self.smallest << doublings
 
     def rows(self, texts: int, length: int) -> int:
-        """Return the rows of the smallest batch for `texts` texts, or of the largest one."""
+        """Return the number of rows to which `texts` texts of this length are padded.
+
+        If they do not fit into the largest batch, it is that of the largest batch.
+        """
         doublings = math.ceil(math.log2(max(1, texts / self.smallest)))
-        return min(self.smallest << doublings, self.most(length))
+        return min(self.smallest << doublings, self.largest(length))
 
     def plan(
         self, lengths: NDArray[np.int64], longest: int, texts: int | None = None
     ) -> Iterator[tuple[NDArray[np.int64], int, int]]:
-        """Yield the texts of each batch, its rows and its length; longest texts first.
+        """Yield the indices of the texts of each batch, its number of rows, and its length in tokens.
 
-        Free rows of a batch are filled with the longest of the shorter texts. `texts` limits the texts of a
-        batch, for the memory of training.
+        `lengths` are the lengths of the texts in tokens. Batches go from the longest texts to the shortest. If a
+        batch has free rows, the next shorter texts fill them. In training, `texts` limits the number of texts of
+        a batch.
         """
         order = np.argsort(-lengths, kind="stable")
         values, place = np.unique(lengths[order], return_inverse=True)
@@ -63,9 +73,9 @@ class Buckets:
         done = 0
         while done < len(order):
             length = int(padded[done])
-            # Lengths descend: the texts of this length end where shorter ones begin.
-            as_long = int(np.searchsorted(-padded, -length, side="right")) - done
-            rows = self.rows(as_long, length)
+            # `padded` descends, so the texts that are padded to this length end where a shorter one begins.
+            end = int(np.searchsorted(-padded, -length, side="right"))
+            rows = self.rows(end - done, length)
             if texts is not None:
                 rows = min(rows, self.rows(texts, length))
             yield order[done : done + rows], rows, length
@@ -76,7 +86,7 @@ class Buckets:
         padded = {self.length(tokens, longest) for tokens in range(1, longest + 1)}
         shapes = 0
         for length in padded:
-            doublings = int(math.log2(self.most(length) // self.smallest))
+            doublings = int(math.log2(self.largest(length) // self.smallest))
             shapes += 1 + doublings
 
         return shapes

@@ -1,8 +1,8 @@
-"""Training steps on JAX.
+"""The trainer on JAX: its steps, and its state.
 
-A step consists of few functions, each compiled once per shape: a batch of texts forward, the loss of all
-vectors, a batch backward, the update. So each shape is compiled once, whatever the number of texts or
-columns.
+A step consists of four kinds of compiled functions: the forward pass of a batch of texts, the loss of all
+vectors, the backward pass of a batch, and the update of the weights. Each function is compiled once for each
+shape of its arguments, however many texts or columns there are.
 """
 
 from __future__ import annotations
@@ -36,11 +36,20 @@ from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processe
 from sentbed_hardware.engine_parts.component_output_checks import (
     came_from,
     connected,
-    cut,
     frozen_nan,
     learning_rate,
+    missing_gradient,
     named_loss,
     named_parts,
+)
+from sentbed_hardware.engine_parts.parameter_settings import (
+    loss_parameter_settings,
+    rate_factor,
+    require_decay,
+)
+from sentbed_hardware.engine_parts.prompt_ensembles import (
+    combine_prompts,
+    texts_per_row,
 )
 from sentbed_hardware.engine_parts.state_files import (
     REMEDY,
@@ -49,14 +58,9 @@ from sentbed_hardware.engine_parts.state_files import (
     write_state,
 )
 from sentbed_hardware.engine_parts.training_checks import (
-    joined,
-    keyed_towers,
-    keys_of,
-    rate_factor,
-    require_decay,
+    key_columns,
     require_trainable,
-    settings_of,
-    texts_a_row,
+    towers_with_keys,
 )
 
 from sentbed_tpu._jax.devices import JaxDevices
@@ -65,20 +69,19 @@ from sentbed_tpu._jax.optax_optimizers import build_optax
 from sentbed_tpu._jax.pure_functions import Arrays, Batch, FunctionalLoss, host_arrays
 
 EMA = "ema "
-"""Prefix of a tower's name for its moving average for evaluation; the average that encodes keys has none."""
-OF_THE_LOSS = 1 << 20
-"""Number of the loss's random key; batches of texts are numbered from 0."""
+"""Prefix of a tower's name in `averages` for the average with which a stage is evaluated. The average that
+encodes keys has the name of its tower."""
+LOSS_KEY_NUMBER = 1 << 20
+"""Number of the random key of the loss in a step. The keys of batches are numbered from 0."""
 CLIPPING_EPSILON = 1e-6
-"""Added to the norm before the division, as `torch.nn.utils.clip_grad_norm_` does."""
+"""Added to the norm of the gradient before dividing by it, as `torch.nn.utils.clip_grad_norm_` does."""
 
 Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
-"""Shapes of parameters, by name."""
-Cut: TypeAlias = tuple[str, str, int]
-"""A column's part of the encoded vectors: the name of the vectors, the column, its number of rows."""
+"""Name of a parameter -> its shape."""
 
 
 class JaxTower:
-    """An encoder in training, as compiled functions."""
+    """An encoder in training, as functions that are compiled by JAX."""
 
     def __init__(self, name: str, encoder: JaxEncoder, alone: bool) -> None:
         self.name = name
@@ -111,7 +114,7 @@ class JaxTower:
 
     @property
     def fixed(self) -> Arrays:
-        """All other weights, and the buffers."""
+        """The weights that are not trained, and the buffers."""
         weights = self.encoder.weights
         return {name: weights[name] for name in weights if name not in self.names}
 
@@ -124,58 +127,80 @@ class JaxTower:
     def _keys(
         self, trained: Arrays, fixed: Arrays, batch: Batch, key: jax.Array
     ) -> jax.Array:
-        """Return the vectors of a batch of keys."""
+        """Return the vectors of a batch of keys: the backbone is in eval mode, pooler and head are not."""
         return self.encoder.function(fixed | trained, batch, key, "key")
 
     def _forward_and_back(
         self, trained: Arrays, fixed: Arrays, batch: Batch, key: jax.Array
     ) -> Any:
-        """Return the vectors of a batch, and the function from their gradient to that of the weights."""
+        """Return the vectors of a batch, and a function from their gradient to that of the weights.
+
+        The function holds the activations of the batch.
+        """
         return jax.vjp(lambda new: self._forward(new, fixed, batch, key), trained)
 
     def _backward(
-        self, gradient: Arrays, back: Callable[..., Any], slope: jax.Array
+        self, total: Arrays, back: Callable[..., Any], vector_gradient: jax.Array
     ) -> Arrays:
-        """Return the sum of `gradient` and the weights' gradient, given that of a batch's vectors."""
-        (of_batch,) = back(slope)
-        total: Arrays = jax.tree.map(jnp.add, gradient, of_batch)
-        return total
+        """Return `total` plus the gradient of the weights for a batch.
+
+        `back` is from `_forward_and_back`, `vector_gradient` is the gradient of the batch's vectors.
+        """
+        (weight_gradient,) = back(vector_gradient)
+        new_total: Arrays = jax.tree.map(jnp.add, total, weight_gradient)
+        return new_total
 
     def _forward_again(
-        self, gradient: Arrays, slope: jax.Array, *arguments: Any
+        self, total: Arrays, vector_gradient: jax.Array, *arguments: Any
     ) -> Arrays:
-        """Repeat a forward pass whose activations were not kept, then its backward pass."""
+        """Repeat a forward pass whose activations were not kept, and return the result of its `_backward`."""
         _, back = self._forward_and_back(*arguments)
-        return self._backward(gradient, back, slope)
+        return self._backward(total, back, vector_gradient)
+
+
+@attrs.frozen
+class _ColumnPart:
+    """The part of the vectors of a tower that belongs to a column.
+
+    The parts of a tower's columns follow each other.
+    """
+
+    vectors: str
+    """Name of the vectors; see `_EncodedColumns.vectors`."""
+    column: str
+    count: int
+    """Number of vectors of the column."""
 
 
 @attrs.frozen(eq=False)
 class _Pass:
-    """A batch of texts of a tower, ready for the backward pass."""
+    """A batch of texts whose vectors are computed, before its backward pass."""
 
     tower: JaxTower
     vectors: str
-    """Name of the vectors that it belongs to."""
+    """Name of the vectors to which those of the batch belong; see `_EncodedColumns.vectors`."""
     places: jax.Array
-    """Indices of its rows among those vectors."""
+    """For each row of the batch, the index of its vector among them."""
     batch: Batch
     key: jax.Array
+    """Random key of the batch's dropout."""
     back: Callable[..., Any] | None
-    """Function from the gradient of its rows to that of the weights; None if activations are not kept."""
+    """The function of `JaxTower.forward_and_back`; None if activations are not kept."""
 
 
 @attrs.define(eq=False)
 class _EncodedColumns:
-    """The vectors of a step's texts, with their backward passes."""
+    """The vectors of a step's columns of texts, and the passes that computed them."""
 
     key: jax.Array
     """Random key of the step."""
     vectors: Arrays = attrs.field(factory=dict)
-    """All vectors of a tower's texts, and of its keys."""
-    cuts: tuple[Cut, ...] = ()
+    """`TOWER texts` -> all vectors of a tower's texts, and `TOWER keys` -> all vectors of its keys."""
+    parts: tuple[_ColumnPart, ...] = ()
     passes: list[_Pass] = attrs.field(factory=list)
+    """The passes with a gradient, so without those of keys."""
     batches: int = 0
-    """Number of batches so far, those of keys included."""
+    """Number of batches so far, including batches of keys."""
 
     def next_key(self) -> jax.Array:
         """Return the random key of the next batch."""
@@ -185,22 +210,23 @@ class _EncodedColumns:
 
 
 class _StepState(NamedTuple):
-    """The arrays that a step changes."""
+    """The arrays that a step changes. The names of the fields are part of the names in saved states."""
 
     weights: Arrays
-    """Trained weights of towers and loss, by the names of `Trainer.gradients`."""
+    """Trained weights of towers and loss, under the names of `Trainer.gradients`."""
     optimizer: Any
+    """State of the optimiser, a tree of arrays of optax."""
     averages: dict[str, Arrays]
-    """Moving averages by the name of their tower, those for evaluation after `EMA`."""
+    """See `JaxTrainer.averages`."""
     state: Arrays | None
-    """State of the loss, if it has one."""
+    """State of the loss; None if it has no state."""
 
 
 class JaxTrainer(Trainer):
-    """One stage's optimiser over the encoders that it trains; see `TorchTrainer`.
+    """Trains the encoders of one stage on JAX; see `TorchTrainer` for the trainer on PyTorch.
 
-    The towers' weights are those of the encoders; the trainer has the loss's, the optimiser's state, the
-    moving averages and the loss's state.
+    The encoders hold their own weights. The trainer holds the weights and the state of the loss, the state of
+    the optimiser, and the moving averages.
     """
 
     def __init__(
@@ -220,25 +246,29 @@ class JaxTrainer(Trainer):
         for name in names:
             self.towers[name] = JaxTower(name, encoders[name], len(names) == 1)
 
-        self.keys = keys_of(training)
+        self.key_columns = key_columns(training)
+        """Names of the columns whose texts are keys, which a moving average encodes."""
         self.loss = FunctionalLoss(loss, training.loss)
         self.loss_weights: Arrays = {}
         """Trained weights of the loss."""
         self.loss_fixed: Arrays = {}
-        """All other weights of the loss, and its buffers."""
-        self.state: Arrays | None = None
+        """Weights of the loss that are not trained, and its buffers."""
+        self.loss_state: Arrays | None = None
+        """State of a stateful loss, which is an input of its next step. None for a loss without state."""
         self._place_loss(loss)
 
         self.averages: dict[str, Arrays] = {}
+        """`TOWER` -> the moving average that encodes keys, `ema TOWER` -> the one for evaluation."""
         self.decays: dict[str, float] = {}
+        """Name in `averages` -> decay of the moving average."""
         self._begin_averages()
 
         self.steps = 0
         self.key = jax.random.fold_in(key, 1)
-        self.settings = settings_of(loss, training.loss, "loss.")
+        self.settings = loss_parameter_settings(loss, training.loss, "loss.")
         require_decay(self.settings, training.optimizer)
         self.rate_factors = {}
-        """What the learning rate of a step is multiplied by, for parameters that have one of their own."""
+        """Name of a parameter of the loss -> multiplier of its learning rate, where it differs from 1."""
         for name, special in self.settings.items():
             self.rate_factors[name] = rate_factor(special, training.optimizer)
 
@@ -247,18 +277,18 @@ class JaxTrainer(Trainer):
         self.transform = self._transform(shapes)
         layout, jit = devices.layout, devices.compiled.jit
         state_shapes = jax.eval_shape(self.transform.init, weights)
-        spread = jax.tree.map(lambda value: layout.weight(value.shape), state_shapes)
-        self.optimizer = jit(self.transform.init, out_shardings=spread)(weights)
+        shardings = jax.tree.map(lambda value: layout.weight(value.shape), state_shapes)
+        self.optimizer = jit(self.transform.init, out_shardings=shardings)(weights)
 
-        self._contrast = jit(
-            self._loss_and_slopes, static_argnums=(6, 7), out_shardings=layout.whole
+        self._compute_loss = jit(
+            self._loss_and_gradients, static_argnums=(6, 7), out_shardings=layout.whole
         )
         self._scatter = jit(_scatter, donate_argnums=(0,), out_shardings=layout.whole)
         self._gather = jit(_gather, out_shardings=layout.rows)
-        self._update = jit(self._updated, donate_argnums=(0,))
+        self._compute_update = jit(self._updated, donate_argnums=(0,))
 
     def _place_loss(self, loss: Any) -> None:
-        """Put the loss's weights and buffers, and its first state, on the devices."""
+        """Put the loss's weights and buffers, and its initial state, on the devices."""
         trained, fixed = {}, dict(loss.named_buffers())
         for name, parameter in loss.named_parameters():
             if parameter.requires_grad:
@@ -270,14 +300,14 @@ class JaxTrainer(Trainer):
         self.loss_weights = layout.put(host_arrays(trained))
         self.loss_fixed = layout.put(host_arrays(fixed))
         if self.training.loss.traits.stateful:
-            self.state = {}
+            self.loss_state = {}
             for name, value in host_arrays(loss.initial_state()).items():
-                self.state[name] = layout.place(_narrow(value), layout.whole)
+                self.loss_state[name] = layout.place(_narrow(value), layout.whole)
 
     def _begin_averages(self) -> None:
-        """Begin the moving averages that encode keys, and those for evaluation."""
+        """Create the moving averages; they start as copies of the current weights."""
         momentum = self.training.loss.traits.momentum or 0.0
-        for name in keyed_towers(self.training):
+        for name in towers_with_keys(self.training):
             tower = self.towers[name]
             self.averages[name] = tower.copies(tower.trained)
             self.decays[name] = momentum
@@ -290,7 +320,10 @@ class JaxTrainer(Trainer):
             self.decays[EMA + name] = self.training.ema
 
     def _transform(self, shapes: Shapes) -> Any:
-        """Return the optimiser's updates, with the decay of parameters that have one of their own."""
+        """Return the optimiser as a gradient transformation of optax.
+
+        Parameters of the loss whose settings have a weight decay get a transformation with this decay.
+        """
         optimizer = self.training.optimizer
         transforms: dict[str, Any] = {"": _optax(optimizer, shapes)}
         labels = dict.fromkeys(shapes, "")
@@ -301,7 +334,7 @@ class JaxTrainer(Trainer):
 
             labels[name] = name
             if _is_decayed(optimizer, name, shapes):
-                # The optimiser may scale its decay, as Adafactor does.
+                # The optimiser applies the decay, since it may scale it, as Adafactor does.
                 transforms[name] = _optax(_with_decay(optimizer, decay), shapes)
             else:
                 undecayed = _optax(_with_decay(optimizer, 0.0), shapes)
@@ -314,15 +347,18 @@ class JaxTrainer(Trainer):
         return optax.multi_transform(transforms, labels)
 
     def weights(self) -> Arrays:
-        """Return all trained weights, by the names of `Trainer.gradients`."""
-        of_towers = {name: tower.trained for name, tower in self.towers.items()}
-        return _by_name(of_towers, self.loss_weights)
+        """Return all trained weights, under the names of `Trainer.gradients`."""
+        tower_weights = {name: tower.trained for name, tower in self.towers.items()}
+        return _by_name(tower_weights, self.loss_weights)
 
     def _step_state(self) -> _StepState:
-        return _StepState(self.weights(), self.optimizer, self.averages, self.state)
+        """Return the current values of the arrays that a step changes."""
+        return _StepState(
+            self.weights(), self.optimizer, self.averages, self.loss_state
+        )
 
-    def _take(self, new: _StepState) -> None:
-        """Go on from new values of everything that a step changes."""
+    def _set_step_state(self, new: _StepState) -> None:
+        """Replace the arrays that a step changes."""
         for name, tower in self.towers.items():
             for key in tower.names:
                 tower.encoder.weights[key] = new.weights[f"{name}.{key}"]
@@ -332,19 +368,17 @@ class JaxTrainer(Trainer):
 
         self.optimizer = new.optimizer
         self.averages = new.averages
-        self.state = new.state
-
-    # --- one step ------------------------------------------------------------------------------------------
+        self.loss_state = new.state
 
     @in_all_processes
     def step(self, columns: Columns) -> StepResult:
-        """Take a training step; nothing changes if loss or gradient is not finite."""
+        """Take a training step. If the loss or the gradient is not finite, no weight and no state changes."""
         rate = learning_rate(self.training, self.steps)
-        loss_array, metrics, after, gradients = self.backward(columns)
+        loss_array, metrics, next_state, gradients = self.backward(columns)
         if self.steps == 0:
             self._require_gradients(gradients, columns)
 
-        norm = float(self.update(gradients, after, loss_array, rate))
+        norm = float(self.update(gradients, next_state, loss_array, rate))
         loss = float(loss_array)
         origin = ""
         if not (math.isfinite(loss) and math.isfinite(norm)):
@@ -356,34 +390,36 @@ class JaxTrainer(Trainer):
         return StepResult(loss, rate, norm, numbers, fault=origin)
 
     def _require_gradients(self, gradients: Arrays, columns: Columns) -> None:
-        """Raise `PluginError` for a trained part of an encoder that no gradient reaches."""
+        """Raise `PluginError` if no gradient reaches a trained part of an encoder."""
         if self.processes.world > 1:
             return
 
         is_nonzero = self.devices.compiled.jit(_are_nonzero)(gradients)
         for name, tower in self.towers.items():
             module = tower.encoder.module
-            reached = {}
+            has_gradient = {}
             for key in tower.names:
-                reached[key] = bool(is_nonzero[f"{name}.{key}"])
-            if cut(name, module, reached) is None:
+                has_gradient[key] = bool(is_nonzero[f"{name}.{key}"])
+            if missing_gradient(name, module, has_gradient) is None:
                 continue
 
-            # A gradient of zero may be right: PyTorch's graph shows whether another is possible.
+            # JAX gives zeros for weights without a gradient, but a gradient may also be zero. PyTorch tells
+            # apart.
             batch = self._first_texts(tower, columns)
-            error = cut(name, module, connected(module, tower.names, batch))
+            has_gradient = connected(module, tower.names, batch)
+            error = missing_gradient(name, module, has_gradient)
             if error is not None:
                 raise error
 
     def _first_texts(self, tower: JaxTower, columns: Columns) -> TokenBatch:
-        """Return the first texts of a tower, at most two."""
+        """Return the first one or two texts of a tower as a batch."""
         texts = self._texts_of(tower, columns)
         tokens = next(iter(texts.values()))
         rows = np.arange(min(2, len(tokens)))
         return pad(tokens, rows, tower.encoder.pad_id)
 
     def _texts_of(self, tower: JaxTower, columns: Columns) -> dict[str, TokenIds]:
-        """Return the columns of texts that a tower encodes, keys included."""
+        """Return the columns of texts that a tower encodes, including keys."""
         texts = {}
         for name, values in columns.items():
             if not isinstance(values, TokenIds):
@@ -394,7 +430,7 @@ class JaxTrainer(Trainer):
         return texts
 
     def _origin_of_fault(self, columns: Columns, loss: float) -> str:
-        """Return what gave the first number that is not finite in a step; "" if that cannot be told."""
+        """Return which part gave the first NaN or infinity of a step; "" if unknown."""
         if self.processes.world > 1:
             return ""
 
@@ -419,18 +455,24 @@ class JaxTrainer(Trainer):
         return came_from(f"the gradient of {named}, {parts}")
 
     def update(
-        self, gradients: Arrays, after: Arrays | None, loss: jax.Array, rate: float
+        self,
+        gradients: Arrays,
+        next_state: Arrays | None,
+        loss: jax.Array,
+        rate: float,
     ) -> jax.Array:
-        """Update weights, averages and states, and return the norm of the gradient."""
+        """Update weights, averages, the optimiser's and the loss's state; return the norm of the gradient."""
         before = self._step_state()
-        new, norm = self._update(before, gradients, after, loss, np.float32(rate))
-        self._take(new)
+        new, norm = self._compute_update(
+            before, gradients, next_state, loss, np.float32(rate)
+        )
+        self._set_step_state(new)
         grad_norm: jax.Array = norm
         return grad_norm
 
     @in_all_processes
     def swap_average(self) -> None:
-        """Exchange the encoders' trained weights with their moving average."""
+        """Exchange the encoders' trained weights with their moving averages for evaluation."""
         for name, tower in self.towers.items():
             trained = tower.trained
             tower.encoder.weights |= self.averages[EMA + name]
@@ -440,14 +482,14 @@ class JaxTrainer(Trainer):
     def gradients(
         self, columns: Columns
     ) -> tuple[float, dict[str, NDArray[np.float32]]]:
-        """Return loss and gradient of a batch by the name of each parameter; take no step."""
+        """Return the loss of a batch, and its gradient for each parameter by name, without taking a step."""
         loss, _, _, gradients = self.backward(columns)
         return float(loss), self.devices.layout.fetch_all(gradients)
 
     def backward(
         self, columns: Columns
     ) -> tuple[jax.Array, Arrays, Arrays | None, Arrays]:
-        """Return loss, metrics, the loss's next state, and the gradient by the name of each parameter."""
+        """Return loss and metrics of a batch, the loss's next state, and the gradient of each parameter."""
         layout = self.devices.layout
         self.key, key = jax.random.split(self.key)
         encoded = self._encode_columns(columns, key)
@@ -457,49 +499,53 @@ class JaxTrainer(Trainer):
                 array = _narrow(np.asarray(values))
                 other_inputs[name] = layout.place(array, layout.whole)
 
-        (loss, (metrics, after)), (slopes, of_loss) = self._contrast(
+        values, (vector_gradients, loss_gradients) = self._compute_loss(
             encoded.vectors,
             self.loss_weights,
             self.loss_fixed,
             other_inputs,
-            self.state,
-            layout.key(jax.random.fold_in(key, OF_THE_LOSS)),
-            encoded.cuts,
+            self.loss_state,
+            layout.key(jax.random.fold_in(key, LOSS_KEY_NUMBER)),
+            encoded.parts,
             tuple(columns),
         )
+        loss, (metrics, next_state) = values
 
-        of_towers = {}
+        totals = {}
         for name, tower in self.towers.items():
-            of_towers[name] = tower.zeros(tower.trained)
+            totals[name] = tower.zeros(tower.trained)
         while encoded.passes:
-            # Taken out of the list, so that its activations are freed.
-            self._add_gradient(encoded.passes.pop(), slopes, of_towers)
+            # A pass is taken out of the list, so that its activations are freed after its turn.
+            self._add_gradient(encoded.passes.pop(), vector_gradients, totals)
 
-        return loss, metrics, after, _by_name(of_towers, of_loss)
+        return loss, metrics, next_state, _by_name(totals, loss_gradients)
 
     def _add_gradient(
-        self, last: _Pass, slopes: Arrays, gradients: dict[str, Arrays]
+        self, part: _Pass, vector_gradients: Arrays, totals: dict[str, Arrays]
     ) -> None:
-        """Add a pass's gradient to that of its tower; `slopes` are the gradients of all vectors."""
-        tower = last.tower
-        gradient = gradients[tower.name]
-        slope = self._gather(slopes[last.vectors], last.places)
-        if last.back is not None:
-            gradients[tower.name] = tower.backward(gradient, last.back, slope)
+        """Add the gradient of a pass to the total of its tower.
+
+        `vector_gradients` has the gradients of all vectors.
+        """
+        tower = part.tower
+        total = totals[tower.name]
+        vector_gradient = self._gather(vector_gradients[part.vectors], part.places)
+        if part.back is not None:
+            totals[tower.name] = tower.backward(total, part.back, vector_gradient)
             return
 
-        gradients[tower.name] = tower.forward_again(
-            gradient, slope, tower.trained, tower.fixed, last.batch, last.key
+        totals[tower.name] = tower.forward_again(
+            total, vector_gradient, tower.trained, tower.fixed, part.batch, part.key
         )
 
     def _encode_columns(self, columns: Columns, key: jax.Array) -> _EncodedColumns:
-        """Encode all columns of texts; those of a tower together, its keys apart."""
+        """Encode all columns of texts. The texts of a tower are encoded together, and so are its keys."""
         encoded = _EncodedColumns(key)
         for tower in self.towers.values():
             texts: dict[str, TokenIds] = {}
             keys: dict[str, TokenIds] = {}
             for name, tokens in self._texts_of(tower, columns).items():
-                if name in self.keys:
+                if name in self.key_columns:
                     keys[name] = tokens
                 else:
                     texts[name] = tokens
@@ -518,14 +564,14 @@ class JaxTrainer(Trainer):
         is_key: bool,
         encoded: _EncodedColumns,
     ) -> None:
-        """Encode a tower's columns, and add vectors `(texts, width)` and passes to `encoded`."""
+        """Encode columns of a tower, and add their vectors `(texts, width)` and passes to `encoded`."""
         layout, encoder = self.devices.layout, tower.encoder
         tokens = TokenIds.join(columns.values())
-        texts = self._texts_a_pass(tower, len(columns), len(tokens))
-        place = f"{tower.name} texts"
+        texts = self._texts_per_pass(tower, len(columns), len(tokens))
+        vectors_name = f"{tower.name} texts"
         trained = tower.trained
         if is_key:
-            place = f"{tower.name} keys"
+            vectors_name = f"{tower.name} keys"
             trained = self.averages[tower.name]
 
         shape = len(tokens), encoder.trained_width
@@ -538,37 +584,41 @@ class JaxTrainer(Trainer):
             arguments = trained, tower.fixed, batch, key
             back = None
             if is_key:
-                of_batch = tower.keys(*arguments)
+                batch_vectors = tower.keys(*arguments)
             elif texts is None:
-                of_batch, back = tower.forward_and_back(*arguments)
+                batch_vectors, back = tower.forward_and_back(*arguments)
             else:
-                of_batch = tower.forward(*arguments)
+                batch_vectors = tower.forward(*arguments)
 
-            # The rows of padding are written after the last text, out of range, and so dropped.
-            places = np.full(rows, len(tokens), np.int32)
-            places[: len(chosen)] = chosen
-            into = layout.place(places, layout.rows)
-            vectors = self._scatter(vectors, of_batch, into)
+            # Rows of padding get an index after the last text. `_scatter` drops indices out of range.
+            indices = np.full(rows, len(tokens), np.int32)
+            indices[: len(chosen)] = chosen
+            places = layout.place(indices, layout.rows)
+            vectors = self._scatter(vectors, batch_vectors, places)
             if not is_key:
-                encoded.passes.append(_Pass(tower, place, into, batch, key, back))
+                done = _Pass(tower, vectors_name, places, batch, key, back)
+                encoded.passes.append(done)
 
-        encoded.vectors[place] = vectors
+        encoded.vectors[vectors_name] = vectors
         for name, values in columns.items():
-            encoded.cuts += ((place, name, len(values)),)
+            encoded.parts += (_ColumnPart(vectors_name, name, len(values)),)
 
-    def _texts_a_pass(self, tower: JaxTower, columns: int, texts: int) -> int | None:
-        """Return the texts of a pass under the stage's micro-batch; None if all activations are kept."""
+    def _texts_per_pass(self, tower: JaxTower, columns: int, texts: int) -> int | None:
+        """Return the number of texts per pass for the stage's micro-batch.
+
+        Returns None if the micro-batch holds all `texts` of the batch, and so the activations are kept.
+        """
         if self.training.micro_batch is None:
             return None
 
         rows = self.training.micro_batch * self.devices.layout.mesh.size
-        texts_a_pass = rows * columns * texts_a_row(self.training, tower.name)
-        if texts_a_pass >= texts:
+        texts_of_pass = rows * columns * texts_per_row(self.training, tower.name)
+        if texts_of_pass >= texts:
             return None
 
-        return texts_a_pass
+        return texts_of_pass
 
-    def _loss_and_slopes(
+    def _loss_and_gradients(
         self,
         vectors: Arrays,
         loss_weights: Arrays,
@@ -576,20 +626,26 @@ class JaxTrainer(Trainer):
         other_inputs: Arrays,
         state: Arrays | None,
         key: jax.Array,
-        cuts: tuple[Cut, ...],
+        parts: tuple[_ColumnPart, ...],
         order: tuple[str, ...],
     ) -> Any:
-        """Return loss, metrics, next state, and the gradients of all vectors and of the loss's weights."""
+        """Return `(loss, (metrics, next state))`, and the gradients of all vectors and of the loss's weights.
+
+        `parts` says which vectors belong to which column, `order` is the order of the loss's columns.
+        """
 
         def loss(vectors: Arrays, loss_weights: Arrays) -> Any:
             inputs = dict(other_inputs)
             starts = dict.fromkeys(vectors, 0)
-            for place, column, rows in cuts:
-                start = starts[place]
-                part = vectors[place][start : start + rows]
-                tower = self.training.towers[column]
-                inputs[column] = joined(self.training, tower, part)
-                starts[place] = start + rows
+            for part in parts:
+                start = starts[part.vectors]
+                end = start + part.count
+                tower = self.training.towers[part.column]
+                column_vectors = vectors[part.vectors][start:end]
+                inputs[part.column] = combine_prompts(
+                    self.training, tower, column_vectors
+                )
+                starts[part.vectors] = end
 
             ordered = {name: inputs[name] for name in order}
             return self.loss(loss_weights, fixed, ordered, state, key)
@@ -601,13 +657,14 @@ class JaxTrainer(Trainer):
         self,
         before: _StepState,
         gradients: Arrays,
-        after: Arrays | None,
+        next_state: Arrays | None,
         loss: jax.Array,
         rate: jax.Array,
     ) -> tuple[_StepState, jax.Array]:
-        """Return the new values of everything that a step changes, and the norm of the gradient.
+        """Return the new values of the arrays that a step changes, and the norm of the gradient.
 
-        `after` is the loss's next state. Nothing changes if loss or gradient is not finite.
+        `next_state` is the loss's next state. If the loss or the gradient is not finite, all values stay as
+        they were before.
         """
         norm = optax.tree.norm(gradients)
         limit = self.training.max_grad_norm
@@ -636,22 +693,21 @@ class JaxTrainer(Trainer):
         is_finite = jnp.isfinite(norm) & jnp.isfinite(loss)
         result = jax.tree.map(
             lambda new, old: jnp.where(is_finite, new, old),
-            _StepState(weights, optimizer, averages, after),
+            _StepState(weights, optimizer, averages, next_state),
             before,
         )
-        return jax.lax.with_sharding_constraint(result, self._layouts(result)), norm
+        shardings = self._shardings(result)
+        return jax.lax.with_sharding_constraint(result, shardings), norm
 
-    def _layouts(self, values: _StepState) -> _StepState:
-        """Return the sharding of each array that a step changes."""
+    def _shardings(self, values: _StepState) -> _StepState:
+        """Return the sharding of each array that a step changes. The loss's state is never sharded."""
         layout = self.devices.layout
-        spread = jax.tree.map(lambda value: layout.weight(value.shape), values)
+        sharded = jax.tree.map(lambda value: layout.weight(value.shape), values)
         whole = jax.tree.map(lambda _: layout.whole, values.state)
-        return _StepState(spread.weights, spread.optimizer, spread.averages, whole)
-
-    # --- state ---------------------------------------------------------------------------------------------
+        return _StepState(sharded.weights, sharded.optimizer, sharded.averages, whole)
 
     def save(self, directory: Path) -> None:
-        """Write everything that determines later steps into the empty `directory`."""
+        """Write everything that determines later steps into `directory`, which is empty."""
         values = {
             "steps": self.steps,
             "optimizer": self.training.optimizer.name,
@@ -660,7 +716,11 @@ class JaxTrainer(Trainer):
         write_state(directory, values, self.arrays(), save_file)
 
     def load(self, directory: Path) -> None:
-        """Restore what `save` wrote. Raises `ModelError` if it does not fit this trainer."""
+        """Restore the state that `save` wrote.
+
+        Raises:
+            ModelError: if a file cannot be read, or the state does not fit this trainer.
+        """
         values, arrays = read_state(directory, load_file)
         written_by, optimizer = values["optimizer"], self.training.optimizer.name
         if written_by != optimizer:
@@ -671,16 +731,16 @@ class JaxTrainer(Trainer):
         require_same_tensors(arrays, self.state_by_name(), directory)
         self.restore(values, arrays)
 
-    def state_arrays(self) -> dict[str, Any]:
-        """Return every array that determines later steps, as a tree."""
-        arrays = self._step_state()._asdict()
-        arrays["state"] = self.state or {}
-        arrays["key"] = jax.random.key_data(self.key)
-        return arrays
+    def state_tree(self) -> dict[str, Any]:
+        """Return the arrays that determine later steps, as a tree."""
+        tree = self._step_state()._asdict()
+        tree["state"] = self.loss_state or {}
+        tree["key"] = jax.random.key_data(self.key)
+        return tree
 
     def state_by_name(self) -> dict[str, jax.Array]:
-        """Return the arrays of `state_arrays`, each by its path in the tree."""
-        leaves, _ = jax.tree_util.tree_flatten_with_path(self.state_arrays())
+        """Return the arrays of `state_tree`, each under its path in the tree."""
+        leaves, _ = jax.tree_util.tree_flatten_with_path(self.state_tree())
         by_name = {}
         for path, value in leaves:
             by_name[jax.tree_util.keystr(path, simple=True, separator="/")] = value
@@ -689,45 +749,48 @@ class JaxTrainer(Trainer):
 
     @in_all_processes
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays of `state_by_name` on the host; called by all processes."""
+        """Return the arrays of `state_by_name` on the host. All processes have to call this."""
         return self.devices.layout.fetch_all(self.state_by_name())
 
     @in_all_processes
     def restore(
         self, values: Mapping[str, Any], saved: Mapping[str, NDArray[Any]]
     ) -> None:
-        """Restore the values and arrays of a state; called by all processes."""
+        """Restore the values and arrays of a saved state. All processes have to call this."""
         layout = self.devices.layout
         placed = []
         for name, value in self.state_by_name().items():
             placed.append(layout.place(saved[name], value.sharding))
 
-        structure = jax.tree.structure(self.state_arrays())
-        arrays = jax.tree.unflatten(structure, placed)
-        self.key = jax.random.wrap_key_data(arrays.pop("key"))
-        if self.state is None:
-            arrays["state"] = None
-        self._take(_StepState(**arrays))
+        structure = jax.tree.structure(self.state_tree())
+        tree = jax.tree.unflatten(structure, placed)
+        self.key = jax.random.wrap_key_data(tree.pop("key"))
+        if self.loss_state is None:
+            tree["state"] = None
+        self._set_step_state(_StepState(**tree))
         self.steps = values["steps"]
         restore_host_generators(values["random"])
 
 
 def _copies(arrays: Arrays) -> Any:
+    """Return a copy of each array."""
     return jax.tree.map(jnp.copy, arrays)
 
 
 def _zeros(arrays: Arrays) -> Any:
+    """Return zeros in the shape of each array."""
     return jax.tree.map(jnp.zeros_like, arrays)
 
 
 def _are_nonzero(arrays: Arrays) -> Any:
+    """Return, for each array, whether a number in it is not zero."""
     return jax.tree.map(lambda array: jnp.any(array != 0), arrays)
 
 
-def _by_name(of_towers: Mapping[str, Arrays], of_loss: Arrays) -> Arrays:
-    """Return arrays of towers and of the loss under `TOWER.NAME` and `loss.NAME`."""
+def _by_name(tower_arrays: Mapping[str, Arrays], loss_arrays: Arrays) -> Arrays:
+    """Return the arrays of all towers and of the loss, under the names `TOWER.NAME` and `loss.NAME`."""
     by_name = {}
-    for tower, arrays in [*of_towers.items(), ("loss", of_loss)]:
+    for tower, arrays in [*tower_arrays.items(), ("loss", loss_arrays)]:
         for name, array in arrays.items():
             by_name[f"{tower}.{name}"] = array
 
@@ -735,27 +798,32 @@ def _by_name(of_towers: Mapping[str, Arrays], of_loss: Arrays) -> Arrays:
 
 
 def _optax(optimizer: Optimizer, shapes: Shapes) -> optax.GradientTransformation:
-    """Return an optimiser's updates. Raises `RunError` for one that has none in optax."""
+    """Return an optimiser as a gradient transformation of optax.
+
+    Raises:
+        RunError: if the optimiser has no form in optax.
+    """
     built = optimizer.build_optax(shapes)
     if built is None:
         built = build_optax(optimizer, shapes)
     if built is None:
         raise RunError(
-            f"the optimizer `{optimizer.name}` has no twin for JAX (`build_optax`), which the runtime `tpu` "
+            f"the optimizer `{optimizer.name}` has no form for JAX (`build_optax`), which the runtime `tpu` "
             "needs; use `adamw` or `adafactor`, or another runtime"
         )
     return returned(built, optax.GradientTransformation, optimizer, "build_optax")
 
 
 def _with_decay(optimizer: Optimizer, decay: float) -> Optimizer:
+    """Return a copy of an optimiser's component with another weight decay."""
     evolved: Optimizer = attrs.evolve(cast(Any, optimizer), weight_decay=decay)
     return evolved
 
 
 def _is_decayed(optimizer: Optimizer, name: str, shapes: Shapes) -> bool:
-    """Whether an optimiser with a `weight_decay` decays the parameter `name` at all; AdamW spares vectors.
+    """Return whether an optimiser applies its `weight_decay` to the parameter `name`; AdamW skips vectors.
 
-    It is tried on a weight of ones whose gradient is zero, which then moves by its decay only.
+    This is found out by an update of weights that are all 1, with a gradient of zero: only a decay changes them.
     """
     transform = _optax(_with_decay(optimizer, 1.0), {name: shapes[name]})
     weights = {name: jnp.ones(shapes[name])}
@@ -765,17 +833,17 @@ def _is_decayed(optimizer: Optimizer, name: str, shapes: Shapes) -> bool:
 
 
 def _scatter(into: jax.Array, vectors: jax.Array, places: jax.Array) -> jax.Array:
-    """Write vectors into rows; those out of range are dropped."""
+    """Return `into` with vectors written into the rows `places`. Places out of range are dropped."""
     return into.at[places].set(vectors, mode="drop")
 
 
-def _gather(slopes: jax.Array, places: jax.Array) -> jax.Array:
-    """Return rows; those out of range are zero."""
-    return slopes.at[places].get(mode="fill", fill_value=0.0)
+def _gather(gradients: jax.Array, places: jax.Array) -> jax.Array:
+    """Return the rows `places` of gradients, with zeros for places out of range."""
+    return gradients.at[places].get(mode="fill", fill_value=0.0)
 
 
 def _narrow(values: NDArray[Any]) -> NDArray[Any]:
-    """Return 64-bit integers as JAX's 32-bit ones; text ids keep 31 bits."""
+    """Return an array with 64-bit integers turned into 32 bits, which JAX uses. Ids of texts keep 31 bits."""
     if values.dtype != np.int64:
         return values
 
