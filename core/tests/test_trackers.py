@@ -236,7 +236,8 @@ class Equal:
         ),
         (
             Unmarked,
-            "`step_finished` is named like a hook and is none; decorate it with `@sentbed.hookimpl`",
+            "`step_finished` has the name of a hook, but is not marked as its implementation; "
+            "decorate it with `@sentbed.hookimpl`",
         ),
         (Offering, "there is no hook `poolers` of a run."),
         (

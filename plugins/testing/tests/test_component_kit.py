@@ -355,7 +355,11 @@ OF_KINDS: Mapping[type[Any], list[tuple[str, set[str], str]]] = {
             {"hooks"},
             "no hook `stage_finnished` of a run. Did you mean `stage_fin",
         ),
-        ("unmarked", {"hooks"}, "`run_finished` is named like a hook and is none"),
+        (
+            "unmarked",
+            {"hooks"},
+            "`run_finished` has the name of a hook, but is not marked as its implementation",
+        ),
         ("argument", {"hooks"}, "the hook `step_finished` has no argument `number`"),
         ("one for all", {"apart"}, "create a new object for each run"),
     ],

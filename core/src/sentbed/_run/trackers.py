@@ -42,7 +42,7 @@ def hook_faults(tracker: object) -> Iterator[tuple[str, str]]:
         if options is None:
             if name in LIFECYCLE:
                 yield (
-                    f"`{name}` is named like a hook and is none",
+                    f"`{name}` has the name of a hook, but is not marked as its implementation",
                     "decorate it with `@sentbed.hookimpl`",
                 )
             continue

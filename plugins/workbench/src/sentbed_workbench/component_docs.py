@@ -110,7 +110,7 @@ def _fields(cls: type[Any]) -> list[str]:
         lines.append(f"  {key}: {type_name(hints[field.name])}, {default}")
 
         indent = " " * 6
-        description = inspect.cleandoc(docs.get(field.name, ""))
+        description = " ".join(docs.get(field.name, "").split())
         lines += textwrap.wrap(
             description, 96, initial_indent=indent, subsequent_indent=indent
         )

@@ -668,10 +668,16 @@ class TorchTrainer(Trainer):
             usable = saved[: len(now)]
             restore_generators(usable + now[len(usable) :])
 
-        if self.processes.first:
+        if not self.processes.first:
+            return
+        if processes_before != world:
             self.say(
                 f"the state's number of processes is {processes_before}, and this run's is {world}; dropout is "
                 "drawn anew"
+            )
+        else:
+            self.say(
+                f"the state has {len(saved)} random generators, and this run {len(now)}; dropout may differ"
             )
 
     def _tensors_to_save(self) -> dict[str, Tensor]:

@@ -44,7 +44,7 @@ def learning_rate(training: Training, step: int) -> float:
     returned_factor = schedule.factor(step, training.total_steps)
     factor = number(returned_factor, schedule, "factor")
     if not 0 <= factor < math.inf:
-        wrong = f"returned {returned_factor!r} for step {step}, expected a number from 0 to 1"
+        wrong = f"returned {returned_factor!r} for step {step}, expected a finite number >= 0"
         raise fault(schedule, "factor", wrong)
 
     return number(optimizer.lr, optimizer, "lr") * factor
