@@ -365,11 +365,17 @@ def failing(engine, rank):
 
 
 def broken(engine):
-    """What is said of the weights before and after the last row of the embedding, of one process, breaks."""
+    """The first broken weight before and after one process breaks a row, and the error of broken vectors."""
     encoder = assemble(engine)
     before = encoder.broken_weight()
     engine.processes.together(break_last_row, encoder)
-    return [before, encoder.broken_weight()]
+    after = encoder.broken_weight()
+    engine.processes.together(break_all_weights, encoder)
+    try:
+        encoder.encode(padded(3))
+    except RunError as error:
+        return [before, after, str(error)]
+    return [before, after, None]
 
 
 def break_last_row(encoder):
@@ -379,6 +385,13 @@ def break_last_row(encoder):
         weight.data[-1] = torch.nan
     elif processes.rank == processes.world - 1:
         weight.to_local().data[-1] = torch.nan
+
+
+def break_all_weights(encoder):
+    for weight in encoder.module.parameters():
+        is_sharded = isinstance(weight, DTensor)
+        local = weight.to_local() if is_sharded else weight
+        local.data.fill_(torch.nan)
 
 
 def scenarios(engine, out):

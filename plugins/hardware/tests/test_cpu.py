@@ -143,3 +143,21 @@ def test_streams_are_those_of_the_threads_unless_the_recipe_says(given, streams)
     engine = Cpu(threads=2, **given).build()
     assert isinstance(engine, TorchEngine)
     assert engine.batch_size.streams == engine.describe()["streams"] == streams
+
+
+def test_processes_that_torchrun_has_started_count_and_not_those_of_the_recipe(
+    monkeypatch,
+):
+    environment = {
+        "RANK": "0",
+        "WORLD_SIZE": "4",
+        "MASTER_ADDR": "localhost",
+        "MASTER_PORT": "1",
+    }
+    assert Cpu().traits.outputs >= {"tokens"}
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    traits = Cpu(devices=2).traits
+    assert traits.processes == 4
+    assert not traits.predicts
+    assert "tokens" not in traits.outputs

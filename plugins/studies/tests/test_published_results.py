@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 from sentbed import RecipeError
+from sentbed_audit.score_rows import ScoreRow
 from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.published_number_config import Reference
 from sentbed_report.study.read_study_directory import read_data
+from sentbed_studies import published_results
+from sentbed_studies.published_results import OURS
 from sentbed_studies.runner import run_study
 from sentbed_studies.study import read_study
 from toy_plugin import RECIPE
@@ -60,6 +64,20 @@ def problems(load, reference):
     with pytest.raises(RecipeError) as caught:
         load(reference)
     return [str(problem) for problem in caught.value.problems]
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.85, [85.0]), (0.5, [])])
+def test_scores_of_one_task_in_two_layouts_are_compared_in_per_cent(share, expected):
+    names = {"model": "m", "revision": "", "task": "A", "split": "test"}
+    names |= {"subset": "default", "metric": "accuracy", "software": ""}
+    names |= {"data_revision": "", "file": "a.json"}
+    rows = [
+        ScoreRow(score=85.0, layout=OURS, **names),
+        ScoreRow(score=share, layout="mteb 1.11", **names),
+    ]
+    scores, left_out = published_results._scores(rows, Reference(results="a.json"))
+    assert [score.value for score in scores] == expected
+    assert len(left_out) == 1 - len(expected)
 
 
 def test_a_share_of_mteb_is_per_cent_in_the_study_and_what_is_no_share_is_left_out(

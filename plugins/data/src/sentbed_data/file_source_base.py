@@ -38,7 +38,8 @@ class FileSource(DataSource):
     """Keys of the papers that introduced the source."""
 
     path: FilePath
-    """Location of the texts: a path (relative to the recipe), `pkg:PACKAGE/path`, `data:path`, or `hub:ID`.
+    """Location of the texts: a path (relative to the recipe), `pkg:PACKAGE/path` (in an installed package),
+    `data:path` (below the directory that `SENTBED_DATA` names), or `hub:ID`.
 
     The suffix determines the format: `.csv` (RFC 4180 quoting), `.tsv` (tabs separate fields; a quote is part
     of a text) or `.jsonl` (one object per line), each also with `.gz`; `.parquet` (needs
@@ -56,8 +57,11 @@ class FileSource(DataSource):
     encoding: str = "utf-8"
     """Encoding of a text file, as Python names it; in UTF-8, a byte order mark is skipped."""
     config: str | None = None
-    """Configuration (subset) of a `hub:` data set; default: that of the data set. With `revision =
-    "refs/convert/parquet"`, where the hub keeps a conversion to Parquet, the name of the directory there."""
+    """Configuration (subset) of a `hub:` data set; default: the default of the data set.
+
+    On the branch `refs/convert/parquet` (set it as `revision`), the hub keeps each data set as Parquet files, and
+    `config` is the name of a directory.
+    """
     split: str = "train"
     """Split of a `hub:` data set, in the notation of `datasets`: `train`, `train[:1%]`."""
     revision: str | None = None

@@ -10,7 +10,11 @@ import attrs
 from attrs.validators import ge
 from sentbed.protocols import OF_MACHINE, Output, RuntimeTraits
 
-from sentbed_hardware.torchrun_environment import is_first, is_member
+from sentbed_hardware.torchrun_environment import (
+    is_first,
+    is_member,
+    started_processes,
+)
 
 ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:\[\]/]+):\d{1,5}")
 
@@ -20,8 +24,8 @@ class Distributed:
     """A runtime that spreads each batch over several devices, with one process per device.
 
     Results are those of one device, since the loss is computed on the vectors of the whole batch. Only the
-    first process runs the recipe and writes files. The other processes repeat the calls that the first makes
-    of its engine. If `torchrun` has started the processes, `devices` and `nodes` are ignored.
+    first process runs the recipe and writes files. The other processes repeat every call of the engine that
+    the first process makes. If `torchrun` has started the processes, `devices` and `nodes` are ignored.
     """
 
     devices: int = attrs.field(default=1, validator=ge(1), metadata=OF_MACHINE)
@@ -35,11 +39,11 @@ class Distributed:
     backbone's weights, gradients and optimiser state; the weights of a layer are gathered while it computes
     (Zhao et al., 2023; PyTorch's FSDP2)."""
     gradient: Literal["full", "local"] = "full"
-    """`full`: the gradient of one device. `local`: the gradient of SimCSE's released script. There, each
-    process computes the gradient of its own vectors, with the vectors of the other processes as constants, and
-    the gradients of the processes are averaged. For the encoders, `local` is `full` divided by the number of
-    processes; for the loss's own parameters, the two are equal. AdamW and Adafactor are nearly invariant to a
-    factor of the gradient, gradient clipping is not."""
+    """`full`: the gradient that a single device would compute of the whole batch. `local`: the gradient of
+    SimCSE's released script. There, each process computes the gradient of its own vectors, with the vectors of
+    the other processes as constants, and the gradients of the processes are averaged. For the encoders, `local`
+    is `full` divided by the number of processes; for the loss's own parameters, the two are equal. AdamW and
+    Adafactor are nearly invariant to a factor of the gradient, gradient clipping is not."""
 
     def check(self) -> Iterator[str]:
         """Yield the problems of the fields of this class."""
@@ -62,10 +66,11 @@ class Distributed:
     def traits(self) -> RuntimeTraits:
         """The number of processes, and what a run in them supports.
 
-        Neither compiled nor sharded backbones support auxiliary passes, since such a pass ends before the last
-        layer. Token vectors need a single process without a compiler, since texts differ in their number.
+        Neither compiled nor sharded backbones support auxiliary prompts (see `contrastive-prompting`), whose
+        forward pass ends before the last layer. Token vectors need a single process without a compiler, since
+        texts differ in their number.
         """
-        processes = self.devices * self.nodes
+        processes = started_processes() or self.devices * self.nodes
         plain = self.parallel == "ddp" and not getattr(self, "compile", False)
         outputs: frozenset[Output] = frozenset({"vector", "sparse"})
         if plain and processes == 1:

@@ -18,6 +18,14 @@ def is_first() -> bool:
     return not is_member() or int(os.environ["RANK"]) == 0
 
 
+def started_processes() -> int | None:
+    """Return the number of processes that `torchrun` has started on all machines; None without it."""
+    if not is_member():
+        return None
+
+    return int(os.environ["WORLD_SIZE"])
+
+
 def processes_on_this_machine() -> int:
     """Return the number of processes that `torchrun` has started on this machine; 1 without it."""
     if not is_member():

@@ -258,19 +258,25 @@ def _scores(
     scores = []
     for of_score in by_score.values():
         first = of_score[0]
-        values = [row.score for row in of_score]
+        values = [_per_cent(row, reference) for row in of_score]
         # The results in these layouts have no seeds: different scores are no repetitions to average.
-        if first.layout in _SHARES and len(set(values)) > 1:
+        without_seeds = any(row.layout in _SHARES for row in of_score)
+        if without_seeds and len(set(values)) > 1:
             files = first_names([row.file for row in of_score])
             left_out.append(
                 f"{first.task} ({first.split}) is left out: its files have different scores, {files}."
             )
             continue
         value = sum(values) / len(values)
-        if _is_share(first, reference):
-            value *= 100
         scores.append(_published(first, value, reference))
     return scores, left_out
+
+
+def _per_cent(row: ScoreRow, reference: Reference) -> float:
+    """Return the score of a row in per cent."""
+    if _is_share(row, reference):
+        return 100 * row.score
+    return row.score
 
 
 def _is_share(row: ScoreRow, reference: Reference) -> bool:

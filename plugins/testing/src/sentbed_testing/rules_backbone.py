@@ -31,21 +31,17 @@ STATE_FIELDS = {
 """Entry of a backbone's `offers` -> the field of `TokenStates` that holds it."""
 
 
-def _build(
-    subject: Subject, needs: frozenset[str] = frozenset(), saved: Path | None = None
-) -> BuiltBackbone:
+def _build(subject: Subject, needs: frozenset[str] = frozenset()) -> BuiltBackbone:
     """Return the built backbone, in eval mode."""
-    context = BuildContext(lambda: SENTENCES, saved, needs)
+    context = BuildContext(lambda: SENTENCES, None, needs)
     with seeded():
         built: BuiltBackbone = subject.ready.build(context)
     built.module.eval()
     return built
 
 
-def _batch(
-    built: BuiltBackbone, count: int = 5, side: str = "right"
-) -> tuple[Tensor, Tensor]:
-    """Return token ids and mask of the first sentences, both `(count, length)`, padded on one side."""
+def _batch(built: BuiltBackbone, count: int = 5) -> tuple[Tensor, Tensor]:
+    """Return token ids and mask of the first sentences, both `(count, length)`, padded on the right."""
     torch = load_torch()
     max_length = min(MAX_LENGTH, built.max_length)
     tokens = built.tokenizer.encode(SENTENCES[:count], max_length)
@@ -53,11 +49,10 @@ def _batch(
     ids = torch.full((count, longest), built.tokenizer.pad_id)
     mask = torch.zeros(count, longest, dtype=torch.long)
     for row, length in enumerate(tokens.lengths.tolist()):
-        first = 0 if side == "right" else longest - length
-        columns = slice(first, first + length)
         start = int(tokens.offsets[row])
-        ids[row, columns] = torch.from_numpy(tokens.ids[start : start + length]).long()
-        mask[row, columns] = 1
+        text_ids = tokens.ids[start : start + length]
+        ids[row, :length] = torch.from_numpy(text_ids).long()
+        mask[row, :length] = 1
 
     return ids, mask
 
@@ -168,7 +163,7 @@ def _states_from(backbone: BuiltBackbone, text: str, start: int) -> TokenStates:
 
 
 def padding(subject: Subject) -> Findings:
-    """A text has the same states alone and beside longer texts. Alone, its mask is None or all ones."""
+    """A text has the same states alone, with a mask of None or of ones, as in a batch with longer texts."""
     torch = load_torch()
     backbone = _build(subject)
     ids, mask = _batch(backbone)

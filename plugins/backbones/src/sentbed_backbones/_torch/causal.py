@@ -44,7 +44,7 @@ class CausalFamily(Family):
         )
 
     def config(self, tokenizer: Any) -> Any:
-        """Return a LLaMA of the recipe's size."""
+        """Return the configuration of a LLaMA of the recipe's size."""
         layers, width, heads, inner = self.parameters.sizes[self.parameters.size]
         return transformers.LlamaConfig(
             vocab_size=len(tokenizer),
@@ -57,7 +57,7 @@ class CausalFamily(Family):
         )
 
     def problem(self, config: Any) -> str | None:
-        """Return why a configuration is not that of a causal model with positions, or None."""
+        """Return why a configuration is not that of a causal model with a fixed number of positions, or None."""
         is_causal = type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING
         is_masked = type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING
         if (is_causal or hasattr(config, "auto_map")) and not is_masked:
@@ -90,10 +90,15 @@ class CausalFamily(Family):
             and not attention.bidirectional_in_every_block
         ):
             attention = self._with_bidirectional_attention(model)
-        elif attention.depends_on_padding or self._contradicts(model, attention):
+        elif attention.depends_on_padding:
             raise ModelError(
-                f"by its configuration, {_described(model)} attends in both directions, and it does not, or "
-                'not in a batch with padding; set `attention = "bidirectional"`'
+                f"{_described(model)} attends in both directions, but not in a batch with padding; set "
+                '`attention = "bidirectional"`'
+            )
+        elif self._is_causal_against_configuration(model, attention):
+            raise ModelError(
+                f"{_described(model)} attends to earlier tokens only, although its configuration says that it "
+                'attends in both directions; set `attention = "bidirectional"`, or `attention = "causal"`'
             )
 
         self.both_ways = attention.bidirectional
@@ -132,8 +137,13 @@ class CausalFamily(Family):
             "OPT"
         )
 
-    def _contradicts(self, model: Any, attention: Attention) -> bool:
-        """Whether the configuration says that a causal model is bidirectional, and the recipe says nothing."""
+    def _is_causal_against_configuration(
+        self, model: Any, attention: Attention
+    ) -> bool:
+        """Return whether a model is causal although its configuration says that it is bidirectional.
+
+        If the recipe sets `attention`, the configuration does not matter, and the result is False.
+        """
         if self.parameters.attention is not None or attention.bidirectional:
             return False
 
@@ -158,7 +168,10 @@ class CausalFamily(Family):
         return CausalStates(model, self.reads_layers, depth, self.intervention)
 
     def depth(self, model: Any) -> int | None:
-        """Return how many blocks are run; None if the last layer is read, after the final norm."""
+        """Return the number of blocks after which the forward pass can stop.
+
+        None if it must run all blocks and the final norm.
+        """
         count = int(model.config.num_hidden_layers) + 1
         numbers = tuple(chain(*self.readings))
         # Numbers of layers that the model lacks are reported elsewhere (`problem_of_layers`).
@@ -166,6 +179,7 @@ class CausalFamily(Family):
         if "layers" in self.needs or not are_layers:
             return None
 
+        # Layer 0 is the embedding, layer k the output of block k; negative numbers count from the last layer.
         last: int = max(number % count for number in numbers)
         if last == count - 1:
             return None

@@ -6,7 +6,8 @@ the memory-efficient kernel supports a bias.
 
 Two optimisations were left out. `torch.nn.attention.varlen` avoids padding, but batches have almost no padding,
 and attention takes a few percent of a layer's time at the length of sentences. CUDA graphs save the time of
-kernel launches, but launches run ahead of the GPU, which computes for longer on tens of thousands of tokens.
+kernel launches; but a batch has tens of thousands of tokens, for which a kernel runs longer than its launch
+takes, so that the GPU never waits for a launch.
 """
 
 from __future__ import annotations
@@ -119,6 +120,7 @@ class CudaEngine(TorchEngine):
             size = torch.cuda.get_device_properties(self.device).total_memory
             tokens = budget(backbone.width, self.placement.dtype.itemsize, size)
             if self.processes.first:
+                # It cuts the batches that all processes share.
                 tokens *= self.processes.world
             self.token_budget = min(self.token_budget, tokens)
 

@@ -110,13 +110,15 @@ class TorchEncoder(ModuleEncoder):
                 with placement.autocast():
                     states = module.backbone(*tensors, **keywords)
                 vectors: Vectors = module.finish(states, cut=True).cpu().numpy()
-                return vectors
         except torch.OutOfMemoryError as error:
             tokens = batch.input_ids.size
             raise RunError(
                 f"a batch of {tokens:,} tokens does not fit into {placement.memory} of a process; set "
                 f"`token_budget = {max(1, tokens // 2)}` in the runtime"
             ) from error
+
+        # The part that gives NaN is not searched for: all processes would have to take part in the search.
+        return require_finite(vectors, batch, lambda _: "")
 
     def encode_tokens(self, batch: TokenBatch) -> RaggedVectors:
         """Return the token vectors of each text. A batch that does not fit into memory is halved."""

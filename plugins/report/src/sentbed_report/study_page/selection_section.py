@@ -23,11 +23,11 @@ def selection_section(selection: Selection | None) -> Section | None:
     if selection.scores:
         tables.append(_table(selection))
     return Section(
-        "Chosen cell",
-        selection.cell or "none was chosen",
-        [*_sentences(selection)],
-        tables,
-        [*_notes(selection)],
+        title="Chosen cell",
+        summary=selection.cell or "none was chosen",
+        sentences=[*_sentences(selection)],
+        tables=tables,
+        notes=[*_notes(selection)],
     )
 
 
