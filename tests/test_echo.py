@@ -178,7 +178,7 @@ def test_a_saved_encoder_pools_the_same_tokens_and_other_formats_are_refused(
     assert loaded.protocol()["prompt"]["template"] == OWN
     for target in ("sentence-transformers", "onnx"):
         with pytest.raises(
-            ModelError, match="has no way to hide the first one from the pooler"
+            ModelError, match="has no way to hide the first from the pooler"
         ):
             export_encoder(tmp_path / "e", tmp_path / target, target)
 

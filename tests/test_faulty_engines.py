@@ -73,7 +73,7 @@ class SameDropoutInSteps(Wrapped):
 
 class ForgetsMemory(Wrapped):
     def step(self, columns):
-        self.inner.state = self.inner.loss.initial_state()
+        self.inner.loss_state = self.inner.loss.initial_state()
         return self.inner.step(columns)
 
 
@@ -103,7 +103,7 @@ class RemembersInfinity(Wrapped):
     def step(self, columns):
         result = self.inner.step(columns)
         if not math.isfinite(result.loss):
-            self.inner.state["memory"][0] = math.inf
+            self.inner.loss_state["memory"][0] = math.inf
         return result
 
 

@@ -127,24 +127,24 @@ class Backbone(Bert):
 @pytest.mark.parametrize(
     ("fault", "rule", "what"),
     [
-        ("wider", "built", "the states are (5, 16, 128), not (5, 16, 129)"),
+        ("wider", "built", "the states have shape (5, 16, 128), not (5, 16, 129)"),
         (
             "no layers",
             "offers",
-            "it offers `layers`, and `layers` of its states is None",
+            "it offers `layers`, but `layers` of its states is None",
         ),
         ("blind to the mask", "padding", "let no token attend to padding"),
         (
             "forgets",
             "save",
-            "save every weight, and read them from `BuildContext.saved`",
+            "save every weight, and read the weights from `BuildContext.saved`",
         ),
         (
             "drops when encoding",
             "inference",
             "return a copy in eval mode with the same weights",
         ),
-        ("longer", "tokenizer", "tokens where 16 are allowed"),
+        ("longer", "tokenizer", "tokens, but 16 are allowed"),
     ],
 )
 def test_a_fault_of_a_backbone_breaks_its_rule(fault, rule, what):
@@ -189,7 +189,7 @@ class Predictor(Opt):
     [
         ("no words", "its `vocabulary` holds no strings"),
         ("half the words", "return one logit per token of `vocabulary` for each state"),
-        ("mixes rows", "compute each row for itself"),
+        ("mixes rows", "compute each row by itself"),
         ("not finite", "`logits` gives NaN or infinity"),
     ],
 )

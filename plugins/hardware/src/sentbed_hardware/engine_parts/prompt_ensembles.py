@@ -17,7 +17,7 @@ def combine_prompts(training: Training, tower: str, vectors: Any) -> Any:
     """Return one vector per row: the mean or the concatenation of its vectors under a tower's prompts.
 
     `vectors` has the shape `(prompts * rows, width)`: all rows under the first prompt, then all rows under the
-    second prompt, and so on. It is a tensor of PyTorch or an array of JAX.
+    second prompt, and so on. It is a tensor, or an array of another library.
     """
     count, how = training.ensembles.get(tower, (1, "mean"))
     if count == 1:
