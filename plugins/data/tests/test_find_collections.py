@@ -6,6 +6,7 @@ import tarfile
 import zipfile
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from file_server import Served, serving
@@ -426,11 +427,32 @@ def test_a_file_that_the_server_does_not_give_is_named_with_what_to_do(
     assert len(server.asked) == 1
 
 
-def test_a_server_in_trouble_is_asked_again(server, tmp_path):
-    server.files["/a"] = Served(status=503)
-    with pytest.raises(DataError, match="it answers 503"):
+@pytest.mark.parametrize("status", [408, 429, 503])
+def test_a_server_in_trouble_is_asked_again(server, tmp_path, status):
+    server.files["/a"] = Served(status=status)
+    with pytest.raises(DataError, match=f"it answers {status}"):
         fetched(server, tmp_path)
     assert len(server.asked) == download.TRIES
+
+
+def test_a_download_waits_as_long_as_the_server_asks(server, tmp_path, monkeypatch):
+    server.files["/a"] = Served(status=429, retry_after="7")
+    pauses = []
+
+    def sleep(seconds):
+        pauses.append(seconds)
+        server.files["/a"] = Served(TEXT)
+
+    monkeypatch.setattr(download, "time", SimpleNamespace(sleep=sleep))
+    assert fetched(server, tmp_path) == TEXT
+    assert pauses == [7]
+
+
+def test_a_server_that_asks_for_a_long_pause_is_not_asked_again(server, tmp_path):
+    server.files["/a"] = Served(status=429, retry_after="3600")
+    with pytest.raises(DataError, match=r"answers 429 .*asks for a pause of 3600 s"):
+        fetched(server, tmp_path)
+    assert len(server.asked) == 1
 
 
 def test_a_server_that_is_gone_is_named_with_what_to_do(monkeypatch, tmp_path):
