@@ -524,6 +524,15 @@ def test_two_processes_do_not_download_one_file(server, tmp_path):
             fetched(server, tmp_path)
 
 
+def test_the_empty_part_of_another_process_is_left_alone(tmp_path):
+    pytest.importorskip("fcntl")
+    part = tmp_path / "a.part"
+    with download._opened(part):
+        part.rename(tmp_path / "a")
+        part.touch()
+    assert part.is_file()
+
+
 def test_without_a_terminal_a_download_is_one_line_with_its_size(
     capsys,
 ):

@@ -155,9 +155,7 @@ def _opened(part: Path) -> Iterator[FileIO]:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # A process that held the lock before may have finished and renamed the file that `stream` has
             # opened.
-            is_partial_file = part.exists() and os.path.samestat(
-                os.fstat(stream.fileno()), part.stat()
-            )
+            is_partial_file = _is_at(part, stream)
         except BlockingIOError:
             is_partial_file = False
 
@@ -167,8 +165,17 @@ def _opened(part: Path) -> Iterator[FileIO]:
         try:
             yield stream
         finally:
-            if part.exists() and part.stat().st_size == 0:
+            # After the renaming, another process may have created its own partial file.
+            if _is_at(part, stream) and part.stat().st_size == 0:
                 part.unlink()
+
+
+def _is_at(part: Path, stream: FileIO) -> bool:
+    """Whether the file at the path `part` is the one that `stream` has opened."""
+    try:
+        return os.path.samestat(os.fstat(stream.fileno()), part.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _receive(
