@@ -736,6 +736,17 @@ def test_a_damaged_archive_is_not_kept(server, tmp_path):
     assert leftovers(tmp_path / "toy") == []
 
 
+def test_an_archive_that_was_downloaded_is_not_kept_if_its_files_cannot_be_written(
+    server, tmp_path
+):
+    server.files["/x.zip"] = Served(zip_of({"sub/a": b"a"}))
+    known = toy(KnownFile("sub/a"), archives=(KnownArchive(f"{server.url}/x.zip"),))
+    write(tmp_path, {"toy/sub": b"a file where a directory is needed"})
+    with pytest.raises(RunError, match="cannot write"):
+        get_missing_files(known, tmp_path, silent)
+    assert leftovers(tmp_path / "toy") == ["sub"]
+
+
 def test_what_the_archive_lacks_is_still_missing_afterwards(server, tmp_path):
     server.files["/x.tar"] = Served(tar_of({"a": b"a"}))
     known = toy(

@@ -8,6 +8,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 from urllib.parse import unquote, urlsplit
@@ -145,13 +146,11 @@ def _from_archive(
 
     try:
         unpack(path, {item.file.path: item.path for item in missing})
-    except DataError:
+    finally:
         if not was_there:
-            path.unlink()
-        raise
-
-    if not was_there:
-        path.unlink()
+            # The error of a disk that is read-only by now would hide the first one.
+            with suppress(OSError):
+                path.unlink()
 
 
 def unpack(archive: Path, targets: Mapping[str, Path]) -> None:
