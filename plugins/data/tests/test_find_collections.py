@@ -651,6 +651,13 @@ def test_a_damaged_archive_gives_no_half_file(tmp_path, name, content):
     assert leftovers(tmp_path) == [name]
 
 
+@pytest.mark.parametrize("name", ["a.zip", "a.tar"])
+def test_an_archive_that_cannot_be_opened_is_not_called_damaged(name, tmp_path):
+    (tmp_path / name).mkdir()
+    with pytest.raises(DataError, match=r"cannot be read \(Is a directory\)"):
+        unpack(tmp_path / name, {"a": tmp_path / "a"})
+
+
 # --- a collection ------------------------------------------------------------------------------------------
 
 
