@@ -988,6 +988,22 @@ def test_nothing_but_a_run_that_is_not_at_work_is_replaced(content, tmp_path):
     remove_unfinished(tmp_path / "none")
 
 
+def test_a_run_that_finishes_just_before_it_is_locked_is_not_removed(
+    tmp_path, monkeypatch
+):
+    manifest = tmp_path / "manifest.json"
+    manifest.write_text('{"status": "running"}')
+
+    def finish_and_lock(directory):
+        manifest.write_text('{"status": "finished"}')
+        return alone(directory)
+
+    monkeypatch.setattr(runner, "alone", finish_and_lock)
+    with pytest.raises(RunError, match="is finished"):
+        remove_unfinished(tmp_path)
+    assert manifest.is_file()
+
+
 def test_a_directory_that_holds_something_else_is_refused_by_name(out, run_recipe):
     (out).mkdir()
     (out / "notes.txt").touch()

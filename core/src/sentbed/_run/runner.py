@@ -620,19 +620,11 @@ def remove_unfinished(directory: Path) -> None:
     """
     if not (directory / MANIFEST).is_file():
         return
-    try:
-        status = str(read_json(directory / MANIFEST)["status"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunError(
-            f"`{directory / MANIFEST}` is not what a run writes; move it away"
-        ) from error
-    if status not in UNFINISHED:
-        raise RunError(
-            f"the run in `{directory}` is {status:.80}, and only one that has not finished is replaced; "
-            "choose another `--out`, or move it away"
-        )
 
+    # Checked before the lock file is made in what may be no run, and again since the run may have finished.
+    _require_unfinished(directory)
     with alone(directory):
+        _require_unfinished(directory)
         # The manifest is removed last, so that the removal can be repeated if it is interrupted.
         for path in sorted(directory.iterdir(), key=lambda path: path.name == MANIFEST):
             if path.name == LOCK:
@@ -645,6 +637,21 @@ def remove_unfinished(directory: Path) -> None:
             except OSError as error:
                 message = f"`{path}` cannot be removed: {error.strerror or error}; choose another `--out`"
                 raise RunError(message) from error
+
+
+def _require_unfinished(directory: Path) -> None:
+    """Raise `RunError` if the run in a directory has finished, or has a damaged manifest."""
+    try:
+        status = str(read_json(directory / MANIFEST)["status"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(
+            f"`{directory / MANIFEST}` is not what a run writes; move it away"
+        ) from error
+    if status not in UNFINISHED:
+        raise RunError(
+            f"the run in `{directory}` is {status:.80}, and only one that has not finished is replaced; "
+            "choose another `--out`, or move it away"
+        )
 
 
 def _free_name(name: str) -> Path:
