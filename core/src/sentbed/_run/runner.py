@@ -402,27 +402,50 @@ def _train_and_save(
     context: RunContext, resumed: State | None, encoders: dict[str, Encoder]
 ) -> None:
     """Train the stages that are left, fit transforms, and save the encoders."""
+    try:
+        _train(context, resumed, encoders)
+    except BaseException as error:
+        # The encoders are saved even after an interruption, since trained weights are the most costly result of
+        # the run.
+        try:
+            _save_last(context, resumed, encoders)
+        except Exception as second:  # noqa: BLE001 - the first error must come through
+            error.add_note(f"nor could the encoders be saved: {second}")
+        raise
+
+    _save_last(context, resumed, encoders)
+
+
+def _train(
+    context: RunContext, resumed: State | None, encoders: dict[str, Encoder]
+) -> None:
+    """Train the stages that are left, and fit transforms."""
     first = resumed.stage if resumed else 0
     last = len(context.begun.stage)
-    try:
-        for index in range(first, last):
-            _set_weights(context, index, encoders)
-            state = None
-            if resumed is not None and resumed.stage == index and resumed.step > 0:
-                state = resumed
-            train_stage(context, index, encoders, state)
-            write_state(context, index + 1, 0)
-        _set_weights(context, last, encoders)
-        context.stepped = not context.loaded
-        if context.recipe.stage and context.stages is None:
-            for encoder in encoders.values():
-                encoder.fit_transform()
-    finally:
-        # The encoders are saved even after an interruption, since trained weights are the most costly result of
-        # the run. A resumed run that has not taken a step has no better weights than those that are saved.
-        keeps_weights = context.stages is None and not context.loaded
-        if keeps_weights and (context.stepped or resumed is None):
-            _save(context, encoders)
+    for index in range(first, last):
+        _set_weights(context, index, encoders)
+        state = None
+        if resumed is not None and resumed.stage == index and resumed.step > 0:
+            state = resumed
+        train_stage(context, index, encoders, state)
+        write_state(context, index + 1, 0)
+
+    _set_weights(context, last, encoders)
+    context.stepped = not context.loaded
+    if context.recipe.stage and context.stages is None:
+        for encoder in encoders.values():
+            encoder.fit_transform()
+
+
+def _save_last(
+    context: RunContext, resumed: State | None, encoders: dict[str, Encoder]
+) -> None:
+    """Save the encoders of a whole run, unless those that are saved already are as good."""
+    if context.stages is not None or context.loaded:
+        return
+    # A resumed run that has not taken a step has no better weights than those that are saved.
+    if context.stepped or resumed is None:
+        _save(context, encoders)
 
 
 def _require_same_models(context: RunContext, encoders: Mapping[str, Encoder]) -> None:
