@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 from importlib.metadata import version
 
+import pytest
 from sentbed import API_VERSION
 from sentbed._registry.registry import load_plugins
 from sentbed._run.manifest import describe, peak_memory_gib
@@ -33,8 +34,9 @@ def test_plugins_stand_with_version_status_and_api(distribute, monkeypatch):
     assert [bool(p["problem"]) for p in found["plugins"]] == [False, True, False]
 
 
-def test_the_state_of_the_repository_is_that_of_the_recipes_directory(tmp_path):
-    assert describe(load_plugins(), tmp_path)["git"] is None
+@pytest.fixture
+def repository(tmp_path):
+    """The directory of a git repository with one commit, of `r.toml`."""
     git = [
         "git",
         "-C",
@@ -48,11 +50,26 @@ def test_the_state_of_the_repository_is_that_of_the_recipes_directory(tmp_path):
     (tmp_path / "r.toml").write_text("schema = 1")
     subprocess.run([*git, "add", "."], check=True)
     subprocess.run([*git, "commit", "-q", "-m", "one"], check=True)
-    state = describe(load_plugins(), tmp_path)["git"]
+    return tmp_path
+
+
+def test_a_directory_outside_a_repository_has_no_state(tmp_path):
+    assert describe(load_plugins(), tmp_path)["git"] is None
+
+
+def test_the_state_of_the_repository_is_that_of_the_recipes_directory(repository):
+    state = describe(load_plugins(), repository)["git"]
     assert len(state["commit"]) == 40
     assert state["clean"]
-    (tmp_path / "r.toml").write_text("schema = 2")
-    assert not describe(load_plugins(), tmp_path)["git"]["clean"]
+    (repository / "r.toml").write_text("schema = 2")
+    assert not describe(load_plugins(), repository)["git"]["clean"]
+
+
+def test_a_work_tree_whose_state_git_cannot_read_is_not_said_to_be_changed(repository):
+    (repository / ".git" / "index").write_bytes(b"damaged")
+    state = describe(load_plugins(), repository)["git"]
+    assert len(state["commit"]) == 40
+    assert state["clean"] is None
 
 
 def test_peak_memory_is_that_of_this_process():

@@ -910,6 +910,19 @@ def test_an_interrupted_run_has_a_report_and_an_encoder_that_loads(
     assert isinstance(recorder.events[-1][1]["error"], KeyboardInterrupt)
 
 
+def test_an_error_in_saving_does_not_hide_that_a_run_was_interrupted(
+    out, monkeypatch, run_recipe
+):
+    def fail(self, path):
+        raise RunError("no space for it")
+
+    monkeypatch.setattr(Encoder, "save", fail)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        run_recipe(RECIPE, "stage.pull.loss.interrupt_at=4")
+    assert "nor could the encoders be saved: no space for it" in caught.value.__notes__
+    assert read(out, "manifest.json")["status"] == "interrupted"
+
+
 def test_an_interrupted_run_keeps_its_best_checkpoint(out, load_encoder, run_recipe):
     # The distance falls, so the farther target is best before the first step.
 
@@ -986,6 +999,22 @@ def test_nothing_but_a_run_that_is_not_at_work_is_replaced(content, tmp_path):
         remove_unfinished(tmp_path)
     assert (tmp_path / "mine.txt").is_file()
     remove_unfinished(tmp_path / "none")
+
+
+def test_a_run_that_finishes_just_before_it_is_locked_is_not_removed(
+    tmp_path, monkeypatch
+):
+    manifest = tmp_path / "manifest.json"
+    manifest.write_text('{"status": "running"}')
+
+    def finish_and_lock(directory):
+        manifest.write_text('{"status": "finished"}')
+        return alone(directory)
+
+    monkeypatch.setattr(runner, "alone", finish_and_lock)
+    with pytest.raises(RunError, match="is finished"):
+        remove_unfinished(tmp_path)
+    assert manifest.is_file()
 
 
 def test_a_directory_that_holds_something_else_is_refused_by_name(out, run_recipe):

@@ -20,6 +20,7 @@ from sentbed import (
 from sentbed._recipe.recipe import Validate, Watch
 from sentbed._run.context import Kept, RunContext
 from sentbed._run.runner import build_encoder, build_encoders
+from sentbed._run.trainer_inputs import values_of
 from sentbed._run.training_loop import require_fit, train_stage
 from sentbed.protocols import (
     PROGRESS,
@@ -616,6 +617,15 @@ def test_a_number_that_is_not_finite_is_an_error_with_its_row(
         ),
     ):
         train(recipe_of(RECIPE, *SCORED))
+
+
+def test_an_integer_that_is_too_large_for_a_float_is_an_error(recipe_of, scored):
+    scored("1", "2")
+    stage = recipe_of(RECIPE, *SCORED).stage[0]
+    with pytest.raises(
+        DataError, match=r"row 4 of stage `pull` has 1000.* takes finite"
+    ):
+        values_of(stage, "score", [10**400], [4])
 
 
 def test_a_source_that_gives_numbers_and_does_not_say_so_is_named(

@@ -21,6 +21,8 @@ class Served:
     status: int = 200
     location: str = ""
     """Where a redirect goes to."""
+    retry_after: str = ""
+    """How long to wait, of a server in trouble."""
     ranges: bool = True
     """Whether a part can be asked for."""
     length: bool = True
@@ -49,6 +51,8 @@ def serving():
                 self.send_response(served.status)
                 if served.location:
                     self.send_header("Location", served.location)
+                if served.retry_after:
+                    self.send_header("Retry-After", served.retry_after)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
                 return

@@ -53,6 +53,10 @@ def test_a_problem_shows_before_the_data_is_read(file, settings, message):
     assert message in problem
 
 
+def test_utf_8_in_another_spelling_is_no_problem():
+    assert list(Triplets(path="hub:some/set", encoding="UTF8").check()) == []
+
+
 def test_a_directory_is_a_problem(tmp_path):
     (tmp_path / "a.csv").mkdir()
     (problem,) = Triplets(path=str(tmp_path / "a.csv")).check()

@@ -6,6 +6,7 @@ import tarfile
 import zipfile
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from file_server import Served, serving
@@ -426,11 +427,32 @@ def test_a_file_that_the_server_does_not_give_is_named_with_what_to_do(
     assert len(server.asked) == 1
 
 
-def test_a_server_in_trouble_is_asked_again(server, tmp_path):
-    server.files["/a"] = Served(status=503)
-    with pytest.raises(DataError, match="it answers 503"):
+@pytest.mark.parametrize("status", [408, 429, 503])
+def test_a_server_in_trouble_is_asked_again(server, tmp_path, status):
+    server.files["/a"] = Served(status=status)
+    with pytest.raises(DataError, match=f"it answers {status}"):
         fetched(server, tmp_path)
     assert len(server.asked) == download.TRIES
+
+
+def test_a_download_waits_as_long_as_the_server_asks(server, tmp_path, monkeypatch):
+    server.files["/a"] = Served(status=429, retry_after="7")
+    pauses = []
+
+    def sleep(seconds):
+        pauses.append(seconds)
+        server.files["/a"] = Served(TEXT)
+
+    monkeypatch.setattr(download, "time", SimpleNamespace(sleep=sleep))
+    assert fetched(server, tmp_path) == TEXT
+    assert pauses == [7]
+
+
+def test_a_server_that_asks_for_a_long_pause_is_not_asked_again(server, tmp_path):
+    server.files["/a"] = Served(status=429, retry_after="3600")
+    with pytest.raises(DataError, match=r"answers 429 .*asks for a pause of 3600 s"):
+        fetched(server, tmp_path)
+    assert len(server.asked) == 1
 
 
 def test_a_server_that_is_gone_is_named_with_what_to_do(monkeypatch, tmp_path):
@@ -500,6 +522,15 @@ def test_two_processes_do_not_download_one_file(server, tmp_path):
         fcntl.flock(other, fcntl.LOCK_EX)
         with pytest.raises(DataError, match="another process is downloading"):
             fetched(server, tmp_path)
+
+
+def test_the_empty_part_of_another_process_is_left_alone(tmp_path):
+    pytest.importorskip("fcntl")
+    part = tmp_path / "a.part"
+    with download._opened(part):
+        part.rename(tmp_path / "a")
+        part.touch()
+    assert part.is_file()
 
 
 def test_without_a_terminal_a_download_is_one_line_with_its_size(
@@ -620,6 +651,13 @@ def test_a_damaged_archive_gives_no_half_file(tmp_path, name, content):
     assert leftovers(tmp_path) == [name]
 
 
+@pytest.mark.parametrize("name", ["a.zip", "a.tar"])
+def test_an_archive_that_cannot_be_opened_is_not_called_damaged(name, tmp_path):
+    (tmp_path / name).mkdir()
+    with pytest.raises(DataError, match=r"cannot be read \(Is a directory\)"):
+        unpack(tmp_path / name, {"a": tmp_path / "a"})
+
+
 # --- a collection ------------------------------------------------------------------------------------------
 
 
@@ -703,6 +741,17 @@ def test_a_damaged_archive_is_not_kept(server, tmp_path):
     with pytest.raises(DataError, match="damaged"):
         get_missing_files(known, tmp_path, silent)
     assert leftovers(tmp_path / "toy") == []
+
+
+def test_an_archive_that_was_downloaded_is_not_kept_if_its_files_cannot_be_written(
+    server, tmp_path
+):
+    server.files["/x.zip"] = Served(zip_of({"sub/a": b"a"}))
+    known = toy(KnownFile("sub/a"), archives=(KnownArchive(f"{server.url}/x.zip"),))
+    write(tmp_path, {"toy/sub": b"a file where a directory is needed"})
+    with pytest.raises(RunError, match="cannot write"):
+        get_missing_files(known, tmp_path, silent)
+    assert leftovers(tmp_path / "toy") == ["sub"]
 
 
 def test_what_the_archive_lacks_is_still_missing_afterwards(server, tmp_path):

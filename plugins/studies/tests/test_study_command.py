@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from click.testing import CliRunner
@@ -178,6 +180,20 @@ def test_a_finished_study_says_so_at_once_and_leaves_its_report(
     written = report.stat().st_mtime_ns
     run(recipe, place, "--set", "study.equivalence=1.0")
     assert report.stat().st_mtime_ns > written
+
+
+def test_a_study_of_several_workers_leaves_the_handler_of_sigterm_as_it_was(put, place):
+    recipe = put("study.toml", TOWERS + AXES)
+    before = signal.getsignal(signal.SIGTERM)
+    run(recipe, place, "--workers", "2")
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_study_of_several_workers_runs_outside_the_main_thread(put, place):
+    recipe = put("study.toml", TOWERS + AXES)
+    with ThreadPoolExecutor() as pool:
+        result = pool.submit(run, recipe, place, "--workers", "2").result()
+    assert "nothing was left to run" in result.output
 
 
 @pytest.mark.slow

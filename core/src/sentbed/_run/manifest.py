@@ -68,7 +68,10 @@ def _libraries(distributions: frozenset[str]) -> dict[str, str]:
 
 
 def _git(directory: Path) -> Mapping[str, Any] | None:
-    """Return the commit of a directory, and whether its work tree is clean; None if git cannot tell."""
+    """Return the commit of a directory, and whether its work tree is clean (None if git cannot tell).
+
+    The result is None if the directory is in no repository, or git is not installed.
+    """
 
     def output_of(*arguments: str) -> str | None:
         try:
@@ -89,7 +92,10 @@ def _git(directory: Path) -> Mapping[str, Any] | None:
     if commit is None:
         return None
     status = output_of("status", "--porcelain", "--untracked-files=no")
-    return {"commit": commit, "clean": status == ""}
+    clean = None
+    if status is not None:
+        clean = status == ""
+    return {"commit": commit, "clean": clean}
 
 
 def peak_memory_gib() -> float | None:

@@ -402,27 +402,50 @@ def _train_and_save(
     context: RunContext, resumed: State | None, encoders: dict[str, Encoder]
 ) -> None:
     """Train the stages that are left, fit transforms, and save the encoders."""
+    try:
+        _train(context, resumed, encoders)
+    except BaseException as error:
+        # The encoders are saved even after an interruption, since trained weights are the most costly result of
+        # the run.
+        try:
+            _save_last(context, resumed, encoders)
+        except Exception as second:  # noqa: BLE001 - the first error must come through
+            error.add_note(f"nor could the encoders be saved: {second}")
+        raise
+
+    _save_last(context, resumed, encoders)
+
+
+def _train(
+    context: RunContext, resumed: State | None, encoders: dict[str, Encoder]
+) -> None:
+    """Train the stages that are left, and fit transforms."""
     first = resumed.stage if resumed else 0
     last = len(context.begun.stage)
-    try:
-        for index in range(first, last):
-            _set_weights(context, index, encoders)
-            state = None
-            if resumed is not None and resumed.stage == index and resumed.step > 0:
-                state = resumed
-            train_stage(context, index, encoders, state)
-            write_state(context, index + 1, 0)
-        _set_weights(context, last, encoders)
-        context.stepped = not context.loaded
-        if context.recipe.stage and context.stages is None:
-            for encoder in encoders.values():
-                encoder.fit_transform()
-    finally:
-        # The encoders are saved even after an interruption, since trained weights are the most costly result of
-        # the run. A resumed run that has not taken a step has no better weights than those that are saved.
-        keeps_weights = context.stages is None and not context.loaded
-        if keeps_weights and (context.stepped or resumed is None):
-            _save(context, encoders)
+    for index in range(first, last):
+        _set_weights(context, index, encoders)
+        state = None
+        if resumed is not None and resumed.stage == index and resumed.step > 0:
+            state = resumed
+        train_stage(context, index, encoders, state)
+        write_state(context, index + 1, 0)
+
+    _set_weights(context, last, encoders)
+    context.stepped = not context.loaded
+    if context.recipe.stage and context.stages is None:
+        for encoder in encoders.values():
+            encoder.fit_transform()
+
+
+def _save_last(
+    context: RunContext, resumed: State | None, encoders: dict[str, Encoder]
+) -> None:
+    """Save the encoders of a whole run, unless those that are saved already are as good."""
+    if context.stages is not None or context.loaded:
+        return
+    # A resumed run that has not taken a step has no better weights than those that are saved.
+    if context.stepped or resumed is None:
+        _save(context, encoders)
 
 
 def _require_same_models(context: RunContext, encoders: Mapping[str, Encoder]) -> None:
@@ -620,19 +643,11 @@ def remove_unfinished(directory: Path) -> None:
     """
     if not (directory / MANIFEST).is_file():
         return
-    try:
-        status = str(read_json(directory / MANIFEST)["status"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunError(
-            f"`{directory / MANIFEST}` is not what a run writes; move it away"
-        ) from error
-    if status not in UNFINISHED:
-        raise RunError(
-            f"the run in `{directory}` is {status:.80}, and only one that has not finished is replaced; "
-            "choose another `--out`, or move it away"
-        )
 
+    # Checked before the lock file is made in what may be no run, and again since the run may have finished.
+    _require_unfinished(directory)
     with alone(directory):
+        _require_unfinished(directory)
         # The manifest is removed last, so that the removal can be repeated if it is interrupted.
         for path in sorted(directory.iterdir(), key=lambda path: path.name == MANIFEST):
             if path.name == LOCK:
@@ -645,6 +660,21 @@ def remove_unfinished(directory: Path) -> None:
             except OSError as error:
                 message = f"`{path}` cannot be removed: {error.strerror or error}; choose another `--out`"
                 raise RunError(message) from error
+
+
+def _require_unfinished(directory: Path) -> None:
+    """Raise `RunError` if the run in a directory has finished, or has a damaged manifest."""
+    try:
+        status = str(read_json(directory / MANIFEST)["status"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(
+            f"`{directory / MANIFEST}` is not what a run writes; move it away"
+        ) from error
+    if status not in UNFINISHED:
+        raise RunError(
+            f"the run in `{directory}` is {status:.80}, and only one that has not finished is replaced; "
+            "choose another `--out`, or move it away"
+        )
 
 
 def _free_name(name: str) -> Path:

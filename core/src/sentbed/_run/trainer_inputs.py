@@ -155,7 +155,7 @@ def values_of(
     loss, classes = stage.loss, list(stage.loss.traits.classes)
     for value, row in zip(values, rows, strict=True):
         if column in loss.traits.numbers:
-            if not (isinstance(value, Real) and abs(float(value)) <= LARGEST):
+            if not _is_finite(value):
                 raise DataError(
                     f"row {row} of stage `{stage.name}` has {value!r} in the column `{column}`, of which the "
                     f"loss `{loss.name}` takes finite numbers; mend the data, or leave the row out"
@@ -168,6 +168,18 @@ def values_of(
     if column in loss.traits.numbers:
         return np.array(values, np.float32)
     return np.array([classes.index(name) for name in values], np.int64)
+
+
+def _is_finite(value: object) -> bool:
+    """Whether a value is a number that is finite as float32."""
+    if not isinstance(value, Real):
+        return False
+
+    try:
+        return abs(float(value)) <= LARGEST
+    except OverflowError:
+        # JSON may have an integer that is larger than any float.
+        return False
 
 
 def length_of(stage: Stage, encoder: Encoder) -> int:

@@ -40,6 +40,12 @@ TRIES = 3
 PAUSE_SECONDS = 1.0
 """Number of seconds between two attempts, per attempt without new bytes."""
 
+LONGEST_PAUSE_SECONDS = 60.0
+"""Largest number of seconds that a server may ask to wait; if it asks for more, the download fails."""
+
+_TEMPORARY = (http.HTTPStatus.REQUEST_TIMEOUT, http.HTTPStatus.TOO_MANY_REQUESTS)
+"""Client errors after which another attempt may help, as after all server errors."""
+
 
 class Follow(Protocol):
     """Callback for the progress of a download."""
@@ -50,6 +56,11 @@ class Follow(Protocol):
 
 class _CutError(Exception):
     """Raised if a connection ends too early; another attempt may help."""
+
+    def __init__(self, message: str, pause: float = 0.0) -> None:
+        super().__init__(message)
+        self.pause = pause
+        """Number of seconds that the server asks to wait before another attempt."""
 
 
 def fetch(url: str, target: Path, digests: Collection[str], follow: Follow) -> None:
@@ -77,10 +88,10 @@ def fetch(url: str, target: Path, digests: Collection[str], follow: Follow) -> N
                 tries += 1
                 if stream.tell() > before:
                     tries = 0
-                if tries == TRIES:
+                if tries == TRIES or error.pause > LONGEST_PAUSE_SECONDS:
                     raise DataError(_unreachable(url, target, error)) from error
 
-                time.sleep(PAUSE_SECONDS * tries)
+                time.sleep(max(PAUSE_SECONDS * tries, error.pause))
 
         _flush(stream, part)
         if digests and (digest := sha256(part)) not in digests:
@@ -144,9 +155,7 @@ def _opened(part: Path) -> Iterator[FileIO]:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # A process that held the lock before may have finished and renamed the file that `stream` has
             # opened.
-            is_partial_file = part.exists() and os.path.samestat(
-                os.fstat(stream.fileno()), part.stat()
-            )
+            is_partial_file = _is_at(part, stream)
         except BlockingIOError:
             is_partial_file = False
 
@@ -156,8 +165,17 @@ def _opened(part: Path) -> Iterator[FileIO]:
         try:
             yield stream
         finally:
-            if part.exists() and part.stat().st_size == 0:
+            # After the renaming, another process may have created its own partial file.
+            if _is_at(part, stream) and part.stat().st_size == 0:
                 part.unlink()
+
+
+def _is_at(part: Path, stream: FileIO) -> bool:
+    """Whether the file at the path `part` is the one that `stream` has opened."""
+    try:
+        return os.path.samestat(os.fstat(stream.fileno()), part.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _receive(
@@ -225,8 +243,11 @@ def _request(
         if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
             _start_over(stream, validator_file)
             raise _CutError("what had arrived is longer than the file") from error
-        if error.code >= http.HTTPStatus.INTERNAL_SERVER_ERROR:
-            raise _CutError(f"it answers {error.code} {error.reason}") from error
+        if (
+            error.code in _TEMPORARY
+            or error.code >= http.HTTPStatus.INTERNAL_SERVER_ERROR
+        ):
+            raise _temporary_error(error) from error
 
         raise DataError(
             f"{url} answers {error.code} {error.reason}: it has moved, or is not open to everyone; "
@@ -240,6 +261,16 @@ def _request(
         raise DataError(
             f"{url} is no address: {error}; tell the plugin's author"
         ) from error
+
+
+def _temporary_error(error: urllib.error.HTTPError) -> _CutError:
+    """Return the error for an answer that may be another one later. A date in `Retry-After` is not heeded."""
+    message = f"it answers {error.code} {error.reason}"
+    seconds = error.headers.get("Retry-After", "")
+    if not seconds.isdecimal():
+        return _CutError(message)
+
+    return _CutError(f"{message} and asks for a pause of {seconds} s", float(seconds))
 
 
 def _blocks(response: Any) -> Iterator[bytes]:

@@ -229,7 +229,7 @@ def option_problems(
         neither, is_none, is_file = "are none", "are none", "are files"
     if not header and not {".csv", ".tsv"}.intersection(suffixes):
         yield f"`header = false` is for CSV and TSV files, and {names} {neither}; remove `header`"
-    if encoding != "utf-8" and {PARQUET, ARROW}.issuperset(suffixes):
+    if not _is_utf_8(encoding) and {PARQUET, ARROW}.issuperset(suffixes):
         yield f"`encoding` is for text files, and {names} {is_none}; remove `encoding`"
     needless = []
     if not has_data_set and config is not None:
@@ -240,3 +240,11 @@ def option_problems(
         needless.append("split")
     for name in needless:
         yield f"`{name}` is for a `hub:` data set, and {names} {is_file}; remove `{name}`"
+
+
+def _is_utf_8(encoding: str) -> bool:
+    """Whether an encoding is UTF-8, in any spelling; an unknown encoding, which is another problem, is not."""
+    try:
+        return python_encoding(encoding) == "utf-8"
+    except DataError:
+        return False

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import lzma
 import posixpath
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 from urllib.parse import unquote, urlsplit
@@ -42,7 +44,7 @@ _BROKEN = (
     NotImplementedError,
     RuntimeError,
 )
-"""Exceptions that damaged archives raise; an encrypted member raises a `RuntimeError`."""
+"""Exceptions that unreadable archives raise; an encrypted member raises a `RuntimeError`."""
 
 
 def get_missing_files(collection: KnownData, base: Path, follow: Follow) -> FoundData:
@@ -145,13 +147,11 @@ def _from_archive(
 
     try:
         unpack(path, {item.file.path: item.path for item in missing})
-    except DataError:
+    finally:
         if not was_there:
-            path.unlink()
-        raise
-
-    if not was_there:
-        path.unlink()
+            # The error of a disk that is read-only by now would hide the first one.
+            with suppress(OSError):
+                path.unlink()
 
 
 def unpack(archive: Path, targets: Mapping[str, Path]) -> None:
@@ -161,7 +161,7 @@ def unpack(archive: Path, targets: Mapping[str, Path]) -> None:
     skipped.
 
     Raises:
-        DataError: if the archive is damaged, or has a member that would be outside the directory.
+        DataError: if the archive is damaged, cannot be read, or has a member that would be outside the directory.
         RunError: if the disk is full or the directory cannot be written.
     """
     try:
@@ -170,7 +170,7 @@ def unpack(archive: Path, targets: Mapping[str, Path]) -> None:
         else:
             _unpack_tar(archive, targets)
     except _BROKEN as error:
-        raise DataError(_damaged(error), archive) from error
+        raise DataError(_unreadable(error), archive) from error
 
 
 def _unpack_zip(archive: Path, targets: Mapping[str, Path]) -> None:
@@ -250,7 +250,7 @@ def _blocks(source: IO[bytes], archive: Path) -> Iterator[bytes]:
         try:
             block = source.read(BLOCK)
         except _BROKEN as error:
-            raise DataError(_damaged(error), archive) from error
+            raise DataError(_unreadable(error), archive) from error
 
         if not block:
             return
@@ -279,6 +279,15 @@ def _outside_message(name: str) -> str:
     )
 
 
-def _damaged(error: BaseException) -> str:
+def _unreadable(error: BaseException) -> str:
+    """Return the message for an archive that is damaged, or that the system cannot open or read."""
+    # An archive with a wrong offset makes the system refuse to seek to it (`EINVAL`); the libraries' errors on
+    # damage have no number.
+    if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+        return (
+            f"the archive cannot be read ({error.strerror}); look at its permissions and its disk, or "
+            f"download it again"
+        )
+
     reason = str(error).partition(":\n")[0] or type(error).__name__
     return f"the archive is damaged ({reason}); download it again"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -204,11 +205,13 @@ def run_plan(
     from sentbed_studies.progress_display import watching
     from sentbed_studies.runner import run_study
 
+    handling: AbstractContextManager[None] = nullcontext()
     if plan.left.workers > 1:
         # With one worker, the cells run in this process, which saves a training state on SIGTERM.
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        handling = _interrupted_by_sigterm()
     pool_options = {"workers": plan.left.workers, **(executor_options or {})}
     with (
+        handling,
         reported(plan.directory),
         watching(plan.directory, plan.work, plan.left) as say,
     ):
@@ -223,6 +226,25 @@ def run_plan(
             left=plan.left,
             **options,
         )
+
+
+@contextmanager
+def _interrupted_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM raise `KeyboardInterrupt` in the block.
+
+    A handler that the program has set itself stays. In a thread other than the main thread, where Python sets no
+    handlers, nothing changes.
+    """
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if not in_main_thread or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 @contextmanager
