@@ -198,7 +198,7 @@ class _Loop:
                 with stop.patient():
                     self.saver.save_if_due(self.step)
                 if stop.asked is not None:
-                    self._interrupt(stop.asked, looked=True)
+                    self._interrupt(stop.asked, evaluated=True)
 
     def finish(self) -> None:
         """Restore the kept weights, and tell the hooks that the stage has ended."""
@@ -286,9 +286,9 @@ class _Loop:
             }
             self.context.hooks.observed(**event, encoder=label, evaluation=evaluation)
 
-    def _interrupt(self, reason: str, looked: bool = False) -> NoReturn:
-        """Save the training state after the current step, and end the run; `looked` is as in `Saver.save`."""
-        self.saver.save(self.step, looked)
+    def _interrupt(self, reason: str, evaluated: bool = False) -> NoReturn:
+        """Save the training state after the current step, and end the run; `evaluated` is as in `Saver.save`."""
+        self.saver.save(self.step, evaluated)
         error = KeyboardInterrupt(f"ended by {reason}")
         error.add_note(
             f"{reason}: the state after step {self.step} is saved; "
