@@ -279,7 +279,7 @@ def time_left(
         left.whole = _sum([left.whole, *left.fresh])
         left.alone = _sum([left.alone, *left.fresh])
         if confirmation.work is not None:
-            left.chosen([task.directory for task in confirmation.left])
+            left.chosen([task.directory for task in confirmation.unfinished])
     return left
 
 
