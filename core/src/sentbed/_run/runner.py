@@ -671,6 +671,7 @@ def _free_name(name: str) -> Path:
 @contextmanager
 def alone(directory: Path) -> Iterator[None]:
     """Lock a run directory during a `with` block, so that no other process works on the run.
+
     Raises:
         RunError: if another process has locked it, or a link in the directory leads out of it.
     """

@@ -63,6 +63,7 @@ def write_state(
     trainer: Trainer | None = None,
 ) -> None:
     """Collect and write the training state of a run with `training_states`, and remove old states.
+
     Args:
         context: The run.
         stage: Index of the current stage.

@@ -74,7 +74,7 @@ def hook_faults(tracker: object) -> Iterator[tuple[str, str]]:
 def following(
     context: RunContext, plugins: Plugins, history: History
 ) -> Iterator[None]:
-    """Register the history and the trackers of a run for the block, and turn errors in hooks into warnings.
+    """Register the history and the trackers of a run in a `with` block, and turn errors of hooks into warnings.
 
     Raises:
         PluginError: if the object that a tracker builds cannot follow a run.
@@ -136,6 +136,7 @@ def _guarded(
         try:
             return _checked(hook, function(*arguments))
         except Exception as error:
+            # Without a tracker that is `required`, the run must not go on.
             required = getattr(plugin, "required", False) is True
             # A tracker that cannot work may raise such an error on purpose, before anything is computed.
             is_deliberate = isinstance(error, SentbedError)

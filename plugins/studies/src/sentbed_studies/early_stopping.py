@@ -152,7 +152,7 @@ def _sequential_test(
         stop.error_rate,
         stop.margin,
         baseline,
-        among=len(study.names),
+        selected_from=len(study.names),
         promise=stop.promise,
         shares=shares(_plan_of(rule), list(map(_plan_of, earlier))),
     )
@@ -195,7 +195,8 @@ def rule_of(study: Study, stop: Stop) -> Rule:
 def _plan_of(rule: Rule) -> Plan:
     """Return the plan of looks by a rule.
 
-    In a study with prompts, each seed stands with the prompts, and with whether they are random or fixed.
+    In a study with prompts, each seed has the prompts beside it, and whether they are random or fixed: looks with
+    other prompts are other looks.
     """
     if not rule.prompts:
         return rule.seeds, rule.looks

@@ -58,6 +58,7 @@ def findings() -> Iterator[Finding]:
 
 def start() -> int | None:
     """Compute a sum with JAX and torchax, and return the number of TPU chips; None if JAX cannot count them.
+
     Raises:
         RunError: if the result is wrong.
     """

@@ -193,8 +193,8 @@ class ContrastiveLoss(nn.Module):
         """Return the similarities, detached, and the logits of candidates, each `(n, candidates)`.
 
         Both are -inf for candidates that are left out. `hardnesses` is a number for all candidates, or one for
-        each, `(n, candidates)`. `is_own_row` is true for candidates of the same row as the query: they are
-        never left out, and `shift` is added to their logits. It is None for a memory, which has no rows.
+        each, `(n, candidates)`. `is_own_row` is true for candidates of the same row as the query, and None for a
+        memory. Candidates of the same row are never left out, and `shift` is added to their logits.
         """
         similarity = self.similarity.similarity(query.vectors, candidates.vectors)
         logits = similarity / temperature
