@@ -102,12 +102,12 @@ class Plugins:
 
     def origin(self, cls: type[Any]) -> ComponentInfo | None:
         """Return the component with this class, or None if no plugin offers the class."""
-        offers: list[Offer] = list(self.components.values())
+        candidates: list[Offer] = list(self.components.values())
         for clash in self.clashes.values():
-            offers += clash.claims
-        for offer in offers:
-            if isinstance(offer, ComponentInfo) and offer.offers(cls):
-                return offer
+            candidates += clash.claims
+        for candidate in candidates:
+            if isinstance(candidate, ComponentInfo) and candidate.offers(cls):
+                return candidate
         return None
 
     def find(self, kind: str, name: str) -> ComponentInfo:
