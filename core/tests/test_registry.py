@@ -18,7 +18,12 @@ from sentbed._document.extends import EXTENDS
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.recipe import MAIN_ENCODER, Recipe
 from sentbed._registry.plugin_offer_rules import CORE_COMMANDS
-from sentbed._registry.registry import LIFECYCLE, OFFERED, OFFERS, load_plugins
+from sentbed._registry.registry import (
+    COMPONENT_HOOKS,
+    LIFECYCLE_HOOKS,
+    OTHER_OFFER_HOOKS,
+    load_plugins,
+)
 from sentbed.kinds import KINDS, kind_of
 from sentbed.protocols import Lazy, Pooler, PoolerTraits
 from sentbed.protocols.recipe_tables import CORE_TABLES
@@ -267,7 +272,7 @@ def test_a_hook_unlike_any_other_lists_hooks_and_nothing_else(distribute):
     listed = problem.removeprefix("there is no hook `zzzzzz`. Choose one of ").rstrip(
         "."
     )
-    hooks = {*OFFERED, *OFFERS, *LIFECYCLE}
+    hooks = {*COMPONENT_HOOKS, *OTHER_OFFER_HOOKS, *LIFECYCLE_HOOKS}
     assert set(listed.split(", ")) == {f"`{hook}`" for hook in hooks}
 
 
@@ -357,7 +362,7 @@ def test_every_hook_is_that_of_a_kind_an_offer_or_a_run():
         for name, value in vars(hookspecs).items()
         if hasattr(value, "sentbed_spec")
     }
-    assert hooks == {*OFFERED, *OFFERS, *LIFECYCLE}
+    assert hooks == {*COMPONENT_HOOKS, *OTHER_OFFER_HOOKS, *LIFECYCLE_HOOKS}
 
 
 # --- traits ------------------------------------------------------------------------------------------------
@@ -1063,9 +1068,9 @@ def test_hooks_are_called_in_the_order_that_is_printed_and_that_was_asked_for(
 
 
 def test_lifecycle_hooks_are_those_that_offer_nothing():
-    assert set(LIFECYCLE).isdisjoint({*OFFERED, *OFFERS})
-    assert LIFECYCLE[0] == "run_started"
-    assert LIFECYCLE[-1] == "run_failed"
+    assert set(LIFECYCLE_HOOKS).isdisjoint({*COMPONENT_HOOKS, *OTHER_OFFER_HOOKS})
+    assert LIFECYCLE_HOOKS[0] == "run_started"
+    assert LIFECYCLE_HOOKS[-1] == "run_failed"
 
 
 def test_names_in_the_configuration_that_fit_nothing_are_warnings_with_their_place(

@@ -6,7 +6,7 @@ from pathlib import Path
 import attrs
 import pytest
 from sentbed import PluginError, RunError, hookimpl, load_recipe, run
-from sentbed._registry.registry import LIFECYCLE
+from sentbed._registry.registry import LIFECYCLE_HOOKS
 from sentbed._run.resume import resume
 from sentbed._run.trackers import RETURNS
 from toy_plugin import RECIPE, Notes, Recorder
@@ -68,7 +68,8 @@ def lines(directory):
 
 @pytest.mark.sweep(5)
 @pytest.mark.parametrize(
-    "hook", [hook for hook in LIFECYCLE if hook not in RESUMED and hook != "warned"]
+    "hook",
+    [hook for hook in LIFECYCLE_HOOKS if hook not in RESUMED and hook != "warned"],
 )
 def test_a_hook_that_fails_costs_its_tracker_alone(
     hook, recipe_of, plugins, recorder, tmp_path, monkeypatch, capsys

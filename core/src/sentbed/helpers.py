@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from sentbed._seeds import derive
     from sentbed._signals import SAME_SIGNAL, SIGNALS, Stop
     from sentbed._start_time import STARTED
-    from sentbed._value_types import require_types
+    from sentbed._type_checks import require_types
     from sentbed.errors import foreign, reason_of
     from sentbed.protocols.evaluation import score_digits
     from sentbed.protocols.tokens import pad

@@ -92,7 +92,7 @@ def test_chips_without_libtpu_are_limited(installed):
 def test_what_jax_gets_by_itself_is_listed(monkeypatch, platform, status):
     answer = [platform, ["made-up v9", "made-up v9"]]
     monkeypatch.setattr(doctor, "elsewhere", lambda *_, **__: answer)
-    claimed = doctor.claimed()
+    claimed = doctor.device_claim()
     assert (claimed.status, claimed.detail) == (
         status,
         f"JAX gets 2 of {platform}: made-up v9, made-up v9",

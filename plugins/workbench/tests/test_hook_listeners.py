@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from click.testing import CliRunner
 from sentbed._cli import main as cli
-from sentbed._registry.registry import LIFECYCLE
+from sentbed._registry.registry import LIFECYCLE_HOOKS
 from sentbed._run import runner
 from sentbed._run.history import History
 from sentbed_workbench.hook_listeners import listeners
@@ -22,7 +22,7 @@ def test_every_lifecycle_hook_stands_with_who_hears_it(distribute):
     head, _, table = shown().partition("\n\n")
     assert head.startswith("In a run the recipe's trackers hear each hook first")
     lines = {line.split()[0]: line.split(maxsplit=1)[1] for line in table.splitlines()}
-    assert list(lines) == list(LIFECYCLE)
+    assert list(lines) == list(LIFECYCLE_HOOKS)
     assert (
         lines["warned"]
         == "history, sentbed-trackers:jsonl, sentbed-trackers:console, ear-dist:ear"

@@ -83,9 +83,9 @@ def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 def _offers(plugin: PluginInfo) -> str:
     """Return the kinds of a plugin's components, and `hooks` if it implements a lifecycle hook."""
-    from sentbed._registry.registry import LIFECYCLE
+    from sentbed._registry.registry import LIFECYCLE_HOOKS
 
-    more = ["hooks"] if set(plugin.hooks) & set(LIFECYCLE) else []
+    more = ["hooks"] if set(plugin.hooks) & set(LIFECYCLE_HOOKS) else []
     return ", ".join([*plugin.kinds, *more]) or "–"
 
 

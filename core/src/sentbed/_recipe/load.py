@@ -64,9 +64,9 @@ def component_of(
 
     Args:
         base: Base class of the component's kind.
-        table: The table; relative paths in it are relative to the current directory.
+        table: The table; by default an empty one. Relative paths in it are relative to the current directory.
         plugins: Installed plugins; they are loaded by default.
-        key: Path of the table in messages.
+        key: Path that messages put before the keys of the table.
         fields: Further keys of the table.
 
     Raises:

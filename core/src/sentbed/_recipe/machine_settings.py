@@ -41,7 +41,10 @@ def machine_settings(part: Any) -> Iterator[tuple[KeyPath, Any, bool]]:
 
 
 def _settings(part: Any, of_machine_kind: bool) -> Iterator[tuple[KeyPath, Any, bool]]:
-    """Yield the machine settings in a part; `of_machine_kind` says whether it is in a runtime or the like."""
+    """Yield the machine settings in a part; `of_machine_kind` says whether a component of that kind has it.
+
+    The kinds are `KINDS_OF_MACHINE`.
+    """
     if isinstance(part, Mapping):
         for key, value in part.items():
             for path, setting, is_default in _settings(value, of_machine_kind):
@@ -108,7 +111,7 @@ def _is_default(attribute: attrs.Attribute[Any], value: Any) -> bool:
 def without_machine_settings(
     document: Document, recipe: Recipe | EncoderRecipe
 ) -> Document:
-    """Return a document without its machine settings. The result has them in `left_out`.
+    """Return a document without its machine settings; those that are not the default are in its `left_out`.
 
     `recipe` is the recipe or the encoder that the document describes.
     """
@@ -150,7 +153,10 @@ def on_machine_of(recipe: Recipe, other: Recipe) -> Recipe:
 
 
 def left_out_sentence(recipe: Recipe) -> str | None:
-    """Return a warning about the machine settings that were left out, with options to set them again, or None."""
+    """Return a warning about the machine settings that were left out, with options to set them again.
+
+    Return None if none was left out, or if all have been set again to the same values.
+    """
     data = recipe.document.data
     settings = {}
     for path, value, _ in machine_settings(recipe):

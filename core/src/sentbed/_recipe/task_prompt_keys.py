@@ -22,7 +22,7 @@ _OTHER_WORDS = {
     "passage": "document",
     "passages": "document",
 }
-"""Names of the sides in other libraries, with the names here."""
+"""Name of a side in other libraries -> its name here."""
 
 SHORTEST_WORD = 5
 """Smallest number of letters of a word whose misspellings are detected. `STS1` may well be a task."""
@@ -61,9 +61,10 @@ def misspelt_keys(keys: Iterable[str], plugins: Plugins) -> Iterator[tuple[str, 
 
 
 def unused_keys(keys: Iterable[str], evaluators: Sequence[Evaluator]) -> list[str]:
-    """Return the keys that none of the evaluators uses; none if it is unknown which keys they use.
+    """Return the keys that none of the evaluators uses.
 
-    An evaluator without `task_types` uses only its own name.
+    An evaluator without `task_types` uses only its own name and the sides. If another evaluator is among them, it
+    is unknown which keys it uses, and the result is empty.
     """
     if not evaluators or any(evaluator.task_types for evaluator in evaluators):
         return []

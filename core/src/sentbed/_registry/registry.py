@@ -39,19 +39,20 @@ from sentbed.kinds import KINDS
 
 GROUP = "sentbed"
 
-OFFERED = {kind.hook: kind.name for kind in KINDS.values()}
+COMPONENT_HOOKS = {kind.hook: kind.name for kind in KINDS.values()}
 """Kind of the components that each hook for components offers: `{"poolers": "pooler", ...}`."""
 
-NAMED = {"commands": COMMAND, "recipe_tables": TABLE}
-"""Hooks that offer commands and recipe tables, with the word for an offer in messages."""
+COMMAND_AND_TABLE_HOOKS = {"commands": COMMAND, "recipe_tables": TABLE}
+"""Hooks that offer commands and recipe tables -> what messages call one offer: `command`, `recipe table`."""
 
-OFFERS = (*NAMED, "known_data", "findings", "vector_store")
+OTHER_OFFER_HOOKS = (*COMMAND_AND_TABLE_HOOKS, "known_data", "findings", "vector_store")
 """All hooks through which plugins offer something other than components."""
 
-LIFECYCLE: tuple[str, ...] = tuple(
+LIFECYCLE_HOOKS: tuple[str, ...] = tuple(
     name
     for name, value in vars(hookspecs).items()
-    if hasattr(value, "sentbed_spec") and name not in {*OFFERED, *OFFERS}
+    if hasattr(value, "sentbed_spec")
+    and name not in {*COMPONENT_HOOKS, *OTHER_OFFER_HOOKS}
 )
 """Hooks that the runner calls during a run, in the order of `hookspecs`."""
 
@@ -101,12 +102,12 @@ class Plugins:
 
     def origin(self, cls: type[Any]) -> ComponentInfo | None:
         """Return the component with this class, or None if no plugin offers the class."""
-        offers: list[Offer] = list(self.components.values())
+        candidates: list[Offer] = list(self.components.values())
         for clash in self.clashes.values():
-            offers += clash.claims
-        for offer in offers:
-            if isinstance(offer, ComponentInfo) and offer.offers(cls):
-                return offer
+            candidates += clash.claims
+        for candidate in candidates:
+            if isinstance(candidate, ComponentInfo) and candidate.offers(cls):
+                return candidate
         return None
 
     def find(self, kind: str, name: str) -> ComponentInfo:
@@ -175,7 +176,7 @@ def load_plugins(
         settings = read_settings()
     if points is None:
         points = entry_points(group=GROUP)
-    kinds_of_hooks = OFFERED | NAMED
+    kinds_of_hooks = COMPONENT_HOOKS | COMMAND_AND_TABLE_HOOKS
     if commands_only:
         kinds_of_hooks = {"commands": COMMAND}
     manager = pluggy.PluginManager("sentbed")
@@ -202,14 +203,14 @@ def load_plugins(
         return load_plugins(points, settings)
 
     components: dict[tuple[str, str], ComponentInfo] = {}
-    named: dict[str, dict[str, Offer]] = {COMMAND: {}, TABLE: {}}
+    commands_and_tables: dict[str, dict[str, Offer]] = {COMMAND: {}, TABLE: {}}
     for (kind, name), offers in claims.items():
         clash = clashes.get((kind, name))
         chosen = offers[0] if clash is None else clash.preferred
         if isinstance(chosen, ComponentInfo):
             components[kind, name] = chosen
         elif chosen is not None:
-            named[kind][name] = chosen
+            commands_and_tables[kind][name] = chosen
 
     return Plugins(
         manager,
@@ -217,8 +218,8 @@ def load_plugins(
         components,
         clashes,
         _warnings(settings, infos, claims),
-        named[COMMAND],
-        named[TABLE],
+        commands_and_tables[COMMAND],
+        commands_and_tables[TABLE],
     )
 
 
@@ -244,7 +245,7 @@ def _load(
     """Import and register a plugin; return the information about it, and what it offers.
 
     A plugin that is disabled, refused or broken is not registered and offers nothing. `kinds_of_hooks` has the
-    hooks whose offers are collected.
+    hooks whose offers are collected, and the kind of what each of them offers.
     """
     if (reason := settings.refusal(info.distribution, info.name)) is not None:
         return attrs.evolve(info, status="disabled", reason=reason), []
@@ -276,7 +277,7 @@ def _load(
 
     offered_kinds = {offer.kind for offer in offers}
     kinds = tuple(kind for kind in KINDS if kind in offered_kinds)
-    other_hooks = tuple(sorted(hooks - OFFERED.keys()))
+    other_hooks = tuple(sorted(hooks - COMPONENT_HOOKS.keys()))
     return attrs.evolve(info, kinds=kinds, hooks=other_hooks), offers
 
 
@@ -364,7 +365,7 @@ def _warnings(
 
     warnings = []
     for list_name, name, place in settings.named():
-        if not _named_plugins(name, infos):
+        if not _plugins_called(name, infos):
             hint = suggest(name, sorted(names)).partition(" Choose")[0]
             warnings.append(
                 f"`{list_name}` of {place} names `{name}`, which is not an installed plugin.{hint}"
@@ -372,7 +373,7 @@ def _warnings(
 
     for kind_and_name, (name, place) in settings.prefer.items():
         kind, _, component = kind_and_name.partition("/")
-        plugins = _named_plugins(name, infos)
+        plugins = _plugins_called(name, infos)
         is_offered = False
         for offer in claims.get((kind, component), ()):
             if fits(name, offer.distribution, offer.plugin):
@@ -391,7 +392,7 @@ def _warnings(
     return tuple(warnings)
 
 
-def _named_plugins(name: str, infos: Sequence[PluginInfo]) -> list[PluginInfo]:
+def _plugins_called(name: str, infos: Sequence[PluginInfo]) -> list[PluginInfo]:
     """Return the installed plugins that a name in the user's configuration means."""
     return [info for info in infos if fits(name, info.distribution, info.name)]
 
@@ -423,12 +424,18 @@ def _offers(
     info: PluginInfo,
     kinds_of_hooks: Mapping[str, str],
 ) -> list[Offer]:
-    """Return what a plugin offers through certain hooks; `kinds_of_hooks` says what each of them offers."""
+    """Return what a plugin offers through the hooks in `kinds_of_hooks`, which has the kind of their offers.
+
+    Raises:
+        _FaultError: if the plugin implements a hook that does not exist, or an offer breaks a rule.
+    """
     for caller in manager.get_hookcallers(plugin) or ():
         # pluggy accepts misspelt hooks until `check_pending` is called, which reports only the first of them.
         if not caller.has_spec():
             message = f"there is no hook `{caller.name}`."
-            message += suggest(caller.name, [*OFFERED, *OFFERS, *LIFECYCLE])
+            message += suggest(
+                caller.name, [*COMPONENT_HOOKS, *OTHER_OFFER_HOOKS, *LIFECYCLE_HOOKS]
+            )
             raise _FaultError(message, next(_functions(caller, plugin), None))
 
     offers: dict[tuple[str, str], Offer] = {}
@@ -455,9 +462,13 @@ def _names_and_offers(
     """Return the name of each offer in the result of a hook, and the offer. Raises `_FaultError`."""
     if isinstance(result, Mapping):
         return result.items()
-    if hook in NAMED or not isinstance(result, Iterable) or isinstance(result, str):
+    if (
+        hook in COMMAND_AND_TABLE_HOOKS
+        or not isinstance(result, Iterable)
+        or isinstance(result, str)
+    ):
         expected = "a mapping from names to `Lazy`"
-        if hook not in NAMED:
+        if hook not in COMMAND_AND_TABLE_HOOKS:
             expected += ", or a list of classes"
         raise _FaultError(
             f"its hook `{hook}` returned {result!r}, expected {expected}", function

@@ -54,8 +54,8 @@ class Sampler:
     """Yields batches of a data set without end, epoch after epoch.
 
     An epoch has every row once, in an order that `(*key, epoch)` determines. If the data set is a mixture, an
-    epoch has the rows that `Mixture` says. The rows of each part then come from an endless stream of shuffled
-    passes over the part. A last batch of a single row is dropped, since it has no negatives.
+    epoch has `Mixture.takes` rows of each part instead. They come from an endless stream of shuffled passes over
+    the part. A last batch of a single row is dropped, since it has no negatives.
 
     Args:
         dataset: The data set.
@@ -96,6 +96,7 @@ class Sampler:
         self._distinct = distinct
         self._epoch = 0
         self._done = 0
+        """Number of batches of the epoch that `next` has returned."""
 
         size = len(dataset)
         mixture = dataset.mixture or Mixture(
@@ -450,7 +451,7 @@ class _Turns:
         return np.stack([parts, ranks])
 
     def _draw(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return each part's number of turns before each piece of an epoch, and in it; both `(pieces, parts)`.
+        """Return each part's number of turns before each piece of an epoch, and within it, `(pieces, parts)`.
 
         The turns of each piece are drawn from those that are left, so that all orders of an epoch are equally
         likely.

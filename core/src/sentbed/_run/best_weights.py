@@ -19,7 +19,7 @@ CHECKPOINTS = "checkpoints"
 """Subdirectory of a run directory that has the kept weights of all stages."""
 
 
-def prune(run: Path, stage: str, kept: Kept) -> None:
+def prune_weights(run: Path, stage: str, kept: Kept) -> None:
     """Remove the kept weights of a stage that are no longer needed.
 
     Weights are needed if they are those of `kept`, or if a training state on disk refers to them.
@@ -82,7 +82,7 @@ class Keeper:
         self.kept = Kept(step=step, score=score)
         if is_saved:
             self.kept = self._saved(self.kept)
-            prune(self.context.directory, self.stage.name, self.kept)
+            prune_weights(self.context.directory, self.stage.name, self.kept)
 
     def _is_best(self, rule: Validate, score: float) -> bool:
         """Whether a validation score is better than that of the kept weights."""

@@ -67,11 +67,23 @@ class Kept:
 
 @attrs.define(eq=False)
 class RunContext:
-    """State of a run that its modules share. Hooks receive only `run`, which they cannot change."""
+    """State of a run that its modules share. Hooks receive only `run`, which they cannot change.
+
+    Four kinds of run differ in what they do:
+
+    - A whole run, the default, evaluates the untrained encoders, trains all stages, fits the transforms, saves
+      the encoders, and evaluates them again.
+    - A resumed run goes on from a training state, an argument of `execute`. The evaluations before training
+      are not repeated.
+    - A run of the first `stages` ends with a training state, from which other runs of a study go on. It saves
+      no encoders, and there are no evaluations after training.
+    - A run of `loaded` encoders, which another run has trained, only evaluates them.
+    """
 
     name: str
     directory: Path
     recipe: Recipe
+    """The recipe with all stages, even if only the first are run."""
 
     facts: dict[str, Any] = attrs.field(factory=dict)
     """Content of the manifest so far; the modules of the run add to it."""
@@ -82,20 +94,23 @@ class RunContext:
     changes_allowed: bool = False
     """Whether a resumed run may go on although the recipe, the data or the code has changed."""
     stepped: bool = False
-    """Whether this process has taken a training step."""
+    """Whether this process has taken a training step, or has reached the end of training.
+
+    If not, a resumed run has no better weights than those that are saved.
+    """
 
     stages: int | None = None
-    """Number of stages to run, for other runs that start from there; there is no evaluation after them.
-
-    None means all stages.
-    """
+    """Number of stages to run, for other runs that go on from their end; None means all stages."""
     share: (
         Callable[
             [VectorStore, Mapping[str, Encoder], Callable[[str], None]], VectorStore
         ]
         | None
     ) = None
-    """Function that returns a vector store for several runs, from this run's store, its encoders and `warn`."""
+    """Function that returns a vector store for several runs, from this run's store, its encoders and `warn`.
+
+    None if the run uses its store alone.
+    """
     built: Mapping[str, Encoder] = attrs.field(factory=dict)
     """Encoders to use instead of building them; empty if they must be built.
 
@@ -122,8 +137,13 @@ class RunContext:
         self.hooks.warned(run=self.run, message=shortened_lines(message))
 
     @property
-    def begun(self) -> Recipe:
-        """The recipe with only the stages that are run."""
+    def is_whole(self) -> bool:
+        """Whether all stages are run, and not only the first `stages`."""
+        return self.stages is None
+
+    @property
+    def limited_recipe(self) -> Recipe:
+        """The recipe; if only the first `stages` are run, with only these and the evaluations before training."""
         if self.stages is None:
             return self.recipe
         return first_stages(self.recipe, self.stages)

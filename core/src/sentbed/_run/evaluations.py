@@ -102,8 +102,10 @@ class Evaluations:
     """Evaluates the encoders of a run."""
 
     plugins: Plugins | None = None
+    """Installed plugins, one of which has the evaluator of each score; None to load them."""
     store: VectorStore | None = None
-    """Vector store for the evaluations before and after training. Evaluations during training use none."""
+    """Vector store for the evaluations before and after training; None if vectors are not stored. Evaluations
+    during training use none."""
     _prepared: list[tuple[Evaluator, Preparation]] = attrs.field(
         factory=list, init=False
     )
@@ -149,10 +151,13 @@ class Evaluations:
     def observe(
         self, encoders: Mapping[str, Encoder], entry: Validate | Watch, trained: str
     ) -> Evaluation:
-        """Evaluate an encoder during a stage, without the vector store; by default the encoder `trained`."""
+        """Evaluate an encoder during a stage, without the vector store.
+
+        It is the encoder that the entry names, or `trained` if it names none.
+        """
         name = entry.encoder or trained
         return self.evaluate(
-            encoders, entry, name, pair_name(name, entry.second), keep=False
+            encoders, entry, name, pair_name(name, entry.second), uses_store=False
         )
 
     def evaluate(
@@ -163,7 +168,7 @@ class Evaluations:
         label: str,
         progress: PartProgress | None = None,
         bar: EncodeBar | None = None,
-        keep: bool = True,
+        uses_store: bool = True,
     ) -> Evaluation:
         """Evaluate an encoder, or a pair of encoders.
 
@@ -172,14 +177,14 @@ class Evaluations:
             entry: Part of the recipe with the evaluator, and the name of the second encoder, if there is one.
             name: Name of the encoder.
             label: Name of the encoder or pair in the scores.
-            progress: Called with the progress of the evaluation.
-            bar: Counter of encoded texts, for several evaluations together.
-            keep: Whether vectors are read from the vector store, and written to it.
+            progress: Called with the progress of the evaluation; None if nobody follows it.
+            bar: Counter of encoded texts of several evaluations; None if this evaluation counts alone.
+            uses_store: Whether vectors are read from the vector store, and written to it.
         """
         second = None
         if entry.second is not None:
             second = entry.second, encoders[entry.second]
-        store = self.store if keep else None
+        store = self.store if uses_store else None
         return encoders[name].evaluate(
             entry.evaluator,
             label,

@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from sentbed._run.report_json import plain, score_record
-from sentbed._value_types import require_types
+from sentbed._type_checks import require_types
 from sentbed.hookspecs import hookimpl
 from sentbed.protocols import (
     START,

@@ -75,7 +75,7 @@ def resume(
         recipe: The recipe that the run was started with; by default the recipe in the directory.
         plugins: Installed plugins; they are loaded by default.
         allow_changes: Whether to go on although the recipe, the code or the data has changed.
-        stages: See `RunContext`.
+        stages: Number of stages to run; None means all (`RunContext.stages`).
         trust_remote_code: Whether the recipe in the directory may run Python code that comes with a model.
 
     Raises:
@@ -92,6 +92,7 @@ def resume(
         recipe.run.name, directory, recipe, changes_allowed=allow_changes, stages=stages
     )
     newest, damaged = newest_state(context)
+    # Without a training state, the run starts from the beginning; a state without content stands for that.
     state = newest or State(directory, 0, 0)
     with restoring(state):
         text = state.content.get("recipe") or read_file(directory / RESOLVED).decode()

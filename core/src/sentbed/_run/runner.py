@@ -37,7 +37,7 @@ from sentbed._recipe.remarks import untrained_layers
 from sentbed._registry.computing_code import components_of, computing_code
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import training_states as states
-from sentbed._run.best_weights import prune
+from sentbed._run.best_weights import prune_weights
 from sentbed._run.context import Kept, RunContext
 from sentbed._run.evaluations import Evaluations, files_of_evaluations
 from sentbed._run.guarded_vector_store import GuardedVectorStore
@@ -121,10 +121,10 @@ def execute(
     """Run the recipe of a context in its directory.
 
     Args:
-        context: The run.
+        context: The run; `RunContext` describes the kinds of run.
         plugins: Installed plugins.
-        resumed: Training state from which to go on. If it has no content, a run that was stopped before its first
-            training state begins again.
+        resumed: Training state from which to go on; None for a new run. A state without content stands for a run
+            that was stopped before it had saved a state; that run starts from the beginning.
         warnings: Warnings to send to the trackers when the run has started.
     """
     recipe, directory = context.recipe, context.directory
@@ -157,7 +157,7 @@ def execute(
             raise
         hooks.run_finished(run=context.run, report=report)
         with context.stop.patient():
-            tidy(directory, context.kept, context.stages is None)
+            tidy(directory, context.kept, context.is_whole)
 
     rows = history.expected(recipe)
     unmet = tuple(row.key for row in rows if row.decides and not row.met)
@@ -297,10 +297,10 @@ def head_seed(recipe: Recipe, name: str) -> int:
 
 def _read_and_work(context: RunContext, resumed: State | None) -> None:
     """Read and check all data, build the engine, and train and evaluate on it."""
-    context.evaluations.prepare(context.begun)
+    context.evaluations.prepare(context.limited_recipe)
     _require_same_files(context)
     first = resumed.stage if resumed else 0
-    for stage in context.begun.stage[first:]:
+    for stage in context.limited_recipe.stage[first:]:
         require_data(stage)
     context.evaluations.store = _store(context)
 
@@ -366,7 +366,11 @@ def _require_same_files(context: RunContext) -> None:
 
 
 def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
-    """Build the encoders, evaluate them, train them stage by stage, save them, and evaluate them again."""
+    """Build the encoders, evaluate them, train them stage by stage, save them, and evaluate them again.
+
+    The kind of the run decides which of these steps are left out, see `RunContext`. The transforms of a recipe
+    without stages are fitted here. With stages, they are fitted to the trained weights.
+    """
     recipe = context.recipe
     encoders = dict(context.built)
     if not encoders:
@@ -375,7 +379,7 @@ def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
     for name, encoder in encoders.items():
         parameters[name] = encoder.placed.parameter_counts
     context.facts["parameters"] = parameters
-    require_fit(context.begun, encoders)
+    require_fit(context.limited_recipe, encoders)
     if not recipe.stage and not context.loaded:
         for encoder in encoders.values():
             encoder.fit_transform()
@@ -394,14 +398,17 @@ def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
             write_state(context, 0, 0)
 
     _train_and_save(context, resumed, encoders)
-    if context.stages is None:
+    if context.is_whole:
         _evaluate(context, encoders, "end")
 
 
 def _train_and_save(
     context: RunContext, resumed: State | None, encoders: dict[str, Encoder]
 ) -> None:
-    """Train the stages that are left, fit transforms, and save the encoders."""
+    """Train the stages that are not finished, fit transforms, and save the encoders.
+
+    `resumed` is the training state from which the run goes on; None if it starts from the beginning.
+    """
     try:
         _train(context, resumed, encoders)
     except BaseException as error:
@@ -419,9 +426,9 @@ def _train_and_save(
 def _train(
     context: RunContext, resumed: State | None, encoders: dict[str, Encoder]
 ) -> None:
-    """Train the stages that are left, and fit transforms."""
+    """Train the stages that are not finished, and fit transforms."""
     first = resumed.stage if resumed else 0
-    last = len(context.begun.stage)
+    last = len(context.limited_recipe.stage)
     for index in range(first, last):
         _set_weights(context, index, encoders)
         state = None
@@ -431,8 +438,9 @@ def _train(
         write_state(context, index + 1, 0)
 
     _set_weights(context, last, encoders)
-    context.stepped = not context.loaded
-    if context.recipe.stage and context.stages is None:
+    # Even if this process has taken no step: what an interruption has saved may not be the final weights.
+    context.stepped = True
+    if context.recipe.stage and context.is_whole:
         for encoder in encoders.values():
             encoder.fit_transform()
 
@@ -441,7 +449,7 @@ def _save_last(
     context: RunContext, resumed: State | None, encoders: dict[str, Encoder]
 ) -> None:
     """Save the encoders of a whole run, unless those that are saved already are as good."""
-    if context.stages is not None or context.loaded:
+    if not context.is_whole or context.loaded:
         return
     # A resumed run that has not taken a step has no better weights than those that are saved.
     if context.stepped or resumed is None:
@@ -487,7 +495,9 @@ def _require_same_models(context: RunContext, encoders: Mapping[str, Encoder]) -
 def _store(context: RunContext) -> VectorStore | None:
     """Return the vector store of a plugin, or None.
 
-    In a resumed run, it goes on with the counts of the run so far.
+    None means that no plugin offers one, that the recipe does without, or that the plugin's hook failed. In a
+    resumed run, the store's numbers of vectors (`taken` from the store, and `encoded`) go on from where the run
+    stopped.
     """
     if not context.recipe.run.cache:
         return None
@@ -690,7 +700,7 @@ def _free_name(name: str) -> Path:
 
 @contextmanager
 def alone(directory: Path) -> Iterator[None]:
-    """Lock a run directory in the block.
+    """Lock a run directory during a `with` block, so that no other process works on the run.
 
     Raises:
         RunError: if another process has locked it, or a link in the directory leads out of it.
@@ -709,13 +719,13 @@ def tidy(directory: Path, kept: Mapping[str, Kept], whole: bool) -> None:
 
     The newest training state, which refers to the `kept` weights, is removed last, so that tidying can be
     repeated if it is interrupted. If the run is not `whole` but has only the first stages, this state stays, for
-    the runs that start from it.
+    the runs that go on from it.
     """
     remove_directory(directory / VECTORS)
     for newest in states.saved_states(directory)[:1]:
         states.prune(directory, newest, 1)
     for stage, weights in kept.items():
-        prune(directory, stage, weights)
+        prune_weights(directory, stage, weights)
 
     for path in list(directory.rglob(".*")):
         # `_files.atomic_file` and `write_directory` give temporary files such names.

@@ -12,7 +12,7 @@ from sentbed._files import write_atomic
 from sentbed._recipe.recipe import RESOLVED, resolved_toml
 from sentbed._run import training_states as states
 from sentbed._run.batch_sampling import Sampler
-from sentbed._run.best_weights import Keeper, prune
+from sentbed._run.best_weights import Keeper, prune_weights
 from sentbed._run.context import RunContext
 from sentbed._run.report_json import plain
 from sentbed.errors import PluginError
@@ -39,15 +39,19 @@ class Saver:
         if is_due or time.monotonic() - self.last_time >= rule.minutes * 60:
             self.save(step)
 
-    def save(self, step: int, looked: bool = True) -> None:
-        """Write the training state after a step; `looked` says whether the evaluations of that step are done."""
+    def save(self, step: int, evaluated: bool = True) -> None:
+        """Write the training state after a step, and remove kept weights that are no longer needed.
+
+        `evaluated` says whether the evaluations of that step are done. Otherwise, a resumed run begins with them.
+        """
         stage_content = {
             "sampler": self.sampler.state(),
             "keeper": self.keeper.kept.table(self.context.directory),
-            "looked": looked,
+            # The files call it `looked`, and states that earlier versions have written must stay readable.
+            "looked": evaluated,
         }
         write_state(self.context, self.index, step, stage_content, self.trainer)
-        prune(self.context.directory, self.keeper.stage.name, self.keeper.kept)
+        prune_weights(self.context.directory, self.keeper.stage.name, self.keeper.kept)
         self.last_time = time.monotonic()
 
 
@@ -58,7 +62,7 @@ def write_state(
     stage_content: Mapping[str, Any] | None = None,
     trainer: Trainer | None = None,
 ) -> None:
-    """Write the training state of a run, and remove old ones.
+    """Collect and write the training state of a run with `training_states`, and remove old states.
 
     Args:
         context: The run.
@@ -79,13 +83,13 @@ def write_state(
             )
         tracker_states[name] = tracker_state
 
-    kept = {}
+    kept_of_stages = {}
     for name, weights in context.kept.items():
-        kept[name] = weights.table(context.directory)
+        kept_of_stages[name] = weights.table(context.directory)
     recipe = resolved_toml(context.recipe, context.directory)
     content = {
         "facts": plain(context.facts),
-        "kept": kept,
+        "kept": kept_of_stages,
         "trackers": tracker_states,
         "recipe": recipe,
         **(stage_content or {}),

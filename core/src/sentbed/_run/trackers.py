@@ -17,7 +17,7 @@ import pluggy
 from sentbed import hookspecs
 from sentbed._component_faults import ADVICE, fault, release_of
 from sentbed._registry.plugin_source_code import place_of
-from sentbed._registry.registry import LIFECYCLE, Plugins
+from sentbed._registry.registry import LIFECYCLE_HOOKS, Plugins
 from sentbed._run.context import RunContext
 from sentbed._run.history import History
 from sentbed.errors import PluginError, SentbedError, reason_of, suggest
@@ -40,7 +40,7 @@ def hook_faults(tracker: object) -> Iterator[tuple[str, str]]:
     for name, method in inspect.getmembers(tracker, callable):
         options = manager.parse_hookimpl_opts(tracker, name)
         if options is None:
-            if name in LIFECYCLE:
+            if name in LIFECYCLE_HOOKS:
                 yield (
                     f"`{name}` has the name of a hook, but is not marked as its implementation",
                     "decorate it with `@sentbed.hookimpl`",
@@ -49,9 +49,9 @@ def hook_faults(tracker: object) -> Iterator[tuple[str, str]]:
 
         hook_count += 1
         hook = options.get("specname") or name
-        if hook not in LIFECYCLE:
+        if hook not in LIFECYCLE_HOOKS:
             yield (
-                f"there is no hook `{hook}` of a run.{suggest(hook, LIFECYCLE)}",
+                f"there is no hook `{hook}` of a run.{suggest(hook, LIFECYCLE_HOOKS)}",
                 "see `docs/hooks.md`",
             )
             continue
@@ -74,7 +74,7 @@ def hook_faults(tracker: object) -> Iterator[tuple[str, str]]:
 def following(
     context: RunContext, plugins: Plugins, history: History
 ) -> Iterator[None]:
-    """Register the history and the trackers of a run for the block, and turn errors in hooks into warnings.
+    """Register the history and the trackers of a run in a `with` block, and turn errors of hooks into warnings.
 
     Raises:
         PluginError: if the object that a tracker builds cannot follow a run.
@@ -99,7 +99,7 @@ def following(
             owners[name] = f"the tracker `{tracker.name}` of {release}"
 
         failed: set[str] = set()
-        for hook in LIFECYCLE:
+        for hook in LIFECYCLE_HOOKS:
             for implementation in getattr(manager.hook, hook).get_hookimpls():
                 if implementation.plugin is history:
                     continue
@@ -136,6 +136,7 @@ def _guarded(
         try:
             return _checked(hook, function(*arguments))
         except Exception as error:
+            # Without a tracker that is `required`, the run must not go on.
             required = getattr(plugin, "required", False) is True
             # A tracker that cannot work may raise such an error on purpose, before anything is computed.
             is_deliberate = isinstance(error, SentbedError)

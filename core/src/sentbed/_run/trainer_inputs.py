@@ -193,8 +193,9 @@ class FrozenColumn:
 
     encoder: Encoder
     max_length: int
-    normalize: bool
-    """Whether the text rules of the prompt are applied."""
+    normalize_text: bool
+    """Whether the encoder's prompt changes each text by its rules (`prompt.normalizer`), such as a full stop at
+    the end. It has nothing to do with the length of vectors."""
     cache: Path | None = None
     """File with a record for each row of the data: its `vector`, and `sum`, a checksum of text and vector.
 
@@ -206,11 +207,11 @@ class FrozenColumn:
         cls,
         encoder: Encoder,
         max_length: int,
-        normalize: bool,
+        normalize_text: bool,
         dataset: Dataset,
         path: Path | None,
     ) -> FrozenColumn:
-        """Return a column; with `path`, its vectors are cached in this file.
+        """Return a column. Its vectors are cached in the file `path`; if it is None, they are not cached.
 
         Raises:
             RunError: if the texts of the data vary from epoch to epoch, or the disk is full.
@@ -220,7 +221,7 @@ class FrozenColumn:
                 message = "`cache_frozen` is on, but the data gives other texts in every epoch; take it out"
                 raise RunError(message)
             _allocate(path, len(dataset) * _record(encoder.width).itemsize)
-        return cls(encoder, max_length, normalize, path)
+        return cls(encoder, max_length, normalize_text, path)
 
     def vectors(
         self, rows: NDArray[np.int64], texts: Sequence[str]
@@ -242,7 +243,7 @@ class FrozenColumn:
 
     def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return self.encoder.encode(
-            texts, max_length=self.max_length, normalize=self.normalize
+            texts, max_length=self.max_length, normalize=self.normalize_text
         )
 
 

@@ -42,8 +42,9 @@ def train_stage(
 ) -> None:
     """Train the stage of the recipe with this index. Afterwards, the encoders have the kept weights.
 
-    With `resumed`, the stage is continued from this training state. If an error or an interruption ends the stage
-    early, the best weights so far are restored, and the exception is raised again.
+    The stage is continued from the training state `resumed`; if that is None, it starts from its beginning. If an
+    error or an interruption ends the stage early, the best weights so far are restored, and the exception is
+    raised again.
 
     Raises:
         RunError: if the loss is no longer finite, or the data has changed since the run was started.
@@ -198,7 +199,7 @@ class _Loop:
                 with stop.patient():
                     self.saver.save_if_due(self.step)
                 if stop.asked is not None:
-                    self._interrupt(stop.asked, looked=True)
+                    self._interrupt(stop.asked, evaluated=True)
 
     def finish(self) -> None:
         """Restore the kept weights, and tell the hooks that the stage has ended."""
@@ -286,9 +287,9 @@ class _Loop:
             }
             self.context.hooks.observed(**event, encoder=label, evaluation=evaluation)
 
-    def _interrupt(self, reason: str, looked: bool = False) -> NoReturn:
-        """Save the training state after the current step, and end the run; `looked` is as in `Saver.save`."""
-        self.saver.save(self.step, looked)
+    def _interrupt(self, reason: str, evaluated: bool = False) -> NoReturn:
+        """Save the training state after the current step, and end the run; `evaluated` is as in `Saver.save`."""
+        self.saver.save(self.step, evaluated)
         error = KeyboardInterrupt(f"ended by {reason}")
         error.add_note(
             f"{reason}: the state after step {self.step} is saved; "

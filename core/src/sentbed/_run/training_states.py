@@ -63,7 +63,10 @@ def write_state(
     content: Mapping[str, Any],
     trainer: Callable[[Path], None] | None,
 ) -> State:
-    """Write a training state. `trainer`, if given, is called with a directory into which it writes.
+    """Write a training state.
+
+    `trainer` is called with a directory, into which it writes the state of the trainer. It is None between
+    stages.
 
     Raises:
         PluginError: if `content` cannot be written as JSON, since the state of a tracker is not JSON.

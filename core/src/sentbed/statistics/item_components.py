@@ -1,6 +1,7 @@
-"""Components of the variance of a score over its items.
+"""Contributions of the items of a test set to the sampling error of a score, called its components.
 
-Each independent item, or cluster of items, has one component. The squares of all components sum to the variance.
+Each independent item, or cluster of items, has one component. The sum of their squares is the variance of the
+score. (Variance components, which sum to a variance, are something else.)
 Scores on the same items have their components in the same order. So the components of a difference of two scores
 are the differences of the components, and likewise for a mean. If an item occurs in several tasks, the
 components that it has in the mean over tasks are added before they are squared.

@@ -67,7 +67,8 @@ class Rules:
             yield f"`negatives` is {self.negatives}; take at least 1"
         if self.range_min < 0:
             yield f"`range_min` is {self.range_min}; ranks count from 0"
-        if 0 < self.negatives > self.range_max - max(self.range_min, 0):
+        candidates = self.range_max - max(self.range_min, 0)
+        if self.negatives >= 1 and self.negatives > candidates:
             yield (
                 f"from rank {self.range_min} to below rank {self.range_max} there is no room for "
                 f"{self.negatives} negatives; raise `range_max`, or lower `range_min` or `negatives`"

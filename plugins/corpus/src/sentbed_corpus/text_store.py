@@ -31,7 +31,11 @@ class TextStore:
 
     @classmethod
     def create(cls, path: Path) -> TextStore:
-        """Create an empty store in a new file. Raises `RunError` if the file cannot be written."""
+        """Create an empty store. A file at `path` is overwritten.
+
+        Raises:
+            RunError: if the file cannot be written.
+        """
         try:
             return cls(path, path.open("w+b"))
         except OSError as error:

@@ -141,6 +141,7 @@ def _pick(column: ColumnToFind, names_in_file: Sequence[str], file: Path) -> str
         return column.name
     if not names_in_file:
         if column.required:
+            # The first line is invalid or missing. Reading the file will report that, whatever the column's name.
             return column.usual[0]
         return None
 

@@ -1,4 +1,4 @@
-"""The files of GLUE's nine tasks: where they are, and a strict reader."""
+"""The files of the nine GLUE tasks that SentGLUE uses: where they are, and a strict reader."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ TASKS: dict[str, Task] = {
         "RTE", ("sentence1", "sentence2"), "label", _ENTAILMENT, ((2_490, 277),)
     ),
 }
-"""The nine tasks of SentGLUE, in the order of Sentence-T5's table 6. QNLI's sizes are those of its second
-release."""
+"""The nine tasks of SentGLUE, in the order of Sentence-T5's table 6. GLUE's WNLI is not among them, and MNLI is
+two tasks, one for each development set. QNLI's sizes are those of its second release."""
 
 ROOTS = ("glue", "GLUE", "glue_data", ".")
 """Directories, relative to the data directory, in which the folders of the tasks are looked for."""

@@ -36,6 +36,7 @@ def keys_json(content: Content, evaluations: Sequence[EvaluationKey]) -> str:
     """Return the text of `keys.json` for a run: its key and the keys of its evaluations.
 
     Each key is recorded together with its content, the data whose hash it is; `content` is that of the run.
+    `starts` is the number of evaluations before training, which come first.
     """
     starts = 0
     for evaluation in evaluations:
@@ -65,7 +66,7 @@ def drop_evaluations_at_end(run: Path, recipe: Recipe) -> tuple[Evaluate, ...]:
     """Remove the evaluations after training from the `keys.json` of a stopped run.
 
     Return the evaluations before training. `recipe` is the recipe with which the run began. The evaluations
-    are removed because the study no longer has them, or because their code has changed.
+    after training are removed because the study no longer has them, or because their code has changed.
     """
     keys = read_json(run / KEYS)
     keys["evaluations"] = keys["evaluations"][: keys["starts"]]
@@ -91,7 +92,7 @@ class RunState:
     status: str | None
     """Status in the run's manifest; None if the run has not begun."""
     missing: tuple[EvaluationKey, ...]
-    """Evaluations of the study that the run lacks; empty unless the run has finished."""
+    """Evaluations of the study that the finished run lacks; always empty if the run has not finished."""
     has_encoder: bool
     """Whether the run's directory holds the saved encoders."""
 

@@ -28,7 +28,7 @@ Entry: TypeAlias = Mapping[str, str | tuple[str, ...]]
 """Selection of cells: axis -> label or labels. A cell must have one of these labels on each of these axes."""
 
 Names: TypeAlias = tuple[str, ...]
-"""Keys of a dotted path. An array element that has a name, such as a stage, stands with its name, not index."""
+"""Keys of a dotted path. For an array element that has a name, such as a stage, the name replaces the index."""
 
 _NUMBER = re.compile(
     r"(?<![\w.+-])[+-]?[0-9][0-9_]*(?:\.[0-9_]+)?(?:[eE][+-]?[0-9_]+)?(?![\w.])"
@@ -67,9 +67,9 @@ class Axis:
 
     @property
     def numbers(self) -> tuple[float, ...] | None:
-        """Number of each label: from `[study.numbers]`, or the number that the label sets.
+        """Number of each label: from `[study.numbers]`, or the number that the label sets in the recipe.
 
-        None if a label has no number.
+        None if a label has neither.
         """
         if self.named_numbers:
             return tuple(self.named_numbers[label] for label in self.labels)
@@ -83,7 +83,7 @@ class Axis:
         return tuple(numbers)
 
     def paths(self, document: Document) -> tuple[str, ...]:
-        """Return the dotted paths that the labels set; a stage stands with its name, as in `Names`."""
+        """Return the dotted paths that the labels set, with names for indices as in `Names`."""
         paths: dict[str, None] = {}
         for setting in self.settings.values():
             for path in setting:
@@ -92,7 +92,7 @@ class Axis:
 
 
 def names_of_path(document: Document, path: str) -> Names:
-    """Return the keys of a dotted path in a recipe; an array element that has a name stands with it."""
+    """Return the keys of a dotted path in a recipe, with names for indices as in `Names`."""
     value: Any = document.data
     names: Names = ()
     for key, index in zip(path.split("."), document.key_path(path), strict=True):

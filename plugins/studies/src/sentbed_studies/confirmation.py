@@ -24,13 +24,13 @@ class Confirmation:
     """Number of runs with fresh seeds."""
     work: Work | None = None
     """The runs with fresh seeds; None until the chosen cell is known."""
-    left: tuple[Task, ...] = ()
+    unfinished: tuple[Task, ...] = ()
     """Runs of `work` that have not finished."""
 
     @property
     def number_left(self) -> int:
         """Number of runs with fresh seeds that have not finished."""
-        return self.runs if self.work is None else len(self.left)
+        return self.runs if self.work is None else len(self.unfinished)
 
 
 def fresh_seeds_in_words(study: Study) -> str:
@@ -59,7 +59,7 @@ def confirmation_of(
         study: The study.
         work: All runs of the study, without those with fresh seeds.
         directory: The study's directory.
-        keys: Computes the keys of the runs with fresh seeds.
+        keys: Computes the keys of the runs with fresh seeds: hashes by which finished runs are recognised.
         share: Whether these runs share stages and forward passes.
         is_over: Whether all runs of `work` that are needed have ended, so that a cell can be chosen.
 
@@ -89,24 +89,25 @@ def confirmation_of(
         return None
 
     fresh = _with_fresh_seeds(study, decide, chosen.cell, keys, share)
-    left = tuple(task for task in fresh.tasks if not task.is_done(directory))
-    return Confirmation(runs, fresh, left)
+    unfinished = tuple(task for task in fresh.tasks if not task.is_done(directory))
+    return Confirmation(runs, fresh, unfinished)
 
 
 def _with_fresh_seeds(
     study: Study, decide: Decide, name: str, keys: CellKeys, share: bool
 ) -> Work:
     """Return the runs of the cell `name`, under each prompt, with the seeds after the study's largest seed."""
-    cell_of_prompt = {}
-    for cell in study.cells:
-        if cell.name == name:
-            cell_of_prompt[cell.prompt] = cell
+    # `study.cells` has an entry for each prompt and seed of a cell; of each prompt, any entry will do.
+    entry_of_prompt = {}
+    for entry in study.cells:
+        if entry.name == name:
+            entry_of_prompt[entry.prompt] = entry
 
     first = max(study.seeds) + 1
-    fresh_cells = []
-    for cell in cell_of_prompt.values():
+    fresh_entries = []
+    for entry in entry_of_prompt.values():
         for seed in range(first, first + decide.confirm):
-            run = attrs.evolve(cell.recipe.run, seed=seed)
-            recipe = attrs.evolve(cell.recipe, run=run)
-            fresh_cells.append(attrs.evolve(cell, seed=seed, recipe=recipe))
-    return plan_work(fresh_cells, keys, share)
+            run = attrs.evolve(entry.recipe.run, seed=seed)
+            recipe = attrs.evolve(entry.recipe, run=run)
+            fresh_entries.append(attrs.evolve(entry, seed=seed, recipe=recipe))
+    return plan_work(fresh_entries, keys, share)

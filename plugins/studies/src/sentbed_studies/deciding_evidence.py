@@ -52,11 +52,14 @@ class Evidence:
     values: Mapping[str, tuple[float, ...]]
     """Cell -> deciding score under each seed, averaged over the prompts; higher is better."""
     items: ItemVariances | None
-    """Computes the variances that are due to the items; None if the scores have no items."""
-    left: Mapping[str, str]
+    """Function that computes the variances that are due to the items; None if a score has no items."""
+    left_out: Mapping[str, str]
     """Cell that cannot be compared -> reason."""
     prompts: Mapping[str, tuple[float, ...]] | None = None
-    """Cell -> deciding score under each prompt, averaged over the seeds; None if prompts are no sample."""
+    """Cell -> deciding score under each prompt, averaged over the seeds.
+
+    None if prompts are no source of variance: there is only one, or they are all of interest and no sample.
+    """
 
 
 def read_task(task: Task, directory: Path) -> CellRun:
@@ -80,7 +83,7 @@ class DecidingEvidence:
     decide: Decide
     tasks: Sequence[Task]
     prompts_are_sample: bool = True
-    """Whether the prompts, if there are some, are a sample; see `PromptFactor`."""
+    """Whether the prompts are a sample of those that might be used; see `PromptFactor`."""
     _task_of_run: Mapping[tuple[str, str, int], Task] = attrs.field(init=False)
     """`Cell.identity` -> the task of that run."""
     _prompts: tuple[str, ...] = attrs.field(init=False)
@@ -108,12 +111,12 @@ class DecidingEvidence:
         values: dict[str, tuple[float, ...]] = {}
         under_prompts: dict[str, tuple[float, ...]] = {}
         means: dict[str, list[MeanScore | PromptScores]] = {}
-        left: dict[str, str] = {}
+        left_out: dict[str, str] = {}
         has_items = True
         for cell, of_cell in scores.items():
-            reason = self._why_left(of_cell, usual_tasks)
+            reason = self._why_left_out(of_cell, usual_tasks)
             if reason:
-                left[cell] = reason
+                left_out[cell] = reason
                 continue
             values[cell] = _means(of_cell, over="prompts")
             under_prompts[cell] = _means(of_cell, over="seeds")
@@ -123,7 +126,7 @@ class DecidingEvidence:
         is_source_of_variance = len(self._prompts) > 1 and self.prompts_are_sample
         scores_of_prompts = under_prompts if is_source_of_variance else None
         if not has_items:
-            return Evidence(values, None, left, scores_of_prompts)
+            return Evidence(values, None, left_out, scores_of_prompts)
 
         reference = next(iter(means.values()), [])[:1]
         for cell, by_seed in means.items():
@@ -131,11 +134,11 @@ class DecidingEvidence:
                 require_same_items([*reference, *by_seed])
                 self._components.of_all(by_seed)
             except RunError as error:
-                left[cell] = str(error)
+                left_out[cell] = str(error)
                 del values[cell]
 
         items = partial(item_variances, means, self._components)
-        return Evidence(values, items, left, scores_of_prompts)
+        return Evidence(values, items, left_out, scores_of_prompts)
 
     def _scores_of_cell(self, cell: str, seeds: Sequence[int]) -> ScoresOfCell:
         """Return the deciding scores of a cell's runs, by seed and then by prompt."""
@@ -146,7 +149,9 @@ class DecidingEvidence:
                 scores[seed, prompt] = self._deciding(task)
         return scores
 
-    def _why_left(self, of_cell: ScoresOfCell, usual_tasks: ScoredTasks | None) -> str:
+    def _why_left_out(
+        self, of_cell: ScoresOfCell, usual_tasks: ScoredTasks | None
+    ) -> str:
         """Return why a cell with these deciding scores cannot be compared; empty if it can."""
         for (seed, prompt), scores in of_cell.items():
             reason = why_undecided(seed, scores, self.decide, prompt)
@@ -193,7 +198,11 @@ class DecidingEvidence:
 def _means(
     of_cell: ScoresOfCell, over: Literal["seeds", "prompts"]
 ) -> tuple[float, ...]:
-    """Return the mean deciding scores of a cell over the prompts, for each seed; or over the seeds."""
+    """Return the mean deciding scores of a cell.
+
+    `over = "prompts"` gives the mean over the prompts for each seed, `"seeds"` the mean over the seeds for each
+    prompt.
+    """
     numbers: dict[int | str, list[float]] = {}
     for (seed, prompt), scores in of_cell.items():
         group = seed if over == "prompts" else prompt
@@ -217,7 +226,7 @@ def _tasks(scores: ScoresOfRun) -> ScoredTasks:
 
 
 def _usual_tasks(scores_of_cells: Iterable[ScoresOfCell]) -> ScoredTasks | None:
-    """Return the scored tasks that most runs have in common; None if no run has a deciding score."""
+    """Return the scored tasks that most runs have, all together; None if no run has a deciding score."""
     tasks_of_runs: Counter[ScoredTasks] = Counter()
     for of_cell in scores_of_cells:
         for scores in of_cell.values():

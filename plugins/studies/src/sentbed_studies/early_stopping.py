@@ -1,7 +1,7 @@
 """Early stopping of cells while a study runs: `[study.stop]`.
 
-At a look, all cells that are still run have the same first seeds. They are compared by their deciding scores, and
-a cell that is shown to be worse than another (a claim) gets no further seeds.
+At a look, the cells that are still run are compared by their deciding scores, under the same first seeds for all
+cells. A cell that is shown to be worse than another (a claim) gets no further seeds.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def parts_between_looks(
     directory: Path,
     say: Say,
     needless: Callable[[Task], object],
-    begun: int = 0,
+    seeds_done: int = 0,
 ) -> Iterator[Work]:
-    """Yield the runs that each look needs; make the look when the caller asks for the next runs.
+    """Yield the runs that each look needs, and make the look when the caller asks for the next runs.
 
     The caller must have done the yielded runs before it asks for more. After an interruption, looks are made
     again with the same result, since they depend on the scores alone.
@@ -54,7 +54,7 @@ def parts_between_looks(
         directory: The study's directory.
         say: Gets a line for each cell that is stopped.
         needless: Called with each run that will not be done.
-        begun: Number of seeds with which all cells have been run before the first look.
+        seeds_done: Number of seeds with which all cells of `work` have been run before.
 
     Raises:
         RunError: if no cell of a look has a deciding score, if a run cannot be read, or if the disk is full.
@@ -70,7 +70,6 @@ def parts_between_looks(
         prompts_are_sample=study.table.prompt_factor == "random",
     )
     decisions = Decisions(rule, at_work=test.at_work, earlier=earlier)
-    seeds_done = begun
     left_out: set[Task] = set()
     for number_of_seeds in rule.looks:
         run_seeds, later_seeds = seeds[:number_of_seeds], seeds[number_of_seeds:]
@@ -81,7 +80,7 @@ def parts_between_looks(
         scores = evidence.of(test.at_work, run_seeds)
         if not scores.values:
             tasks = [task for task in work.tasks if task.cell.seed in run_seeds]
-            _require_scores(scores.left, evidence, tasks)
+            _require_scores(scores.left_out, evidence, tasks)
         claims = test.look(scores.values, scores.items, scores.prompts)
         has_ended = not later_seeds or len(test.at_work) < 2
 
@@ -99,7 +98,7 @@ def parts_between_looks(
             claims=tuple(test.claims),
             looks=(*decisions.looks, number_of_seeds),
             at_work=test.at_work,
-            left=scores.left,
+            left=scores.left_out,
             over_items=scores.items is not None,
             ended=has_ended,
         )
@@ -153,22 +152,22 @@ def _sequential_test(
         stop.error_rate,
         stop.margin,
         baseline,
-        among=len(study.names),
+        selected_from=len(study.names),
         promise=stop.promise,
         shares=shares(_plan_of(rule), list(map(_plan_of, earlier))),
     )
 
 
 def _require_scores(
-    left: Mapping[str, str], evidence: DecidingEvidence, tasks: Sequence[Task]
+    left_out: Mapping[str, str], evidence: DecidingEvidence, tasks: Sequence[Task]
 ) -> None:
     """Raise `RunError` if all runs of a look without scores have finished: later looks would have none either.
 
-    `left` maps each cell to the reason why it cannot be compared.
+    `left_out` maps each cell to the reason why it cannot be compared.
     """
     if not all(task.is_done(evidence.directory) for task in tasks):
         return
-    name, reason = next(iter(left.items()))
+    name, reason = next(iter(left_out.items()))
     raise RunError(
         f"nothing decides between the cells: of {name}, {reason}; its scores are of "
         f"{evidence.tasks_of(tasks[0])}; name some in `[study.decide]`, or take `stop` out; what has "
@@ -196,7 +195,8 @@ def rule_of(study: Study, stop: Stop) -> Rule:
 def _plan_of(rule: Rule) -> Plan:
     """Return the plan of looks by a rule.
 
-    In a study with prompts, each seed stands with the prompts, and with whether they are random or fixed.
+    In a study with prompts, each seed has the prompts beside it, and whether they are random or fixed: looks with
+    other prompts are other looks.
     """
     if not rule.prompts:
         return rule.seeds, rule.looks

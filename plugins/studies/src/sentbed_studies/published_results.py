@@ -34,8 +34,11 @@ OURS = "sentbed"
 _SHARES = ("mteb 1.0", "mteb 1.11", "lm-eval")
 """Layouts whose scores are between 0 and 1."""
 
-MOST_LEFT_OUT = 3
-"""Maximum number of scores of a row that are left out with a reason in its notes; the others are counted."""
+MOST_NOTES = 3
+"""Of the scores that a row leaves out, its notes name at most this many, with the reason.
+
+Of the others, the notes have only the number.
+"""
 
 _UNNAMED = ("main_score", "score")
 """Names under which a file stores a score without saying which metric it is."""
@@ -114,10 +117,10 @@ def _systems(
 
         scores, left_out = _scores(rows, reference)
         notes_of_row = list(notes)
-        for sentence in left_out[:MOST_LEFT_OUT]:
+        for sentence in left_out[:MOST_NOTES]:
             notes_of_row.append(f"{row_name}: {sentence}")
-        if len(left_out) > MOST_LEFT_OUT:
-            others = count(len(left_out) - MOST_LEFT_OUT, "more score")
+        if len(left_out) > MOST_NOTES:
+            others = count(len(left_out) - MOST_NOTES, "more score")
             notes_of_row.append(f"{row_name}: {others} left out.")
 
         system = PublishedSystem(
@@ -204,7 +207,7 @@ def _faults(
     document: Document,
     place: KeyPath,
 ) -> Iterator[Problem]:
-    """Yield the problems of `tasks` and `unit` of a reference, with the scores of its models."""
+    """Check `tasks` and `unit` of a reference against the scores of its `chosen` models; yield the problems."""
     splits: dict[str, set[str]] = {}
     layouts = set()
     for row in chain.from_iterable(chosen.values()):

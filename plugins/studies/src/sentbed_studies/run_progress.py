@@ -25,10 +25,11 @@ class RunProgress:
     elapsed: float
     """Seconds since the run was started or resumed."""
     step: int | None = None
-    """Current step of the stage; None if no stage is being trained."""
+    """Last finished step of the stage; None before the first one, and between stages."""
     steps: int | None = None
-    """Number of steps of the stage."""
+    """Number of steps of the stage; None if `step` is None."""
     loss: float | None = None
+    """Loss of this step; None if `step` is None."""
     left: float | None = None
     """Seconds left: of the whole run if its duration is known, otherwise of the stage. None if unknown."""
 
@@ -51,7 +52,7 @@ class RunProgress:
 
 @attrs.define(eq=False)
 class RunLog:
-    """Reads the new lines of a run's log at each call."""
+    """The log of a run; each call of `progress` reads only the lines that are new."""
 
     run: Path
     began: float | None = attrs.field(default=None, init=False)
@@ -74,7 +75,7 @@ class RunLog:
     def progress(
         self, seconds: float | None = None, now: float | None = None
     ) -> RunProgress | None:
-        """Return the progress; None if there is no log.
+        """Return the progress; None if there is no log, or the log does not say yet that the run has started.
 
         `seconds` is the expected duration of the whole run, if it is known. `now` is the time in seconds since
         1970, by default the current time.
@@ -99,7 +100,7 @@ class RunLog:
         )
 
     def _seconds_left_of_stage(self) -> float | None:
-        """Return the expected seconds until the end of the stage; None before its second step."""
+        """Return the expected seconds until the end of the stage; None before two of its steps are known."""
         first, last = self._first_step, self._last_step
         if first is None or last is None or self._stage_steps is None:
             return None

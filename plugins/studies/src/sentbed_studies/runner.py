@@ -285,7 +285,7 @@ def _confirm(
         f"the chosen cell is {work.tasks[0].cell.name}; it is run with {fresh_seeds_in_words(study)}"
     )
     if runner.left is not None:
-        runner.left.chosen([task.directory for task in confirmation.left])
+        runner.left.chosen([task.directory for task in confirmation.unfinished])
 
     _run_work(study, work, runner)
     if study.table.keep != "all":

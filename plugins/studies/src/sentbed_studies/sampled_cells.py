@@ -1,4 +1,4 @@
-"""Cells of a study that its sampler chooses: in batches, each by the scores of the cells before."""
+"""Cells of a study that its sampler chooses, batch by batch; it may learn from the scores of earlier batches."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def cells_for_sampler(study: Study) -> list[Mapping[str, Any]]:
 def scores_in(directory: Path, work: Work, seed: int, decide: Decide) -> ScoreOf:
     """Return a function that reads the deciding score of a cell's run with `seed` in a study's directory.
 
-    The function returns None if the run has not finished, or if its score is not finite or degenerate. It
+    The function returns None if the run has not finished, if its score is not finite, or if it is degenerate. It
     raises `RunError` if a finished run lacks the score of a task that `decide` names, if it has no deciding
     score, or if its deciding scores have no common mean.
     """

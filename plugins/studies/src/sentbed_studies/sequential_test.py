@@ -9,8 +9,8 @@ is one worse than the other by more than the margin? A cell for which this is sh
 - A sample variance of two or three seeds is unreliable, so the variance of a pair is moderated (Smyth, 2004):
   s2 = (d0 s0 + (n - 1) s) / (d0 + n - 1). Here s is the pair's sample variance and s0 the mean of s over all
   tested pairs. The prior has d0 = 3 degrees of freedom, since the standard deviations of cells may well differ
-  by a factor of 2. The moderated variance s2 has d0 + n - 1 degrees of freedom, but never more than s0. The
-  mean s0 has (n - 1)(m - 1), where m is the effective number of cells (Satterthwaite, 1946).
+  by a factor of 2. The mean s0 has (n - 1)(m - 1) degrees of freedom, where m is the effective number of cells
+  (Satterthwaite, 1946). The moderated variance s2 has d0 + n - 1, but at most as many as s0 has.
 - If the study has several prompts, they are a third source of variance. V_prompts is computed from the
   differences under each prompt, averaged over the seeds so far: their variance divided by the number of prompts.
   It is moderated in the same way, with d0 = 4. The differences d(s) are then means over the prompts, and no
@@ -86,9 +86,9 @@ class SequentialTest:
     """Largest difference by which a cell may be worse without a claim, in the unit of the score."""
     baseline: str | None = None
     """Cell with which all others are compared; None to compare every pair."""
-    among: int = 0
-    """Number of cells from which `cells` were selected by their scores. They all count for the correction.
-    0 without such a selection."""
+    selected_from: int = 0
+    """Number of cells from which `cells` were selected by their scores; they all count for the correction. 0 if
+    there was no selection."""
     promise: Promise = "all"
     """Which claims the error rate covers. `all`: every claim; `best`: only claims that a best cell is worse
     than another cell."""
@@ -96,6 +96,7 @@ class SequentialTest:
     """Number of seeds at a look -> share of the look in the error rate; by default all looks have equal
     shares."""
     claims: list[Claim] = attrs.field(factory=list, init=False)
+    """Claims of all looks so far."""
     _common: dict[Factor, Source] = attrs.field(factory=dict, init=False)
     """Factor -> s0: mean variance of all tested pairs, with its degrees of freedom."""
 
@@ -108,7 +109,7 @@ class SequentialTest:
     @property
     def possible(self) -> int:
         """Number of possible claims at a look, over which the error rate of the look is distributed."""
-        count = max(self.among, len(self.cells))
+        count = max(self.selected_from, len(self.cells))
         if self.baseline is None and self.promise == "all":
             return max(1, count * (count - 1))
         # The best cell, or the baseline, is compared with each of the others.
@@ -131,8 +132,9 @@ class SequentialTest:
 
         Args:
             values: Cell -> score under each seed so far; higher is better. Cells without scores are left out.
-            items: Computes the variances due to the items; None if the scores have no items.
-            prompts: Cell -> score under each prompt, averaged over the seeds; None if prompts are no sample.
+            items: Function that computes the variances due to the items; None if a score has no items.
+            prompts: Cell -> score under each prompt, averaged over the seeds; None if prompts are no source of
+                variance.
         """
         import numpy as np
 
@@ -190,7 +192,7 @@ class SequentialTest:
         return tuple(claims)
 
     def _tested_pairs(self, names: Sequence[str]) -> Bools:
-        """Return which pairs are tested: whether the row's cell is better than the column's, `(cells, cells)`."""
+        """Return whether a pair is tested for the row's cell being better than the column's, `(cells, cells)`."""
         import numpy as np
 
         is_tested = ~np.eye(len(names), dtype=bool)

@@ -36,7 +36,7 @@ Fingerprints: TypeAlias = dict[int, tuple[PlacedEncoder, EncoderFingerprint | No
 """`id` of a placed encoder -> the placed encoder and its fingerprint. The encoder is kept so that no other object
 gets its id."""
 
-TOGETHER = 2**30
+MOST_SHARED_BYTES = 2**30
 """Maximum size in bytes of all vectors of one shared pass. Encoders whose vectors exceed it get a pass of their
 own."""
 
@@ -103,7 +103,9 @@ def share_passes(
     warn: Callable[[str], None],
     kept: KeptEncoders | None = None,
 ) -> VectorStore:
-    """Return a vector store for a run whose forward passes also give the vectors of other runs.
+    """Return a vector store for a run, which also stores the vectors that its passes give for other runs.
+
+    If `store` is not sentbed's vector cache, it is returned itself.
 
     Args:
         recipe: Recipe of the run.
@@ -111,7 +113,8 @@ def share_passes(
         store: Vector store of the run.
         encoders: Encoders of the run, by name.
         warn: Gets a line for each encoder of `others` that cannot be built.
-        kept: Encoders that earlier runs of this process have built; the encoders built here are added.
+        kept: Encoders that earlier runs of this process have built, to which the encoders built here are added;
+            None if there were no such runs.
     """
     if kept is None:
         kept = KeptEncoders()
@@ -251,8 +254,8 @@ class SharedCache(VectorCache):
     ) -> NDArray[np.float32] | None:
         """Compute the vectors of all encoders on a backbone in one pass; return those of the run's encoder.
 
-        The vectors of the other encoders are stored. Return None if they all are stored already or too large, or
-        if the pass fails.
+        The vectors of the other encoders are stored. Return None if the run's encoder must encode alone:
+        the cache cannot be written, all other vectors are stored already or too large, or the pass has failed.
         """
         import numpy as np
 
@@ -266,7 +269,7 @@ class SharedCache(VectorCache):
         chosen = []
         for space, encoder in shared.spaces:
             size_with_other = size + HEADER_SIZE + bytes_per_dimension * encoder.width
-            if size_with_other > min(self.limit, TOGETHER):
+            if size_with_other > min(self.limit, MOST_SHARED_BYTES):
                 continue
             if self.path(space, digest).exists():
                 continue

@@ -42,7 +42,7 @@ class Prefix:
     count: int
     """Number of shared stages, which are the first stages of the recipe."""
     above: Prefix | None
-    """Shorter prefix from which this prefix continues, if there is one."""
+    """The next shorter prefix, from whose run this prefix continues; None if it starts from the beginning."""
 
     @property
     def directory(self) -> Path:
@@ -52,7 +52,7 @@ class Prefix:
 
     @property
     def depth(self) -> int:
-        """Number of shorter prefixes from which this prefix continues."""
+        """Number of shorter prefixes that are run before this one."""
         return len(list(chain(self.above)))
 
     def __str__(self) -> str:
@@ -69,7 +69,7 @@ class Task:
     """Everything that determines the weights of the cell; see `CellKeys.training`."""
     evaluations: tuple[EvaluationKey, ...]
     above: Prefix | None
-    """First stages that the cell shares with other cells, if there are any."""
+    """Longest prefix that the cell shares with others, from whose run it continues; None if it shares none."""
     key: Key = attrs.field(init=False)
     """Key of the run: the hash of `content`."""
 
@@ -154,7 +154,7 @@ class Work:
         return [prefix for prefix in self.prefixes if prefix.key in keys]
 
     def sharing(self, prefix: Prefix) -> int:
-        """Return the number of runs that begin with the stages of a prefix."""
+        """Return the number of runs that continue from a prefix, directly or through longer prefixes."""
         count = 0
         for task in self.tasks:
             if prefix in chain(task.above):
@@ -163,7 +163,7 @@ class Work:
 
 
 def plan_work(cells: Sequence[Cell], keys: CellKeys, share: bool = True) -> Work:
-    """Return the runs of `cells`. Without `share`, the runs share neither stages nor forward passes."""
+    """Return the runs of `cells`; `share` says whether they share stages and forward passes."""
     shared: Sequence[Prefix | None] = [None] * len(cells)
     indices_of_bundles = [[index] for index in range(len(cells))]
     if share:
@@ -242,9 +242,9 @@ def _keys_of_prefixes(recipe: Recipe, keys: CellKeys) -> list[Key]:
 
 
 def _texts(recipe: Recipe) -> list[Any]:
-    """Return the sources of the texts on which a recipe's tokenizers are trained.
+    """Return the data and the evaluations on whose texts a recipe's tokenizers are trained.
 
-    Empty if the tokenizers come from files.
+    The result is empty if the tokenizers come from files.
     """
     if is_from_files(recipe):
         return []
@@ -257,9 +257,13 @@ def _texts(recipe: Recipe) -> list[Any]:
 def _as_trained(recipe: Recipe) -> Recipe:
     """Return a recipe without the settings of encoders that do not affect training.
 
-    These are the prompts of tasks; `dimensions` of the head, unless the encoder is frozen, since a frozen
-    encoder encodes during training; and the prompt of an encoder that no stage uses, unless tokenizers are
-    trained on texts. If an encoder is evaluated before or during training, nothing is removed.
+    These settings are left out:
+
+    - the prompts of tasks;
+    - `dimensions` of the head, unless the encoder is frozen: a frozen encoder encodes during training;
+    - the prompt of an encoder that no stage uses, unless tokenizers are trained on texts.
+
+    If an encoder is evaluated before or during training, nothing is left out.
     """
     if recipe.evaluate:
         return recipe

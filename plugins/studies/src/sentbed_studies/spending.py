@@ -24,7 +24,7 @@ number of seeds at each look."""
 
 
 def shares(plan: Plan, earlier: Sequence[Plan] = ()) -> Mapping[int, float]:
-    """Return number of seeds -> share of the error rate, for each look of a plan.
+    """Return the share of the error rate of each look of a plan, by the number of seeds at the look.
 
     `earlier` are the plans by which the same study has decided before, in order of time. Looks after the same
     seeds in the same order are the same look, with one share.

@@ -37,7 +37,7 @@ only_option = click.option(
     "--only", multiple=True, metavar="AXIS=LABEL", help="Only cells with this label."
 )
 override_option = set_option(
-    "Override a value in every cell; one that an axis varies is refused."
+    "Override a value in every cell; a value that an axis varies cannot be overridden."
 )
 keep_going_option = click.option(
     "--keep-going", is_flag=True, help="Run the other cells if one fails."
@@ -122,23 +122,23 @@ def run(
     from sentbed_studies.study_reports import is_older, write_reports
 
     plugins = load_plugins()
-    cells = entries(only)
+    selection = entries(only)
     on_this_machine = where == "local"
     expanded = read_study(
         recipe,
         overrides,
         plugins,
-        only=cells or None,
+        only=selection or None,
         on_this_machine=on_this_machine,
     )
-    if not cells:
+    if not selection:
         require_cells_of_labels(expanded)
 
     plan = plan_study(
         expanded,
         Path(out or Path("studies") / expanded.name),
         plugins,
-        only=cells,
+        only=selection,
         share=not no_share,
         workers=workers,
         choose_workers=on_this_machine and not gpus,
@@ -163,7 +163,7 @@ def run(
         plugins,
         where,
         executor_options,
-        only=cells,
+        only=selection,
         keep_going=keep_going,
         retrain=retrain,
         share=not no_share,
@@ -221,7 +221,7 @@ def run_plan(
             plan.directory,
             plugins,
             executor=pool,
-            work=plan.whole,
+            work=plan.whole_work,
             say=say,
             left=plan.left,
             **options,

@@ -42,11 +42,12 @@ class StudyPlan:
 
     study: Study
     directory: Path
-    whole: Work
+    whole_work: Work
     """Runs of the whole study."""
     work: Work
     """Runs of the selected cells."""
     left: TimeLeft
+    """Planned and measured times of the runs, which give the time left; and how many cells to run at a time."""
     states: Sequence[RunState] = ()
     """State of each run of `work` in the directory."""
     needless: Sequence[Task] = ()
@@ -298,7 +299,7 @@ def _words_on_confirmation(study: Study, confirmation: Confirmation) -> str:
         )
 
     cell = confirmation.work.tasks[0].cell.name
-    if not confirmation.left:
+    if not confirmation.unfinished:
         return f"the chosen cell, {cell}, was run with {seeds}"
     return f"the chosen cell, {cell}, is run with {seeds}; the estimate counts {runs}"
 

@@ -234,8 +234,9 @@ def time_left(
         directory: Directory of the study.
         planner: Estimates the seconds of stages and evaluations.
         states: State of each run in `directory`; by default it is read.
-        number_of_runs: Number of runs to do, if a sampler chooses among the runs of `work`.
-        confirmation: Runs of the chosen cell with fresh seeds, which follow the runs of `work`.
+        number_of_runs: Number of runs that a sampler chooses from the runs of `work`; None for all of them.
+        confirmation: Runs of the chosen cell with fresh seeds, which follow the runs of `work`; None if there
+            are none.
     """
     if states is None:
         states = run_states(directory, work)
@@ -279,7 +280,7 @@ def time_left(
         left.whole = _sum([left.whole, *left.fresh])
         left.alone = _sum([left.alone, *left.fresh])
         if confirmation.work is not None:
-            left.chosen([task.directory for task in confirmation.left])
+            left.chosen([task.directory for task in confirmation.unfinished])
     return left
 
 
@@ -383,16 +384,16 @@ class _Plans:
         return [self.of_run(task.cell.recipe) for task in work.tasks]
 
     def of_run(
-        self, recipe: Recipe, begun: int = 0, encodes: bool = True
+        self, recipe: Recipe, stages_before: int = 0, encodes: bool = True
     ) -> Range | None:
-        """Return the seconds of a run that continues after `begun` stages; None if unknown.
+        """Return the seconds of a run that continues after its first `stages_before` stages; None if unknown.
 
         With `encodes=False`, the vectors for its evaluations come from the cache and take no time.
         """
-        seconds = _sum([(RUN, RUN), *self._of_stages(recipe)[begun:]])
+        seconds = _sum([(RUN, RUN), *self._of_stages(recipe)[stages_before:]])
         if seconds is None or not encodes:
             return seconds
-        return _sum([seconds, *self._of_evaluations(recipe, begun)])
+        return _sum([seconds, *self._of_evaluations(recipe, stages_before)])
 
     def _of_stages(self, recipe: Recipe) -> list[Range | None]:
         """Return the seconds of each stage with its validations, and update `memory`."""
@@ -434,14 +435,17 @@ class _Plans:
                 runs = number_of_validations(validation.every, planned.steps)
                 yield _multiplied(seconds, runs)
 
-    def _of_evaluations(self, recipe: Recipe, begun: int) -> Iterator[Range]:
-        """Yield the seconds of each evaluation before and after the stages."""
+    def _of_evaluations(self, recipe: Recipe, stages_before: int) -> Iterator[Range]:
+        """Yield the seconds of each evaluation of a run that continues after `stages_before` stages.
+
+        Evaluations before training are left out unless this is 0, since the run of these stages has done them.
+        """
         for entry in recipe.evaluate:
             name = entry.encoder or recipe.main_encoder
             for seconds in self._of_evaluation(recipe, entry, name):
                 if "end" in entry.at:
                     yield seconds
-                is_before_training = "start" in entry.at and not begun
+                is_before_training = "start" in entry.at and not stages_before
                 if is_before_training and self._is_new(recipe, entry, name):
                     yield seconds
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from sentbed.protocols import Tensor
 
-from sentbed_testing import random_token_states, torch_module_checks
+from sentbed_testing import torch_module_checks
 from sentbed_testing.component_under_test import Subject
+from sentbed_testing.random_token_states import distance, load_torch
 
 if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
@@ -18,7 +19,7 @@ STEPS = 5
 
 def _parameters() -> list[tuple[str, Tensor]]:
     """Return the names and random values of new parameters."""
-    torch = random_token_states.load_torch()
+    torch = load_torch()
     generator = torch.Generator().manual_seed(0)
     shapes = {"dense.weight": (4, 3), "dense.bias": (4,), "temperature": ()}
     parameters = []
@@ -30,7 +31,7 @@ def _parameters() -> list[tuple[str, Tensor]]:
 
 def _step(optimizer: Any, parameters: list[tuple[str, Tensor]]) -> float:
     """Take a step that minimises the sum of squares. Return the loss before the step."""
-    torch = random_token_states.load_torch()
+    torch = load_torch()
     optimizer.zero_grad()
     squares = [(value**2).sum() for _, value in parameters]
     loss = torch.stack(squares).sum()
@@ -46,7 +47,7 @@ def _values(parameters: list[tuple[str, Tensor]]) -> list[Tensor]:
 
 def descends(subject: Subject) -> Findings:
     """A few steps lower a loss and change every parameter. All parameters stay finite."""
-    torch = random_token_states.load_torch()
+    torch = load_torch()
     parameters = _parameters()
     optimizer = subject.ready.build(parameters)
     if not isinstance(optimizer, torch.optim.Optimizer):
@@ -106,7 +107,7 @@ def resume(subject: Subject) -> Findings:
     for _ in range(STEPS):
         _step(optimizer, parameters)
     saved = deepcopy(optimizer.state_dict())
-    torch = random_token_states.load_torch()
+    torch = load_torch()
     copies = []
     for name, value in parameters:
         copies.append((name, torch.nn.Parameter(value.detach().clone())))
@@ -118,7 +119,7 @@ def resume(subject: Subject) -> Findings:
         _step(resumed, copies)
     difference = 0.0
     for actual, expected in zip(_values(copies), _values(parameters), strict=True):
-        difference = max(difference, random_token_states.distance(actual, expected))
+        difference = max(difference, distance(actual, expected))
     if difference > 0:
         yield (
             f"{STEPS} steps after it was loaded, weights differ by {difference:.2g} of their size (allowed 0)",

@@ -1,4 +1,7 @@
-"""Checks of JAX and TPUs, for `sentbed doctor`. Only the trial claims a device."""
+"""Checks of JAX and TPUs, for `sentbed doctor`.
+
+No check claims a device, except for `device_claim`, which only `sentbed doctor --try` runs.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,11 @@ from sentbed import RunError
 from sentbed_common import Finding, Trial, elsewhere, packages, present, version_of
 
 PACKAGES = ("jax", "jaxlib", "torchax", "optax")
-START_SECONDS, CLAIM_SECONDS = 60.0, 180.0
+
+START_TIMEOUT = 60.0
+"""Seconds after which the start of JAX on the CPU counts as failed."""
+CLAIM_TIMEOUT = 180.0
+"""Seconds after which claiming the devices counts as failed."""
 
 
 def findings() -> Iterator[Finding]:
@@ -20,7 +27,7 @@ def findings() -> Iterator[Finding]:
         yield finding
         return
     try:
-        chips = elsewhere(start, START_SECONDS, JAX_PLATFORMS="cpu")
+        chips = elsewhere(start, START_TIMEOUT, JAX_PLATFORMS="cpu")
     except RunError as error:
         remedy = finding.remedy or "`pip install --force-reinstall sentbed-tpu`"
         yield Finding(
@@ -46,11 +53,11 @@ def findings() -> Iterator[Finding]:
     if libtpu is None:
         yield devices
     else:
-        yield Trial("devices", "tpu", devices.status, count, attempt=claimed)
+        yield Trial("devices", "tpu", devices.status, count, attempt=device_claim)
 
 
 def start() -> int | None:
-    """Compute something with JAX and torchax, and return the number of TPU chips; None if it is unknown.
+    """Compute a sum with JAX and torchax, and return the number of TPU chips; None if JAX cannot count them.
 
     Raises:
         RunError: if the result is wrong.
@@ -71,10 +78,10 @@ def start() -> int | None:
         return None
 
 
-def claimed() -> Finding:
-    """Return the devices that JAX uses by default. A process of its own claims them, and then ends."""
+def device_claim() -> Finding:
+    """Return whether JAX uses a TPU by default, and its devices. A new process claims them, and then ends."""
     platform, kinds = elsewhere(
-        claim, CLAIM_SECONDS, XLA_PYTHON_CLIENT_PREALLOCATE="false"
+        claim, CLAIM_TIMEOUT, XLA_PYTHON_CLIENT_PREALLOCATE="false"
     )
     detail = f"JAX gets {len(kinds)} of {platform}: {', '.join(kinds)}"
     return present("devices", "tpu", platform == "tpu", detail)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sentbed.tools import LIFECYCLE, History, Plugins, columns
+from sentbed.tools import LIFECYCLE_HOOKS, History, Plugins, columns
 
 
 def listeners(plugins: Plugins) -> dict[str, list[str]]:
@@ -12,7 +12,7 @@ def listeners(plugins: Plugins) -> dict[str, list[str]]:
     # A run registers its history after the plugins, too.
     plugins.manager.register(History(), name="history")
     by_hook: dict[str, list[str]] = {}
-    for hook in LIFECYCLE:
+    for hook in LIFECYCLE_HOOKS:
         implementations = getattr(plugins.manager.hook, hook).get_hookimpls()
         names = [implementation.plugin_name for implementation in implementations]
         by_hook[hook] = names[::-1]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 HOOKS = "hooks"
 PROTOCOL = "protocol"
 RECIPE_TABLE = "recipe table"
-"""Kind of a recipe table in the keys of `Plugins.clashes`."""
+"""What the keys of `Plugins.clashes` call the kind of a recipe table."""
 
 
 @click.command()

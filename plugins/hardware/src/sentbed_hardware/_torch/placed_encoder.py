@@ -45,7 +45,9 @@ ROWS_BUCKET = 8
 class TorchEncoder(ModuleEncoder):
     """An encoder whose backbone, pooler and head are on one device, or on one device of each process.
 
-    All encoders of an engine share `batch_size`. `say` shows the user a message.
+    All encoders of an engine share `batch_size`. `say` shows the user a message. With several processes, the
+    first one calls a method, and the method sends the call to the others (`Processes.results`, which returns the
+    result of each, `Processes.together` and the decorator `in_all_processes`, which return the first one's).
     """
 
     def __init__(
@@ -63,7 +65,8 @@ class TorchEncoder(ModuleEncoder):
         self.processes = processes
         """The processes that have a copy or a shard of this encoder."""
         self.say = say
-        # Neither a compiled nor a sharded backbone can cache the states of a prefix that texts share.
+        # Core reads `shares_prefix` and `asynchronous` when it prepares batches. Neither a compiled nor a sharded
+        # backbone can cache the states of a prefix that texts share.
         traced_or_sharded = placement.compile or processes.sharded
         self.shares_prefix = backbone.shares_prefix and not traced_or_sharded
         self._replica: Module | None = None
@@ -76,6 +79,8 @@ class TorchEncoder(ModuleEncoder):
         if not self.processes.leads:
             return self.checked(self.vectors(batch).cpu().numpy(), batch)
 
+        # This is the first of several processes: it sends the call to all, and gathers their shares. During the
+        # call, `leads` is False, so when `_encode_share` calls `encode`, it takes the branch above.
         rows = len(batch.input_ids)
         vectors = np.empty((rows, self.width), np.float32)
         parts = self.processes.results(type(self)._encode_share, self, batch)
@@ -101,7 +106,8 @@ class TorchEncoder(ModuleEncoder):
         """Return the vectors of a batch, computed with the sharded weights, without a copy of them."""
         module = self.module.eval()
         placement = self.placement
-        # A pass over auxiliary prompts ends before the last block, and FSDP needs all blocks to be called.
+        # An intervention may run a second prompt of each text (the auxiliary prompt) through the first blocks
+        # only, and FSDP needs all blocks to be called.
         plain = attrs.evolve(batch, auxiliary=None)
         tensors, keywords = placement.arguments(plain)
         try:
@@ -136,7 +142,10 @@ class TorchEncoder(ModuleEncoder):
         return tokens
 
     def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[Vectors]:
-        """Yield the vectors of each batch. With several streams, several batches are encoded at a time."""
+        """Yield the vectors of each batch.
+
+        With several streams, several batches are encoded at a time if the module for encoding is reentrant.
+        """
         streams = self.batch_size.streams
         alone = streams == 1 or self.processes.world > 1
         if alone or not getattr(self.replica(), "reentrant", False):
@@ -266,9 +275,9 @@ class TorchEncoder(ModuleEncoder):
     def beside(self, others: Sequence[Any]) -> TorchEncoder | None:
         """Return an encoder whose vectors are those of this encoder and of `others`, concatenated.
 
-        It computes the backbone once for all. Returns None if the encoders differ in backbone or engine, and if
-        the backbone is compiled: a compiler may then add in another order, and the last bits of vectors would
-        differ.
+        It computes the backbone once for all. Returns None if the encoders differ in backbone or engine, if one
+        of them gives token vectors, or if there are several processes. It also returns None if the backbone is
+        compiled: a compiler may then add in another order, and the last bits of vectors would differ.
         """
         if self.placement.compile or self.processes.world > 1:
             return None
@@ -307,9 +316,10 @@ class TorchEncoder(ModuleEncoder):
     def transformed(
         self, fit: Any = None, on: Mapping[str, Any] | None = None
     ) -> TorchEncoder:
-        """Return an encoder with the transform `fit`, or without `fit` one that gives the transform's input.
+        """Return an encoder with the fitted transform `fit`, which shares its weights with this encoder.
 
-        It shares its weights with this encoder.
+        If `fit` is None, the encoder has no transform: its vectors are those to which one can be fitted. `on`
+        describes the texts of the fit; it is saved with the encoder.
         """
         module = self.module.transformed(fit, on)
         module.transform.to(self.placement.device)
@@ -385,6 +395,6 @@ def _bucketed(batch: TokenBatch, pad_id: int, longest: int) -> TokenBatch:
     doublings = math.ceil(math.log2(max(1, rows / ROWS_BUCKET)))
     rows_of_bucket = ROWS_BUCKET * 2**doublings
     length_of_bucket = length + min(-length % LENGTH_BUCKET, longest - length)
-    # An auxiliary batch has a length of its own. There would be a shape for each pair of lengths.
+    # The auxiliary prompts have a length of their own. There would be a shape for each pair of lengths.
     plain = attrs.evolve(batch, auxiliary=None)
     return plain.widened(rows_of_bucket, length_of_bucket, pad_id)

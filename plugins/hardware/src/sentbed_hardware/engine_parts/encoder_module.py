@@ -128,9 +128,10 @@ class EncoderModule(nn.Module):
     def transformed(
         self, fit: tuple[Any, Any] | None = None, on: Mapping[str, Any] | None = None
     ) -> EncoderModule:
-        """Return a module with the transform `fit`, or without `fit` one that returns the transform's input.
+        """Return a module with the fitted transform `fit`, which shares its weights with this module.
 
-        It shares its weights with this module. `on` describes the data of the fit.
+        If `fit` is None, the module has no transform: it returns the vectors to which one can be fitted. `on`
+        describes the data of the fit.
 
         Raises:
             PluginError: if the fit has other shapes than the component states, or is not finite.

@@ -240,8 +240,9 @@ class EncodingEncoder(ModuleEncoder):
     def transformed(
         self, fit: Any = None, on: Mapping[str, Any] | None = None
     ) -> EncodingEncoder:
-        """Return an encoder with the transform `fit`, or without `fit` one that gives the transform's input.
+        """Return an encoder with the fitted transform `fit`, which shares its weights with this encoder.
 
-        It shares its weights with this encoder.
+        If `fit` is None, the encoder has no transform: its vectors are those to which one can be fitted. `on`
+        describes the texts of the fit; it is saved with the encoder.
         """
         return self._of(self.module.transformed(fit, on))

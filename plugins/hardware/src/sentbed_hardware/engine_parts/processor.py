@@ -1,4 +1,7 @@
-"""Default numbers of threads and streams, and required instruction sets, for engines on the CPU."""
+"""Default numbers of threads and streams, and required instruction sets, for engines on the CPU.
+
+Each stream encodes one batch, on an equal share of the threads. So several batches are encoded at a time.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ INT8_INSTRUCTIONS = ("amx_int8", "avx512_vnni", "avx_vnni")
 """Instruction sets with exact products of 8-bit integers. A processor needs one of them, else sums overflow."""
 
 MOST_STREAMS = 4
-"""Largest default number of streams. Python code of streams does not run in parallel, so more would not help."""
+"""Largest default number of streams.
+
+More would not help: each stream also runs Python code, and that does not run in parallel.
+"""
 
 
 def default_threads() -> int:

@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     from sentbed import Encoder
 
 TOLERANCE = {"float32": 1e-5}
-"""Precision of the weights -> largest allowed difference, relative to the largest value."""
+"""Precision of the weights -> largest allowed difference, relative to the largest number in the vectors."""
 
-ROUGH = 0.1
-"""Largest allowed difference for all other precisions, in which the encoder also computes."""
+TOLERANCE_OF_LOW_PRECISION = 0.1
+"""Largest allowed difference for weights in any other precision.
+
+The encoder then computes in that precision, but this check in float32, so the vectors differ by rounding.
+"""
 
 
 def require_same_vectors(
@@ -49,7 +52,7 @@ def require_same_vectors(
         fault = f"vectors of width {vectors.shape[1]} instead of {expected.shape[1]}"
     else:
         difference = float(np.abs(expected - vectors).max() / np.abs(expected).max())
-        if difference <= TOLERANCE.get(dtype, ROUGH):
+        if difference <= TOLERANCE.get(dtype, TOLERANCE_OF_LOW_PRECISION):
             return
         fault = f"vectors that are {difference:.2g} apart"
     raise OtherVectorsError(

@@ -232,6 +232,8 @@ def layers_of(encoder: Encoder) -> list[Dense]:
     if name:
         layers.append(Dense(getattr(module.pooler, name), torch.nn.Tanh()))
 
+    # With hidden layers, the projection is an `nn.Sequential` of linear layers and activations. Otherwise, it is
+    # a single linear layer.
     parts: Iterable[torch.nn.Module] = ()
     if head.projection is not None:
         parts = [module.projection]
@@ -243,6 +245,7 @@ def layers_of(encoder: Encoder) -> list[Dense]:
         else:
             layers[-1] = Dense(layers[-1].linear, part)
 
+    # The fitted transform of the head, such as whitening, is linear; without one, it is `nn.Identity`.
     if isinstance(module.transform, torch.nn.Linear):
         layers.append(Dense(module.transform, torch.nn.Identity()))
     if head.dimensions is not None:
@@ -329,15 +332,14 @@ def _add_unused_pooler(directory: Path) -> None:
     No vector depends on it. Without it, transformers reports missing weights whenever it loads the folder.
     """
     file = directory / "model.safetensors"
-    config = json.loads((directory / "config.json").read_bytes())
-    if (
-        not file.is_file()
-        or config.get("model_type") not in MODEL_MAPPING_NAMES
-        or "auto_map" in config
-    ):
+    if not file.is_file():
         # Only large models have their weights in several files, and they have no such layer.
         return
 
+    config = json.loads((directory / "config.json").read_bytes())
+    if config.get("model_type") not in MODEL_MAPPING_NAMES or "auto_map" in config:
+        # The model is not one of transformers', so `AutoModel` cannot build it from its configuration alone.
+        return
     with torch.device("meta"):
         model = AutoModel.from_config(AutoConfig.for_model(**config))  # type: ignore[no-untyped-call]
     weights = load_file(file)

@@ -63,7 +63,10 @@ class ContrastiveLoss(nn.Module):
         self.threshold = false_negative_threshold
         self.counts_negatives = counts_negatives
         self.in_batch = True
-        """Whether the denominator of a row has texts of other rows of the batch."""
+        """Whether the denominator of a row has other texts of the batch, besides the row's target.
+
+        If false, all negatives come from a memory, as in MoCo.
+        """
 
     def columns(self, inputs: Columns) -> dict[str, Texts]:
         """Return the columns of texts of a batch, with normalised vectors."""
@@ -183,15 +186,15 @@ class ContrastiveLoss(nn.Module):
         target: Texts,
         candidates: Texts,
         temperature: Tensor | float,
-        hardness: Tensor | float,
+        hardnesses: Tensor | float,
         is_own_row: Tensor | None = None,
         shift: Tensor | float = 0.0,
     ) -> tuple[Tensor, Tensor]:
         """Return the similarities, detached, and the logits of candidates, each `(n, candidates)`.
 
-        Both are -inf for candidates that are left out. `hardness` is a number for all candidates, or one for
-        each, `(n, candidates)`. `is_own_row` is true for candidates of the same row as the query: they are
-        never left out, and `shift` is added to their logits.
+        Both are -inf for candidates that are left out. `hardnesses` is a number for all candidates, or one for
+        each, `(n, candidates)`. `is_own_row` is true for candidates of the same row as the query, and None for a
+        memory. Candidates of the same row are never left out, and `shift` is added to their logits.
         """
         similarity = self.similarity.similarity(query.vectors, candidates.vectors)
         logits = similarity / temperature
@@ -201,7 +204,7 @@ class ContrastiveLoss(nn.Module):
             out = (out | (not self.in_batch)) & ~is_own_row
 
         if self.hardness:
-            logits = logits + hardness * similarity.detach()
+            logits = logits + hardnesses * similarity.detach()
 
         # With -inf before the division, the gradient of the temperature would be 0 x inf, which is NaN.
         similarity = similarity.detach().masked_fill(out, -math.inf)

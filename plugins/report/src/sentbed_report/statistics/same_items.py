@@ -27,6 +27,7 @@ def _why_not_same(a: Items, b: Items) -> str:
     if (a.statistic, a.scale, a.weighted) != (b.statistic, b.scale, b.weighted):
         names = f"one is a `{a.statistic_name}`, the other a `{b.statistic_name}`"
         return f"{names} or of another scale or weighting"
+    # For a mean, `x` has not the gold values but the value of each item, which differs between encoders.
     if a.statistic != "mean" and _differ(a.x, b.x):
         return "their gold values differ, or stand in another order"
     if _differ(a.groups, b.groups):
