@@ -58,8 +58,8 @@ def _read(
 ) -> Iterator[Problem]:
     """Add the bases of a file, then the file itself, to `layers`; yield the problems.
 
-    `chain` has the files that lead here: the recipe, its base that extends the next, and so on. It maps a
-    resolved path to the path as the user wrote it.
+    `chain` has the files that lead here: the recipe, the base that it names, the base that this base names, and
+    so on. It maps the resolved path of each to its path in messages.
     """
     try:
         document = parse(content, file)
@@ -117,7 +117,7 @@ def _read(
 
 
 def _locations_of_bases(document: Document) -> Iterator[tuple[KeyPath, Any]]:
-    """Yield the location of each base, after the path of the key or array element that names it."""
+    """Yield, for each base, the path of the key or array element that names it, and its location."""
     bases = document.data.get(EXTENDS, [])
     if not isinstance(bases, list):
         yield (EXTENDS,), bases
@@ -127,7 +127,7 @@ def _locations_of_bases(document: Document) -> Iterator[tuple[KeyPath, Any]]:
 
 
 def _shown(base: Path, location: str, file: str) -> str:
-    """Return a base's path for messages: relative to the working directory if `file` is."""
+    """Return a base's path for messages; it is relative to the working directory if the path `file` is."""
     short = os.path.normpath(Path(file).parent / location)
     if Path(short).resolve() != base:
         return str(base)
@@ -146,8 +146,8 @@ def _located(value: Any, directory: Path) -> Any:
 class _Merge:
     """Merge of a later document into an earlier one, which keeps the file and line of each key.
 
-    Methods have the path of a value in the earlier document, which is also its path in the result, and
-    `later_path`, its path in the later document. The two differ in the indices of array elements.
+    Methods take two paths of a value: `path` in the earlier document, which is also its path in the result, and
+    `later_path` in the later document. The two differ in the indices of array elements.
     """
 
     def __init__(self, earlier: Document, later: Document) -> None:
@@ -187,7 +187,7 @@ class _Merge:
     def merged_values(
         self, earlier: Any, later: Any, path: KeyPath, later_path: KeyPath
     ) -> Any:
-        """Return two tables or two arrays of named tables merged; any other later value as it is."""
+        """Return the merge of two tables or of two arrays of named tables; otherwise the later value."""
         if isinstance(earlier, dict) and isinstance(later, dict):
             use = earlier.get("use")
             if use is None or later.get("use", use) == use:

@@ -133,7 +133,10 @@ def set_values(document: Document, values: Mapping[str, Any], what: str) -> Docu
 
 
 def _step_into(container: Any, key: str, create: bool) -> Any:
-    """Return the value of a key in a table, or an element of an array; with `create`, a new table if missing."""
+    """Return the value of a key in a table, or an element of an array.
+
+    With `create`, a missing key of a table gets an empty table as its value.
+    """
     if isinstance(container, list):
         return container[_index(container, key)]
     _require_table(container, key)

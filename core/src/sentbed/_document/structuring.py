@@ -57,7 +57,7 @@ _NOUN: Mapping[Any, str] = {
 class _InvalidError(Exception):
     """Raised for an invalid value.
 
-    `faults` has a message for each fault, after the path of its key in the value.
+    `faults` has a pair for each fault: the path of its key within the value, and a message.
     """
 
     def __init__(self, faults: list[tuple[KeyPath, str]]) -> None:
@@ -494,7 +494,10 @@ def _types_of_fields(cls: type[Any]) -> Mapping[str, Any]:
 
 
 def parts_in(part: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
-    """Yield each component and each other table in a part of a recipe, after its path; also the part itself."""
+    """Yield the path and the object of each component and each other table in a part of a recipe.
+
+    The part itself comes first, if it is one.
+    """
     if isinstance(part, Mapping):
         for key, value in part.items():
             yield from parts_in(value, (*path, key))

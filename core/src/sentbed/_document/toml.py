@@ -168,7 +168,7 @@ class Document:
         return attrs.evolve(self, places=places)
 
     def without(self, path: KeyPath) -> Document:
-        """Return the document without the lines of an array element that the caller has removed from `data`.
+        """Return the document without the `places` of an array element that the caller has removed from `data`.
 
         The indices of the later elements are reduced by one.
         """

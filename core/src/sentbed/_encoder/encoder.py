@@ -113,8 +113,10 @@ class Encoder:
             recipe: The encoder's part of a recipe.
             engine: Engine on whose device the encoder is placed.
             texts: Returns the training texts, for training a tokenizer.
-            saved: Directory of a saved encoder from which to load weights and tokenizer; its files are verified.
-            head_seed: Seed for the initialisation of pooler and head, if it should not depend on the backbone's.
+            saved: Directory of a saved encoder, from which weights and tokenizer are loaded after its files are
+                verified. If it is None, the backbone loads or initialises them.
+            head_seed: Seed to set before pooler and head are initialised, so that they do not depend on the
+                random numbers that the backbone has drawn. If it is None, no seed is set.
 
         Raises:
             ModelError: if files are missing or have changed, or sentences and prompts are too long for the
@@ -276,8 +278,8 @@ class Encoder:
     def tokenizer(self, normalize: bool = True) -> Tokenizer:
         """Return the tokenizer of the backbone, or one that also puts texts into the prompt.
 
-        With `normalize`, it applies the text rules of the prompt. Raises `SentbedError` if there are several
-        prompts.
+        With `normalize`, the text rules of the prompt (`prompt.normalizer`) change each text first; for example,
+        they add a full stop. Raises `SentbedError` if there are several prompts.
         """
         prompt, tokenizer = self.recipe.resolved_prompt, self.backbone.tokenizer
         if prompt is None:
@@ -299,8 +301,8 @@ class Encoder:
         """Return the encoder with its prompt for the texts of a task.
 
         If it is a prompt of `task_prompts`, prompt and text are truncated together, as in sentence-transformers.
-        They may have `max_length` tokens, and in addition as many as the encoder's `prompt` has, if there is
-        one.
+        Together, they may have `max_length` tokens. If the encoder also has a `prompt`, which the task's prompt
+        replaces, they may have its number of tokens in addition.
 
         Raises:
             SentbedError: if the prompt needs an instruction, but the task has none.
@@ -386,7 +388,8 @@ class Encoder:
             texts: The texts.
             progress: Called with the number of texts that were encoded since its last call.
             max_length: Maximum number of tokens of a text; by default that of the recipe.
-            normalize: Whether the text rules of the prompt are applied.
+            normalize: Whether the text rules of the prompt (`prompt.normalizer`) change each text before it is
+                encoded. It has nothing to do with the length of vectors.
         """
         import numpy as np
 
@@ -475,16 +478,16 @@ class Encoder:
         prepared: Preparation | None = None,
         bar: EncodeBar | None = None,
     ) -> Evaluation:
-        """Evaluate the encoder. The scores have encoder, evaluator, plugin and protocol.
+        """Evaluate the encoder. Set the names of encoder, evaluator and plugin in the scores, and their protocol.
 
         Args:
             evaluator: The evaluator.
             name: Name of this encoder in the scores.
-            second: Name and encoder for the second sentences of pairs, for an evaluator with the trait
-                `two_sided`.
+            second: Another encoder, after its name, which encodes the second sentences of pairs. Only evaluators
+                with the trait `two_sided` use one.
             progress: Called with the progress of each part of the evaluation.
             store: Store from which vectors are taken instead of computing them again; scores do not change.
-            plugins: Plugins, one of which has the evaluator; the installed plugins are loaded by default.
+            plugins: Installed plugins, among which that of the evaluator is found; they are loaded by default.
             prepared: Result of `evaluator.prepare()`, if it was called before.
             bar: Counts the texts that have been encoded, over several evaluations.
         """
@@ -694,7 +697,9 @@ def _tokens_around_text(tokenizer: Tokenizer) -> int:
 
 
 def _sums(saved: Path) -> dict[str, str]:
-    """Return the verified SHA-256 of each file of a saved encoder's backbone; empty without checksums.
+    """Return the verified SHA-256 of each file of a saved encoder's backbone.
+
+    The result is empty if the directory has no file of checksums.
 
     Raises:
         ModelError: if a file has changed.
@@ -735,9 +740,9 @@ def _no_encoder(directory: Path) -> str:
 
 
 def pair_name(name: str, second: str | None) -> str:
-    """Return the name, in scores, of a pair of encoders:
+    """Return the name that a pair of encoders has in scores, such as `en+zh` for `en` and `zh`.
 
-    `en+zh` for `en` and `zh`. A single encoder has its name.
+    If `second` is None, there is no pair, and the name of the encoder is returned.
     """
     if second is None:
         return name
@@ -754,7 +759,7 @@ class EncodeBar:
     """Number of texts in the lists that are finished."""
 
     def advance(self, finished: int, count: int) -> int:
-        """Return the number of encoded texts of all lists, if `finished` of `count` of the current list are."""
+        """Return how many texts of all lists are encoded, when `finished` of `count` of the current list are."""
         done = min(self.done + finished, self.total)
         if finished == count:
             self.done += count
@@ -777,7 +782,7 @@ class _EvaluatedEncoder(TextEncoder):
     task_prompts: dict[str, dict[str, Any]] = attrs.field(factory=dict)
     """Prompts that the texts of each task had, by side, if the recipe has `task_prompts`; for protocols."""
     variants: dict[Prompt, _EvaluatedEncoder] = attrs.field(factory=dict)
-    """The encoder with each prompt for a task that has been used."""
+    """For each prompt of a task that has been used, the encoder with this prompt."""
     backbone: BuiltBackbone | None = attrs.Factory(
         lambda evaluated: evaluated.encoder.backbone, takes_self=True
     )
@@ -893,7 +898,7 @@ class _EvaluatedEncoder(TextEncoder):
 
 
 def self_contained(recipe: EncoderRecipe) -> EncoderRecipe:
-    """Return the recipe with templates in place of the files that have them, for saving."""
+    """Return the recipe with the text of each template instead of the name of its file, for saving."""
     if recipe.task_prompts is not None:
         task_prompts = {}
         for key, prompt in recipe.task_prompts.items():

@@ -180,7 +180,7 @@ def unlike_parts(encoders: Sequence[EncoderRecipe]) -> Iterator[str]:
 
 
 def problem_of_test_data(why: str, evaluator: Evaluator) -> str:
-    """Return the message for an evaluator that may use test data, although it chooses weights or a prompt.
+    """Return the message for an evaluator that may use test data, although its scores choose weights or a prompt.
 
     `why` is the beginning of the message: `a validation chooses weights`.
     """
@@ -312,7 +312,7 @@ def loss_of(stage: Stage, similarity: Similarity | None) -> Loss:
 
 
 def _setting_for(loss: Any, columns: Iterable[str]) -> str:
-    """Return advice on a field of a loss with which it needs only these columns; empty if there is no such field.
+    """Return advice to change a field of a loss, so that it needs only these columns; empty if no change helps.
 
     Only fields of `Literal` types are tried, such as `rows` of losses for triplets or scored pairs.
     """
@@ -474,7 +474,10 @@ def _check_outputs(recipe: Recipe, stage: Stage, add: Add) -> None:
 
 
 def _keys_without_training(recipe: Recipe, stage: Stage) -> Iterator[str]:
-    """Yield a message for each column that a moving average encodes, but whose encoder no other column trains."""
+    """Yield a message for each column that a loss encodes by a moving average of an encoder it does not train.
+
+    An encoder is trained if it encodes another column, and is not frozen.
+    """
     towers = recipe.towers(stage)
     keys = stage.loss.traits.keys
     trained = {tower for column, tower in towers.items() if column not in keys}

@@ -1,4 +1,4 @@
-"""Checks whether the components of an encoder can be combined, and suggestions of others that can."""
+"""Checks whether the components of an encoder can be combined, and suggests others that can."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ class _Candidate:
 def misfits(
     encoder: EncoderRecipe, plugins: Plugins | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield a message for each reason why the parts of an encoder cannot be combined, after the path of its key.
+    """Yield the path of a key and a message for each reason why the parts of an encoder cannot be combined.
 
-    The path is dotted, and below `[encoder]`. Messages suggest components of `plugins`.
+    The path is dotted, and begins below `[encoder]`. Messages suggest components of `plugins`.
     """
     backbone, pooler = encoder.backbone, encoder.pooler
     needs, offers = pooler.traits.needs, backbone.traits.offers
@@ -176,7 +176,7 @@ def _pooler_with_needs(pooler: Pooler, needs: frozenset[str]) -> tuple[str, str]
 
 
 def _undeclared_needs(pooler: Pooler) -> tuple[str, str] | None:
-    """Return a message, and the path of its key, if the traits of a pooler lack a need of an inner pooler."""
+    """Return the path of a key and a message if the traits of a pooler lack a need of a pooler within it."""
     for path, inner in parts_in(pooler, ("pooler",)):
         if not isinstance(inner, Pooler):
             continue
@@ -323,7 +323,7 @@ def _width(pooler: Any) -> str:
 def _prompt_misfits(
     encoder: EncoderRecipe, prompt: Prompt, plugins: Plugins | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield a message for each problem that a prompt has with the backbone and the pooler, after its key."""
+    """Yield a key and a message for each problem that a prompt has with the backbone and the pooler."""
     backbone, pooler = encoder.backbone, encoder.pooler
     needs = pooler.traits.needs
     if problems := list(prompt.check()):
@@ -373,7 +373,7 @@ def _misfits_of_layers(
 def name_at_test(pooler: Pooler) -> str:
     """Return the name of the pooling that a pooler does in eval mode, such as `clipped of first`.
 
-    The name has `of` if it is an inner pooler that does something else in eval mode.
+    The name is `OUTER of INNER` if the pooling is that of a pooler within this pooler.
     """
     at_test = pooler.traits.at_test
     if at_test is None:

@@ -41,9 +41,9 @@ def machine_settings(part: Any) -> Iterator[tuple[KeyPath, Any, bool]]:
 
 
 def _settings(part: Any, of_machine_kind: bool) -> Iterator[tuple[KeyPath, Any, bool]]:
-    """Yield the machine settings in a part; `of_machine_kind` says whether a component of that kind has it.
+    """Yield the machine settings in a part of a recipe.
 
-    The kinds are `KINDS_OF_MACHINE`.
+    `of_machine_kind` says whether the part lies within a component of one of the `KINDS_OF_MACHINE`.
     """
     if isinstance(part, Mapping):
         for key, value in part.items():
@@ -111,9 +111,10 @@ def _is_default(attribute: attrs.Attribute[Any], value: Any) -> bool:
 def without_machine_settings(
     document: Document, recipe: Recipe | EncoderRecipe
 ) -> Document:
-    """Return a document without its machine settings; those that are not the default are in its `left_out`.
+    """Return a document without its machine settings.
 
-    `recipe` is the recipe or the encoder that the document describes.
+    `left_out` of the result has those settings whose values are not the default. `recipe` is the recipe or the
+    encoder that the document describes.
     """
     data: dict[str, Any] = copy.deepcopy(dict(document.data))
     left_out: dict[KeyPath, Any] = {}
@@ -145,7 +146,7 @@ def _remove(data: Any, path: KeyPath) -> bool:
 
 
 def on_machine_of(recipe: Recipe, other: Recipe) -> Recipe:
-    """Return a recipe that was read from a directory with the runtime and the trackers of another recipe."""
+    """Return `recipe`, which was read from a directory, with the runtime and the trackers of `other` instead."""
     document = attrs.evolve(recipe.document, left_out={})
     return attrs.evolve(
         recipe, runtime=other.runtime, tracker=other.tracker, document=document

@@ -1,7 +1,7 @@
 """Prompts: text that is put around a sentence before tokenisation.
 
-Text rules and demonstrations follow PromptBERT (Jiang et al., 2022), PromptEOL (Jiang et al., 2023) and their
-successors.
+Text rules change the sentence first, such as its punctuation. They and demonstrations follow PromptBERT (Jiang et
+al., 2022), PromptEOL (Jiang et al., 2023) and their successors.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ class Demonstration:
 class Prompt:
     """`prompt`: text around each sentence.
 
-    First, the sentence is truncated to `max_length` tokens, and text rules are applied to it. Then it is put
-    into the template, and surrounding white space is stripped. The template is never truncated.
+    First, the sentence is truncated to `max_length` tokens, and the text rules (`normalizer`) change it. Then it
+    is put into the template, and surrounding white space is stripped. The template is never truncated.
     """
 
     template: str | None = None
@@ -99,9 +99,9 @@ class Prompt:
     PromptEOL's shell scripts, with `_` for a space and `*sent_0*` for the sentence.
     """
     file: FilePath | None = None
-    """File that has templates in the shell form, one per line, to use instead of `template`."""
+    """File that has one template per line, in any form that `template` may have; to use instead of `template`."""
     line: int = attrs.field(default=1, validator=attrs.validators.ge(1))
-    """Line of `file` that has the template, from 1."""
+    """Number of the line of `file` that has the template; the first line is 1."""
     normalizer: Literal["none", "prompt-eol"] | None = None
     """Text rules that change the sentence when encoding and evaluating; by default those of the pooler.
 
@@ -268,7 +268,7 @@ class Template:
         return Template(prefix + self.prefix, self.suffix)
 
     def with_placeholder(self, token: str) -> Template:
-        """Return the template with a token before the sentence and its quotation mark.
+        """Return the template with a token before the sentence, or before the quotation mark that opens it.
 
         A template that has the token already is returned unchanged.
 
@@ -370,8 +370,8 @@ class PromptTokenizer(Tokenizer):
         together.
 
         Raises:
-            ModelError: if a prompt is longer than the backbone's positions (the template is not truncated), or
-                if the template has a mask but the vocabulary has no mask token.
+            ModelError: if a prompt has more tokens than the backbone has positions (the template is not
+                truncated), or if the template has a mask but the vocabulary has no mask token.
         """
         mask = self.mask_token
         if mask is None and MASK in self.prompt.template.suffix:
@@ -479,7 +479,7 @@ def parse_template(text: str) -> Template:
 
 
 def read_line(file: str, line: int) -> str:
-    """Return a line of a file, from 1. Raises `DataError` if the file or the line does not exist."""
+    """Return a line of a file; the first is line 1. Raises `DataError` if the file or the line does not exist."""
     path = locate(file)
     lines = lines_of(path)
     if line > len(lines):

@@ -94,10 +94,10 @@ class EncoderRecipe:
     task_prompts: Mapping[str, Prompt] | None = None
     """Prompts for the texts of tasks, which replace `prompt` in evaluations.
 
-    A key is a task and a side, a task, a type of tasks and a side, a type of tasks, or a side: `SciFact-query`,
-    `SciFact`, `Retrieval-query`, `STS`, `query`. The first of these keys that has a prompt is used. The type is
-    that of MTEB, or the name of an evaluator. `{instruction}` in a template stands for the instruction of the
-    task. Prompt and text are truncated to `max_length` together.
+    A key is a task, with a side or without (`SciFact-query`, `SciFact`), a type of tasks, with a side or without
+    (`Retrieval-query`, `STS`), or a side (`query`). If several keys fit a text, the first in this order is used.
+    A type is one of MTEB's types, or the name of an evaluator. `{instruction}` in a template stands for the
+    instruction of the task. Prompt and text are truncated to `max_length` together.
     """
     similarity: Similarity | None = None
     """Similarity with which evaluators and losses compare the texts of the encoder.
@@ -122,7 +122,7 @@ class EncoderRecipe:
 
     @property
     def task_recipes(self) -> tuple[EncoderRecipe, ...]:
-        """A copy of the recipe for each of `task_prompts`, with it as `prompt`.
+        """For each prompt of `task_prompts`, a copy of the recipe that has it as `prompt`.
 
         `{instruction}` is not replaced.
         """
@@ -197,7 +197,10 @@ class EncoderRecipe:
 
     @property
     def runs_code(self) -> bool:
-        """Whether building the encoder runs Python code from a model's repository, even for an inner backbone."""
+        """Whether building the encoder runs Python code from a model's repository.
+
+        Backbones within other components count as well.
+        """
         backbones = [part for _, part in parts_in(self) if isinstance(part, Backbone)]
         return any(backbone.traits.runs_code for backbone in backbones)
 
@@ -340,11 +343,11 @@ class Stage:
     validate: Validate | None = None
     """Validation during the stage."""
     watch: tuple[Watch, ...] = ()
-    """Evaluations during the stage that are only shown."""
+    """Evaluations during the stage whose scores are shown, but decide nothing."""
 
     @property
     def traits(self) -> ComponentTraits:
-        """Papers to cite for settings of the stage: that of gradient caching."""
+        """Traits of the stage itself: the paper to cite for gradient caching, if the stage uses it."""
         if self.micro_batch is None:
             return ComponentTraits()
         return ComponentTraits(cites=("gao2021gradcache",))
@@ -380,7 +383,7 @@ class Checkpoint:
     every: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Optimiser steps between two training states; by default only `minutes` decides."""
     minutes: float = attrs.field(default=10.0, validator=ge(0))
-    """Minutes after which a training state is saved in any case."""
+    """Minutes since the last training state after which another is saved in any case."""
     keep: int = attrs.field(default=2, validator=ge(1))
     """Number of training states to keep; older ones are removed. When the run has finished, all are removed."""
 
@@ -462,7 +465,7 @@ class Recipe:
     document: Document = attrs.field(
         factory=lambda: Document({}), metadata={"skip": True}, eq=False
     )
-    """The parsed file with overrides applied, which has the file and line of each key."""
+    """The parsed file with overrides applied. It also has the file and line of each key."""
 
     def table(self, cls: type[Table]) -> Table | None:
         """Return the table of this class (a `RecipeTable`), or None if the recipe does not have it."""
@@ -512,7 +515,10 @@ def first_stages(recipe: Recipe, count: int) -> Recipe:
 
 
 def written_path(data: Mapping[str, Any], path: KeyPath) -> KeyPath:
-    """Return the path in TOML data for a path in a `Recipe`; the data may have `[encoder]` for one encoder."""
+    """Return the path that a key of a `Recipe` has in the TOML data of the recipe.
+
+    The two paths differ if the data describes the only encoder in the table `[encoder]`.
+    """
     if path[:2] == ("encoders", MAIN_ENCODER) and MAIN_ENCODER in data:
         return (MAIN_ENCODER, *path[2:])
     return path

@@ -14,13 +14,14 @@ from sentbed.errors import SentbedError, listed
 from sentbed.protocols import Component
 
 MOST_STEPS = 1000
-"""Approximate number of steps for which the factor of a schedule is computed."""
+"""Approximate maximum number of a stage's steps at which the factor of its schedule is computed."""
 
 
 def remarks_of(recipes: Iterable[Recipe]) -> tuple[list[str], list[str]]:
     """Return the remarks on recipes and their components, and the problems that components report as errors.
 
-    Each of several equal components is asked once. A problem has the file, the line and the key of its component.
+    Of several equal components, only one is asked. A problem names the file, the line and the key of its
+    component.
     """
     remarks: list[str] = []
     problems: dict[str, str] = {}

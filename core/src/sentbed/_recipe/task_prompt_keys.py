@@ -25,10 +25,13 @@ _OTHER_WORDS = {
 """Name of a side in other libraries -> its name here."""
 
 SHORTEST_WORD = 5
-"""Smallest number of letters of a word whose misspellings are detected. `STS1` may well be a task."""
+"""Smallest number of letters of a word whose misspellings are detected.
+
+A key that resembles a shorter word, as `STS1` resembles `STS`, may well be a task.
+"""
 
 ALIKE = 0.8
-"""Smallest similarity of a word and its misspelling, by `difflib`."""
+"""Smallest similarity, from 0 to 1 by `difflib`, of a word and a key that counts as its misspelling."""
 
 
 def misspelt_keys(keys: Iterable[str], plugins: Plugins) -> Iterator[tuple[str, str]]:
@@ -63,8 +66,8 @@ def misspelt_keys(keys: Iterable[str], plugins: Plugins) -> Iterator[tuple[str, 
 def unused_keys(keys: Iterable[str], evaluators: Sequence[Evaluator]) -> list[str]:
     """Return the keys that none of the evaluators uses.
 
-    An evaluator without `task_types` uses only its own name and the sides. If another evaluator is among them, it
-    is unknown which keys it uses, and the result is empty.
+    An evaluator without `task_types` uses only its own name and the sides. It is unknown which keys an evaluator
+    with `task_types` uses, so the result is empty if there is one.
     """
     if not evaluators or any(evaluator.task_types for evaluator in evaluators):
         return []

@@ -63,7 +63,10 @@ def _blame(error: BaseException, plugins: Plugins) -> str:
 def _components_of_frame(
     frame: FrameType, module: str, offered: Sequence[ComponentInfo]
 ) -> list[ComponentInfo]:
-    """Return the components whose code a frame may run: those named as its `self`, else those of its module."""
+    """Return the components whose code a frame may run: those with the `name` of the frame's `self`.
+
+    If there are none, return those that the frame's module defines.
+    """
     name = getattr(frame.f_locals.get("self"), "name", None)
     components = [info for info in offered if info.name == name]
     if not components:

@@ -19,8 +19,8 @@ from sentbed.protocols.recipe_tables import Lazy
 Status: TypeAlias = Literal["loaded", "disabled", "refused", "broken"]
 """Status of a plugin.
 
-`disabled`: by the user's configuration. `refused`: it is made for another API version. `broken`: it cannot be
-imported, or breaks a rule for plugins.
+`disabled`: the user's configuration excludes it. `refused`: it is made for another API version. `broken`: it
+cannot be imported, or breaks a rule for plugins.
 """
 
 
@@ -179,9 +179,10 @@ class Clash:
     name: str
     claims: tuple[Offer, ...]
     preferred: ComponentInfo | None
-    """The component that the user's configuration prefers, or None.
+    """The component that the user's configuration prefers; None if it prefers none.
 
-    A command or recipe table has no preference.
+    Nobody can prefer a command or a recipe table.
     """
     message: str
-    """Says which plugins claim the name, and how to choose one of them, or where the user has chosen."""
+    """Says which plugins claim the name. It also says how to choose one of them or, if `preferred` is set, where
+    the user has chosen it."""

@@ -43,7 +43,7 @@ COMPONENT_HOOKS = {kind.hook: kind.name for kind in KINDS.values()}
 """Kind of the components that each hook for components offers: `{"poolers": "pooler", ...}`."""
 
 COMMAND_AND_TABLE_HOOKS = {"commands": COMMAND, "recipe_tables": TABLE}
-"""Hooks that offer commands and recipe tables -> what messages call one offer: `command`, `recipe table`."""
+"""For the hooks that offer commands and recipe tables: what messages call a single offer of the hook."""
 
 OTHER_OFFER_HOOKS = (*COMMAND_AND_TABLE_HOOKS, "known_data", "findings", "vector_store")
 """All hooks through which plugins offer something other than components."""
@@ -61,15 +61,16 @@ ABSENCE: Mapping[str, str] = {
     "refused": "is refused: ",
     "disabled": "is ",
 }
-"""Words between the name and the reason in a message on a plugin that is not loaded, by its status."""
+"""For each status of a plugin that is not loaded: the words of a message before the reason for the status."""
 
 
 @attrs.frozen(eq=False)
 class Plugins:
     """The installed plugins and everything they offer.
 
-    If several plugins claim the name of a component, `components` has the component that the user prefers, or
-    none of them. If several claim the name of a command or table, `commands` and `tables` have none of them.
+    If several plugins claim the name of a component, `components` has the one that the user prefers. If the user
+    prefers none, it has none of them. If several claim the name of a command or table, `commands` and `tables`
+    have none of them.
     """
 
     manager: pluggy.PluginManager
@@ -227,7 +228,7 @@ def _apply_order(
     manager: pluggy.PluginManager, infos: Sequence[PluginInfo], settings: Settings
 ) -> None:
     """Register plugins again, so that their hooks are called in the order that the user's configuration sets."""
-    # pluggy calls the hooks of the plugin that was registered last first.
+    # pluggy calls hooks in the reverse order of registration.
     for name in reversed(tuple(settings.order)):
         for info in reversed(infos):
             is_named = fits(name, info.distribution, info.name)
@@ -424,7 +425,7 @@ def _offers(
     info: PluginInfo,
     kinds_of_hooks: Mapping[str, str],
 ) -> list[Offer]:
-    """Return what a plugin offers through the hooks in `kinds_of_hooks`, which has the kind of their offers.
+    """Return what a plugin offers through the hooks in `kinds_of_hooks`, a mapping from hooks to kinds of offers.
 
     Raises:
         _FaultError: if the plugin implements a hook that does not exist, or an offer breaks a rule.

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from sentbed.errors import listed
 
 LONG = 0.5
-"""An import that takes more seconds of processor time than this is reported as slow."""
+"""Seconds of processor time above which an import is reported as slow."""
 
 LIBRARIES = frozenset({"torch", "jax", "transformers"})
 """Libraries that take seconds to import. Plugins must import them within functions, not at module level."""
@@ -18,7 +18,7 @@ LIBRARIES = frozenset({"torch", "jax", "transformers"})
 slow_messages: dict[str, str] = {}
 """For each plugin or component whose import was slow: how long it took, and a remedy.
 
-Keys are labels for messages.
+A key is what messages call the plugin or the component.
 """
 
 

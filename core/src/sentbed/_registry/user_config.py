@@ -1,6 +1,7 @@
 """The user's configuration, `sentbed/config.toml`: which plugins are loaded, and in which order.
 
-Two environment variables override its lists, so that a single command can run without a plugin.
+Two environment variables override its lists `disable` and `allow`, so that a single command can run without a
+plugin.
 """
 
 from __future__ import annotations
@@ -57,15 +58,15 @@ class Settings:
     file: Path
     """Path of the configuration; the file need not exist."""
     disable: Mapping[str, str] = attrs.field(factory=dict)
-    """Source of each plugin that is not loaded, by the name that the user gave."""
+    """Plugins that are not loaded: the name that the user gave to each, and the source."""
     allow: Mapping[str, str] | None = None
-    """Source of each plugin that is loaded, by the name that the user gave; None if all are."""
+    """Plugins that are loaded: the name that the user gave to each, and the source. None if all are loaded."""
     allowed_by: str = ""
     """Source of the list `allow`."""
     prefer: Mapping[str, tuple[str, str]] = attrs.field(factory=dict)
     """For each `KIND/NAME`, the preferred plugin and the source."""
     order: Mapping[str, str] = attrs.field(factory=dict)
-    """Source of each plugin whose hooks are called first, in this order."""
+    """Plugins whose hooks are called first, in this order: the name that the user gave to each, and the source."""
 
     def refusal(self, distribution: str, plugin: str) -> str | None:
         """Return why a plugin is disabled, with a remedy; None if it is not disabled."""

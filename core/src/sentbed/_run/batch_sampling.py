@@ -27,10 +27,10 @@ LARGEST_POSITION = 1 << 40
 """Largest epoch number or stream position that `Sampler.restore` accepts; no training reaches it."""
 
 _BLOCKS_PER_WINDOW = 32
-"""Number of blocks of rows in each window, if not all rows are shuffled at a time."""
+"""Number of blocks of adjacent rows in each window; see `shuffle_buffer` of `Sampler`."""
 
 _TURNS_AT_A_TIME = 1 << 16
-"""Number of rows for which the order of a mixture's parts is in memory at a time."""
+"""Number of turns (see `_Turns`) whose order is drawn, and is in memory, at a time."""
 
 _MOST_CANDIDATES = 4096
 """Largest number of rows to read at a time in search of a row that shares no text with the batch."""
@@ -62,11 +62,11 @@ class Sampler:
         columns: Columns whose values batches have.
         batch_size: Number of rows of a batch; all rows if there are fewer.
         key: Seed of the order: the seed of the run, and the index of the stage.
-        distinct: Whether no two rows of a batch may have a common text in any of `columns`. A row that has one is
-            deferred to a later batch. All batches are then filled from one endless stream of rows.
-        shuffle_buffer: Number of rows that are shuffled at a time and are in memory; None means all. Blocks of
-            adjacent rows are shuffled first; then the rows within each window of `shuffle_buffer` rows are
-            shuffled.
+        distinct: Whether no two rows of a batch may have a common text, in whatever columns. A row that shares a
+            text with its batch is deferred to a later batch, perhaps of the next epoch.
+        shuffle_buffer: Number of rows that are shuffled, and whose order is in memory, at a time; None means all
+            rows. First, blocks of adjacent rows are shuffled as wholes. Then the result is cut into windows of
+            `shuffle_buffer` rows, and the rows of each window are shuffled.
 
     Raises:
         DataError: if a column is missing, or an epoch has no batch.
@@ -134,7 +134,8 @@ class Sampler:
         """Return the next batch.
 
         Raises:
-            DataError: if the source returns too few rows, or too few rows have no text in common.
+            DataError: if the source returns too few rows, or there are too few rows without a common text to
+                fill the batch.
         """
         if self._done >= self.batches_an_epoch:
             self._epoch += 1
@@ -188,7 +189,7 @@ class Sampler:
             lane.deferred = dict.fromkeys(saved["deferred"])
 
     def fetch(self, rows: NDArray[np.int64]) -> dict[str, Sequence[Any]]:
-        """Return the values of rows in each column, in the current epoch.
+        """Return the values of rows in each column, as the data set gives them in the current epoch.
 
         Raises:
             DataError: if the source returns too few values.
@@ -222,8 +223,8 @@ class Sampler:
         since_last_added = 0
         while len(batch.rows) < size:
             missing = size - len(batch.rows)
-            # Only as many rows as are missing are read, so that no row is read twice; more if suitable rows are
-            # rare.
+            # Usually, only as many rows as are missing are read, so that no row is read twice. If suitable rows
+            # are rare, more are read at a time.
             count = max(missing, min(since_last_added, _MOST_CANDIDATES))
             candidates = lane.stream.take(lane.position, count)
             texts = self.fetch(candidates)
@@ -291,7 +292,7 @@ class _Lane:
     rows: int
     """Number of rows per epoch."""
     passes: int
-    """Number of successive epochs in which every row occurs at least once."""
+    """Number of successive epochs that together have every row at least once."""
     position: int = 0
     """Position in the stream of the next row; used only if the rows of a batch must be distinct."""
     deferred: dict[int, None] = attrs.field(factory=dict)
@@ -299,9 +300,10 @@ class _Lane:
 
 
 class _Shuffled:
-    """Endless stream of the rows from `first` on, `rows` in number, in another order in each pass.
+    """Endless stream of passes over adjacent rows; each pass has another order.
 
-    `tag` distinguishes streams with the same `key`; `buffer` is the number of rows to shuffle at a time.
+    There are `rows` rows, and the first of them has the index `first`. `tag` distinguishes streams with the same
+    `key`. `buffer` is the number of rows to shuffle at a time; None means all.
     """
 
     def __init__(
@@ -405,7 +407,10 @@ class _Turns:
     def take(
         self, epoch: int, start: int, count: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the part of each of `count` turns, from `start` on, and its rank among the turns of the part."""
+        """Return the part of each turn, and the rank of the turn among those of this part.
+
+        The turns are `count` in number, from turn `start` of the epoch on.
+        """
         if self._in_turn:
             return self._alternating(np.arange(start, start + count))
         pieces = []
@@ -451,7 +456,9 @@ class _Turns:
         return np.stack([parts, ranks])
 
     def _draw(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return each part's number of turns before each piece of an epoch, and within it, `(pieces, parts)`.
+        """Return how many turns each part has before each piece of an epoch, and how many within the piece.
+
+        Both arrays are `(pieces, parts)`. A piece has `_TURNS_AT_A_TIME` turns; the last may be shorter.
 
         The turns of each piece are drawn from those that are left, so that all orders of an epoch are equally
         likely.

@@ -1,4 +1,4 @@
-"""The best weights of a stage: validation finds them, and they are kept on disk until the stage ends."""
+"""The best weights of a stage: validation finds them, and they are kept on disk."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Keeper:
     current_step: int = attrs.field(default=0, init=False)
     """Number of steps after which the encoders had their current weights.
 
-    It is set before the update of the step begins. After an interruption, the weights may have only a part of
-    this update.
+    It is increased before the step begins. If the step is interrupted, the weights may have only a part of its
+    update.
     """
 
     def validate(self, step: int, last: bool) -> bool:

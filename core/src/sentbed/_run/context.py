@@ -75,9 +75,9 @@ class RunContext:
       the encoders, and evaluates them again.
     - A resumed run goes on from a training state, an argument of `execute`. The evaluations before training
       are not repeated.
-    - A run of the first `stages` ends with a training state, from which other runs of a study go on. It saves
-      no encoders, and there are no evaluations after training.
-    - A run of `loaded` encoders, which another run has trained, only evaluates them.
+    - A run of only the first stages (`stages` is set) ends with a training state, from which other runs of a
+      study go on. It saves no encoders, and there are no evaluations after training.
+    - A run whose encoders another run has trained (`loaded` is true) only evaluates them.
     """
 
     name: str
@@ -107,9 +107,9 @@ class RunContext:
         ]
         | None
     ) = None
-    """Function that returns a vector store for several runs, from this run's store, its encoders and `warn`.
+    """Function that returns a vector store that several runs use together. None if the run uses its store alone.
 
-    None if the run uses its store alone.
+    Its arguments are the store of this run, the encoders of this run, and `warn`.
     """
     built: Mapping[str, Encoder] = attrs.field(factory=dict)
     """Encoders to use instead of building them; empty if they must be built.
@@ -143,7 +143,10 @@ class RunContext:
 
     @property
     def limited_recipe(self) -> Recipe:
-        """The recipe; if only the first `stages` are run, with only these and the evaluations before training."""
+        """The recipe of what this run does.
+
+        If only the first stages are run, it has only these stages and the evaluations before training.
+        """
         if self.stages is None:
             return self.recipe
         return first_stages(self.recipe, self.stages)

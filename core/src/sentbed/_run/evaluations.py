@@ -74,7 +74,7 @@ def _entries(recipe: Recipe) -> Iterator[Entry]:
 def _files_of(evaluator: Evaluator) -> Iterator[Path]:
     """Yield the files that `evaluator.files` returns, then the files and directories that its fields name.
 
-    A missing file is left out; reading it will report it.
+    A field that names a missing file is skipped, since reading the data will report it.
     """
     listed: list[Path] = []
     with suppress(SentbedError):
@@ -102,10 +102,12 @@ class Evaluations:
     """Evaluates the encoders of a run."""
 
     plugins: Plugins | None = None
-    """Installed plugins, one of which has the evaluator of each score; None to load them."""
+    """Installed plugins, among which the plugin of each evaluator is found; None to load them when needed."""
     store: VectorStore | None = None
-    """Vector store for the evaluations before and after training; None if vectors are not stored. Evaluations
-    during training use none."""
+    """Vector store for the evaluations before and after training; None if vectors are not stored.
+
+    Evaluations during training do not use it.
+    """
     _prepared: list[tuple[Evaluator, Preparation]] = attrs.field(
         factory=list, init=False
     )
@@ -178,7 +180,7 @@ class Evaluations:
             name: Name of the encoder.
             label: Name of the encoder or pair in the scores.
             progress: Called with the progress of the evaluation; None if nobody follows it.
-            bar: Counter of encoded texts of several evaluations; None if this evaluation counts alone.
+            bar: Counter of encoded texts of several evaluations; None if this evaluation has its own counter.
             uses_store: Whether vectors are read from the vector store, and written to it.
         """
         second = None

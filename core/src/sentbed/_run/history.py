@@ -35,7 +35,7 @@ STATE = "history"
 
 
 def _keys(score: Score) -> set[str]:
-    """Return the keys that a number in `[expected]` may have to match this score."""
+    """Return all keys of `[expected]` that match this score."""
     metric = f"{score.task}/{score.metric}"
     keys = {score.task, metric, f"{metric}@{score.protocol_id}"}
     return keys | {f"{score.encoder}/{key}" for key in keys}
@@ -135,7 +135,7 @@ class History:
         watched.values.append([float(score.value) for score in evaluation.scores])
 
     def _watched(self, encoder: str, scores: tuple[Score, ...]) -> Watched:
-        """Return the curves of the current stage for these scores; they are new for the first evaluation."""
+        """Return the curves of the current stage for these scores; the first evaluation creates them."""
         curves = self._stages[-1].watched
         identity = _identity(scores)
         for watched in curves:
@@ -280,7 +280,7 @@ def _scatter(encoder: str, table: Mapping[str, Any]) -> tuple[str, Scatter]:
 
     Raises:
         TypeError: if a value has another type.
-        ValueError: if the numbers of x and y differ.
+        ValueError: if there are not as many x as y.
     """
     scatter = Scatter(**table)
     require_types(scatter)

@@ -68,9 +68,10 @@ def _libraries(distributions: frozenset[str]) -> dict[str, str]:
 
 
 def _git(directory: Path) -> Mapping[str, Any] | None:
-    """Return the commit of a directory, and whether its work tree is clean (None if git cannot tell).
+    """Return the commit that is checked out in a directory, and whether its work tree is clean.
 
-    The result is None if the directory is in no repository, or git is not installed.
+    `clean` is None if `git status` fails or takes too long. The result is None if the directory is in no
+    repository, or git is not installed.
     """
 
     def output_of(*arguments: str) -> str | None:

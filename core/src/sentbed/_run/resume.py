@@ -68,7 +68,7 @@ def resume(
 ) -> RunResult:
     """Resume a stopped run from its newest training state that is not damaged.
 
-    The result is that of an uninterrupted run; if the runtime is deterministic, to the bit.
+    The result is that of an uninterrupted run. If the runtime is deterministic, it is the same bit for bit.
 
     Args:
         directory: Directory of the run.
@@ -374,7 +374,7 @@ def _shared_name(before: Any, after: Any) -> str | None:
 
 
 def _shown(value: Any) -> str:
-    """Return a value for a message."""
+    """Return the text that stands for a value in messages."""
     if value is None:
         return "nothing"
     return shortened(repr(value))
@@ -396,9 +396,9 @@ def _begun_stages(data: Mapping[str, Any], state: State) -> list[tuple[str, list
 
 
 def newest_state(context: RunContext) -> tuple[State | None, list[str]]:
-    """Return the newest training state that is not damaged, and messages about newer, damaged ones.
+    """Return the newest training state that is not damaged, and messages about newer ones that are damaged.
 
-    The kept weights of finished stages are added to `context.kept`. Without any training state, return None.
+    The state is None if the run has none. The kept weights of finished stages are added to `context.kept`.
 
     Raises:
         RunError: if there are training states, but all are damaged.

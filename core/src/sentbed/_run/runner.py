@@ -165,7 +165,10 @@ def execute(
 
 
 def _begin(context: RunContext, plugins: Plugins, resumed: State | None) -> None:
-    """Record facts, write the recipe and the manifest, and call `run_started` or `run_resumed`."""
+    """Record facts, write the manifest, and call the hook `run_started` or `run_resumed`.
+
+    A new run writes the recipe as well.
+    """
     recipe, directory, facts = context.recipe, context.directory, context.facts
     recipe_directory = None
     if recipe.document.file:
@@ -195,7 +198,7 @@ def _begin(context: RunContext, plugins: Plugins, resumed: State | None) -> None
 def _close_failed(context: RunContext, history: History, error: BaseException) -> None:
     """Write the report of a failed or interrupted run, and call the hook `run_failed`.
 
-    Further errors, such as one because of a full disk, become notes of `error`.
+    If one of the two fails, for example because the disk is full, its error becomes a note of `error`.
     """
     status: RunStatus = "failed"
     if isinstance(error, KeyboardInterrupt):
@@ -260,8 +263,8 @@ def _tokenizer_texts(
 ) -> Iterator[str]:
     """Yield the texts on which to train the tokenizer of an encoder.
 
-    These are its texts in the stages. If there are none, they are the texts of evaluations that call the encoder
-    themselves (`DrivesEncoder`); if there are none either, those of all evaluations.
+    These are the texts of the columns that the encoder encodes in the stages. If no stage uses the encoder, they
+    are the texts of its evaluations; if some of these call the encoder themselves (`DrivesEncoder`), only theirs.
     """
     has_training_texts = False
     for stage in recipe.stage:
@@ -291,7 +294,10 @@ def _tokenizer_texts(
 
 
 def head_seed(recipe: Recipe, name: str) -> int:
-    """Return the seed with which pooler and head are initialised, whatever numbers the backbone has drawn."""
+    """Return the seed with which pooler and head are initialised.
+
+    It is set after the backbone is built, so they do not depend on the random numbers that the backbone draws.
+    """
     return derive(recipe.run.seed, "encoder", name, "head")
 
 
@@ -321,7 +327,7 @@ def _read_and_work(context: RunContext, resumed: State | None) -> None:
 
 
 def _chosen_runtime(context: RunContext) -> Runtime:
-    """Return the runtime of the recipe, or the one that it chooses; record the reasons in the manifest."""
+    """Return the runtime that the recipe's runtime chooses (usually itself), and record its reasons as facts."""
     recipe = context.recipe
     texts = partial(context.evaluations.texts, recipe)
     work = EncodingWork(recipe, texts, context.warn)
@@ -360,7 +366,7 @@ def _require_same_files(context: RunContext) -> None:
         context.warn(message)
     context.facts["evaluation_data"] = digests_by_name
 
-    # Weights are chosen on these files, so that scores on them are not scores on test data.
+    # Weights are chosen by scores on these files, so they are not test data.
     deciding = {file.sha256 for file in files if file.chooses and file.path.is_file()}
     context.facts["chosen_on"] = sorted(deciding)
 
@@ -368,8 +374,8 @@ def _require_same_files(context: RunContext) -> None:
 def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
     """Build the encoders, evaluate them, train them stage by stage, save them, and evaluate them again.
 
-    The kind of the run decides which of these steps are left out, see `RunContext`. The transforms of a recipe
-    without stages are fitted here. With stages, they are fitted to the trained weights.
+    The kind of the run decides which of these steps are left out, see `RunContext`. Transforms are fitted before
+    the first evaluation if the recipe has no stages. Otherwise, they are fitted after training.
     """
     recipe = context.recipe
     encoders = dict(context.built)
@@ -438,7 +444,8 @@ def _train(
         write_state(context, index + 1, 0)
 
     _set_weights(context, last, encoders)
-    # Even if this process has taken no step: what an interruption has saved may not be the final weights.
+    # This holds even if this process has taken no step: encoders that were saved after an interruption may not
+    # have the final weights.
     context.stepped = True
     if context.recipe.stage and context.is_whole:
         for encoder in encoders.values():
@@ -495,9 +502,9 @@ def _require_same_models(context: RunContext, encoders: Mapping[str, Encoder]) -
 def _store(context: RunContext) -> VectorStore | None:
     """Return the vector store of a plugin, or None.
 
-    None means that no plugin offers one, that the recipe does without, or that the plugin's hook failed. In a
-    resumed run, the store's numbers of vectors (`taken` from the store, and `encoded`) go on from where the run
-    stopped.
+    None means that no plugin offers one, that the recipe turns it off (`run.cache`), or that the plugin's hook
+    failed. In a resumed run, the store's two counts of vectors go on from where the run stopped: `taken`, those
+    read from the store, and `encoded`, those computed.
     """
     if not context.recipe.run.cache:
         return None
@@ -524,7 +531,10 @@ def _store(context: RunContext) -> VectorStore | None:
 
 
 def _set_weights(context: RunContext, index: int, encoders: dict[str, Encoder]) -> None:
-    """Give each encoder the weights that it has at the start of stage `index`, or after the last stage."""
+    """Give each encoder the weights with which stage `index` starts.
+
+    If `index` is the number of stages, these are its final weights.
+    """
     for name, source in sources_of(context.recipe, index).items():
         if source == context.sources.get(name, PRETRAINED):
             continue
@@ -541,9 +551,10 @@ def _set_weights(context: RunContext, index: int, encoders: dict[str, Encoder]) 
 
 
 def sources_of(recipe: Recipe, index: int) -> dict[str, str]:
-    """Return the stage from which each encoder has its weights at the start of stage `index`, or after the last.
+    """Return, for each encoder, the name of the stage whose weights it has at the start of stage `index`.
 
-    An encoder without an entry has the weights before the first stage.
+    If `index` is the number of stages, these are its final weights. An encoder without an entry has the weights
+    before the first stage.
     """
     sources: dict[str, str] = {}
     for stage in recipe.stage[:index]:
@@ -566,7 +577,10 @@ def saved_encoders(run: Path, names: Collection[str]) -> dict[str, Path]:
 
 
 def _save(context: RunContext, encoders: dict[str, Encoder]) -> None:
-    """Save all encoders. If some cannot be saved, the others are; then the first error is raised."""
+    """Save all encoders, except those whose training has diverged.
+
+    If one cannot be saved, the others still are; then the first error is raised.
+    """
     directories = saved_encoders(context.directory, encoders)
     errors: list[SentbedError] = []
     for name, encoder in encoders.items():
@@ -585,7 +599,7 @@ def _save(context: RunContext, encoders: dict[str, Encoder]) -> None:
 def _evaluate(
     context: RunContext, encoders: dict[str, Encoder], at: Literal["start", "end"]
 ) -> None:
-    """Run the evaluations of `[[evaluate]]` that are to be run `at` the start or the end."""
+    """Run the entries of `[[evaluate]]` that have `at` (before or after training) in their own `at`."""
     evaluations, hooks = context.evaluations, context.hooks
     entries = [entry for entry in context.recipe.evaluate if at in entry.at]
     bar = evaluations.bar(entries)
@@ -654,7 +668,8 @@ def remove_unfinished(directory: Path) -> None:
     if not (directory / MANIFEST).is_file():
         return
 
-    # Checked before the lock file is made in what may be no run, and again since the run may have finished.
+    # Checked before locking, since a directory that is no such run must not get a lock file. It is checked again
+    # after locking, since the run may have finished in between.
     _require_unfinished(directory)
     with alone(directory):
         _require_unfinished(directory)
@@ -749,9 +764,9 @@ def _write_manifest(context: RunContext, status: str) -> None:
 
 
 def _with_sections(data: ReportData, sections: Iterable[ReportSection]) -> ReportData:
-    """Return the data of a report with sections.
+    """Return the data of a report, with these sections as its sections.
 
-    If several sections have the same key, only the first is used, and there is a warning.
+    If several sections have the same key, only the first is used, and a warning is added for each other one.
     """
     by_key: dict[str, ReportSection] = {}
     warnings = list(data.warnings)

@@ -68,8 +68,9 @@ def write_state(
         context: The run.
         stage: Index of the current stage.
         step: Number of finished steps of the stage; 0 if it has not begun.
-        stage_content: Content that is needed within a stage: sampler, kept weights, evaluations.
-        trainer: Trainer of the current stage, if it has begun.
+        stage_content: Content that is needed to go on within a stage: the position of the sampler, the kept
+            weights, and whether the evaluations of the step are done. None if the stage has not begun.
+        trainer: Trainer of the current stage; None if the stage has not begun.
 
     Raises:
         PluginError: if two trackers return states under the same name.

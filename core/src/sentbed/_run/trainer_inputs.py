@@ -29,7 +29,7 @@ VECTORS = "vectors"
 """Subdirectory of a run directory that has cached vectors of frozen encoders."""
 
 LARGEST = float(np.finfo(np.float32).max)
-"""Largest absolute value in a column of numbers."""
+"""Largest absolute value that a number in a column may have: the largest float32."""
 
 
 class Feed:
@@ -150,7 +150,7 @@ def values_of(
     """Return the values of a column as an array `(rows,)`: numbers as float32, classes as int64 indices.
 
     Raises:
-        DataError: if a number is not finite, or a class is none of the loss's.
+        DataError: if a number is not finite as float32, or a class is not one of the loss's `classes`.
     """
     loss, classes = stage.loss, list(stage.loss.traits.classes)
     for value, row in zip(values, rows, strict=True):
@@ -194,8 +194,10 @@ class FrozenColumn:
     encoder: Encoder
     max_length: int
     normalize_text: bool
-    """Whether the encoder's prompt changes each text by its rules (`prompt.normalizer`), such as a full stop at
-    the end. It has nothing to do with the length of vectors."""
+    """Whether the text rules of the encoder's prompt (`prompt.normalizer`) change each text before it is encoded.
+
+    A rule may add a full stop at the end, for example. It has nothing to do with the length of vectors.
+    """
     cache: Path | None = None
     """File with a record for each row of the data: its `vector`, and `sum`, a checksum of text and vector.
 

@@ -70,7 +70,7 @@ def _training_engine(runtime: Runtime, engine: Engine) -> TrainingEngine:
     """Return the engine, which must be a `TrainingEngine`.
 
     Raises:
-        PluginError: if the engine only encodes, although the traits of the runtime do not have `untrainable`.
+        PluginError: if the engine only encodes, although `untrainable` of the runtime's traits is None.
     """
     if not callable(getattr(engine, "trainer", None)):
         wrong = "returned an engine that only encodes, and `untrainable` of the runtime's traits is None"

@@ -129,7 +129,8 @@ def restoring(state: State) -> AbstractContextManager[None]:
 def prune(run: Path, last: State, keep: int) -> None:
     """Remove all training states except `last` and the `keep` - 1 states before it.
 
-    States that are newer than `last` must be damaged; otherwise the run would have been resumed from them.
+    States that are newer than `last` are removed as well. They are damaged: otherwise, the run would have been
+    resumed from them.
     """
     states = saved_states(run)
     index = [state.path for state in states].index(last.path)

@@ -700,8 +700,8 @@ class CellSampler(Component):
         Args:
             cells: All cells of the study. A cell maps each axis to its label or, if every label of the axis has a
                 number, to the label's number.
-            scores: Scores of the cells chosen before, in that order, by index; higher is better. None if a cell
-                has no score.
+            scores: The index of each cell that was chosen before, and its score, in the order of choice. A higher
+                score is better; None means that the cell has no score.
             count: Number of cells to choose.
             seed: Seed of random choices.
         """

@@ -264,7 +264,10 @@ class StepResult:
     """L2 norm of the gradient before clipping."""
     metrics: Mapping[str, float] = attrs.field(factory=dict)
     interrupted: str | None = None
-    """Why the run should end: another process of the engine has received a signal. The step has been taken."""
+    """Why the run should end after this step: another process of the engine has received a signal.
+
+    None if the run should go on.
+    """
     fault: str = ""
     """Part that produced the first NaN or infinite number; empty if there is none or the part is unknown."""
 
@@ -278,7 +281,7 @@ class Training:
     schedule: Schedule
     total_steps: int
     towers: Mapping[str, str]
-    """For each column of texts, the name of the encoder that encodes it and is trained."""
+    """For each column of texts that a trained encoder encodes, the name of the encoder."""
     max_grad_norm: float = 1.0
     """L2 norm to which gradients are clipped; 0 disables clipping."""
     micro_batch: int | None = None
@@ -302,7 +305,8 @@ Columns: TypeAlias = Mapping[str, "TokenIds | NDArray[Any]"]
 
 A column of texts has tokens to encode with gradient, or the vectors of a frozen encoder (float32 `(batch,
 width)`). A column of numbers is float32 `(batch,)`, and the column of class indices int64 `(batch,)`.
-`COLUMN.id` has the ids of a column's texts (int64 `(batch,)`). `PROGRESS` has a float32 scalar.
+`COLUMN.id` has a number for each text of the column (int64 `(batch,)`; see `LossTraits.compares_texts`).
+`PROGRESS` has the share of the stage's steps that is done, a float32 scalar.
 """
 
 
@@ -478,7 +482,7 @@ class Runtime(Component):
         return None
 
     def variants(self) -> Iterable[Runtime]:
-        """Return this runtime with each of the settings that the runtime `fastest` tries, such as each precision.
+        """Return copies of this runtime for the runtime `fastest` to try, such as one for each precision.
 
         Called on the runtime with default fields. `fastest` skips variants that cannot be built on this machine.
         """

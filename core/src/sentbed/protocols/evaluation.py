@@ -77,7 +77,7 @@ class TextEncoder(ABC):
     __slots__ = ()
 
     backbone: BuiltBackbone | None = None
-    """Tokenizer and transformer, if it is an encoder of sentbed."""
+    """Tokenizer and transformer; None if the encoder is not one of sentbed."""
     output: Output = "vector"
     """What the encoder computes for a text. If it is `tokens`, `encode_tokens` is called instead of `encode`."""
     similarity: Similarity | None = None
@@ -438,7 +438,7 @@ class Evaluator(Component):
     def traits(self) -> EvaluatorTraits:
         """Whether the evaluator may choose weights and prompts, and other properties.
 
-        By default, these are the traits of its inner evaluators.
+        By default, these are the traits of its inner evaluators, those in its fields.
         """
         return EvaluatorTraits.of(*inner_parts(self, Evaluator))
 

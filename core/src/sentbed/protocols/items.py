@@ -162,9 +162,10 @@ class Items:
         return values
 
     def components(self, draws: int = 500, seed: int = 0) -> ItemComponents | None:
-        """Return the components of the score's variance over items; None if every group has one item.
+        """Return the contributions of the items to the score's sampling error; None if every group has one item.
 
-        They are computed from influence values; for a plugin's statistic, from `draws` bootstrap samples.
+        They are computed from influence values. For a plugin's statistic, there is instead one component for each
+        of `draws` bootstrap samples.
 
         Raises:
             RunError: if the items cannot be used.

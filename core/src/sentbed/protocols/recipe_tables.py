@@ -77,7 +77,8 @@ class Variant:
     document: Any
     """The recipe as a `sentbed.tools.Document`."""
     setters: Mapping[tuple[str | int, ...], tuple[str, ...]]
-    """For the path of each value that differs from the original recipe: the path in the table that sets it."""
+    """For each value that differs from the original recipe: its path, and the path of the key in the table that
+    sets it."""
 
 
 class RecipeTable:
@@ -91,7 +92,7 @@ class RecipeTable:
     def problems(
         self, recipe: RecipeParts, plugins: InstalledPlugins, look: bool
     ) -> Iterator[tuple[tuple[str | int, ...], str]]:
-        """Yield a message for each problem of the table, after the path of its key in the table.
+        """Yield the path of a key in the table, and a message, for each problem of the table.
 
         If `look` is false, the method must not read files.
         """

@@ -107,7 +107,7 @@ class StageCurve:
     validations: list[tuple[int, float]] = attrs.field(factory=list)
     """Step and value of each validation; higher is better."""
     best_step: int | None = None
-    """Step of the validation whose weights were kept; None if there is none."""
+    """Step of the validation whose weights were kept; None if there was no validation."""
     metric: str = "validation"
     """Label of the axis for `validations`."""
     metrics: dict[str, list[float]] = attrs.field(factory=dict)
@@ -155,7 +155,7 @@ class ReportData:
     expected: tuple[ExpectedRow, ...] = ()
     stages: tuple[StageCurve, ...] = ()
     scatters: tuple[tuple[str, Scatter], ...] = ()
-    """Scatter plots, each after the name of its encoder as in `scores`."""
+    """The name of the encoder (as in `scores`) and the plot, for each scatter plot."""
     warnings: tuple[str, ...] = ()
     """Warnings of the run."""
     sections: tuple[ReportSection, ...] = ()

@@ -45,7 +45,7 @@ class TokenIds:
     prefix: TokenIds | None = None
     """A single text whose tokens precede the tokens of every text; see `share_prefix`."""
     auxiliary: TokenIds | None = None
-    """The same texts in the second prompt, `BackboneTraits.auxiliary`."""
+    """The same texts in the second prompt (template `BackboneTraits.auxiliary`); None if there is none."""
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -146,7 +146,7 @@ class TokenBatch:
     prefix: NDArray[np.int64] | None = None
     """`(shared,)`: ids that precede every row, for an encoder with `shares_prefix`; None if there are none."""
     auxiliary: TokenBatch | None = None
-    """The same texts in the second prompt, `BackboneTraits.auxiliary`.
+    """The same texts in the second prompt (template `BackboneTraits.auxiliary`); None if there is none.
 
     The backbone's inference module takes its `input_ids` and `attention_mask` as a pair, the keyword `auxiliary`.
     """
@@ -291,7 +291,7 @@ def _padded_fields(
 
 
 class TokenizerForPrompts:
-    """Methods of a tokenizer that prompts need: `truncate`, and others that only some backbones implement."""
+    """Methods of a tokenizer that prompts need: `truncate`, and others that only some tokenizers implement."""
 
     @property
     def mask_token(self) -> str | None:
@@ -306,7 +306,10 @@ class TokenizerForPrompts:
         return len(ids)
 
     def auxiliary(self, texts: Sequence[str], max_length: int) -> TokenIds | None:
-        """Tokenise the texts in the second prompt, `BackboneTraits.auxiliary`; return None if there is none."""
+        """Tokenise the texts in the second prompt (template `BackboneTraits.auxiliary`).
+
+        Return None if there is no second prompt.
+        """
         return None
 
     def encode_marked(
@@ -319,7 +322,7 @@ class TokenizerForPrompts:
 
         The tokens of text `i` that end before character `starts[i]` are hidden, except the text's last token: the
         backbone's module sets their `TokenStates.attention_mask` to 0. `TokenIds.readings` says where `layers`
-        are in `BuildContext.readings`. None for `starts` or `layers` leaves the field None.
+        are in `BuildContext.readings`. If `starts` is None, `hidden` is None; if `layers` is None, `readings` is.
         """
         raise NotImplementedError
 

@@ -121,7 +121,7 @@ class BackboneTraits(ComponentTraits):
     offers: frozenset[str] | None = attrs.field(
         default=None, validator=optional(_WORDS), metadata={JOINED: _in_common}
     )
-    """Needs of poolers (`PoolerTraits.needs`) that the backbone meets, and its points for interventions.
+    """Needs of poolers (`PoolerTraits.needs`) that the backbone meets, and points at which interventions can act.
 
     `span` means that it can hide tokens from poolers, for a template that has the sentence twice. None means
     unknown: `sentbed check` then does not compare it with the pooler's needs.
@@ -161,15 +161,15 @@ class InterventionTraits(ComponentTraits):
     placeholder_spacing: Literal["stripped", "kept"] | None = None
     """Whether the tokenizer strips the space before the placeholder.
 
-    None means as in transformers 4 for a token that is added without further settings.
+    None means what transformers 4 does for a token that is added without further settings.
     """
     auxiliary: str | None = attrs.field(default=None, validator=_TEXT)
     """Second prompt, which the backbone reads first: a template or its name; see `BlockStates.auxiliary`."""
     shares_prefix: bool = False
     """Whether a prefix that all texts have in common can be computed once.
 
-    The intervention must neither change nor read the states before the placeholder; if it has no placeholder,
-    those before the last token.
+    The intervention must neither change nor read the states before the placeholder. If it has no placeholder, it
+    must neither change nor read those before the last token.
     """
 
 
@@ -209,7 +209,7 @@ class PoolerTraits(ComponentTraits):
     )
     """Pooling mode of sentence-transformers that gives the same vectors in eval mode, for exporters.
 
-    It need not be the same for texts with padding.
+    For texts with padding, it may give other vectors. None if there is no such mode.
     """
     dense: str | None = attrs.field(
         default=None, validator=_TEXT, metadata={JOINED: _unset}
@@ -232,7 +232,10 @@ class SimilarityTraits(ComponentTraits):
     formula: Literal["cosine", "dot"] | None = attrs.field(
         default=None, validator=optional(in_(("cosine", "dot")))
     )
-    """`cosine` or `dot` if the similarity is one of them. Evaluators then compute it themselves, in float64."""
+    """`cosine` or `dot` if the similarity is one of them, which evaluators then compute themselves, in float64.
+
+    None if it is another one.
+    """
 
 
 @attrs.frozen(kw_only=True)
@@ -253,9 +256,10 @@ class LossTraits(ComponentTraits):
     numbers: frozenset[str] = attrs.field(default=frozenset(), validator=_WORDS)
     """Columns that must have numbers instead of texts, such as `{"score"}`."""
     compares_texts: bool = False
-    """Whether the loss compares texts: `inputs` then has `COLUMN.id`, int64 `(batch,)`, for each column of texts.
+    """Whether the loss must know which texts are equal.
 
-    Equal texts have equal numbers, across columns and steps.
+    Its `inputs` (see `Loss.build`) then have `COLUMN.id`, int64 `(batch,)`, for each column of texts. Equal texts
+    have equal numbers, across columns and steps.
     """
     momentum: float | None = attrs.field(
         default=None, validator=optional(and_(ge(0), lt(1)))
@@ -268,7 +272,7 @@ class LossTraits(ComponentTraits):
     keys: frozenset[str] = attrs.field(default=frozenset(), validator=_WORDS)
     """Columns that the encoder with the averaged weights encodes."""
     scheduled: bool = False
-    """Whether `inputs` has `stage.progress`, a float32 scalar: the share of the stage's steps that is done.
+    """Whether the loss's `inputs` have `stage.progress`, a float32 scalar: the share of the stage that is done.
 
     It is 0 in the first step and nearly 1 in the last. A temperature or a weight can change with it during
     training.

@@ -46,7 +46,10 @@ class ItemComponents:
     None if the items have no identities, or there are several tasks.
     """
     shared: NDArray[np.int64] | None = None
-    """`(components,)`: index of the item of each component, if an item is in several tasks; otherwise None."""
+    """`(components,)`: index of the item of each component. An item has the same index in all its tasks.
+
+    None if no item is in several tasks.
+    """
 
     def variance(self, values: Floats) -> float:
         """Return the variance of another score on the same items, whose components are `values`."""

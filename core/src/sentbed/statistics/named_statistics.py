@@ -1,4 +1,4 @@
-"""Statistics that compute a score from gold values and predictions; `Items` gives one by its name."""
+"""Statistics that compute a score from gold values and predictions; `Items.statistic` names one of them."""
 
 from __future__ import annotations
 
