@@ -27,7 +27,10 @@ def distribution_of(module: str) -> tuple[str, str] | None:
 
 
 def release_of(module: str) -> str:
-    """Return the distribution and version of a plugin's module, for messages; else the module's name."""
+    """Return the distribution and version of a plugin's module, for messages.
+
+    If the module is not a plugin's, return its name.
+    """
     release = distribution_of(module)
     if release is None:
         return f"`{module}`"

@@ -14,7 +14,10 @@ from typing import Any, BinaryIO
 from sentbed.errors import DataError, RunError, printable
 
 LONGEST_LINE = 1 << 20
-"""Largest number of bytes of a line in a text file, and of characters of a text to encode."""
+"""Largest number of bytes of a line in a text file, and of characters of a text to encode.
+
+Also the default of the largest file that `read_file` reads as a whole.
+"""
 
 LARGEST_JSON = 1 << 30
 """Largest number of bytes of a JSON file. The record of a large study has fewer."""
@@ -317,7 +320,8 @@ def remove_directory(path: Path) -> None:
 def locked(path: Path, wait: bool = False) -> Iterator[bool]:
     """Acquire the lock file `path`, and yield whether that succeeded; release the lock at the end of the block.
 
-    With `wait`, wait until another process releases the lock. The system releases it if the process dies.
+    With `wait`, wait until another process releases the lock. The system releases it if that process dies. On a
+    file system without locks, the block runs as if the lock had been acquired.
 
     Raises:
         RunError: if the file cannot be created or written.
@@ -334,7 +338,7 @@ def locked(path: Path, wait: bool = False) -> Iterator[bool]:
     except Timeout:
         acquired = False
     except OSError as error:
-        # A file system may not support locks; the caller then goes on without one.
+        # If the file system does not support locks, the caller goes on without one.
         if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP):
             raise RunError(cannot_write(path, error)) from error
     try:

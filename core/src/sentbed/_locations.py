@@ -134,7 +134,7 @@ def _resolve(location: str) -> Path:
         package, _, inner = rest.partition("/")
         top, *below = package.split(".")
         try:
-            # Not of the whole name: for `a.b`, `find_spec` imports `a`.
+            # `find_spec` gets only the first part of the name: for `a.b`, it would import `a`.
             spec = importlib.util.find_spec(top)
         except (ImportError, ValueError):  # the name of no module
             spec = None

@@ -56,7 +56,7 @@ class SentbedError(Exception):
 
 
 class DataError(SentbedError):
-    """Raised if a data file cannot be used. The message names the file and the line."""
+    """Raised if a data file cannot be used. The message names the file and the line, if they are known."""
 
     def __init__(
         self, message: str, file: object = None, line: int | None = None
@@ -69,7 +69,7 @@ class DataError(SentbedError):
 
 
 class ModelError(SentbedError):
-    """Raised if model weights or a tokenizer are missing, unsafe or incomplete."""
+    """Raised if a model, its tokenizer or a saved encoder cannot be used."""
 
 
 class RuntimeUnavailableError(SentbedError):
@@ -81,7 +81,7 @@ class PluginError(SentbedError):
 
 
 class RunError(SentbedError):
-    """Raised if a run cannot start or continue. The results so far are kept."""
+    """Raised if a run or another operation cannot start or continue. The results so far are kept."""
 
 
 class NotFiniteError(RunError):
@@ -102,7 +102,10 @@ class RecipeError(SentbedError):
         super().__init__(f"{count} {noun} in the recipe:\n{lines}")
 
     def lines(self) -> Iterator[str]:
-        """Yield the problems as texts; of similar problems the first `ALIKE`, and the number of further ones."""
+        """Yield the problems as texts; of similar problems, only the first `ALIKE`.
+
+        The number of all others follows at the end.
+        """
         counts: Counter[str] = Counter()
         more = 0
         for problem in self.problems:

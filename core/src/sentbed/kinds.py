@@ -52,7 +52,8 @@ class Kind:
         if isinstance(cls.traits, protocols.ComponentTraits):
             return cls.traits
 
-        # A component with a field of its own kind, such as a weighted sum of losses, may take over its traits.
+        # A component with a field of its own kind, such as a weighted sum of losses, may take over the traits of
+        # the component in this field.
         holds_its_kind = any(
             self.base_name in str(field.type) for field in attrs.fields(cls)
         )

@@ -81,10 +81,10 @@ def _files(directory: Path) -> Iterator[str]:
 def _check(
     file: str, overrides: Sequence[str], plugins: Plugins, fragments: bool
 ) -> tuple[list[str], list[str]]:
-    """Return the lines to print for a recipe, and which of these lines are problems that a server reports.
+    """Return the lines to print for a recipe, and those of the lines that are problems which a server reports.
 
-    A recipe may name a model on a server, which is asked whether it has the model. With `fragments`, a file
-    without `schema` is skipped: the lists are empty.
+    A recipe may name a model on a server. The server is then asked whether it has the model. With `fragments`, a
+    file without `schema` is skipped: both lists are empty.
 
     Raises:
         RecipeError: if the recipe itself has problems. The error has all of them.

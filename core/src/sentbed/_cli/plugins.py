@@ -109,16 +109,16 @@ def _claims(plugin: PluginInfo, installed: Plugins) -> Iterator[str]:
 
 
 def _owner(offer: Offer, plugin: PluginInfo) -> str:
-    """Return the distribution of an offer; if it is also that of `plugin`, followed by the offer's plugin."""
+    """Return the distribution of an offer. If it is also that of `plugin`, the offer's plugin follows it."""
     if offer.distribution != plugin.distribution:
         return offer.distribution
     return f"{offer.distribution}:{offer.plugin}"
 
 
 def component_rows(installed: Plugins) -> list[tuple[str, str, str, str]]:
-    """Return one row per component, and one per claim to a name that several plugins claim and none gets.
+    """Return one row per component: its kind, its name, its distribution, and a summary.
 
-    A row has the kind, the name, the distribution, and a summary.
+    If several plugins claim a name and none of them gets it, each claim has a row.
     """
     from sentbed._registry.plugin_info import ComponentInfo
     from sentbed.kinds import KINDS

@@ -66,7 +66,7 @@ class Settings:
     prefer: Mapping[str, tuple[str, str]] = attrs.field(factory=dict)
     """For each `KIND/NAME`, the preferred plugin and the source."""
     order: Mapping[str, str] = attrs.field(factory=dict)
-    """Plugins whose hooks are called first, in this order: the name that the user gave to each, and the source."""
+    """Plugins whose hooks are called first: the name that the user gave to each, and the source; in order."""
 
     def refusal(self, distribution: str, plugin: str) -> str | None:
         """Return why a plugin is disabled, with a remedy; None if it is not disabled."""

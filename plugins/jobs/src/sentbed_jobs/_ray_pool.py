@@ -37,7 +37,7 @@ class RayPool:
 
     workers: int = 1
     cpus: int | None = None
-    """Number of CPUs and threads per actor; by default an equal share of the cluster."""
+    """Number of CPUs and threads per actor; by default the largest number with which all actors fit."""
     gpus: int = 0
     """Number of GPUs per actor."""
     address: str | None = None
@@ -81,7 +81,7 @@ class RayPool:
 
     @contextmanager
     def _connected(self) -> Iterator[None]:
-        """Connect to the cluster, or start Ray on this machine, unless the process is connected already.
+        """Connect to the cluster, or start Ray on this machine. Do neither if the process is connected already.
 
         Raises:
             RuntimeUnavailableError: if there is no cluster at the address.
@@ -133,9 +133,10 @@ def _sigterm_restored() -> Iterator[None]:
 def actor_resources(
     nodes: Sequence[Mapping[str, float]], workers: int, cpus: int | None, gpus: int
 ) -> dict[str, int]:
-    """Return the resources of each actor: `gpus`, and `cpus` or the largest number with which all actors fit.
+    """Return the resources of each actor: `cpus` CPUs and `gpus` GPUs.
 
-    `nodes` are the resources of each machine, `workers` is the number of actors.
+    If `cpus` is None, an actor gets the largest number of CPUs with which all actors fit. `nodes` has the
+    resources of each machine, `workers` is the number of actors.
 
     Raises:
         RuntimeUnavailableError: if not all actors fit, since an actor without a place would wait forever.

@@ -16,7 +16,7 @@ def executor_of(
 ) -> TaskPool:
     """Return the task pool of the executor `name`.
 
-    Options that are None are left at their defaults. The pool prints lines with `say`.
+    An option that is None keeps the default of the executor. The pool prints lines with `say`.
 
     Raises:
         RunError: if there is no such executor, or if it does not have one of the options.

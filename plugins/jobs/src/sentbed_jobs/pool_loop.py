@@ -74,7 +74,7 @@ class Transport(Protocol[Worker]):
 
 
 class WorkerTraceback(Exception):  # noqa: N818 - only a cause
-    """Traceback of a worker: the cause of an exception that was raised there and is raised again here."""
+    """Traceback of a worker: the cause of an exception that the worker raised, and that is raised again here."""
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"
@@ -151,7 +151,10 @@ def run_pool(
 
 @attrs.define(eq=False)
 class TaskRunner(Generic[Task, Result]):
-    """Runs tasks in a worker. It calls `start` before the first task, and catches the exceptions of tasks."""
+    """Runs tasks in a worker, and catches their exceptions.
+
+    Before the first task, it calls `start`, which returns the function that runs a task.
+    """
 
     start: Start[Task, Result]
     threads: int | None

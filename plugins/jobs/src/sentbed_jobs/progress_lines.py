@@ -29,7 +29,7 @@ class ProgressLines:
         self._start = self._last_line = self.clock()
 
     def advance(self, amount: int) -> None:
-        """Add to the amount done, and print a line if the last line is `EVERY` seconds old."""
+        """Add to the amount done. Print a line if the last line is at least `EVERY` seconds old."""
         self._done += amount
         now = self.clock()
         if not self._done or now - self._last_line < EVERY:

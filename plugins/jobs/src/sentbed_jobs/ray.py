@@ -22,7 +22,7 @@ class Ray(Executor):
     workers: int = attrs.field(default=1, validator=ge(1))
     """Number of actors."""
     cpus: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Number of CPUs and threads per actor; by default an equal share of the cluster."""
+    """Number of CPUs and threads per actor; by default the largest number with which all actors fit."""
     gpus: int = attrs.field(default=0, validator=ge(0))
     """Number of GPUs per actor."""
     address: str | None = attrs.field(default=None, metadata=OF_MACHINE)

@@ -30,7 +30,7 @@ class _Start:
 
     name: str
     done: int
-    """Number of steps that were done before the start, by the run that is resumed."""
+    """Amount that was done before the start, such as the steps that were taken before a run was resumed."""
     time: float
 
 
@@ -48,7 +48,7 @@ class ConsoleTracker:
         self._last_line = 0.0
         """Time of the last progress line."""
         self._done: dict[str, int] = {}
-        """Stage -> number of steps that were done when the run was resumed."""
+        """For the stage in which the run was resumed: number of steps that had been taken before."""
         self._start = _Start("", 0, 0.0)
 
     @hookimpl
@@ -199,7 +199,10 @@ class ConsoleTracker:
 
     @hookimpl
     def observed(self, step: int, encoder: str, evaluation: Evaluation) -> None:
-        """Show the first scores of an evaluation during a stage in one line, only those of the first protocol."""
+        """Show the first scores of an evaluation during a stage in one line.
+
+        Scores with another protocol than the first score are left out.
+        """
         from sentbed.helpers import score_digits
 
         scores = []
@@ -260,7 +263,7 @@ class ConsoleTracker:
             self._console.print(printable(text))
 
     def _times(self, done: int, total: int) -> str:
-        """Return the elapsed time and the expected time left as text; empty before the first step."""
+        """Return the elapsed time and the expected time left as text; empty before anything was done."""
         steps = done - self._start.done
         if steps <= 0:
             return ""

@@ -10,8 +10,7 @@ PACKAGES = {
     "tensorboard": ("tensorboard",),
     "mlflow": ("mlflow-skinny", "alembic", "sqlalchemy"),
 }
-"""Name of a tracker -> packages that it needs. The name is also that of the extra with which they are
-installed."""
+"""Packages that each tracker needs, by its name. The extra that installs them has the same name."""
 
 
 def findings() -> Iterator[Finding]:

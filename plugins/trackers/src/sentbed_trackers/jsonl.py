@@ -50,7 +50,10 @@ class JsonlTracker:
 
     @hookimpl
     def tracker_state(self) -> tuple[str, Mapping[str, Any]] | None:
-        """Return the length of the log; also its name, as a run that continues in another directory copies it."""
+        """Return the length of the log in bytes, and its name.
+
+        A run that continues in another directory copies the file of this name.
+        """
         if self._file is None:
             return None
         # The log is written to disk before the checkpoint, so that it is never shorter than the checkpoint tells.

@@ -64,7 +64,7 @@ class SeriesTracker:
 
 
 def _series(prefix: str, encoder: str, evaluation: Evaluation) -> dict[str, float]:
-    """Return name of a series -> score."""
+    """Return the value of each score of an evaluation, by the name of its series."""
     series = {}
     for score in evaluation.scores:
         parts = (prefix, encoder, score.task, score.metric, score.protocol_id)

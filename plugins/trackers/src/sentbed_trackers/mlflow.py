@@ -92,7 +92,7 @@ class MLflowTracker(SeriesTracker):
         self._id = ""
         self._outbox: Outbox[Point] | None = None
         self._last_steps: dict[str, int] = {}
-        """Metric -> last step that MLflow had when the run was resumed."""
+        """For each metric, the last step that MLflow had when the run was resumed."""
 
     @property
     def _key(self) -> str:
@@ -254,14 +254,14 @@ class MLflowTracker(SeriesTracker):
 
 
 def _permitted(name: str) -> str:
-    """Return a name as MLflow allows it: letters, digits, `_-.:/` and blanks, up to a length."""
+    """Return a name as MLflow allows it: at most `_LONGEST_NAME` letters, digits, `_-.:/` and blanks."""
     return re.sub(r"[^\w.:/ -]", "-", name, flags=re.ASCII)[:_LONGEST_NAME]
 
 
 def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
     """Yield the dotted path and the text of every single value in a recipe.
 
-    A table in an array, such as a stage, stands with its `name`, or with its index if it has no name.
+    In the path, a table in an array, such as a stage, has its `name`; if it has none, its index.
     """
     if isinstance(value, dict):
         for key, inner in value.items():

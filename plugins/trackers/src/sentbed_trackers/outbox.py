@@ -55,7 +55,10 @@ class Outbox(Generic[T]):
             return [*self._sending, *self._waiting]
 
     def close(self, last_call: Callable[[], None], timeout: float) -> None:
-        """Send the remaining items, then call `last_call`. After `timeout` seconds, give up and log a warning."""
+        """Send the remaining items, then call `last_call`; give up after `timeout` seconds.
+
+        If items were dropped, or could not be sent, log a warning.
+        """
         with self._changed:
             self._last_call = last_call
             self._changed.notify()
@@ -69,7 +72,7 @@ class Outbox(Generic[T]):
             )
 
     def _work(self) -> None:
-        """Send items until `close` was called and all items are sent, or until a call of `send` then fails."""
+        """Send items. After `close` was called, end when all items are sent, or when a call of `send` fails."""
         failed = False
         while True:
             seconds = RETRY_SECONDS if failed else SECONDS
