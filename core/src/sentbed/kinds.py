@@ -48,7 +48,10 @@ class Kind:
         return self.example.startswith("sentbed ")
 
     def traits_of(self, cls: type[Any]) -> ComponentTraits | None:
-        """Return the traits of a component class with default fields, or None if a field has no default."""
+        """Return the traits of a component of this class, made with default fields.
+
+        Return None if a field has no default.
+        """
         if isinstance(cls.traits, protocols.ComponentTraits):
             return cls.traits
 

@@ -389,7 +389,7 @@ class Encoder:
             progress: Called with the number of texts that were encoded since its last call.
             max_length: Maximum number of tokens of a text; by default that of the recipe.
             normalize: Whether the text rules of the prompt (`prompt.normalizer`) change each text before it is
-                encoded. It has nothing to do with the length of vectors.
+                encoded. This has nothing to do with the length of vectors.
         """
         import numpy as np
 
@@ -483,8 +483,8 @@ class Encoder:
         Args:
             evaluator: The evaluator.
             name: Name of this encoder in the scores.
-            second: Another encoder, after its name, which encodes the second sentences of pairs. Only evaluators
-                with the trait `two_sided` use one.
+            second: Name of another encoder, and this encoder, which encodes the second sentences of pairs. Only
+                evaluators with the trait `two_sided` use one.
             progress: Called with the progress of each part of the evaluation.
             store: Store from which vectors are taken instead of computing them again; scores do not change.
             plugins: Installed plugins, among which that of the evaluator is found; they are loaded by default.

@@ -474,9 +474,9 @@ def _check_outputs(recipe: Recipe, stage: Stage, add: Add) -> None:
 
 
 def _keys_without_training(recipe: Recipe, stage: Stage) -> Iterator[str]:
-    """Yield a message for each column that a loss encodes by a moving average of an encoder it does not train.
+    """Yield a message for each column that a loss encodes by the moving average of an untrained encoder.
 
-    An encoder is trained if it encodes another column, and is not frozen.
+    An encoder is trained if it also encodes a column directly, and is not frozen.
     """
     towers = recipe.towers(stage)
     keys = stage.loss.traits.keys
@@ -505,7 +505,10 @@ def _reasons_against_prediction(
 
 
 def _check_weights(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
-    """Add a problem for each entry of a stage's `weights` that names no encoder, or no stage that trains it."""
+    """Add a problem for each entry of a stage's `weights` that names an unknown encoder or a wrong source.
+
+    The source must be `pretrained`, or an earlier stage that trains the encoder.
+    """
     earlier = {other.name: other for other in recipe.stage[:index]}
     for name, source in stage.weights.items():
         is_encoder = _is_encoder(recipe, name, add, "weights", name)

@@ -294,7 +294,10 @@ def beyond_positions(encoder: EncoderRecipe, max_length: int) -> str | None:
 
 
 def _pooler_misfits(encoder: EncoderRecipe) -> Iterator[tuple[str, str]]:
-    """Yield a problem if the pooler's pretrained weights do not exist, or the head must not have a projection."""
+    """Yield a problem if the backbone has no pretrained weights for the pooler.
+
+    Also yield one if the head has a projection, but the pooler computes something else in eval mode.
+    """
     backbone, pooler, head = encoder.backbone, encoder.pooler, encoder.head
     if pooler.traits.pretrained and not backbone.traits.pretrained:
         yield (

@@ -1,7 +1,7 @@
 """Prompts: text that is put around a sentence before tokenisation.
 
-Text rules change the sentence first, such as its punctuation. They and demonstrations follow PromptBERT (Jiang et
-al., 2022), PromptEOL (Jiang et al., 2023) and their successors.
+Text rules first change the sentence itself, for example its punctuation. They and demonstrations follow
+PromptBERT (Jiang et al., 2022), PromptEOL (Jiang et al., 2023) and their successors.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Prompt:
     PromptEOL's shell scripts, with `_` for a space and `*sent_0*` for the sentence.
     """
     file: FilePath | None = None
-    """File that has one template per line, in any form that `template` may have; to use instead of `template`."""
+    """File with one template per line, in any form that `template` may have. It is used instead of `template`."""
     line: int = attrs.field(default=1, validator=attrs.validators.ge(1))
     """Number of the line of `file` that has the template; the first line is 1."""
     normalizer: Literal["none", "prompt-eol"] | None = None

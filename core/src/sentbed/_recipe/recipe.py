@@ -343,7 +343,7 @@ class Stage:
     validate: Validate | None = None
     """Validation during the stage."""
     watch: tuple[Watch, ...] = ()
-    """Evaluations during the stage whose scores are shown, but decide nothing."""
+    """Evaluations that are repeated during the stage. Their scores are shown, but decide nothing."""
 
     @property
     def traits(self) -> ComponentTraits:

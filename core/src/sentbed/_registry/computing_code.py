@@ -93,9 +93,9 @@ def components_of(part: Any) -> Iterator[type]:
 def computing_code(classes: Iterable[type], plugins: Plugins) -> dict[str, str]:
     """Return, for each distribution that computes scores, its version and a hash of the code that may change.
 
-    Core, the distributions of the component `classes`, and those that one of them requires and whose code may
-    change have both, as in `0.3 9f86...`. Any other library that one of them requires has only a version. An
-    optional library is included if it is installed.
+    Core, the distributions of the component `classes`, and every required distribution whose code may change have
+    both, as in `0.3 9f86...`. Other required libraries have only a version. An optional library is included if it
+    is installed.
     """
     code = {"python": ".".join(platform.python_version_tuple()[:2])}
     waiting = [CORE]

@@ -1,6 +1,6 @@
 """Compatibility of a plugin with this version of sentbed.
 
-A plugin declares the API version that it is made for; its distribution requires versions of sentbed.
+A plugin declares the API version that it is made for. Its distribution says which versions of sentbed it needs.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ def place_of(error: BaseException, value: str) -> str | None:
     """Return `file:line` of the place in a plugin's code where an error was raised.
 
     `value` is the value of the plugin's entry point (`module:object`). The place is that of the syntax error, or
-    the innermost frame in the plugin's package. If there is neither, return the plugin's file, or None.
+    the innermost frame in the plugin's package. If there is neither, return the plugin's file; None without one.
     """
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"

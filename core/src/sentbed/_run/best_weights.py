@@ -44,10 +44,9 @@ class Keeper:
     score: float | None = attrs.field(default=None, init=False)
     """Score of the last validation; None before the first."""
     current_step: int = attrs.field(default=0, init=False)
-    """Number of steps after which the encoders had their current weights.
+    """Number of the last step that has changed the weights of the encoders; 0 before the first.
 
-    It is increased before the step begins. If the step is interrupted, the weights may have only a part of its
-    update.
+    It is set before the step begins. If the step is interrupted, the weights may have only a part of its update.
     """
 
     def validate(self, step: int, last: bool) -> bool:

@@ -205,7 +205,7 @@ def _matches(key: str, scores: Sequence[Score]) -> list[Score]:
 
 
 def _skipped_keys(scores: Sequence[Score]) -> set[str]:
-    """Return the keys of tasks that were skipped because their data is missing, and of means over these tasks.
+    """Return the keys of tasks that were skipped because their data is missing, and of means without such tasks.
 
     An expected number with such a key is not compared.
     """

@@ -243,7 +243,7 @@ def _versions(facts: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _require_types_of_facts(facts: Mapping[str, Any]) -> None:
-    """Raise `TypeError` if a fact of a training state to which the run adds has another type."""
+    """Raise `TypeError` if one of these facts does not have the type that `FACTS_ADDED_TO` names."""
     for name, kind in FACTS_ADDED_TO.items():
         if name in facts and type(facts[name]) is not kind:
             raise TypeError(

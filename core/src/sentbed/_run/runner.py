@@ -296,7 +296,8 @@ def _tokenizer_texts(
 def head_seed(recipe: Recipe, name: str) -> int:
     """Return the seed with which pooler and head are initialised.
 
-    It is set after the backbone is built, so they do not depend on the random numbers that the backbone draws.
+    It is set after the backbone is built, so that the weights of pooler and head do not depend on the random
+    numbers that the backbone draws.
     """
     return derive(recipe.run.seed, "encoder", name, "head")
 
@@ -366,7 +367,7 @@ def _require_same_files(context: RunContext) -> None:
         context.warn(message)
     context.facts["evaluation_data"] = digests_by_name
 
-    # Weights are chosen by scores on these files, so they are not test data.
+    # Weights are chosen by scores on these files, so these files are not test data.
     deciding = {file.sha256 for file in files if file.chooses and file.path.is_file()}
     context.facts["chosen_on"] = sorted(deciding)
 
@@ -455,7 +456,7 @@ def _train(
 def _save_last(
     context: RunContext, resumed: State | None, encoders: dict[str, Encoder]
 ) -> None:
-    """Save the encoders of a whole run, unless those that are saved already are as good."""
+    """Save the encoders of a whole run, unless the encoders that are already saved are as good."""
     if not context.is_whole or context.loaded:
         return
     # A resumed run that has not taken a step has no better weights than those that are saved.
@@ -599,7 +600,7 @@ def _save(context: RunContext, encoders: dict[str, Encoder]) -> None:
 def _evaluate(
     context: RunContext, encoders: dict[str, Encoder], at: Literal["start", "end"]
 ) -> None:
-    """Run the entries of `[[evaluate]]` that have `at` (before or after training) in their own `at`."""
+    """Run the entries of `[[evaluate]]` whose key `at` names this time: before or after training."""
     evaluations, hooks = context.evaluations, context.hooks
     entries = [entry for entry in context.recipe.evaluate if at in entry.at]
     bar = evaluations.bar(entries)
@@ -668,8 +669,8 @@ def remove_unfinished(directory: Path) -> None:
     if not (directory / MANIFEST).is_file():
         return
 
-    # Checked before locking, since a directory that is no such run must not get a lock file. It is checked again
-    # after locking, since the run may have finished in between.
+    # Checked before locking, so that a directory without such a run gets no lock file. Checked again after
+    # locking, since the run may have finished in between.
     _require_unfinished(directory)
     with alone(directory):
         _require_unfinished(directory)

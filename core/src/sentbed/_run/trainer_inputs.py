@@ -189,14 +189,14 @@ def length_of(stage: Stage, encoder: Encoder) -> int:
 
 @attrs.frozen(eq=False)
 class FrozenColumn:
-    """A column of a data set that a frozen encoder encodes, without gradient."""
+    """A column of texts that a frozen encoder encodes. Its vectors have no gradient."""
 
     encoder: Encoder
     max_length: int
     normalize_text: bool
     """Whether the text rules of the encoder's prompt (`prompt.normalizer`) change each text before it is encoded.
 
-    A rule may add a full stop at the end, for example. It has nothing to do with the length of vectors.
+    A rule may add a full stop at the end, for example. This has nothing to do with the length of vectors.
     """
     cache: Path | None = None
     """File with a record for each row of the data: its `vector`, and `sum`, a checksum of text and vector.

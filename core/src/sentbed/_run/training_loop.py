@@ -42,9 +42,9 @@ def train_stage(
 ) -> None:
     """Train the stage of the recipe with this index. Afterwards, the encoders have the kept weights.
 
-    The stage is continued from the training state `resumed`; if that is None, it starts from its beginning. If an
-    error or an interruption ends the stage early, the best weights so far are restored, and the exception is
-    raised again.
+    With a training state `resumed`, the stage goes on from that state; with None, the stage starts from its
+    beginning. If an error or an interruption ends the stage early, the best weights so far are restored, and the
+    exception is raised again.
 
     Raises:
         RunError: if the loss is no longer finite, or the data has changed since the run was started.

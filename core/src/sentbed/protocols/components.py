@@ -88,9 +88,9 @@ def inner_parts(component: Component, base: Callable[..., Part]) -> tuple[Part, 
 OF_MACHINE: Mapping[str, bool] = {"machine": True}
 """Metadata of a field that describes the machine or the network, such as an address or a number of machines.
 
-The caller sets such a field. It must have a default. When an encoder is loaded or a run is resumed, the field's
-value in the directory is ignored, since somebody else may have written it, and the default is used. Text fields
-of runtimes, trackers and executors are ignored in this way even without the metadata.
+Such a field must have a default. When an encoder is loaded or a run is resumed, its value in the directory is
+ignored, since somebody else may have written it. The default is used, unless the user sets the field again. Text
+fields of runtimes, trackers and executors are ignored in this way even without the metadata.
 """
 
 OF_RUN: Mapping[str, bool] = {"machine": False}
@@ -107,7 +107,10 @@ class BuildContext:
     texts: Callable[[], Iterable[str]]
     """Returns all training texts of this encoder in the recipe, for training a tokenizer."""
     saved: Path | None = None
-    """Directory that `BuiltBackbone.save` wrote, from which to load the weights and the tokenizer, or None."""
+    """Directory that `BuiltBackbone.save` wrote, from which to load the weights and the tokenizer.
+
+    None if the backbone is not built from a saved encoder.
+    """
     needs: frozenset[str] = frozenset()
     """Needs of the pooler (`PoolerTraits.needs`). They say which fields of `TokenStates` to compute."""
     sums: Mapping[str, str] = attrs.field(factory=dict)

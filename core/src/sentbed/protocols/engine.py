@@ -325,7 +325,7 @@ class Trainer:
     def gradients(
         self, columns: Columns
     ) -> tuple[float, dict[str, NDArray[np.float32]]]:
-        """Return the loss of a batch, and its gradients before clipping by parameter, without taking a step.
+        """Return the loss of a batch and, for each parameter, its gradient before clipping. No step is taken.
 
         Parameters are called `ENCODER.NAME` or `loss.NAME`, where NAME is that of the torch parameter. Dropout
         draws random numbers as in `step`; nothing else changes. The method is for comparing engines, and for

@@ -170,7 +170,7 @@ def _end_in_words(code: int | None) -> str:
 
 @contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """Block SIGINT in the processes that are started within.
+    """Block SIGINT in the processes that are started in the block.
 
     A terminal sends Ctrl-C to all processes, but the parent process ends its workers itself.
     """
