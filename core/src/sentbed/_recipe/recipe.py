@@ -155,9 +155,11 @@ class EncoderRecipe:
 
     @property
     def marks(self) -> bool:
-        """Whether a prompt hides tokens or selects layers, or the backbone has a placeholder.
+        """Whether a prompt hides tokens or selects layers, or must have a placeholder.
 
-        Its tokens then have marks (`TokenIds.hidden`, `TokenIds.readings`), or are not those of its text.
+        Its tokens are then marked in `TokenIds.hidden` or `TokenIds.readings`, or are not only those of its text.
+
+        A placeholder is a token that the backbone requires in each prompt (`BackboneTraits.placeholder`).
         """
         try:
             prompts = self.resolved_prompts

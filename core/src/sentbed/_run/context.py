@@ -90,7 +90,10 @@ class RunContext:
     kept: dict[str, Kept] = attrs.field(factory=dict)
     """Kept weights of each finished stage."""
     sources: dict[str, str] = attrs.field(factory=dict)
-    """Stage whose weights each encoder has. Without an entry, it has the weights before the first stage."""
+    """For each encoder, the name of the stage whose weights it has.
+
+    An encoder without an entry has the weights before the first stage.
+    """
     changes_allowed: bool = False
     """Whether a resumed run may go on although the recipe, the data or the code has changed."""
     stepped: bool = False

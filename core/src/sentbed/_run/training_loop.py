@@ -40,7 +40,9 @@ def train_stage(
     encoders: Mapping[str, Encoder],
     resumed: State | None = None,
 ) -> None:
-    """Train the stage of the recipe with this index. Afterwards, the encoders have the kept weights.
+    """Train the stage of the recipe with this index.
+
+    Afterwards, the encoders have the weights that the stage keeps: the best, or those after its last step.
 
     With a training state `resumed`, the stage goes on from that state; with None, the stage starts from its
     beginning. If an error or an interruption ends the stage early, the best weights so far are restored, and the

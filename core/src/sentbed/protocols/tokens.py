@@ -301,7 +301,7 @@ class TokenizerForPrompts:
     def shareable(self, ids: NDArray[np.int32]) -> int:
         """Return how many leading ids of a text may be in a shared prefix; by default all.
 
-        A tokenizer with a placeholder returns the number of ids before the placeholder.
+        A tokenizer with a placeholder (`BackboneTraits.placeholder`) returns the number of ids before it.
         """
         return len(ids)
 

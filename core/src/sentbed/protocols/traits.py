@@ -146,7 +146,7 @@ class BackboneTraits(ComponentTraits):
     placeholder: str | None = attrs.field(default=None, validator=_TEXT)
     """Token that each prompt must contain once.
 
-    If it is missing, it is put before the sentence's quotation mark.
+    If it is missing, it is put before the sentence, or before the quotation mark that opens it.
     """
     auxiliary: str | None = attrs.field(default=None, validator=_TEXT)
     """Template of a second prompt for each sentence; see `TokenBatch.auxiliary`."""

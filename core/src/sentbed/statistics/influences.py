@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sentbed.statistics.named_statistics import Floats
 
 _STEP = 1e-4
-"""Change of an item's count for a numerical derivative; counts are at least 1."""
+"""Change of an item's count (how often it occurs) for a numerical derivative; counts are at least 1."""
 
 
 def influence_values(statistic: str, x: Floats, y: Floats | None = None) -> Floats:
@@ -48,7 +48,7 @@ def _pearson(x: Floats, y: Floats) -> Floats:
 def _spearman(x: Floats, y: Floats) -> Floats:
     """Return the influences on Spearman's correlation.
 
-    It is Pearson's correlation of the ranks, which depend on the counts, too.
+    It is Pearson's correlation of the ranks. The ranks depend on how often each item occurs, too.
     """
     rx, ry = centred_ranks(x), centred_ranks(y)
     # One more item with a value raises the centred ranks of all higher values by 1/2, and lowers those of all
