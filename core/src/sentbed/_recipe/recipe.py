@@ -157,9 +157,8 @@ class EncoderRecipe:
     def marks(self) -> bool:
         """Whether a prompt hides tokens or selects layers, or must have a placeholder.
 
-        Its tokens are then marked in `TokenIds.hidden` or `TokenIds.readings`, or are not only those of its text.
-
-        A placeholder is a token that the backbone requires in each prompt (`BackboneTraits.placeholder`).
+        `TokenIds.hidden` and `TokenIds.readings` then mark its tokens. A placeholder is a token that the backbone
+        requires in each prompt (`BackboneTraits.placeholder`).
         """
         try:
             prompts = self.resolved_prompts
