@@ -118,7 +118,7 @@ class LoadedStudy:
 
     @cached_property
     def chosen(self) -> Selection | None:
-        """The cell with the best deciding score, the number of candidates, and its scores on test data.
+        """The cell with the best deciding score, its scores on test data, and the number of cells tried.
 
         None if the recipe has no `[study.decide]`.
         """
@@ -313,10 +313,10 @@ class LoadedStudy:
         Args:
             name: Name of the figure, such as `cost`; see `figures`.
             file: File to write, as PDF, SVG or PNG; by default none is written.
-            task: Task that figures of a table show, by default the average if there is one.
-            width: Inches.
-            height: Inches; by default it is in the same proportion to the width as in the report.
-            dpi: Resolution of PNG.
+            task: Task whose scores a figure of a table shows; by default the average of tasks, if there is one.
+            width: Width in inches.
+            height: Height in inches; by default it is in the same proportion to the width as in the report.
+            dpi: Resolution of a PNG file, in dots per inch.
             theme: `light` or `dark`.
 
         Raises:
