@@ -41,8 +41,8 @@ def audit_results(
     a task even if their scores are on different revisions of its data.
 
     Raises:
-        DataError: if a path or the benchmark does not exist, if there is no score in the paths, or if no score
-            is of one of the named tasks or models.
+        DataError: if a path or the benchmark does not exist, if there is no score in the paths, or if there is
+            none of a named task or model.
     """
     results = read_results(paths)
     results = _restricted(results, "task", tasks)

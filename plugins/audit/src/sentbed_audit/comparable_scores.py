@@ -24,10 +24,8 @@ from sentbed_audit.findings import Finding, Kind
 from sentbed_audit.read_results import Results
 
 COMMON = 0.95
-"""Minimum number of models that must have a subset, for the subset to be compared.
-
-It is a share of the number of models that have the most common subset of the task.
-"""
+"""Share of models. A subset is compared if the number of models that have it is at least this share of the number
+that have the most common subset of the task."""
 
 OTHER_SCALE = 20.0
 """Factor by which a score must exceed the median of its task, in absolute value, to be on another scale."""

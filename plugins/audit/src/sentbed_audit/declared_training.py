@@ -28,7 +28,7 @@ class DeclaredTraining:
 
 
 def declared_training(content: Any, path: PurePosixPath) -> DeclaredTraining | None:
-    """Return the training data that a file declares; None if it is no `model_meta.json`, or says nothing of it.
+    """Return the training data that a file declares; None if it is no `model_meta.json`, or has no such entry.
 
     MTEB writes a list of tasks; its earlier versions wrote a table with the splits of each task. An empty list
     declares that the model was trained on none of MTEB's tasks.

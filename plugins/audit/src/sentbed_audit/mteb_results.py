@@ -31,7 +31,7 @@ _OLD_MAIN_SCORES = (
     ("f1",),
     ("accuracy",),
 )
-"""Where the main score may stand in files from before 1.11, as nested keys. The first place in use is taken."""
+"""Nested keys where files from before 1.11 may have the main score. Of those in a file, the first are used."""
 
 
 def is_mteb_result(content: Any) -> bool:
@@ -147,7 +147,7 @@ def _old_scores(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float, s
 
 
 def _main_score(numbers: Any) -> Any:
-    """Return the main score of a split or subset in an old file; None if it stands in no known place."""
+    """Return the main score of a split or subset in an old file; None if it is at none of the known keys."""
     for keys in _OLD_MAIN_SCORES:
         value = _value_at(keys, numbers)
         if value is not None and not isinstance(value, Mapping):

@@ -15,7 +15,7 @@ from sentbed_audit.score_rows import ScoreRow
 
 
 def run_rows(directory: Path) -> Iterator[ScoreRow]:
-    """Yield the scores of a finished run of which higher is better. Each of its encoders is a model.
+    """Yield those scores of a finished run that are better if higher. Each encoder of the run is a model.
 
     Raises:
         RunError: if the run cannot be read.
@@ -28,7 +28,7 @@ def run_rows(directory: Path) -> Iterator[ScoreRow]:
 
 
 def study_rows(directory: Path) -> Iterator[ScoreRow]:
-    """Yield the scores of all finished runs of a study of which higher is better.
+    """Yield those scores of all finished runs of a study that are better if higher.
 
     Each encoder of each cell, with each prompt, is a model.
 

@@ -65,7 +65,7 @@ def search(
     plugins: Plugins | None = None,
     say: Say = lambda _: None,
 ) -> SearchResult:
-    """Score the prompt without a demonstration and with each candidate; write the ranking and the best recipe.
+    """Score the prompt alone and with each candidate; write the ranking and the recipe with the best prompt.
 
     Every score is written to disk before the next candidate is scored, so that the same call continues where
     an earlier call stopped.

@@ -36,7 +36,7 @@ class PowerTable:
     comparisons: int
     """Number of cells compared with the baseline."""
     power: float
-    """Probability that a difference is found significant."""
+    """Probability with which a true difference is to be found significant."""
     level: float
     """Significance level of all comparisons together."""
     smallest: Mapping[int, float]

@@ -152,8 +152,8 @@ class LoadedStudy:
         Columns: `cell`, a column per axis, `prompt` in a study with `prompts`, `seed`, `encoder` and `evaluator`
         as in `scores`, and a column for each cost, such as `passes`, or `cost NAME` if that is the name of
         another column. If a cost was measured twice in a run, such as on different texts, there is a second row.
-        The costs of the whole run, including shared stages, such as `run-seconds`, have a row of their own with
-        the evaluator `run-cost`.
+        Costs of the whole run, such as `run-seconds`, include its shared stages. They have a row of their own,
+        with the evaluator `run-cost`.
         """
         costs = self._numbered_costs(["encoder", "evaluator"])
         keys = [
@@ -242,9 +242,9 @@ class LoadedStudy:
 
         Columns: `cell`, a column per axis as in `scores`, `encoder` and `evaluator`; `protocol`, `task` and
         `metric` of the table's last column; `mean`; `letters` (cells that share a letter do not differ
-        significantly); `lowest_rank` and `highest_rank`; `from_best`, the difference from the best cell, with
-        simultaneous bounds for all pairs, `low` and `high`. If a table has many tasks, `mean_rank` and
-        `task_letters` are the mean rank over the tasks and the letters of a test of these ranks.
+        significantly); `lowest_rank` and `highest_rank`; `from_best`, the difference from the best cell; `low`
+        and `high`, its bounds, which hold for all pairs simultaneously. If a table has many tasks, `mean_rank`
+        and `task_letters` are the mean rank over the tasks and the letters of a test of these ranks.
         """
         import pandas
 

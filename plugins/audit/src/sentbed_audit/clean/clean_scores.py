@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FEWEST_ITEMS = 2
-"""Minimum number of clean items for a score, and of clean items of a group for them to count."""
+"""Minimum number of clean items for a score. Clean items of a group count only if the group has as many."""
 
 
 @attrs.frozen

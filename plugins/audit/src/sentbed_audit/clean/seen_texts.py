@@ -66,9 +66,9 @@ class SeenTexts:
         self._whole_in_longer = _Marks(hashes.whole)
         """For each text: marked if a training text has the same words and one more."""
         self._with_gap = _Marks(hashes.masked()[words_of_long_texts])
-        """For each word of the long texts: marked if a training text differs from its text only in this word."""
+        """For each word of the long texts: marked if a training text equals the word's text but for this word."""
         self._without_word = _Marks(hashes.removed()[words_of_long_texts])
-        """For each word of the long texts: marked if a training text is its text without this word."""
+        """For each word of the long texts: marked if a training text is the word's text without this word."""
         self._runs = _Marks(runs)
         """For each run of words: marked if a training text has the same run."""
 
