@@ -24,7 +24,7 @@ class Audit:
     comparable: ComparableScores
     claims: Claims | None
     problem: str = ""
-    """The reason why `claims` is None; otherwise empty."""
+    """Why nothing can be claimed, so that `claims` is None; empty otherwise."""
 
 
 def audit_results(
@@ -36,12 +36,13 @@ def audit_results(
 ) -> Audit:
     """Read results and return their audit.
 
-    If `benchmark` names a benchmark, its tasks, splits and subsets are compared. `tasks` and `models` restrict
-    the comparison to some tasks and models. With `ignore_data`, scores on different revisions of the data are
-    paired, too.
+    If `benchmark` names a benchmark, its tasks, splits and subsets are compared. `tasks` and `models` are the
+    names of the only tasks and models to compare; empty for all. With `ignore_data`, two models are compared on
+    a task even if their scores are on different revisions of its data.
 
     Raises:
-        DataError: if a path, benchmark, task or model does not exist.
+        DataError: if a path or the benchmark does not exist, if there is no score in the paths, or if there is
+            none of a named task or model.
     """
     results = read_results(paths)
     results = _restricted(results, "task", tasks)
@@ -69,7 +70,7 @@ def audit_results(
 def _restricted(results: Results, column: str, names: Collection[str]) -> Results:
     """Return the results whose `column` (`task` or `model`) has one of `names`; all if `names` is empty.
 
-    Raises `DataError` if no result has one of the names.
+    Raises `DataError` if there is a name that no result has.
     """
     if not names:
         return results

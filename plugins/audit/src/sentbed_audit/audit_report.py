@@ -24,7 +24,7 @@ from sentbed_audit.claims import Claims, Neighbours, WithoutPart
 from sentbed_audit.findings import SENTENCES, Finding, Kind
 
 MOST_DETAILS = 300
-"""Maximum number of findings on the page; `audit.json` has all of them."""
+"""Maximum number of findings that the page lists one by one; `audit.json` has all of them."""
 
 METHOD = (
     "Each pair of models is compared by Wilcoxon's signed-rank test over the tasks that both have on the same "
@@ -41,7 +41,7 @@ TRAINED_ON = (
 )
 
 FEWEST_TASKS = 6
-"""Minimum number of tasks for a significant test. With five tasks, every p-value is above 5 %."""
+"""Minimum number of tasks with which a test can be significant. With five, every p-value is above 5 %."""
 
 NEEDED = (
     "Tasks needed: the number of tasks like these with which the two models are told apart in four of five "
@@ -117,7 +117,12 @@ def _ranking_records(
 
 
 def pair_counts(claims: Claims) -> dict[str, int]:
-    """Return the numbers of all pairs and of neighbours, and how many differ with and without correction."""
+    """Return the numbers of pairs of models by which the report describes the ranking.
+
+    They are the number of all pairs and of pairs of neighbours in the ranking, and how many of each differ
+    significantly, with and without correction. `neighbours_in_conflict` counts the pairs with
+    `Neighbours.is_conflict`.
+    """
     rows = len(claims.scores)
     counts = {
         "all": rows * (rows - 1) // 2,
@@ -162,7 +167,7 @@ def answers(audit: Audit) -> list[AnswerLine]:
 
 
 def _first_sentence(claims: Claims) -> str:
-    """Return which model has the best mean, and how many models do not differ from it significantly."""
+    """Return a sentence on the model with the best mean, and on how many are not significantly worse than it."""
     rows, tasks = claims.scores.shape
     name = claims.scores.index[0]
     mean = claims.means.iloc[0]
@@ -174,7 +179,7 @@ def _first_sentence(claims: Claims) -> str:
 
 
 def _ranking_sentence(counts: dict[str, int]) -> str:
-    """Return how many neighbours in the ranking, and how many of all pairs, differ significantly."""
+    """Return a sentence on how many neighbours cannot be told apart, and how many of all pairs differ."""
     neighbours = counts["neighbours"]
     alike = neighbours - counts["neighbours_differ"]
     alike_corrected = neighbours - counts["neighbours_differ_corrected"]
@@ -185,7 +190,7 @@ def _ranking_sentence(counts: dict[str, int]) -> str:
 
 
 def _conflict_sentence(claims: Claims, counts: dict[str, int]) -> str:
-    """Return whether other ways to rank have another first model, and how often means and wins disagree."""
+    """Return a sentence on the ways of ranking with another first model, and on the neighbours in conflict."""
     first = str(claims.scores.index[0])
     others = []
     for way, leader in claims.leaders.items():
@@ -202,7 +207,7 @@ def _conflict_sentence(claims: Claims, counts: dict[str, int]) -> str:
 
 
 def _parts_sentence(claims: Claims) -> str:
-    """Return without which tasks or types of tasks another model is first."""
+    """Return a sentence with the tasks and types of tasks without which another model is first."""
     first = str(claims.scores.index[0])
     types = _deciding_parts(claims.without_type, first)
     tasks = _deciding_parts(claims.without_task, first)
@@ -219,7 +224,7 @@ def _parts_sentence(claims: Claims) -> str:
 
 
 def _deciding_parts(changes: Sequence[WithoutPart], first: str) -> list[str]:
-    """Return the names of the parts that decide: without each of them, another model than `first` is first."""
+    """Return the names of the parts without which another model than `first` is first."""
     return [part.left_out for part in changes if part.first != first]
 
 
@@ -262,7 +267,7 @@ def audit_page(audit: Audit) -> Page:
 
 
 def _findings_section(findings: Sequence[Finding]) -> Section:
-    """Return the section with the kinds of findings, and the first findings of all."""
+    """Return the section with the kinds of findings, and with the first `MOST_DETAILS` findings one by one."""
     by_kind: defaultdict[Kind, list[Finding]] = defaultdict(list)
     for finding in findings:
         by_kind[finding.kind].append(finding)

@@ -34,7 +34,7 @@ EFFICIENCY = 3 / math.pi
 """Asymptotic efficiency of Wilcoxon's test relative to the t-test, if differences are normal (Lehmann, 1975)."""
 
 MOST_TASKS = 10_000
-"""Largest number that `tasks_needed` returns."""
+"""Largest number of tasks that `tasks_needed` returns; instead of a larger one, it returns None."""
 
 Floats = NDArray[np.float64]
 
@@ -60,7 +60,10 @@ class Pairs:
     """P-values, corrected by Holm's method over all pairs."""
 
     def better(self, corrected: bool = True) -> NDArray[np.bool_]:
-        """Return whether model i is significantly better than model j, `(models, models)`."""
+        """Return whether model i is significantly better than model j, `(models, models)`.
+
+        With `corrected`, the corrected p-value of the pair decides.
+        """
         p_values = self.p_values
         if corrected:
             p_values = self.corrected
@@ -81,7 +84,7 @@ class Neighbours:
     wins: int
     """Number of these tasks on which the first model is better."""
     tasks_needed: int | None
-    """Number of tasks like these with which the test has a power of 0.8; None if it exceeds 10,000."""
+    """Number of tasks like these with which the two models would be told apart; see `tasks_needed`."""
 
     @property
     def is_conflict(self) -> bool:
@@ -99,7 +102,7 @@ class WithoutPart:
     rank_changes: int
     """Number of models whose rank changes."""
     largest_move: int
-    """Largest change of a rank."""
+    """Largest number of ranks by which a model moves."""
     tau: float
     """Kendall's rank correlation between the changed and the whole ranking."""
 
@@ -117,7 +120,7 @@ class Claims:
     """Mean over the tasks of each type, with one column per type; empty if types are unknown."""
     rank_intervals: tuple[tuple[int, int], ...]
     type_rank_intervals: Mapping[str, tuple[tuple[int, int], ...]]
-    """Intervals of ranks over the tasks of each type, by type."""
+    """Type of tasks -> interval of each model's rank over the tasks of this type, in the order of `scores`."""
     pairs: Pairs
     neighbours: tuple[Neighbours, ...]
     without_task: tuple[WithoutPart, ...]
@@ -128,7 +131,7 @@ class Claims:
 
     @property
     def leaders(self) -> dict[str, str]:
-        """The first model, by the way of ranking."""
+        """Way of ranking -> model that is first in it."""
         leaders = {}
         leaders["mean over tasks"] = str(self.means.index[0])
         leaders["mean rank"] = str(self.mean_ranks.idxmin())
@@ -148,8 +151,8 @@ def claims_of(
 ) -> Claims:
     """Return rankings and tests of the models that have all tasks.
 
-    `types` has the type of each task. With `ignore_data`, scores on different revisions of the data are paired,
-    too.
+    `types` has the type of each task. With `ignore_data`, two models are compared on a task even if their scores
+    are on different revisions of its data.
 
     Raises:
         ValueError: if fewer than two models have all tasks.
@@ -233,7 +236,11 @@ def compare_all(scores: pandas.DataFrame, revisions: pandas.DataFrame) -> Pairs:
 
 
 def _matrix(rows: int, above: NDArray[Any], below: NDArray[Any]) -> NDArray[Any]:
-    """Return a matrix `(rows, rows)` from the values above and below its diagonal, pair by pair."""
+    """Return a matrix `(rows, rows)` with zeros on its diagonal.
+
+    `above` and `below` have the values above and below the diagonal: one per pair of rows, in the order of
+    `np.triu_indices`.
+    """
     matrix = np.zeros((rows, rows), above.dtype)
     firsts, seconds = np.triu_indices(rows, 1)
     matrix[firsts, seconds] = above
@@ -280,8 +287,8 @@ def tasks_needed(difference: float, spread: float) -> int | None:
     """Return the number of tasks with which the two-sided test at 5 % has a power of 0.8.
 
     `difference` is the mean of the differences over tasks, and `spread` their standard deviation. The number is
-    that of the paired t-test, divided by the efficiency of Wilcoxon's test. It is None if it exceeds 10,000, or
-    there is no difference.
+    that of the paired t-test, divided by the efficiency of Wilcoxon's test. Return None if more than 10,000 tasks
+    are needed, or if the difference is 0 or unknown.
     """
     if not difference or not math.isfinite(difference) or not math.isfinite(spread):
         return None
@@ -309,7 +316,7 @@ def _power(effect: float, tasks: int) -> float:
 def without_columns(
     scores: pandas.DataFrame, parts: Mapping[str, Sequence[str]]
 ) -> Iterator[WithoutPart]:
-    """Yield, for each part, the changes of the ranking without its tasks; none if no task would be left."""
+    """Yield, for each part, the changes of the ranking without its tasks. A part with all tasks is skipped."""
     ranks = scores.mean(axis=1).rank(ascending=False)
     for name, tasks in parts.items():
         rest = scores.drop(columns=list(tasks))
@@ -330,7 +337,7 @@ def _without_duplicates(
 
 
 def _changed(name: str, ranks: pandas.Series, means: pandas.Series) -> WithoutPart:
-    """Return the changes from the whole ranking `ranks` to the ranking by `means`, without the part `name`."""
+    """Return how the ranking by `means`, which is without the part `name`, differs from the ranking `ranks`."""
     moves = (means.rank(ascending=False) - ranks).abs()
     tau: Any = stats.kendalltau(ranks, -means).statistic
     first = str(means.idxmax())

@@ -24,11 +24,11 @@ from sentbed_audit.findings import Finding, Kind
 from sentbed_audit.read_results import Results
 
 COMMON = 0.95
-"""A subset is compared if at least this share as many models have it as have the most common subset of the
-task."""
+"""Share of models. A subset is compared if the number of models that have it is at least this share of the number
+that have the most common subset of the task."""
 
 OTHER_SCALE = 20.0
-"""A score above this multiple of the median score of its task is on another scale."""
+"""Factor by which a score must exceed the median of its task, in absolute value, to be on another scale."""
 
 FEWEST_SHARED = 5
 """Minimum number of tasks that two models must share to count as duplicates."""
@@ -46,15 +46,19 @@ class ComparableScores:
     """Revision of the data of each score, in a table of the same shape; empty where it is unknown."""
     findings: tuple[Finding, ...]
     duplicates: tuple[tuple[str, ...], ...]
-    """Groups of models that have equal scores."""
+    """Groups of models that have equal scores on all tasks that they share."""
     trained_on: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
-    """The compared tasks that a model declares as training data, for each model that declares training data."""
+    """Model that declares its training data -> compared tasks that are among this training data."""
 
 
 def comparable_scores(
     results: Results, tasks: Mapping[str, BenchmarkTask] | None = None
 ) -> ComparableScores:
-    """Return the scores that may be compared. `tasks` are the tasks of a benchmark; None without one."""
+    """Return the scores that may be compared.
+
+    `tasks` are the tasks of the benchmark. None stands for a comparison without a benchmark, over the tasks that
+    at least half of the models have.
+    """
     findings = []
     for entry in results.unreadable:
         file = entry.file
@@ -179,7 +183,7 @@ def _compared_rows(
 
 
 def _most_common(rows: pandas.DataFrame, column: str) -> str:
-    """Return the value of a column that most models have; of several, `test` or the alphabetically first."""
+    """Return the value of a column that most models have; of equally common ones, `test` or else the first."""
     counts = rows.groupby(column)["system"].nunique()
     most_common = sorted(counts[counts == counts.max()].index)
     if "test" in most_common:
@@ -224,7 +228,8 @@ def _with_all_subsets(
 def _mean_scores(frame: pandas.DataFrame, findings: list[Finding]) -> pandas.DataFrame:
     """Return one row per model and task, with the mean over subsets and seeds.
 
-    Scores on another scale than the others of their task are left out, and added to `findings`.
+    Two kinds of scores are left out, and reported in `findings`: those on which files contradict each other, and
+    those on another scale than the other scores of their task.
     """
     frame = frame.drop_duplicates(
         [*KEY, "split", "subset", "seed", "score", "data_revision", "file"]
@@ -247,9 +252,10 @@ def _mean_scores(frame: pandas.DataFrame, findings: list[Finding]) -> pandas.Dat
 def _one_score_each(
     frame: pandas.DataFrame, findings: list[Finding]
 ) -> pandas.DataFrame:
-    """Return the rows, except for models and tasks of which files contradict each other; add findings on them.
+    """Leave out the rows of each model and task on which files contradict each other; add a finding on it.
 
-    Two files contradict each other if they have different scores for the same split, subset and seed.
+    Files of one format contradict each other if they have different scores for the same split, subset and seed.
+    The lines of tables never do: they may be repetitions, which are averaged.
     """
     columns = [*KEY, "split", "subset", "seed", "layout"]
     from_files = frame[frame["layout"] != "table"]
@@ -267,7 +273,7 @@ def _one_score_each(
 
 
 def _left_out(kind: Kind, rows: pandas.DataFrame, reason: str) -> Iterator[Finding]:
-    """Yield a finding for each row, whose score is left out for a reason."""
+    """Yield a finding for each row, which says that its score is left out and for what `reason`."""
     for row in rows.itertuples():
         detail = f"{row.task}: {row.score:.6g} {reason}"
         yield Finding(kind, "left out", row.system, detail, (row.file,))
@@ -319,7 +325,7 @@ def _missing_tasks(scores: pandas.DataFrame) -> Iterator[Finding]:
 def _trained_on(
     system: str, tasks: Iterable[str], declared: DeclaredTraining
 ) -> Iterator[Finding]:
-    """Yield a finding for each of the tasks, which a model declares as training data."""
+    """Yield a finding for each of `tasks`: that the model `system` declares it as training data."""
     for task in tasks:
         splits = declared.tasks[task]
         detail = f"{task}: declared as training data"

@@ -23,15 +23,15 @@ class DeclaredTraining:
     model: str
     revision: str
     tasks: Mapping[str, str]
-    """The splits of each declared task, as text; empty if the file names none."""
+    """Declared task -> names of its splits, as one text; the text is empty if the file names no splits."""
     file: str
 
 
 def declared_training(content: Any, path: PurePosixPath) -> DeclaredTraining | None:
-    """Return the training data that a `model_meta.json` declares; None if it declares nothing.
+    """Return the training data that a file declares; None if it is no `model_meta.json`, or has no such entry.
 
-    MTEB writes a list of tasks; earlier versions wrote a table of their splits. An empty list declares that
-    the model was trained on none of them.
+    MTEB writes a list of tasks; its earlier versions wrote a table with the splits of each task. An empty list
+    declares that the model was trained on none of MTEB's tasks.
     """
     if path.name != FILE or not isinstance(content, Mapping):
         return None

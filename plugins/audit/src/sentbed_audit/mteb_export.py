@@ -34,7 +34,7 @@ AGGREGATE_REVISION = "1"
 
 @attrs.frozen
 class ModelScores:
-    """The scores of one encoder, for one folder `MODEL/REVISION` of result files."""
+    """The scores of one encoder, which fill one folder `MODEL/REVISION` of result files."""
 
     name: str
     """MTEB's name of the model, of the form `OWNER/NAME`."""
@@ -48,8 +48,8 @@ def export_results(directory: Path, output: Path, model: str) -> list[Path]:
 
     `model` has the form `OWNER/NAME`. For a study, the name of the cell and the label of its prompt are
     appended to it; if a run has several encoders, the name of the encoder is appended, too. The revision is a
-    hash of the run's recipe, including its seed. Of each split and subset, only the main score is written, as a
-    number from 0 to 1; MTEB's other metrics are left out.
+    hash of everything in the run's recipe that affects its encoders, such as the seed. Of each split and subset,
+    only the main score is written, as a number from 0 to 1; MTEB's other metrics are left out.
 
     Returns:
         The files, one per task and model.
@@ -85,7 +85,7 @@ def export_results(directory: Path, output: Path, model: str) -> list[Path]:
 
 
 def _models(directory: Path, model: str) -> Iterator[ModelScores]:
-    """Yield the scores of each encoder of each run in the directory of a run or study."""
+    """Yield the scores of each encoder, from the directory of a run or from each run of a study."""
     if (directory / "study.json").is_file():
         data = read_data(directory)
         taken: set[str] = set()
@@ -120,7 +120,7 @@ def _models_of_run(
 
 
 def _revision(directory: Path) -> str:
-    """Return a hash of what determines a run's encoders: their weights, and the recipe without evaluators."""
+    """Return a hash of the origin of a run's weights and of the parts of its recipe that affect encoders."""
     recipe = tomli.loads(read_file(directory / RECIPE).decode())
     for name in (*UNDECISIVE, *_TABLES_AFTER_TRAINING):
         recipe.pop(name, None)
@@ -158,7 +158,7 @@ def _write(models: Iterable[ModelScores], output: Path) -> Iterator[Path]:
 
 
 def _task_results(scores: Iterable[Score]) -> Iterator[TaskResult]:
-    """Yield MTEB's result of each task; means over tasks that MTEB does not define are left out."""
+    """Yield MTEB's result of each task. Means over tasks are left out, unless MTEB defines them as tasks."""
     from mteb import TaskResult
 
     scores_of_task: dict[str, list[Score]] = {}
@@ -171,7 +171,7 @@ def _task_results(scores: Iterable[Score]) -> Iterator[TaskResult]:
         if not isinstance(revision, str):
             revision = AGGREGATE_REVISION
         entries: dict[str, list[Mapping[str, Any]]] = {}
-        # A task with a single split and subset has no further scores: its main score is the only entry.
+        # A task with a single split and subset has one score, which is both the main score and the only entry.
         for part in parts or [main]:
             split = part.evaluator_protocol["split"]
             entries.setdefault(split, []).append(_entry(part, main.metric))

@@ -1,8 +1,8 @@
-"""Reader of MTEB's result files, which have one task each, from version 1.11 on and from earlier versions.
+"""Reader of MTEB's result files: of the format since MTEB 1.11, and of the earlier one. A file has one task.
 
 From 1.11 on, a file has `scores`. It maps each split to a list of subsets, and each subset has its
-`main_score`. In earlier versions, the splits were at the top level. A split had its numbers, or an object for
-each subset, and the main score had the name of its metric.
+`main_score`. In earlier versions, the splits were at the top level. A split had either its numbers or an object
+with the numbers of each subset. Nothing marked the main score: it stood under the name of its metric.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _OLD_MAIN_SCORES = (
     ("f1",),
     ("accuracy",),
 )
-"""Possible keys of the main score in files from before 1.11. The first one that a file has is used."""
+"""Nested keys where files from before 1.11 may have the main score. Of those in a file, the first are used."""
 
 
 def is_mteb_result(content: Any) -> bool:
@@ -112,7 +112,7 @@ def _scores(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float, str]]
 
 
 def _names_of(score: float, entry: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names of an entry's metrics that equal its main score.
+    """Yield the names of the metrics whose values in an entry equal its main score.
 
     MTEB does not say which metric the main score is. MTEB's former `cos_sim` is yielded as `cosine`.
     """
@@ -147,7 +147,7 @@ def _old_scores(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float, s
 
 
 def _main_score(numbers: Any) -> Any:
-    """Return the main score of a split or subset in an old file; None if it has none of the known keys."""
+    """Return the main score of a split or subset in an old file; None if it is at none of the known keys."""
     for keys in _OLD_MAIN_SCORES:
         value = _value_at(keys, numbers)
         if value is not None and not isinstance(value, Mapping):

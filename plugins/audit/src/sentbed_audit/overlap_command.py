@@ -106,7 +106,7 @@ def overlap(
 def _read_paths(
     paths: Sequence[Path], report_directory: Path | None
 ) -> tuple[Sequence[Recipe], StudyData | None]:
-    """Return the recipes, and the runs as a study; None instead of runs if the only path is a recipe."""
+    """Return the recipes, and their runs as a study; instead of runs, None if the path is that of a recipe."""
     from sentbed.tools import load_plugins, load_recipe
     from sentbed_report.study.runs_as_study import runs_as_study
 
@@ -126,7 +126,7 @@ def _read_paths(
 def _training_texts(
     recipes: Sequence[Recipe], files: Sequence[str], stages: bool
 ) -> Training:
-    """Return the training texts of the files and the recipes; raises `RunError` if there are none."""
+    """Return where the files and the recipes have training texts; raises `RunError` if there are none."""
     from sentbed.errors import RunError
 
     from sentbed_audit.clean.overlap import Training

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas
 
 LARGEST_FILE = 64 << 20
-"""Maximum size of a result file in bytes. Files of retrieval tasks, with many metrics, have some hundred kB."""
+"""Maximum size of a result file in bytes. Even files of retrieval tasks have only a few hundred kB."""
 
 MOST_FILES = 200_000
 """Maximum number of files that are read from an archive."""
@@ -131,7 +131,7 @@ def _of_directory(directory: Path) -> Iterator[Content]:
 def _of_records(
     directory: Path, read: Callable[[Path], Iterator[ScoreRow]]
 ) -> list[ScoreRow] | Unreadable:
-    """Return the scores that `read` yields for the directory of a study or run, or why it cannot be read."""
+    """Return the scores that `read` yields from the directory of a study or run, or why it cannot be read."""
     try:
         return list(read(directory))
     except (SentbedError, OSError) as error:
@@ -139,7 +139,7 @@ def _of_records(
 
 
 def _of_file(file: Path, name: PurePosixPath) -> Content:
-    """Return the content of a file; `name` is its path in findings."""
+    """Return the content of a file; `name` is the path by which findings name it."""
     try:
         return _parsed(read_file(file, LARGEST_FILE), name)
     except (SentbedError, OSError) as error:

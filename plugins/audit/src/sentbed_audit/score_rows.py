@@ -6,7 +6,7 @@ import attrs
 from sentbed.errors import printable
 
 LONGEST_NAME = 200
-"""Maximum number of characters of a name; longer ones are cut, since a file of someone else may have
+"""Maximum number of characters of a name; longer ones are cut, since a name in someone else's file may have
 megabytes."""
 
 
@@ -31,13 +31,13 @@ class ScoreRow:
     software: str = attrs.field(converter=_name)
     """Name and version of the software that computed it; empty if unknown."""
     data_revision: str = attrs.field(converter=_name)
-    """Revision of the data set, or hash of the protocol; empty if unknown."""
+    """Revision of the data set or, in results of sentbed, hash of the evaluation's protocol; empty if unknown."""
     layout: str
     """Format of the file, such as `mteb 1.11`; `table` is a CSV file."""
     file: str
     seed: int | None = None
     metric_names: str = attrs.field(default="", converter=_name)
-    """If the metric is `main_score`, the names of metrics that it may be, separated by spaces."""
+    """If `metric` is `main_score`: the metrics that this score may be, separated by spaces."""
 
 
 COLUMNS = tuple(field.name for field in attrs.fields(ScoreRow))

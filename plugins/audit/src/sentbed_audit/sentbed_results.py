@@ -15,7 +15,7 @@ from sentbed_audit.score_rows import ScoreRow
 
 
 def run_rows(directory: Path) -> Iterator[ScoreRow]:
-    """Yield the scores of a finished run. Each of its encoders is a model.
+    """Yield those scores of a finished run that are better if higher. Each encoder of the run is a model.
 
     Raises:
         RunError: if the run cannot be read.
@@ -28,7 +28,9 @@ def run_rows(directory: Path) -> Iterator[ScoreRow]:
 
 
 def study_rows(directory: Path) -> Iterator[ScoreRow]:
-    """Yield the scores of all finished runs of a study. Each cell, with each prompt, is a model.
+    """Yield those scores of all finished runs of a study that are better if higher.
+
+    Each encoder of each cell, with each prompt, is a model.
 
     Raises:
         RunError: if the study cannot be read.
@@ -45,7 +47,7 @@ def study_rows(directory: Path) -> Iterator[ScoreRow]:
 
 
 def _row(score: Score, model: str, directory: Path, seed: int | None) -> ScoreRow:
-    """Return a score in the form of all results."""
+    """Return a score in the form that results of all formats have."""
     protocol = evaluation_protocol(score)
     return ScoreRow(
         model=model,
@@ -56,7 +58,7 @@ def _row(score: Score, model: str, directory: Path, seed: int | None) -> ScoreRo
         metric=score.metric,
         score=score.value,
         software=score.plugin,
-        # Our scores can be paired if the protocols of their evaluator are equal: the hash is the revision.
+        # Our scores can be compared if the protocols of their evaluator are equal: their hash is the revision.
         data_revision=protocol_hash(protocol),
         layout="sentbed",
         file=str(directory),

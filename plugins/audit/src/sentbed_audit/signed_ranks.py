@@ -1,6 +1,6 @@
-"""Wilcoxon's signed-rank test for many pairs of models at once; each pair may share other tasks.
+"""Wilcoxon's signed-rank test for many pairs of models at once; each pair may have other tasks in common.
 
-`scipy.stats.wilcoxon` is the same test, but takes minutes for five thousand pairs, one call for each.
+`scipy.stats.wilcoxon` is the same test. But it needs a call for each pair, which takes minutes for 5,000 pairs.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from scipy import stats
 Floats = NDArray[np.float64]
 
 MOST_EXACT = 50
-"""Maximum number of differences for an exact p-value if there are no zeros and no ties; scipy's is the same."""
+"""Maximum number of differences for an exact p-value, without zeros and ties. scipy has the same limit."""
 
 MOST_PERMUTED = 13
-"""Maximum number of differences for which scipy tries all combinations of signs if there are zeros or ties."""
+"""Maximum number of differences, with zeros or ties, of which scipy tries all combinations of signs."""
 
 
 def signed_rank_p_values(differences: Floats) -> Floats:
@@ -42,7 +42,7 @@ def signed_rank_p_values(differences: Floats) -> Floats:
         rows = np.flatnonzero(is_exact & (counts == count))
         p_values[rows] = _exact_p_values(statistics[rows], int(count))
 
-    # There are few pairs for which all combinations of signs are tried, so scipy is called for each.
+    # All combinations of signs are tried only for few pairs, so scipy is called for each.
     is_permuted = (has_ties | has_zeros) & (counts > 0) & (counts <= MOST_PERMUTED)
     for row in np.flatnonzero(is_permuted):
         shared = differences[row][np.isfinite(differences[row])]
@@ -81,7 +81,10 @@ def _normal_p_values(
 
 
 def _exact_p_values(statistics: Floats, count: int) -> Floats:
-    """Return the exact two-sided p-values of sums of the ranks of positive differences, among `count`."""
+    """Return the exact two-sided p-values of statistics of `count` differences.
+
+    A statistic is the sum of the ranks of the positive differences.
+    """
     below = _distribution(count)
     most = count * (count + 1) // 2
     least = np.minimum(statistics, most - statistics).astype(np.int64)

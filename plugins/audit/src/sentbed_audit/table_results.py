@@ -20,7 +20,7 @@ OPTIONAL = (
     "software",
     "data_revision",
 )
-"""Columns that a table may have as well. Scores that differ only in seed or item are averaged."""
+"""Further columns that a table may have. Scores whose lines differ only in seed or item are averaged."""
 
 
 def is_score_table(text: str) -> bool:

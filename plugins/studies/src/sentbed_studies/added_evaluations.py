@@ -1,6 +1,7 @@
 """Evaluations that a study adds to finished runs; they are computed with the saved encoders of the runs.
 
-The evaluations and keys of a run are recorded in its file `keys.json` (`KEYS`).
+A key is the hash of everything that determines the weights of a run or the scores of an evaluation (`cell_keys`).
+The keys of a run and of its evaluations are recorded in the run's file `keys.json` (`KEYS`).
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ from sentbed_studies.shared_work_plan import Task, Work
 def keys_json(content: Content, evaluations: Sequence[EvaluationKey]) -> str:
     """Return the text of `keys.json` for a run: its key and the keys of its evaluations.
 
-    Each key is recorded together with its content, the data whose hash it is; `content` is that of the run.
-    `starts` is the number of evaluations before training, which come first.
+    Each key is recorded together with its content, the data whose hash it is; `content` is that of the run's key.
+    The entry `starts` is the number of evaluations before training, which come first.
     """
     starts = 0
     for evaluation in evaluations:
@@ -126,7 +127,7 @@ def run_states(study: Path, work: Work) -> list[RunState]:
         try:
             key = read_json(run / KEYS)["key"]
         except (OSError, ValueError, LookupError, TypeError, DataError):
-            # Without a readable key, the name of the directory counts.
+            # Without a readable `keys.json`, the key in the name of the directory counts.
             key = task.key
         if key != task.key:
             raise RunError(
@@ -158,7 +159,7 @@ def add_evaluations(
 
     for evaluation in missing:
         directory = added_run(run, evaluation.key)
-        # A killed process may have left the directory; nothing in it was trained.
+        # A killed process may have left the directory; its evaluation is run again.
         remove_directory(directory)
         new_directory(directory)
         keys = json.dumps(_evaluations_table([evaluation]), indent=1)

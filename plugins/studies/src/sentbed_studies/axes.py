@@ -36,7 +36,7 @@ _NUMBER = re.compile(
 """Number in a TOML file: a float, or an integer."""
 
 _KEYS = ("path", "values", "labels")
-"""Keys of an axis that sets one path of the recipe."""
+"""Keys in the table of an axis with `path` and `values`."""
 
 _NOT_AN_AXIS = {
     "run.seed": "seeds are no labels; write `seeds = [1, 2, 3]` under `[study]`",
@@ -83,7 +83,7 @@ class Axis:
         return tuple(numbers)
 
     def paths(self, document: Document) -> tuple[str, ...]:
-        """Return the dotted paths that the labels set, with names for indices as in `Names`."""
+        """Return the dotted paths that the labels set; names replace indices as in `Names`."""
         paths: dict[str, None] = {}
         for setting in self.settings.values():
             for path in setting:
@@ -92,7 +92,7 @@ class Axis:
 
 
 def names_of_path(document: Document, path: str) -> Names:
-    """Return the keys of a dotted path in a recipe, with names for indices as in `Names`."""
+    """Return the keys of a dotted path in a recipe; names replace indices as in `Names`."""
     value: Any = document.data
     names: Names = ()
     for key, index in zip(path.split("."), document.key_path(path), strict=True):
@@ -379,7 +379,7 @@ def combinations(
 def _zipped_labels(
     table: StudyTable, axes: Sequence[Axis]
 ) -> list[list[dict[str, str]]]:
-    """Return for each group of axes its rows: mappings from each axis of the group to a label.
+    """Return the rows of each group of axes. A row maps each axis of the group to one of its labels.
 
     The axes that an entry of `zip` names are a group. Each other axis is a group of its own.
     """
@@ -406,7 +406,7 @@ def _combination(labels: Mapping[str, str], axes: Sequence[Axis]) -> Combination
     setters: dict[str, str] = {}
     for axis in axes:
         for path, value in axis.settings[labels[axis.name]].items():
-            # If an earlier axis sets the same path, the value of the later axis is set, and at its turn.
+            # If an earlier axis sets the same path, only the later axis sets it, in its own turn.
             settings.pop(path, None)
             settings[path] = value
             setters[path] = axis.name

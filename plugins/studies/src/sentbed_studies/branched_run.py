@@ -41,7 +41,7 @@ def branch(
         files: Name -> text of further files to write into `directory`.
 
     Raises:
-        RunError: if `source` has no intact training state of the end of these stages, or if the disk is full.
+        RunError: if `source` has no intact training state from the end of these stages, or if the disk is full.
     """
     context = RunContext(recipe.run.name, source, recipe)
     try:
@@ -66,7 +66,7 @@ def branch(
     written_files = {RESOLVED: text, **files, MANIFEST: json.dumps(manifest) + "\n"}
 
     def fill(target: Path) -> None:
-        # The names come from a file and may contain `..`: only entries of `source` are copied.
+        # These names come from a file and may contain `..`, so they only select entries of `source`.
         for part in source.iterdir():
             if part.name not in copied_names:
                 continue

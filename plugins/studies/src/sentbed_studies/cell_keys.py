@@ -29,7 +29,7 @@ from sentbed.tools import (
 )
 
 _SETTLED = 2.0
-"""Seconds after which another change to a file gets a different modification time on any file system."""
+"""Seconds after a change of a file until a new change gets another modification time on any file system."""
 
 Content: TypeAlias = Mapping[str, Any]
 """Content of a key: the JSON data whose hash is the key."""
@@ -62,7 +62,7 @@ class CellKeys:
     )
 
     def of(self, recipe: Recipe, *more: Any) -> str:
-        """Return the key of a recipe as 32 hex digits; `more` are further parts of recipes, or JSON data."""
+        """Return the key of a recipe and of `more`, further parts of recipes or JSON data, as 32 hex digits."""
         return key_of(self.content(recipe, *more))
 
     def content(self, recipe: Recipe, *more: Any) -> Content:
@@ -164,7 +164,7 @@ class CellKeys:
         try:
             path = locate(location)
         except SentbedError:
-            # The file will be downloaded; or it is missing, which the run reports.
+            # Either the file will be downloaded, or it is missing, which the run reports.
             return location
 
         if path.is_dir() and any(file.is_relative_to(path) for file in read):
@@ -236,12 +236,12 @@ def _is_local(value: str, kind: Any) -> bool:
         return not value.startswith("hub:")
     if not mentions(kind, ModelId):
         return False
-    # Without such a prefix, a model is a hub id, even if there is a directory of that name.
+    # Without one of these prefixes, a model is a hub id, even if there is a directory of that name.
     return value.startswith(("pkg:", "data:", ".", "/", "~"))
 
 
 _hashes: dict[tuple[Path, tuple[tuple[Path, int, int, int], ...]], str] = {}
-"""Cache of `_hash`: path, and path, size and times of each file below it -> SHA-256."""
+"""Cache of `_hash`: (path, states) -> SHA-256. A state is path, size and times of a file at or below the path."""
 
 
 def _hash(path: Path) -> str:

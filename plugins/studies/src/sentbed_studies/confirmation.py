@@ -1,4 +1,7 @@
-"""Runs of the chosen cell with fresh seeds: `confirm` of `[study.decide]`."""
+"""Runs of the chosen cell with fresh seeds: `confirm` of `[study.decide]`.
+
+The chosen cell is the one with the best deciding score. Fresh seeds are larger than the seeds of the study.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +99,7 @@ def confirmation_of(
 def _with_fresh_seeds(
     study: Study, decide: Decide, name: str, keys: CellKeys, share: bool
 ) -> Work:
-    """Return the runs of the cell `name`, under each prompt, with the seeds after the study's largest seed."""
+    """Return the runs of the cell `name`, with each prompt, under the seeds after the study's largest seed."""
     # `study.cells` has an entry for each prompt and seed of a cell; of each prompt, any entry will do.
     entry_of_prompt = {}
     for entry in study.cells:

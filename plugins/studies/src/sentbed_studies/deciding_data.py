@@ -75,9 +75,9 @@ def cannot_decide(
 
 
 def _unknown_tasks(decide: Decide, evaluators: Sequence[Evaluator]) -> Iterator[str]:
-    """Yield a message for each deciding task that no evaluator has.
+    """Yield a message for each task of `[study.decide]` that no evaluator has.
 
-    Yield none if the tasks of an evaluator are unknown.
+    Yield none if there is an evaluator whose tasks are unknown.
     """
     pairs = []
     for evaluator in evaluators:
@@ -108,7 +108,7 @@ def _tasks(evaluator: Evaluator) -> tuple[str, ...]:
             return (task,)
         if not isinstance(path, str):
             return ()
-        # The path may be a directory with a dot in its name: the task may have either name.
+        # The path may be a directory with a dot in its name, so the task may have either name.
         return tuple(dict.fromkeys((Path(path).stem, Path(path).name)))
 
     tasks = fields.get("tasks")
@@ -131,7 +131,8 @@ def _gives(evaluator: Evaluator, task: str, scored_task: str) -> bool:
 def _parts(evaluator: Evaluator, deciding: Sequence[str]) -> list[Evaluator]:
     """Return an evaluator for each deciding task of `evaluator`: a copy that has only this task.
 
-    If `deciding` is empty, all tasks decide.
+    `deciding` are the names of the deciding tasks; if it is empty, all tasks decide. An evaluator that cannot be
+    divided into tasks is returned itself, unless its only task does not decide.
     """
     tasks = _tasks(evaluator)
     if not tasks:
@@ -152,8 +153,8 @@ def _parts(evaluator: Evaluator, deciding: Sequence[str]) -> list[Evaluator]:
 def _data(evaluator: Evaluator) -> Literal["development", "test", "unknown"]:
     """Return on which data an evaluator scores.
 
-    An evaluator that would score on development data with another setting scores on test data now. The data of
-    other evaluators is unknown.
+    If its traits do not say that it scores on development data, but would say so with another setting, it scores
+    on test data. Otherwise, its data is unknown.
     """
     if evaluator.traits.development:
         return "development"

@@ -52,7 +52,7 @@ class Evidence:
     values: Mapping[str, tuple[float, ...]]
     """Cell -> deciding score under each seed, averaged over the prompts; higher is better."""
     items: ItemVariances | None
-    """Function that computes the variances that are due to the items; None if a score has no items."""
+    """Function that computes the variances due to the items; None if any deciding score has no items."""
     left_out: Mapping[str, str]
     """Cell that cannot be compared -> reason."""
     prompts: Mapping[str, tuple[float, ...]] | None = None
@@ -226,7 +226,7 @@ def _tasks(scores: ScoresOfRun) -> ScoredTasks:
 
 
 def _usual_tasks(scores_of_cells: Iterable[ScoresOfCell]) -> ScoredTasks | None:
-    """Return the scored tasks that most runs have, all together; None if no run has a deciding score."""
+    """Return the combination of scored tasks that is most common among runs; None without any deciding score."""
     tasks_of_runs: Counter[ScoredTasks] = Counter()
     for of_cell in scores_of_cells:
         for scores in of_cell.values():

@@ -32,8 +32,8 @@ PUBLISHED = KnownData(
 """Candidates of PromptEOL's authors: the file `icl_examples.txt` of their code.
 
 Each line is a template with a demonstration. They are the candidates of the paper's table 5 in the same order,
-with three differences: the last word has another definition, headlines do not end with a full stop, and one
-sentence has another word.
+with three differences: the last word that is defined has another definition, headlines do not end with a full
+stop, and one sentence has another word.
 """
 
 QUOTES = "\"'“”‘’«»`*"
@@ -79,8 +79,8 @@ def read_candidates(file: str, prompt: Prompt, pooler: Pooler) -> list[Prompt]:
 
     A `.tsv` file has the columns `sentence` and `word`; they are repeated if a candidate has several
     demonstrations. Each line of a `.jsonl` file has a `sentence` and a language model's `answer`, from which
-    `word_of` takes the word. Each line of any other file is a whole template that contains its
-    demonstrations, quoted as in shell scripts.
+    `word_of` takes the word. Each line of any other file is a whole template, which contains its demonstrations;
+    the template is quoted as in shell scripts.
 
     Raises:
         SentbedError: if neither `prompt` nor `pooler` has a template.
@@ -197,7 +197,7 @@ def demonstrations_in(base: Template, whole: Template) -> tuple[Demonstration, .
         return ()
 
     # `base.after` puts each demonstration before the sentence as PREFIX TEXT SUFFIX WORD". with a full stop,
-    # so this stands between a demonstration and the next one, or the sentence:
+    # so this separator follows each demonstration:
     separator = f'".{base.prefix}'
     text_of_all = whole.prefix.removeprefix(base.prefix).removesuffix(separator)
     # If splitting does not give `whole` back, the separator may be part of a single demonstration's text.

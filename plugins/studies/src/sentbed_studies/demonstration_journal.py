@@ -52,7 +52,7 @@ class JournalEntry:
 
     @property
     def data(self) -> list[Any]:
-        """Task, metric and digest of the data for each score."""
+        """For each score: its task, its metric and the digest of its data."""
         data = []
         for score in self.scores:
             digest = score.evaluator_protocol.get("data")
@@ -76,9 +76,9 @@ class Journal:
 
     path: Path
     started: str
-    """Time at which the search was started first, ISO 8601."""
+    """Time at which the search was started for the first time, in ISO 8601."""
     lines: dict[str, JournalEntry]
-    """Text of the encoder's templates with a candidate -> its entry."""
+    """Text of the encoder's templates with the demonstrations of a candidate -> entry of this prompt."""
 
     @classmethod
     def open(cls, path: Path, decides: Mapping[str, str]) -> Journal:
@@ -139,7 +139,7 @@ class Journal:
     def add(
         self, index: int, prompt: str, evaluation: Evaluation, seconds: float
     ) -> None:
-        """Append the scores with a prompt, and return when they are on disk.
+        """Append the scores with a prompt. They are on disk when the method returns.
 
         Args:
             index: Number of the candidate in the file, from 1; 0 for the prompt without a demonstration.
@@ -171,7 +171,7 @@ class Journal:
 
 
 def _append(path: Path, line: Mapping[str, Any]) -> None:
-    """Write a line at the end of a file, and return when it is on disk."""
+    """Write a line at the end of a file. It is on disk when the function returns."""
     try:
         with path.open("ab") as stream:
             stream.write(json.dumps(line).encode() + b"\n")

@@ -56,7 +56,7 @@ class SearchResult:
     """The encoder's `prompt` with the best demonstration."""
     ranking: Ranking
     taken_over: int
-    """Number of prompts that an earlier call had scored; the prompt without a demonstration counts, too."""
+    """Number of prompts whose scores come from an earlier call, including the prompt without a demonstration."""
 
 
 def search(
@@ -65,7 +65,7 @@ def search(
     plugins: Plugins | None = None,
     say: Say = lambda _: None,
 ) -> SearchResult:
-    """Score the prompt without a demonstration and with each candidate; write the ranking and the best recipe.
+    """Score the prompt alone and with each candidate; write the ranking and the recipe with the best prompt.
 
     Every score is written to disk before the next candidate is scored, so that the same call continues where
     an earlier call stopped.
@@ -95,7 +95,7 @@ def search(
 
     name = config.encoder or recipe.main_encoder
     prompts = _prompts(recipe.encoders[name], config)
-    # The data is prepared before the model is loaded, which takes longer.
+    # The data is prepared first, since it may have faults and loading the model takes longer.
     evaluate = _PromptEvaluator.prepare(recipe, name, config.evaluator, plugins, say)
     encoder = build_encoder(recipe, name)
     journal = Journal.open(directory / JOURNAL, _digests(recipe, plugins, encoder))
@@ -143,7 +143,7 @@ class _PromptEvaluator:
     def prepare(
         cls, recipe: Recipe, name: str, evaluator: Evaluator, plugins: Plugins, say: Say
     ) -> _PromptEvaluator:
-        """Read the data of the evaluator. Raises `DataError`."""
+        """Read the data of the evaluator, and return the object that evaluates with it. Raises `DataError`."""
         store = VectorCache(say=say) if recipe.run.cache else None
         prepared = returned(evaluator.prepare(), Preparation, evaluator, "prepare")
         return cls(name, evaluator, prepared, plugins, store)
@@ -153,7 +153,7 @@ class _PromptEvaluator:
         recipe = attrs.evolve(encoder.recipe, prompt=as_field(prompts))
         prompted = attrs.evolve(encoder, recipe=recipe)
         if encoder.fit_texts:
-            # The texts that the transform is fitted on have other vectors with another prompt.
+            # With another prompt, the texts on which the transform is fitted have other vectors: fit it again.
             prompted.fit_transform()
         return prompted.evaluate(
             self.evaluator,
@@ -171,7 +171,7 @@ def _score_prompts(
     journal: Journal,
     say: Say,
 ) -> None:
-    """Add the scores of all prompts that the journal lacks; a note on an error says where it stopped."""
+    """Score the prompts that the journal lacks, and add them. A note on an error says where scoring stopped."""
     place = "the start"
     try:
         for index, (template, of_candidate) in enumerate(prompts.items()):

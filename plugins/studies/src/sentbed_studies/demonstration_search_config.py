@@ -54,7 +54,7 @@ class Search(RecipeTable):
     encoder: str | None = None
     """Encoder whose prompt gets the demonstration; optional if the recipe has only one encoder."""
     limit: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Only the first candidates of the file are scored, this many; by default all."""
+    """Number of candidates that are scored, from the beginning of the file; by default all."""
 
     def problems(
         self, recipe: RecipeParts, plugins: InstalledPlugins, look: bool

@@ -1,7 +1,7 @@
 """Early stopping of cells while a study runs: `[study.stop]`.
 
-At a look, the cells that are still run are compared by their deciding scores, under the same first seeds for all
-cells. A cell that is shown to be worse than another (a claim) gets no further seeds.
+A look is a comparison of the cells that are still run, by their deciding scores under the first n seeds of the
+study. If a look shows that a cell is worse than another (a claim), the cell gets no further seeds.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def parts_between_looks(
 
     Args:
         study: The study.
-        work: Runs of all cells that are compared. If a sampler has chosen these cells by their scores, the
-            other cells of the study count for the correction, too.
+        work: Runs of all cells that are compared. If a sampler has chosen these cells by their scores, the error
+            rate is corrected for the other cells of the study, too.
         stop: The study's `[study.stop]`.
         directory: The study's directory.
         say: Gets a line for each cell that is stopped.
@@ -123,7 +123,7 @@ def _cells_to_run(
 
 
 def _store(directory: Path, decisions: Decisions) -> None:
-    """Write the decisions, unless another process has stored them already, perhaps with further looks."""
+    """Write the decisions, unless another process has already stored the same ones with further looks."""
     stored = read_decisions(directory)
     if decisions != stored and not _is_beginning(decisions, stored):
         write_decisions(directory, decisions)
@@ -161,9 +161,9 @@ def _sequential_test(
 def _require_scores(
     left_out: Mapping[str, str], evidence: DecidingEvidence, tasks: Sequence[Task]
 ) -> None:
-    """Raise `RunError` if all runs of a look without scores have finished: later looks would have none either.
+    """Raise `RunError` after a look without scores, if its runs have finished: later looks would have none.
 
-    `left_out` maps each cell to the reason why it cannot be compared.
+    `tasks` are the runs of the look. `left_out` maps each cell to the reason why it cannot be compared.
     """
     if not all(task.is_done(evidence.directory) for task in tasks):
         return
@@ -195,8 +195,8 @@ def rule_of(study: Study, stop: Stop) -> Rule:
 def _plan_of(rule: Rule) -> Plan:
     """Return the plan of looks by a rule.
 
-    In a study with prompts, each seed has the prompts beside it, and whether they are random or fixed: looks with
-    other prompts are other looks.
+    In a study with prompts, each seed stands together with the prompts and with their kind, random or fixed. So
+    looks after the same seeds with other prompts are other looks.
     """
     if not rule.prompts:
         return rule.seeds, rule.looks
@@ -237,7 +237,7 @@ def needless_runs(
 
 
 def _is_beginning(decisions: Decisions, stored: Decisions | None) -> bool:
-    """Whether `stored` begins with the same looks and claims and has more looks, so that it must be kept."""
+    """Whether `stored` has the looks and claims of `decisions` and further looks, so that it must be kept."""
     if stored is None or stored.rule != decisions.rule:
         return False
     looks, claims = decisions.looks, decisions.claims
@@ -247,7 +247,7 @@ def _is_beginning(decisions: Decisions, stored: Decisions | None) -> bool:
 
 
 def score_of(decide: Decide) -> str:
-    """Return the score that decides in words, such as `the mean of STSB-dev (sts)`."""
+    """Return in words which score decides, such as `the mean of STSB-dev (sts)`."""
     data = "test" if decide.test_data else "development"
     tasks = ", ".join(decide.tasks) or f"all tasks on {data} data"
     evaluator = f" ({decide.evaluator})" if decide.evaluator else ""

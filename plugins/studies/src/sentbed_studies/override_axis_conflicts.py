@@ -27,9 +27,9 @@ class Override:
 
     path: str
     names: Names
-    """Keys of the path; a stage stands with its name."""
+    """Keys of the path. A stage is given by its name instead of its index."""
     text: str
-    """The override as `PATH=VALUE`; a stage stands with its name."""
+    """The override as `PATH=VALUE`. A stage is given by its name instead of its index."""
 
     @property
     def removes(self) -> bool:
@@ -76,7 +76,7 @@ def with_overrides(
 def refused_overrides(
     document: Document, combinations: Sequence[Combination]
 ) -> Iterator[Problem]:
-    """Yield a problem for each override whose value the axes set differently in some of these cells.
+    """Yield a problem for each override whose value the axes do not set to the same value in all these cells.
 
     Also yield a problem for each override of an array element that the axes remove in all these cells.
     """
@@ -144,8 +144,8 @@ def _distinct_settings(
 ) -> dict[tuple[_Setter, ...], dict[str, Any]]:
     """Return the different ways in which the axes of the cells set the value of an override.
 
-    A key has the labels of a cell that set the value; it maps to the settings of these labels (path -> value).
-    Cells whose axes do not set the value have the empty key.
+    A way is given by the labels of a cell that set the value, and mapped to what they set (path -> value). It is
+    empty for cells whose axes do not set the value.
     """
     distinct = {}
     for combination in combinations:
@@ -168,7 +168,7 @@ def _override_of_label(override: Override, setter: _Setter) -> str:
 
 
 def _overrides(document: Document) -> Iterator[Override]:
-    """Yield the last override of each path of a recipe; overrides of `[study]` are left out."""
+    """Yield the last override of each path of a recipe, except for paths in `[study]` and paths with a `*`."""
     names_of = _names_function(document)
     value_of_path = {}
     for override in document.overrides:
@@ -184,7 +184,7 @@ def _overrides(document: Document) -> Iterator[Override]:
 def _names_function(document: Document) -> Callable[[str], Names]:
     """Return a cached function from a dotted path to its keys (`axes.Names`).
 
-    Stages have the names that they had before any override.
+    Stages have their names from before any override.
     """
     return cache(lambda path: names_of_path(document.plain or document, path))
 

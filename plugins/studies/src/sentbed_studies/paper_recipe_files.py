@@ -19,7 +19,7 @@ KINDS = ("table", "figure", "section", "appendix")
 an appendix reproduces the numbers in the text of that part."""
 
 CHECKS = "verify.toml"
-"""Name of a paper's recipe for the rows of its tables that need no training: a study with one cell per check."""
+"""Name of a paper's recipe for the rows of its tables that need no training: a study with one cell per row."""
 
 
 def find_papers(directory: str | Path | None = None) -> Path:

@@ -1,4 +1,4 @@
-"""Power tables: the smallest difference that a number of seeds shows, and the seeds that a difference needs."""
+"""Power tables: the smallest difference that n seeds can show, and how many seeds a given difference needs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PowerTable:
     comparisons: int
     """Number of cells compared with the baseline."""
     power: float
-    """Probability that a difference is found significant."""
+    """Probability with which a true difference is to be found significant."""
     level: float
     """Significance level of all comparisons together."""
     smallest: Mapping[int, float]
@@ -101,7 +101,7 @@ def power_of_spread(
     Args:
         seed_std: Standard deviation of the difference over seeds.
         item_std: Standard error of the difference that is due to the test items.
-        seeds: Numbers of seeds, by default 2, 3, 5 and 10.
+        seeds: Numbers of seeds for which the smallest difference is computed; by default 2, 3, 5 and 10.
         differences: True differences for which the number of seeds is computed.
         power: Probability that a difference is found significant.
         level: Significance level of all comparisons together.
@@ -129,7 +129,7 @@ def power_of_study(
     level: float = LEVEL,
     comparisons: int | None = None,
 ) -> tuple[PowerTable, ...]:
-    """Return the power in the last column of each table of a study, by the spread of its finished runs.
+    """Return a power table for the last column of each table of a study, by the spread of its finished runs.
 
     By default, `seeds` are the study's number of seeds and its multiples by two and four, and `comparisons` is
     the number of cells compared with the baseline. In a study without a baseline, cells are compared with the
@@ -182,7 +182,7 @@ def _table(
     level: float,
     comparisons: int,
 ) -> PowerTable:
-    """Return the smallest difference for each number of seeds, and the number of seeds for each difference."""
+    """Return a table: the smallest difference with each of `seeds`, and the seeds for each of `differences`."""
     smallest = {}
     for number in seeds:
         smallest[number] = smallest_difference(

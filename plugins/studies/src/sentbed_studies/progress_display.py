@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sentbed_jobs.pool_loop import Say
 
 EVERY = 15.0
-"""Seconds between two lines on a run if standard error is not a terminal."""
+"""Mean seconds between two progress lines if standard error is not a terminal."""
 
 
 @attrs.define(eq=False)
@@ -33,13 +33,17 @@ class ProgressDisplay:
     work: Work
     left: TimeLeft
     started: float = attrs.field(factory=time.time)
-    """Start of the study, in seconds since 1970. Runs that began earlier are not running any more."""
+    """Start of the display, in seconds since 1970. Runs that began earlier are not shown, since they may have
+    been killed."""
 
     _logs: dict[Path, RunLog] = attrs.field(factory=dict, init=False)
     _finished: set[Path] = attrs.field(factory=set, init=False)
 
     def lines(self) -> list[str]:
-        """Return a line for each run that is running: step, loss, time since its start, time left."""
+        """Return a line for each run that is running and began after `started`.
+
+        It has the step, the loss, the time since the run's start, and the time left.
+        """
         lines = []
         runs: list[Prefix | Task] = [*self.work.prefixes, *self.work.tasks]
         for run in runs:
@@ -49,7 +53,7 @@ class ProgressDisplay:
         return lines
 
     def _line(self, run: Prefix | Task) -> str | None:
-        """Return the line of a run; None if the run is not running."""
+        """Return the line of a run; None if the run is not running, or began before `started`."""
         if run.directory in self._finished:
             return None
 

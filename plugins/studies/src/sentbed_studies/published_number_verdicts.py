@@ -18,14 +18,15 @@ from sentbed_studies.study import Study
 WITHIN = "within"
 NOT_WITHIN = "not within"
 NOT_MEASURED = "not measured"
-"""Verdicts on a published number that has a tolerance: `WITHIN`, `NOT_WITHIN` or `NOT_MEASURED`."""
+"""Verdict on a published number that the study has not measured. If it has, the number is within or not within
+the tolerance."""
 CONTRADICTED = "contradicted"
-"""Verdict on a published number that is known to be wrong, so that the cell is expected to miss it: for example,
-another paper prints another number. See `Published.contradicted`."""
+"""Verdict on a published number that is known to be wrong, for example since another paper prints another number.
+The cell is then expected to miss it. See `Published.contradicted`."""
 
 
 def published_of(study: Study) -> Iterator[str]:
-    """Yield a line for each published table of a study: how many numbers it has, hardware and hours."""
+    """Yield a line for each published table of a study: its number of values, the paper's hardware and hours."""
     for title, published in study.table.expected.items():
         numbers = sum(map(len, published.cells.values()))
         line = f"{title}: {numbers} numbers"
@@ -127,10 +128,10 @@ def comparison(numbers: Sequence[Number]) -> Iterator[str]:
 
 
 def missed(numbers: Sequence[Number]) -> bool:
-    """Whether a number that must be reproduced was measured but not reproduced."""
+    """Whether one of the numbers that must be reproduced (`_decides`) was not."""
     return any(_decides(number) and verdict(number) != WITHIN for number in numbers)
 
 
 def _decides(number: Number) -> bool:
-    """Whether a number must be reproduced: it has a tolerance, and its key fits at least one score."""
+    """Whether a number counts: it has a tolerance, and it was measured or its key wrongly fits several scores."""
     return number.row.decides and (number.row.found is not None or number.row.fits > 1)

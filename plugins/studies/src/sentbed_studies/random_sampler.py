@@ -23,7 +23,7 @@ class Random(CellSampler):
         count: int,
         seed: int,
     ) -> list[int]:
-        """Return the first `count` cells, in a random order, that have not been chosen before."""
+        """Return the indices of `count` cells: the first in a random order that have not been chosen before."""
         import numpy as np
 
         order = np.random.default_rng(seed).permutation(len(cells)).tolist()

@@ -25,11 +25,11 @@ class RunProgress:
     elapsed: float
     """Seconds since the run was started or resumed."""
     step: int | None = None
-    """Last finished step of the stage; None before the first one, and between stages."""
+    """Number of the last finished step of the stage; None before its first step, and outside of stages."""
     steps: int | None = None
     """Number of steps of the stage; None if `step` is None."""
     loss: float | None = None
-    """Loss of this step; None if `step` is None."""
+    """Loss of the step `step`; None if `step` is None."""
     left: float | None = None
     """Seconds left: of the whole run if its duration is known, otherwise of the stage. None if unknown."""
 

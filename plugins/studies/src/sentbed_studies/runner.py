@@ -118,7 +118,7 @@ class Outcome:
 
     job: Job
     result: Result
-    """`was finished` if an earlier process had done the job; `busy` if another process is doing it."""
+    """`was finished` if the job had been done before; `busy` if another process is doing it now."""
     seconds: float = 0.0
     error: str = ""
     """Message of the error if the job has failed."""
@@ -145,7 +145,7 @@ class StudyResult:
     directory: Path
     failed: tuple[Outcome, ...]
     worked: bool
-    """Whether a run was done; False if all had been finished before."""
+    """Whether at least one run was done; False if all had been finished before."""
 
 
 def run_study(  # noqa: PLR0913 - keywords
@@ -174,7 +174,7 @@ def run_study(  # noqa: PLR0913 - keywords
         out: Directory of the study, by default `studies/NAME`.
         plugins: By default the installed ones.
         executor: Task pool that runs the cells; by default a local one.
-        only: Cells to run, as in `StudyTable.exclude`; by default all.
+        only: Cells to run, in the form of `StudyTable.exclude`; by default all.
         work: Result of `plan_work` for the whole study; by default it is planned here.
         keep_going: Whether to run the other cells when a cell fails.
         retrain: Whether to train a cell again if it lacks an evaluation and has no saved encoder.
@@ -340,7 +340,10 @@ def _single_run(recipe: Recipe) -> Recipe:
 
 
 def _remove_shared(tasks: Sequence[Task], work: Work, directory: Path) -> None:
-    """Remove the runs of shared stages of `work`, except those from which a run of `tasks` still continues."""
+    """Remove the runs of the shared stages of `work`.
+
+    Keep those from which an unfinished run of `tasks` continues, and those on which another process works.
+    """
     to_keep: set[Prefix] = set()
     for task in tasks:
         if not task.is_done(directory):
@@ -374,7 +377,7 @@ def _remove(path: Path) -> None:
 
 
 def _trim(run: Path, keep: Keep) -> None:
-    """Remove the files of a finished run that are not to be kept: checkpoints, and the encoders for `scores`."""
+    """Remove files of a finished run: its checkpoints unless `keep` is `all`, its encoders if it is `scores`."""
     if keep != "all":
         _remove(run / CHECKPOINTS)
     if keep == "scores":
@@ -412,7 +415,7 @@ class _Runner:
     """Number of runs of cells that have ended."""
     failed: list[Outcome] = attrs.field(factory=list)
     worked: bool = False
-    """Whether a run was done; False as long as all had been finished before."""
+    """Whether at least one run was done or failed, and was not finished before."""
     dropped: set[Path] = attrs.field(factory=set)
     """Directories of the runs that will not be done."""
 
@@ -673,7 +676,7 @@ def _resume(plugins: Plugins, job: Job, run: Path, recipe: Recipe) -> None:
     makes_other_evaluations = _makes_other_evaluations(run, job)
     if job.stages is not None:
         # Cells that share stages may differ in the rest of the recipe. The run began with the recipe of one
-        # of them, perhaps of another cell than now, and must go on with the same recipe.
+        # of them, perhaps not with that of `job`, and must go on with the same recipe.
         recipe = _written_recipe(run, job, plugins)
     elif makes_other_evaluations:
         # The evaluations of the study are added after the run has finished; they do not affect its weights.

@@ -19,16 +19,16 @@ from sentbed_studies.study import Study
 from sentbed_studies.write_study_directory import note_sampled
 
 ScoreOf: TypeAlias = Callable[[str], float | None]
-"""Function from the name of a cell to its deciding score with the first seed; None if the cell has none."""
+"""Function from the name of a cell to its score by `[study.decide]` with the first seed; None if it has none."""
 
 
 def sampled(
     study: Study, sampling: Sampling, score_of: ScoreOf
 ) -> Iterator[tuple[str, ...]]:
-    """Yield the names of the cells of each batch to run; the baseline is the first cell.
+    """Yield the names of the cells of each batch to run. If the study has a baseline, it is the first cell.
 
     The choice depends only on the study and the scores, not on the order in which the cells of a batch
-    finish: a study that is resumed, or run by several processes, has the same cells. `score_of` is called
+    finish. So a study that is resumed, or run by several processes, runs the same cells. `score_of` is called
     for the cells of a batch when the next batch is requested.
 
     Raises:
@@ -98,7 +98,7 @@ def cells_for_sampler(study: Study) -> list[Mapping[str, Any]]:
 
 
 def scores_in(directory: Path, work: Work, seed: int, decide: Decide) -> ScoreOf:
-    """Return a function that reads the deciding score of a cell's run with `seed` in a study's directory.
+    """Return a function that reads the score by `decide` of a cell's run with `seed` in a study's directory.
 
     The function returns None if the run has not finished, if its score is not finite, or if it is degenerate. It
     raises `RunError` if a finished run lacks the score of a task that `decide` names, if it has no deciding

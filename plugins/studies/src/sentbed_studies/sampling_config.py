@@ -17,7 +17,7 @@ class Sampling:
     cells: int = attrs.field(validator=ge(1))
     """Number of cells that are run, including the baseline."""
     batch: int = attrs.field(default=4, validator=ge(1))
-    """Number of cells that are chosen at a time, before their scores are known. With another number, other
-    cells are chosen. A sampler that uses no scores chooses all cells at once."""
+    """Number of cells that are chosen at a time, by the scores of the cells before them. With another number,
+    other cells are chosen. A sampler that uses no scores chooses all cells at once."""
     seed: int = attrs.field(default=0, validator=[ge(0), le(2**32 - 1)])
     """Seed of the sampler; the runs have the seeds of the study."""

@@ -10,7 +10,7 @@ is one worse than the other by more than the margin? A cell for which this is sh
   s2 = (d0 s0 + (n - 1) s) / (d0 + n - 1). Here s is the pair's sample variance and s0 the mean of s over all
   tested pairs. The prior has d0 = 3 degrees of freedom, since the standard deviations of cells may well differ
   by a factor of 2. The mean s0 has (n - 1)(m - 1) degrees of freedom, where m is the effective number of cells
-  (Satterthwaite, 1946). The moderated variance s2 has d0 + n - 1, but at most as many as s0 has.
+  (Satterthwaite, 1946). The moderated variance s2 has d0 + n - 1 degrees, but at most as many as s0.
 - If the study has several prompts, they are a third source of variance. V_prompts is computed from the
   differences under each prompt, averaged over the seeds so far: their variance divided by the number of prompts.
   It is moderated in the same way, with d0 = 4. The differences d(s) are then means over the prompts, and no
@@ -18,7 +18,7 @@ is one worse than the other by more than the margin? A cell for which this is sh
   change. The cells are then looked at anew, which takes another share of the error rate.
 - The error rate is distributed over the looks (`spending.py`), and at each look equally over all possible
   claims (Bonferroni). If the best cell is sought, these are all ordered pairs of cells. If cells are compared
-  with the baseline, there is one claim per other cell. If the error rate covers only that the best cell stays
+  with the baseline, there is one claim per other cell. If the error rate covers only errors about the best cell
   (`promise`), there is also one claim per other cell: that the best cell is worse than this cell.
   By the union bound, the probability that any claim of the study is wrong, at any look, is at most the error
   rate, however the scores of cells, seeds and items depend on each other. This assumes that differences are
@@ -63,7 +63,7 @@ class _PairVariances:
     """Variance of the estimated difference of each pair of cells that is due to one source."""
 
     variances: Floats
-    """`(cells, cells)`."""
+    """Variance for each pair, `(cells, cells)`."""
     degrees: Floats
     """Degrees of freedom of each variance, `(cells, cells)`."""
 
@@ -81,14 +81,14 @@ class SequentialTest:
     looks: tuple[int, ...]
     """Number of seeds at each look, ascending, at least 2."""
     error_rate: float = 0.05
-    """Probability that any claim is wrong, in (0, 1)."""
+    """Largest probability, in (0, 1), that any claim is wrong; `promise` says which claims count."""
     margin: float = 0.0
-    """Largest difference by which a cell may be worse without a claim, in the unit of the score."""
+    """Only a cell that is worse by more than this, in the unit of the score, is claimed to be worse."""
     baseline: str | None = None
     """Cell with which all others are compared; None to compare every pair."""
     selected_from: int = 0
-    """Number of cells from which `cells` were selected by their scores; they all count for the correction. 0 if
-    there was no selection."""
+    """Number of cells from which `cells` were selected by their scores; the error rate is corrected for all of
+    them. 0 if there was no selection."""
     promise: Promise = "all"
     """Which claims the error rate covers. `all`: every claim; `best`: only claims that a best cell is worse
     than another cell."""
@@ -108,7 +108,7 @@ class SequentialTest:
 
     @property
     def possible(self) -> int:
-        """Number of possible claims at a look, over which the error rate of the look is distributed."""
+        """Number of possible claims at a look. The error rate of the look is distributed over them."""
         count = max(self.selected_from, len(self.cells))
         if self.baseline is None and self.promise == "all":
             return max(1, count * (count - 1))
@@ -116,7 +116,7 @@ class SequentialTest:
         return max(1, count - 1)
 
     def level(self, seeds: int) -> float:
-        """Return the level of one test at the look with this number of seeds."""
+        """Return the significance level of a single test at the look with this number of seeds."""
         share = self.shares[seeds] if self.shares else 1 / len(self.looks)
         return self.error_rate * share / self.possible
 
@@ -192,7 +192,7 @@ class SequentialTest:
         return tuple(claims)
 
     def _tested_pairs(self, names: Sequence[str]) -> Bools:
-        """Return whether a pair is tested for the row's cell being better than the column's, `(cells, cells)`."""
+        """Return `(cells, cells)`: whether it is tested if the row's cell is better than the column's."""
         import numpy as np
 
         is_tested = ~np.eye(len(names), dtype=bool)
@@ -236,7 +236,7 @@ class SequentialTest:
 
 
 def _best(cells: NDArray[np.intp], differences: Floats) -> int:
-    """Return the one of `cells` with the largest difference."""
+    """Return the cell, among `cells`, with the largest difference."""
     return int(max(cells, key=lambda cell: differences[cell]))
 
 

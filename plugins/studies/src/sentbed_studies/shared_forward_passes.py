@@ -1,6 +1,6 @@
 """Forward passes that runs share: one pass of a backbone gives the vectors of several poolers and heads.
 
-When a run of a study encodes texts, the vectors of later runs are stored in the vector cache, too.
+When a run of a study encodes texts, the vectors that later runs need of these texts are computed and stored, too.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ Fingerprints: TypeAlias = dict[int, tuple[PlacedEncoder, EncoderFingerprint | No
 gets its id."""
 
 MOST_SHARED_BYTES = 2**30
-"""Maximum size in bytes of all vectors of one shared pass. Encoders whose vectors exceed it get a pass of their
-own."""
+"""Maximum size in bytes of all vectors of one shared pass. Encoders whose vectors would exceed it get a pass of
+their own."""
 
 
 def can_share(a: Recipe, b: Recipe) -> bool:
@@ -89,7 +89,7 @@ def _is_fitted_on_texts(encoder: EncoderRecipe) -> bool:
 
 
 def _needs_of_backbone(encoder: EncoderRecipe) -> frozenset[str]:
-    """Return the needs of the pooler that change what the backbone builds or computes."""
+    """Return those `needs` of the pooler's traits that change what the backbone builds or computes."""
     needs = encoder.pooler.traits.needs
     heeds = encoder.backbone.traits.heeds
     return needs if heeds is None else needs & heeds
@@ -103,7 +103,7 @@ def share_passes(
     warn: Callable[[str], None],
     kept: KeptEncoders | None = None,
 ) -> VectorStore:
-    """Return a vector store for a run, which also stores the vectors that its passes give for other runs.
+    """Return a vector store for a run that also computes and stores vectors for other runs, in the same passes.
 
     If `store` is not sentbed's vector cache, it is returned itself.
 
@@ -194,7 +194,7 @@ class KeptEncoders:
         self._built[id(recipe)] = _Built(recipe, budget, encoders)
 
     def built(self, recipe: Recipe) -> Mapping[str, Encoder]:
-        """Return the kept encoders of a recipe; empty if there are none, or if they no longer encode as new ones.
+        """Return the kept encoders of a recipe; empty if there are none, or if new ones would encode differently.
 
         An engine that has run out of memory uses smaller batches, which changes the last bits of vectors.
         """
@@ -360,7 +360,10 @@ class SharedBackbone:
 
     @cached_property
     def spaces(self) -> list[tuple[EncoderFingerprint, Encoder]]:
-        """Fingerprints of the other encoders without repetition, each with the last encoder that has it."""
+        """Distinct fingerprints of the other encoders, each with the last encoder that has it.
+
+        The fingerprint of the run's encoder is left out.
+        """
         space_of_encoder, *spaces = self._spaces
         if space_of_encoder is None or not spaces:
             return []

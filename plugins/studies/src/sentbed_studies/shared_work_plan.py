@@ -115,7 +115,7 @@ class Work:
         return tuple(itertools.chain.from_iterable(self.bundles))
 
     def of(self, cells: Collection[Cell]) -> Work:
-        """Return the work of these cells alone."""
+        """Return the part of the work that these cells need."""
         identities = {cell.identity for cell in cells}
         bundles = []
         used: set[Prefix] = set()
@@ -132,7 +132,7 @@ class Work:
         return Work(prefixes, tuple(bundles))
 
     def without(self, tasks: Collection[Task]) -> Work:
-        """Return the work without these runs."""
+        """Return the work without these runs, and without the shared stages that no other run needs."""
         if not tasks:
             return self
         return self.of([task.cell for task in self.tasks if task not in tasks])

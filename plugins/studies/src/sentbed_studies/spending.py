@@ -1,5 +1,8 @@
 """Error spending: how the error rate of a study that stops cells is distributed over its looks.
 
+At a look, cells are compared under the seeds so far. A plan has all looks that a recipe asks for. A study has had
+several plans if its recipe was changed.
+
 The looks of the first plan share nine tenths of the rate, in proportion to (n - 1)² at n seeds. After two or
 three seeds, the variance of a cell is hardly known, and a claim rests on the assumption that cells vary alike.
 These looks get a small share, so that more is found when all seeds have been run.

@@ -1,9 +1,9 @@
 """Those of PromptEOL's 300 demonstrations that are sentences of STS-B, made from a copy of STS-B's training set.
 
 The sentences themselves are not shipped. `stsb_demonstrations.tsv` has a row for each of them: its number in the
-authors' file, the row of STS-B whose first sentence it is (counted from 0), its word, and the beginning of its
-SHA-256. According to the paper, 100 sentences are from STS-B and 200 from a dictionary; the authors' file has 99
-and 201.
+authors' file, the row of STS-B whose first sentence it is (counted from 0), its word, and the beginning of the
+sentence's SHA-256. According to the paper, 100 sentences are from STS-B and 200 from a dictionary; the authors'
+file has 99 and 201.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class Study:
     """Cells in the order of the axes' labels, then of prompts, then of seeds."""
     excluded: tuple[Excluded, ...]
     baseline: str | None
-    """Name of the cell with which the others are compared."""
+    """Name of the cell with which the others are compared; None if the study has no baseline."""
     document: Document
     """Parsed file, with extended recipes and overrides applied."""
     remarks: tuple[Remark, ...] = ()
@@ -168,7 +168,7 @@ def read_study(
     Args:
         path: File of the recipe.
         overrides: As in `load_recipe`. An override is applied to every cell that has its path. It is an error
-            if the axes set its value.
+            if the axes set its value, unless they set the same value in all cells.
         plugins: By default the installed ones.
         look: Whether to check that files and models exist, as in `load_recipe`.
         only: Cells that are to be run now, as in `Study.only`; by default all. If files of other cells are
@@ -256,7 +256,7 @@ class _CheckedCombinations:
     faults: dict[Problem, list[str]] = attrs.field(factory=dict)
     """Problem because of which the study cannot be run -> names of the cells that have it."""
     remarks: dict[str, list[str]] = attrs.field(factory=dict)
-    """Message about something that is missing -> names of the cells, which are not run now."""
+    """Message about something that is missing -> names of the cells that lack it, none of which is run now."""
 
 
 def _check_combinations(
@@ -266,7 +266,7 @@ def _check_combinations(
     check_files: bool,
     on_this_machine: bool,
 ) -> _CheckedCombinations:
-    """Check every combination; arguments as in `expand`, `entries` for `only`."""
+    """Check every combination. `entries` is `only` of `expand`, which describes the other arguments, too."""
     checked = _CheckedCombinations()
     for combination in every:
         name, labels = combination.name, combination.labels
@@ -313,7 +313,7 @@ def _cells_of_seeds(
 def _with_cell_named(
     faults: Mapping[Problem, Sequence[str]], count: int
 ) -> Iterator[Problem]:
-    """Yield each problem, with the name of a cell that has the problem unless all `count` cells have it."""
+    """Yield each problem. If not all `count` cells have it, it gets the name of a cell that has it."""
     for problem, names in faults.items():
         if len(set(names)) == count:
             yield problem
@@ -579,7 +579,7 @@ def _too_few_cells(study: Study) -> Iterator[Problem]:
 
 
 def require_cells_of_labels(study: Study) -> None:
-    """Raise `RecipeError` if all cells with a label are excluded, since the study would say nothing on it."""
+    """Raise `RecipeError` if all cells with a label are excluded: the study would say nothing about the label."""
     problems = []
     for axis in study.axes:
         working = {cell.labels[axis.name] for cell in study.cells}
@@ -599,7 +599,7 @@ def require_cells_of_labels(study: Study) -> None:
 
 
 def _unknown_cells(study: Study) -> Iterator[Problem]:
-    """Yield a problem for each part of `[study]` that names no cell, and for a baseline that is missing.
+    """Yield a problem for each name in `[study]` that no cell has, and for a missing or excluded baseline.
 
     Also yield the problems of references.
     """

@@ -59,7 +59,7 @@ class StudyTable(RecipeTable):
     """Combinations to leave out. Each entry maps axes to a label or labels; a cell is left out if it has one of
     these labels on each axis of an entry."""
     include: tuple[Mapping[str, str | tuple[str, ...]], ...] = ()
-    """Cells to keep although `exclude` leaves them out, in the same form."""
+    """Cells to keep although `exclude` would leave them out; the form is that of `exclude`."""
     expected: Mapping[str, Published] = attrs.field(factory=dict)
     """Name of a table or figure of a paper -> its published numbers: `cells` (cell -> score -> number), and
     optionally `tolerance`, `source`, `hardware`, `hours` and `note`."""
@@ -78,8 +78,8 @@ class StudyTable(RecipeTable):
     """Tasks in the order of their columns; by default the order of the evaluators."""
     ranks: tuple[str, ...] | None = None
     """Axes within which numbers are ranked. The rank of a number in its column is printed as a superscript, as
-    in SentBench; it counts the cells that have the same labels on these axes, or with `[]` all cells. By default,
-    there are no ranks."""
+    in SentBench. It is the rank among the cells that have the same labels on these axes; with `[]`, among all
+    cells. By default, there are no ranks."""
     colour: str = ""
     """Task whose score, by its first metric, colours the points in planes such as alignment over uniformity, as
     in Sentence-T5's figure 4. By default, the labels of an axis colour them."""
@@ -93,8 +93,8 @@ class StudyTable(RecipeTable):
     a processor, or `bytes-per-document` of `retrieval`."""
 
     family: Family = "column"
-    """Family of tests over which p-values are corrected. `column`: the cells of each column; `study`: the cells
-    in all columns of all tables, which finds fewer differences."""
+    """Family of tests over which p-values are corrected. `column`: the tests in one column of a table; `study`:
+    those in all columns of all tables, so that fewer differences are found."""
 
     decide: Decide | None = None
     """The score by which cells are stopped, sampled and chosen. `{}` means all tasks on development data, which

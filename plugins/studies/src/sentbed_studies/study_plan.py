@@ -31,7 +31,7 @@ from sentbed_studies.time_left import START, TimeLeft, time_left
 from sentbed_studies.unused_results import run_state_lines
 
 MEMORY_SHARE = 0.8
-"""Share of the machine's memory that the cells that run at a time may use."""
+"""Share of the machine's memory that all cells running at the same time may use together."""
 SHOWN = 3
 """Maximum number of cells that a remark names."""
 
@@ -47,7 +47,7 @@ class StudyPlan:
     work: Work
     """Runs of the selected cells."""
     left: TimeLeft
-    """Planned and measured times of the runs, which give the time left; and how many cells to run at a time."""
+    """Planned and measured times of the runs, from which the time left follows, and the number of workers."""
     states: Sequence[RunState] = ()
     """State of each run of `work` in the directory."""
     needless: Sequence[Task] = ()
@@ -79,7 +79,7 @@ class StudyPlan:
             raise RecipeError(map(Problem, self.left.unusable))
 
     def _sizes(self) -> str:
-        """Return a line with the numbers of cells, prompts, seeds and runs, and of finished runs."""
+        """Return a line with the numbers of cells, prompts, seeds, runs and finished runs."""
         sampling = self.study.table.sampler
         runs = number_of_runs(self.study, self.work)
         finished = 0
@@ -234,7 +234,7 @@ def workers_for(work: Work, left: TimeLeft) -> int:
 
 
 def _threads(work: Work) -> int | None:
-    """Return the largest number of threads of a cell; None if a runtime does not set it, or without cells."""
+    """Return the largest number of threads of a cell; None if a cell may use any number, or without cells."""
     most = None
     for task in work.tasks:
         threads = unstructure(task.cell.recipe.runtime).get("threads")

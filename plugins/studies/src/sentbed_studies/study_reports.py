@@ -60,7 +60,7 @@ def write_reports(
 def is_older(report: Path, directory: Path, work: Work) -> bool:
     """Whether the report of the study in `directory` is missing, or older than one of the study's files.
 
-    These are the manifests of runs and of added evaluations, `study.json` and the decisions.
+    The files are the manifests of runs and of added evaluations, `study.json`, and the decisions.
     """
     files = [directory / STUDY, *directory.glob(DECISIONS)]
     for task in work.tasks:

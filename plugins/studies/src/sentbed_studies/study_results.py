@@ -118,7 +118,7 @@ class LoadedStudy:
 
     @cached_property
     def chosen(self) -> Selection | None:
-        """The cell with the best deciding score, the number of candidates, and its scores on test data.
+        """The cell with the best deciding score, its scores on test data, and the number of cells tried.
 
         None if the recipe has no `[study.decide]`.
         """
@@ -152,8 +152,8 @@ class LoadedStudy:
         Columns: `cell`, a column per axis, `prompt` in a study with `prompts`, `seed`, `encoder` and `evaluator`
         as in `scores`, and a column for each cost, such as `passes`, or `cost NAME` if that is the name of
         another column. If a cost was measured twice in a run, such as on different texts, there is a second row.
-        The costs of the whole run, including shared stages, such as `run-seconds`, have a row of their own with
-        the evaluator `run-cost`.
+        Costs of the whole run, such as `run-seconds`, include its shared stages. They have a row of their own,
+        with the evaluator `run-cost`.
         """
         costs = self._numbered_costs(["encoder", "evaluator"])
         keys = [
@@ -242,9 +242,9 @@ class LoadedStudy:
 
         Columns: `cell`, a column per axis as in `scores`, `encoder` and `evaluator`; `protocol`, `task` and
         `metric` of the table's last column; `mean`; `letters` (cells that share a letter do not differ
-        significantly); `lowest_rank` and `highest_rank`; `from_best`, the difference from the best cell, with
-        simultaneous bounds for all pairs, `low` and `high`. If a table has many tasks, `mean_rank` and
-        `task_letters` are the mean rank over the tasks and the letters of a test of these ranks.
+        significantly); `lowest_rank` and `highest_rank`; `from_best`, the difference from the best cell; `low`
+        and `high`, its bounds, which hold for all pairs simultaneously. If a table has many tasks, `mean_rank`
+        and `task_letters` are the mean rank over the tasks and the letters of a test of these ranks.
         """
         import pandas
 
@@ -313,10 +313,10 @@ class LoadedStudy:
         Args:
             name: Name of the figure, such as `cost`; see `figures`.
             file: File to write, as PDF, SVG or PNG; by default none is written.
-            task: Task that figures of a table show, by default the average if there is one.
-            width: Inches.
-            height: Inches; by default it is in the same proportion to the width as in the report.
-            dpi: Resolution of PNG.
+            task: Task whose scores a figure of a table shows; by default the average of tasks, if there is one.
+            width: Width in inches.
+            height: Height in inches; by default it is in the same proportion to the width as in the report.
+            dpi: Resolution of a PNG file, in dots per inch.
             theme: `light` or `dark`.
 
         Raises:

@@ -25,7 +25,7 @@ class RunStatus:
     is_fresh: bool
     """Whether this is a run of the chosen cell with a fresh seed."""
     progress: RunProgress | None
-    """Progress now, or when the run was stopped or killed; None if the run has not begun, or has ended."""
+    """Progress now, or when the run was stopped or killed; None if it has not begun, has finished or failed."""
     directory: Path | None
     """Directory of the run; None if the run has not begun."""
 
@@ -117,7 +117,7 @@ class StudyStatus:
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds until all runs have finished, if as many runs at a time are done as now; None if unknown."""
+        """Seconds until all runs have finished, if as many are done at a time as now, or one; None if unknown."""
         if self.mean_seconds is None:
             return None
         seconds = self.mean_seconds * (self.total - self.finished)

@@ -56,9 +56,9 @@ class TimeLeft:
     """Run directory -> planned seconds, for the runs that are still to do; by default all that have not
     finished."""
     unchosen: list[Range | None] = attrs.field(factory=list)
-    """Planned seconds of each run of the cells that a sampler has not chosen yet."""
+    """With a sampler: planned seconds of each run that is still to do, whatever its cell will be."""
     fresh: list[Range | None] = attrs.field(factory=list)
-    """Planned seconds of each run with a fresh seed, until the chosen cell is known."""
+    """Planned seconds of each run with a fresh seed (see `Confirmation`); empty once the chosen cell is known."""
 
     _first: dict[Path, float] = attrs.field(factory=dict, init=False)
     """Directory of each worker's first finished run -> seconds of the run without the loading of libraries."""
@@ -83,7 +83,7 @@ class TimeLeft:
             self._first[run] = seconds
 
     def ended(self, run: Path) -> None:
-        """Record that a run has failed or was left out, so that its time does not count."""
+        """Record that a run has failed, was left out, or was done elsewhere, so that its time does not count."""
         self._remove_pending(run)
         if run not in self.took:
             self.planned.pop(run, None)
@@ -171,7 +171,7 @@ class TimeLeft:
         return _in_words(seconds)
 
     def of_all_in_words(self) -> str | None:
-        """Return in words the time of the whole study and how much of it cells save by sharing work.
+        """Return in words the time of the whole study, the time without sharing, and the share that this saves.
 
         Return None if either is unknown.
         """
@@ -204,7 +204,7 @@ class TimeLeft:
         return later or self._first
 
     def _scale(self) -> float | None:
-        """Return the ratio of measured to planned seconds of the finished runs; None if none was planned."""
+        """Return the ratio of measured to planned seconds of finished runs; None if none of them was planned."""
         measured_total = 0.0
         planned_total = 0.0
         for run, seconds in self._representative().items():
@@ -438,7 +438,7 @@ class _Plans:
     def _of_evaluations(self, recipe: Recipe, stages_before: int) -> Iterator[Range]:
         """Yield the seconds of each evaluation of a run that continues after `stages_before` stages.
 
-        Evaluations before training are left out unless this is 0, since the run of these stages has done them.
+        If `stages_before` is above 0, evaluations before training are left out: the run of these stages did them.
         """
         for entry in recipe.evaluate:
             name = entry.encoder or recipe.main_encoder

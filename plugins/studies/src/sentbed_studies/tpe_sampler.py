@@ -16,8 +16,8 @@ class TPE(CellSampler):
     """Tree-structured Parzen estimator (Bergstra et al., 2011): labels that are common in good cells.
 
     Optuna proposes a label of each axis, and the nearest cell that has not been chosen yet is taken. The
-    distance is a sum over the axes: 1 for a different label or, on an axis with numbers, the difference of the
-    ranks divided by the largest difference. Ties are broken at random.
+    distance is a sum over the axes: 1 for a different label or, on an axis with numbers, the difference between
+    the ranks of the numbers, divided by the largest such difference. Ties are broken at random.
 
     Labels are categories for Optuna. If all labels of an axis have numbers, Optuna gets the ranks of the numbers,
     since learning rates and temperatures are usually spaced by factors.
@@ -29,7 +29,7 @@ class TPE(CellSampler):
     name: ClassVar[str] = "tpe"
 
     startup: int = attrs.field(default=10, validator=ge(1))
-    """Cells are chosen at random until this many cells have scores."""
+    """Number of cells that must have scores before Optuna learns from them. Until then, it chooses at random."""
     multivariate: bool = False
     """Whether all axes are modelled together, for axes that depend on each other. By default, each axis is
     modelled alone."""
@@ -49,7 +49,7 @@ class TPE(CellSampler):
         count: int,
         seed: int,
     ) -> list[int]:
-        """Return the indices of the cells that are nearest to the proposals of Optuna."""
+        """Return the indices of `count` cells: for each proposal of Optuna, the nearest cell that is left."""
         import numpy as np
         import optuna
         from optuna.distributions import (
@@ -66,7 +66,7 @@ class TPE(CellSampler):
         for axis, label in cells[0].items():
             of_axis = list(dict.fromkeys(cell[axis] for cell in cells))
             if len(of_axis) == 1:
-                # An axis with one label decides nothing.
+                # An axis with one label leaves nothing to choose.
                 continue
             if isinstance(label, str):
                 labels[axis] = of_axis
@@ -128,7 +128,7 @@ def _distance(
     proposal: Mapping[str, int],
     largest_ranks: Mapping[str, int],
 ) -> float:
-    """Return the distance of a cell from a proposal; `largest_ranks` has the axes with numbers."""
+    """Return the distance of a cell from a proposal. `largest_ranks`: axis with numbers -> its last rank."""
     total = 0.0
     for axis, index in place.items():
         if axis in largest_ranks:

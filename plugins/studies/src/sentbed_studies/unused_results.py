@@ -43,7 +43,7 @@ HASH = re.compile(r'"[0-9a-f]{64}"')
 
 
 def run_state_lines(states: Sequence[RunState], study: Path) -> Iterator[str]:
-    """Yield lines on the runs in the directory `study`: which are evaluated, trained again, or cannot be used."""
+    """Yield lines on runs in the directory `study`: those to evaluate, those to train again, and unused ones."""
     yield from _runs_without_evaluations(states)
     yield from _unused_scores(states, study)
     yield from _unused_runs(states, study)
@@ -176,7 +176,7 @@ def _unused_runs(states: Sequence[RunState], study: Path) -> Iterator[str]:
 
 
 def _listed(differing: Sequence[str]) -> str:
-    """Return the first differences as text, and how many there are besides."""
+    """Return a text with the first `SHOWN` differences and the number of the others."""
     listed = "; ".join(differing[:SHOWN])
     if len(differing) > SHOWN:
         listed += f"; and {len(differing) - SHOWN} more"

@@ -37,10 +37,10 @@ from sentbed_studies.study_reports import write_reports
 from sentbed_studies.time_left import Range, time_left
 
 SHOWN = 3
-"""Maximum number of checks that are named in a line on a missing file."""
+"""Maximum number of checks that a line on a missing file names; of the others, it has the number."""
 
 INCOMPLETE = 3
-"""Exit code if no number was missed, but not all were measured."""
+"""Exit code if every measured number was reproduced, but not every number was measured."""
 
 
 @attrs.frozen

@@ -33,10 +33,10 @@ class Clean(RecipeTable):
     data: tuple[DataSource, ...] = ()
     """Data components that read training texts."""
     stages: bool = True
-    """Whether the data of the recipe's stages is searched, too."""
+    """Whether the data of the recipe's stages are training texts, too."""
     near: float = attrs.field(default=NEAR, validator=and_(gt(0), le(1)))
-    """Minimum share, in (0, 1], of a text's words in runs of 8 words that training texts have, for the text to
-    count as nearly seen."""
+    """Share of a text's words, in (0, 1]. A text counts as nearly seen if at least this share is in runs of 8
+    words that training texts have, too."""
 
     def problems(
         self, recipe: RecipeParts, plugins: InstalledPlugins, look: bool

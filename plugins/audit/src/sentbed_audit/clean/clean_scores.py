@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FEWEST_ITEMS = 2
-"""Minimum number of clean items for a score."""
+"""Minimum number of clean items for a score. Clean items of a group count only if the group has as many."""
 
 
 @attrs.frozen
@@ -26,12 +26,12 @@ class CleanScore:
     score: Score
     seen: SeenItems
     clean: Score | None
-    """The score on clean items; None if there are fewer than two clean items."""
+    """The score on clean items; None if too few clean items count, or if the score has no items."""
     difference: float | None
-    """Score on clean items minus score on all items."""
+    """Score on clean items minus score on all items; None without a score on clean items."""
     interval: tuple[float, float] | None
-    """95 % confidence interval of the difference, paired by item; None if the statistic is a function of a
-    plugin."""
+    """95 % confidence interval of the difference, paired by item; None without a difference, or if the statistic
+    is a function of a plugin."""
 
 
 def clean_score(score: Score, seen: SeenItems) -> CleanScore:

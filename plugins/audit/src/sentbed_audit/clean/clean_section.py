@@ -86,7 +86,7 @@ def clean_section(
 
 
 def notes(overlap: Overlap, near: float, not_counted: Iterable[Score]) -> Iterator[str]:
-    """Yield sentences that explain the numbers, and name the scores that were not counted."""
+    """Yield sentences that explain the numbers, and one that names the scores in `not_counted`."""
     sources = [path.name for path in overlap.training.files]
     sources += [f"the data `{source.name}`" for source in overlap.training.sources]
     yield f"{overlap.read:,} training texts were read, of {', '.join(sources)}."
@@ -120,7 +120,7 @@ def notes(overlap: Overlap, near: float, not_counted: Iterable[Score]) -> Iterat
 
 
 def counts_table(overlap: Overlap) -> Table:
-    """Return a table of the number of items of each task, and how many of them are seen."""
+    """Return a table with a row per task: the number of its items, and how many of them are seen."""
     rows = []
     for evaluator, task, seen in overlap.tasks():
         rows.append((evaluator, task, *counts_of(seen)))

@@ -1,4 +1,4 @@
-"""Tables and reports of runs and studies whose scores are on clean items only."""
+"""Tables and reports of runs and studies with their scores on clean items only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sentbed_audit.clean.overlap import Overlap
 
 
 def recipes_of(data: StudyData, plugins: Plugins) -> list[Recipe]:
-    """Return a recipe for each cell: the one in the directory of a finished run. No component is built.
+    """Return the recipe of each cell that has a finished run, from the run's directory. No component is built.
 
     Raises:
         RecipeError: if a recipe has problems.
@@ -32,7 +32,7 @@ def recipes_of(data: StudyData, plugins: Plugins) -> list[Recipe]:
     for cell in data.cells:
         for run in cell.runs:
             if run.status == "finished" and run.directory is not None:
-                # `..` is removed from the text of the path, since `base`, the report's directory, need not exist.
+                # `..` is resolved in the text of the path, since `base`, the report's directory, need not exist.
                 directory = Path(os.path.normpath(base / run.directory))
                 document = read_document(directory / RESOLVED)
                 recipe = structure_recipe(
@@ -44,7 +44,7 @@ def recipes_of(data: StudyData, plugins: Plugins) -> list[Recipe]:
 
 
 def on_clean_items(data: StudyData, overlap: Overlap) -> StudyData:
-    """Return a study with scores on clean items, without scores whose items have unknown texts.
+    """Return a study with its scores on clean items. A score whose items have unknown texts is left out.
 
     Costs of runs and published numbers are left out, too, since they are over all items.
     """
@@ -64,7 +64,7 @@ def on_clean_items(data: StudyData, overlap: Overlap) -> StudyData:
 
 
 def scores_of_runs(data: StudyData, overlap: Overlap) -> tuple[Table, list[Score]]:
-    """Return a table of each run's scores on all and on clean items, and the scores whose items are unknown.
+    """Return a table of the scores of runs, on all and on clean items, and the scores whose items are unknown.
 
     Raises:
         RunError: if a score cannot be computed from its items.
@@ -79,7 +79,10 @@ def scores_of_runs(data: StudyData, overlap: Overlap) -> tuple[Table, list[Score
 
 
 def comparison_tables(data: StudyData, overlap: Overlap) -> Iterator[Table]:
-    """Yield the tables of a study on clean items, and of the differences of its cells; none for a single cell."""
+    """Yield each table of a study on clean items, followed by its table of differences between cells.
+
+    Yield none for a study with a single cell.
+    """
     if len(data.cells) < 2:
         return
     summaries = summarise(on_clean_items(data, overlap))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Training:
-    """The files and data sources that have the training texts; iteration reads each of them once."""
+    """The files and data sources that have the training texts. Iteration yields all texts, source by source."""
 
     files: tuple[Path, ...] = ()
     sources: tuple[DataSource, ...] = ()
@@ -45,7 +45,7 @@ class Training:
             of_recipe = list(table.data)
             if stages or table.stages:
                 of_recipe += [stage.data for stage in recipe.stage]
-            # This is no set, since components with lists cannot be hashed.
+            # `sources` is no set, since components with lists cannot be hashed.
             sources += [source for source in of_recipe if source not in sources]
         return cls(tuple(dict.fromkeys(paths)), tuple(sources))
 
@@ -78,7 +78,8 @@ class _Task:
     """The items of one task of one evaluator."""
 
     identities: NDArray[np.int64]
-    """`(items,)`: a number per item, which is equal for items with equal texts; often also `Items.clusters`."""
+    """`(items,)`: a number per item, which is equal for items with equal texts. Many evaluators have the same
+    numbers in `Items.clusters`."""
     texts: Sequence[tuple[int, ...]]
     """For each item, the indices of its texts in the list of distinct texts of all tasks."""
 

@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from sentbed_audit.clean.word_hashes import Hashes
 
 FEWEST_WORDS = 7
-"""Minimum number of words of a text that counts as nearly seen if a training text differs by one word.
+"""Minimum number of words of a text for the rule that it is nearly seen if a training text differs by one word.
 
-Shorter texts differ by one word from some unrelated text by chance. Among SICK's sentences with 6 words, 0.5 %
-do so from a caption of an unrelated collection; among those with 7 words, 0.07 %.
+Shorter texts differ by one word from some unrelated text by chance. Of SICK's sentences with 6 words, 0.5 %
+differ by one word from a caption of an unrelated collection; of those with 7 words, 0.07 %.
 """
 
 RUN = 8
-"""Number of words in a run that a text can share with training texts. In Llama 2's measure, a run has more than
-10 tokens."""
+"""Number of words of a run: a sequence of words that a text may share with training texts. In Llama 2's
+measure, a run has more than 10 tokens."""
 
 NEAR = 0.8
-"""Default minimum share of a text's words that are in shared runs, for the text to count as nearly seen."""
+"""Share of a text's words that must be in shared runs for the text to count as nearly seen, by default."""
 
 _BLOCK = 1 << 22
 """Number of characters of training texts that are hashed at a time."""
@@ -62,15 +62,15 @@ class SeenTexts:
         self._first_words_of_runs, runs = hashes.runs(RUN)
 
         self._whole = _Marks(hashes.whole)
-        """Marked if a training text has the same words."""
+        """For each text: marked if a training text has the same words."""
         self._whole_in_longer = _Marks(hashes.whole)
-        """Marked if a training text has the same words and one more."""
+        """For each text: marked if a training text has the same words and one more."""
         self._with_gap = _Marks(hashes.masked()[words_of_long_texts])
-        """Marked if a training text has the same words, except the word of the gap."""
+        """For each word of the long texts: marked if a training text equals the word's text but for this word."""
         self._without_word = _Marks(hashes.removed()[words_of_long_texts])
-        """Marked if a training text has the same words without this one."""
+        """For each word of the long texts: marked if a training text is the word's text without this word."""
         self._runs = _Marks(runs)
-        """Marked if a training text has the same run of words."""
+        """For each run of words: marked if a training text has the same run."""
 
         self.read = 0
         """Number of training texts that were read."""

@@ -40,7 +40,7 @@ def texts_of_file(path: Path) -> Iterator[str]:
     The encoding is UTF-8. The file may be compressed by gzip.
 
     Raises:
-        DataError: if it cannot be read; with file and line.
+        DataError: if it cannot be read; the error names file and line.
     """
     name = path.name.lower().removesuffix(".gz")
     if name.endswith(_PACKED_TABLES):

@@ -1,4 +1,4 @@
-"""Hashes of the words of texts, of texts without one word, and of runs of words; without case and punctuation."""
+"""Hashes of texts, of texts without one word, and of runs of words. Case and punctuation do not count."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class WordHashes:
         return removed
 
     def runs(self, length: int) -> tuple[NDArray[np.int64], Hashes]:
-        """Return the first word's index and the hash of each run of `length` words; no run crosses texts."""
+        """Return, for each run of `length` words of one text, the index of its first word and its hash."""
         import numpy as np
 
         first = np.flatnonzero(self.place + length <= self.lengths[self.text_of])
