@@ -42,8 +42,8 @@ class EncodingCost(Evaluator):
     several cells of a study share. The following scores are counts; on all machines that form the same batches,
     they are equal:
 
-    - `passes`: number of passes through the backbone per text. Each prompt of an encoder takes one pass, and an
-      auxiliary prompt takes another.
+    - `passes`: number of passes through the backbone per text. Each prompt of an encoder takes one pass, and the
+      auxiliary prompt of an intervention takes another.
     - `tokens`: number of computed tokens per text, with special tokens and template, without padding. If all
       texts of the sample share a prefix and the backbone can compute it once, it counts once.
     - `tokens-unshared`: the same number if the shared prefix were computed with every text.
@@ -64,7 +64,7 @@ class EncodingCost(Evaluator):
     - `processor-seconds`: processor time of all threads of the process per 1,000 texts, which other programs
       hardly affect. The score exists only on a CPU, and then it is before `seconds`.
 
-    `primary` is minus the seconds.
+    `primary` is minus the score `seconds`.
     """
 
     name: ClassVar[str] = "encoding-cost"
@@ -201,7 +201,7 @@ def _by_prompt(
 
 
 def _encode(parts: Sequence[tuple[TextEncoder, Sequence[str]]]) -> None:
-    """Encode the texts of each prompt, as vectors of texts or of tokens."""
+    """Encode the texts of each prompt, into a vector for each text or for each token."""
     for encoder, texts in parts:
         if encoder.output == "tokens":
             encoder.encode_tokens(texts)
@@ -325,7 +325,8 @@ class _CountingEncoder(PlacedEncoder):
     def forget_prefix(self) -> None:
         """Make the engine drop the states of the shared prefix that it has stored.
 
-        It drops them because the first batch is encoded once more with a prefix that is one token shorter.
+        For this, the first batch is encoded once more with a prefix that is one token shorter: its states replace
+        the stored ones.
         """
         import numpy as np
 

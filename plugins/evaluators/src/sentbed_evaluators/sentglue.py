@@ -201,7 +201,7 @@ class SentGLUE(FileSuite):
         return _FolderRows(task.folder, names, parts, texts, hashes, all_rows.skipped)
 
     def _read_scored(self, files: TaskFiles, names: Sequence[str]) -> _FolderRows:
-        """Read STS-B: the development set and, for a regression, the rows to train on and to stop by."""
+        """Read STS-B: the development set and, for a regression, training rows and held-out rows that stop it."""
         (name,) = names
         parts: list[Rows] = []
         if self._regression:

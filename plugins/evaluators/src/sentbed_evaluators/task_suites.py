@@ -1,4 +1,4 @@
-"""Base classes of suites, which are evaluators of several tasks, and their averages and accuracies."""
+"""Base classes of suites (evaluators of several tasks), and functions for their scores."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ _PROTOCOL_KEYS = (
     "subset",
     "revision",
 )
-"""Keys of the protocols of tasks that are also in the protocol of their average: with one value if all tasks have
-the same, otherwise with the value of each task."""
+"""Keys that the protocol of an average takes over from the protocols of its tasks. If all tasks have the same
+value, it is the value of the key; otherwise the key has the value of each task."""
 
 
 def task_problems(
@@ -99,7 +99,10 @@ class TaskSuite(Evaluator):
         """Read the data of every task; raises `DataError`, with file and line, if it is missing or malformed."""
 
     def check(self) -> Iterator[str]:
-        """Yield problems with settings and missing data; with `skip_missing`, only if no task has data."""
+        """Yield problems with settings and with missing data.
+
+        With `skip_missing`, missing data is a problem only if no task has data.
+        """
         yield from self.setting_problems()
         try:
             missing = self.missing()

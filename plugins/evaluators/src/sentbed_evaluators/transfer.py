@@ -57,8 +57,8 @@ class SentEvalTransfer(FileSuite):
     their development set chooses the penalty. MRPC's features are [|u-v|, u*v], and it also has the score `f1`.
     `dev-accuracy` is the accuracy by which the penalty was chosen.
 
-    `primary` is the mean accuracy over the tasks. If all seven tasks of the papers ran, their mean is the score
-    `AVG`.
+    `primary` is the mean accuracy over the tasks. If all seven tasks of the papers ran on all examples
+    (`part = "all"`), their mean is the score `AVG`.
 
     Source: Conneau & Kiela (2018), with the settings of SimCSE's evaluation.
     """
@@ -169,7 +169,7 @@ def read_tasks(
 def part_of(
     task: TransferTask, part: Literal["train", "held-out"], classifier: Classifier
 ) -> TransferTask:
-    """Return a task for `SentEvalTransfer.part`: `train` has no test examples, `held-out` has both sets.
+    """Return a task for `SentEvalTransfer.part`: `train` has no test examples, `held-out` has training and test.
 
     A task without a test set is split first: the classifier's first outer fold becomes its test set.
     """

@@ -1,7 +1,7 @@
 """The six sources of SentBench's pair and contrast sets: the names of their files, and the sizes of the sets.
 
-The paper does not say how the sets are made. It follows from the sizes in its Table 1, compared with the files or
-with published numbers of rows:
+The paper does not say how the sets are made. The following was inferred from the sizes in its Table 1, compared
+with the files or with published numbers of rows:
 
 - ROCStories: 1,571 rows of the Story Cloze Test (winter 2018 validation). 1,571 triples; 3,142 = 2 x 1,571
   pairs, one right and one wrong per row, split 80/20 % without validation.
