@@ -622,7 +622,7 @@ def _require_enough(
     pairs: _Pairs,
     selection: Selection,
 ) -> None:
-    """Raise `DataError` if no row has enough negatives, or `require_all` is set and any has too few."""
+    """Raise `DataError` if no row has enough negatives, or `require_all` is set and any row has too few."""
     import numpy as np
 
     negatives = count(request.rules.negatives, "negative")

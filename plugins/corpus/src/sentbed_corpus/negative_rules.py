@@ -138,7 +138,10 @@ class Rules:
             yield "min_score", scores < self.min_score
 
     def _keys(self, shape: tuple[int, ...], first: int) -> NDArray[np.float64]:
-        """Return the keys of all candidates, `shape`: ranks, or random numbers if the choice is random."""
+        """Return a key for each candidate, as an array of this shape; the lowest keys are chosen.
+
+        A key is the candidate's rank, or a random number if `sampling` is `random`.
+        """
         import numpy as np
 
         if self.sampling == "top":

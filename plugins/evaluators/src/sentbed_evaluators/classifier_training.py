@@ -57,8 +57,8 @@ class Outcome:
     """`(n,)`: predicted class of each test example. In a cross-validation, every example is a test example of
     the fold in which it is held out."""
     folds: NDArray[np.int64] | None = None
-    """`(n,)`: fold in which each example is held out, in a cross-validation that gives the predictions; None if
-    there is a test set."""
+    """`(n,)`: fold in which each example was held out for its prediction; None if the predictions are for a test
+    set."""
 
 
 @attrs.frozen
@@ -278,8 +278,8 @@ class _Fits:
     ) -> None:
         """Prepare fits that are trained on `train` and evaluated on `development`.
 
-        `number_of_fits` has two numbers, for the progress: the fits per penalty that choose among the penalties,
-        and the fits with the chosen penalty.
+        `number_of_fits` has two numbers, for the progress: how many fits each penalty takes while penalties are
+        compared, and how many fits follow with the chosen penalty.
         """
         self._classifier, self._classes = classifier, classes
         self._train, self._development = train, development

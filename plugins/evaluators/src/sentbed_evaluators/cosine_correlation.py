@@ -90,7 +90,7 @@ def require_varied(scores: Sequence[float], file: object) -> None:
 def correlate(gold: Sequence[float], similarities: NDArray[np.float64]) -> Correlation:
     """Return Spearman's and Pearson's correlation x 100.
 
-    If all similarities are equal, both are 0, and there is a note.
+    If all similarities are equal up to rounding, both are 0, and there is a note.
     """
     from scipy import stats
 
@@ -114,7 +114,7 @@ def correlation_score(
     zeros: Sequence[str] = (),
     clusters: NDArray[np.int64] | None = None,
 ) -> Score:
-    """Return Spearman's correlation as a score, whose items are the gold scores and the similarities.
+    """Return Spearman's correlation as a score; its items are the gold scores and the similarities.
 
     `zeros` are notes on zero vectors. `clusters` has a number per pair; pairs that were drawn together, such as
     from one passage, have the same number.

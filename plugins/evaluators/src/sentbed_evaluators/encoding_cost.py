@@ -76,7 +76,7 @@ class EncodingCost(Evaluator):
     """Number of texts to encode, evenly spaced in the sorted list of distinct texts. If there are fewer texts,
     all are encoded."""
     repeats: int = attrs.field(default=3, validator=ge(1))
-    """Number of timed passes over the sample. One untimed pass precedes them, in which batches are counted."""
+    """Number of timed passes over the sample. In one untimed pass before them, batches are counted."""
 
     @property
     def traits(self) -> EvaluatorTraits:
@@ -269,7 +269,7 @@ class _Tally:
 
 
 class _CountingEncoder(PlacedEncoder):
-    """A placed encoder that counts the rows and tokens of the batches that it encodes."""
+    """An encoder on its device that counts the rows and tokens of the batches that it encodes."""
 
     def __init__(self, placed: PlacedEncoder) -> None:
         self.placed, self.tally = placed, _Tally()
@@ -323,7 +323,7 @@ class _CountingEncoder(PlacedEncoder):
         return batch
 
     def forget_prefix(self) -> None:
-        """Make the engine drop the states of the shared prefix that it has stored.
+        """Make the engine drop the stored states of the shared prefix.
 
         For this, the first batch is encoded once more with a prefix that is one token shorter: its states replace
         the stored ones.

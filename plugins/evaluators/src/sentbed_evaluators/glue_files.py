@@ -125,7 +125,7 @@ def find_files(data_dir: str | None, regression: bool = False) -> TaskFiles:
 
 
 def read_rows(root: Path, name: str, split: Split, check_size: bool) -> Rows:
-    """Read a split of a task; raises `DataError` with file and line."""
+    """Read a split of a task; raises `DataError`, with its file, if a row or the number of rows is wrong."""
     task = TASKS[name]
     file = root / task.path(split)
     sides: list[list[str]] = [[] for _ in task.texts]

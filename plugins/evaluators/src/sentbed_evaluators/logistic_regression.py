@@ -25,8 +25,8 @@ TOLERANCE = 1e-6
 wrong by up to 0.9."""
 
 FLOAT64_BYTES = 1 << 30
-"""Largest size in bytes up to which a task's training features are converted to float64. Larger features stay in
-float32, with a tolerance of 1e-5."""
+"""Largest size in bytes that a task's training features may have in float64. Larger features stay in float32,
+with a tolerance of 1e-5."""
 
 
 def fit(

@@ -75,7 +75,7 @@ class SentEvalSTS(FileSuite):
     tasks: tuple[str, ...] = (*YEARS, "STSB", "SICKR")
     """Tasks in the order of the report: `STS12` to `STS16`, `STSB` (test; 1,379 pairs), `STSB-dev`,
     `STSB-train`, `SICKR` (test; 4,927 pairs, the papers' protocol), `SICKR-dev`, `SICKR-train`, `SICKR-all`
-    (9,927 pairs, MTEB's protocol). Default: the seven of the papers."""
+    (9,927 pairs, MTEB's protocol). Default: the seven tasks of the papers."""
     data_dir: FilePath | None = None
     """SentEval's `downstream` directory or one above it (`data`, or the parent of `senteval`); default:
     `SENTBED_DATA`."""

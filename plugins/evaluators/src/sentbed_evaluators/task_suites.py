@@ -165,7 +165,7 @@ class FileSuite(TaskSuite):
 def with_skipped(
     prepared: Prepared, skipped: Callable[[Score], tuple[str, ...]]
 ) -> Prepared:
-    """Return an evaluation in which each score names its skipped tasks, which `skipped` returns for the score.
+    """Return an evaluation in which each score names its skipped tasks: those that `skipped` returns for it.
 
     The score `AVG` names none, since it exists only if no task of its mean was skipped.
     """
@@ -238,7 +238,10 @@ def _joined_items(scores: Sequence[Score]) -> Items | None:
 
 
 def _degenerate(scores: Sequence[Score]) -> str:
-    """Return the reason why an average is degenerate, which names tasks with degenerate scores; empty if none."""
+    """Return the reason why an average is degenerate; empty if it is not.
+
+    The reason names the tasks with degenerate scores.
+    """
     names = ", ".join(score.task for score in scores if score.degenerate)
     if not names:
         return ""

@@ -60,7 +60,7 @@ class Throughput(Evaluator):
     repeats: int = attrs.field(default=3, validator=ge(1))
     """Number of timed passes."""
     warmup: int = attrs.field(default=1, validator=ge(0))
-    """Number of passes before the timed ones, in which kernels are chosen, shapes compiled and caches filled."""
+    """Number of untimed passes before the timed ones; kernels are chosen, shapes compiled and caches filled then."""
 
     def check(self) -> Iterator[str]:
         """Yield problems with the parameters."""
@@ -75,7 +75,7 @@ class Throughput(Evaluator):
     def prepare(self) -> DrivesEncoder:
         """Return an evaluation that times the encoding of texts.
 
-        The texts that a tokenizer may be trained on contain all words of the timed texts.
+        It also has texts on which a tokenizer may be trained; they contain all words of the timed texts.
         """
         return DrivesEncoder(
             self._evaluate, lambda: texts_of(len(WORDS), max(self.lengths))

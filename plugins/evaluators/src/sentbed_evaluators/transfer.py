@@ -68,7 +68,7 @@ class SentEvalTransfer(FileSuite):
 
     tasks: tuple[str, ...] = PAPERS
     """Tasks in the order of the report, among `MR`, `CR`, `SUBJ`, `MPQA`, `SST2`, `SST5`, `TREC` and `MRPC`.
-    Default: the seven of the papers."""
+    Default: the seven tasks of the papers."""
     protocol: Literal["senteval", "logistic"] = "senteval"
     """`senteval` is SentEval's classifier in PyTorch with its early stopping, as in the published scores.
     `logistic` is logistic regression to convergence, by scikit-learn, with the values of C that SentEval
@@ -262,7 +262,7 @@ def _trained(
 
 
 def examples_of(vectors: Vectors, name: str, split: Split) -> Examples:
-    """Return the examples of a split, whose features are the vectors of sentences, or features of pairs."""
+    """Return the examples of a split. Their features are vectors of sentences or, for pairs, pair features."""
     import numpy as np
 
     features = nonzero(vectors, name)

@@ -99,7 +99,7 @@ def _normalized(similarity: Similarity, *sides: Array) -> list[torch.Tensor]:
 
 
 def text_task(metadata: TaskMetadata, prompt_type: PromptType | None) -> TextTask:
-    """Return the name and the type of a task, and the side and the instruction of its texts, for `for_task`.
+    """Return, for `for_task`, a task's name and type, the side (query or document), and the instruction of texts.
 
     If the task has no instruction of its own, mteb's instruction for tasks of its type is taken.
     """

@@ -144,7 +144,7 @@ class _Pool:
     rng: random.Random
 
     _texts_of_class: dict[tuple[str, int], list[str]] = attrs.field(init=False)
-    """Class, as its numbering and its label -> texts of the labelled rows of this class."""
+    """`(numbering, label)` of a class -> texts of the labelled rows of this class."""
     _classes_of_text: dict[str, set[tuple[str, int]]] = attrs.field(init=False)
     """Text of a labelled row -> its classes."""
     _rows_of_numbering: dict[str, list[Labelled]] = attrs.field(init=False)
