@@ -60,7 +60,7 @@ class Throughput(Evaluator):
     repeats: int = attrs.field(default=3, validator=ge(1))
     """Number of timed passes."""
     warmup: int = attrs.field(default=1, validator=ge(0))
-    """Number of untimed passes before the timed ones; kernels are chosen, shapes compiled and caches filled then."""
+    """Number of untimed passes before the timed ones. They choose kernels, compile shapes and fill caches."""
 
     def check(self) -> Iterator[str]:
         """Yield problems with the parameters."""
