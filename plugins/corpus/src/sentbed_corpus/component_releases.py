@@ -11,9 +11,10 @@ from sentbed.tools import Plugins, parts_in
 def component_releases(
     components: Mapping[str, Component], plugins: Plugins
 ) -> dict[str, str]:
-    """Return the releases of components' plugins: path of the component -> `NAME VERSION`.
+    """Return path of a component -> release of its plugin, as `NAME VERSION`.
 
-    The path of a component within another is, for example, `pooler.inner`.
+    Components within other components are included, with paths such as `pooler.inner`. A component that no
+    plugin offers is left out.
     """
     releases = {}
     for path, component in parts_in(components):

@@ -1,4 +1,4 @@
-"""Encoding of a corpus shard by shard, which continues after an interruption."""
+"""Encoding of a corpus shard by shard; after an interruption, only the missing shards are encoded."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ LOCK = ".lock"
 """Lock file in the corpus directory; the process that writes into the directory holds it."""
 
 ANNOUNCED_SIZE = 500_000_000
-"""Size of inputs in bytes whose scan is announced, since it takes some seconds."""
+"""Total size in bytes of files above which a message says that they are read, since this takes some seconds."""
 
 Advance: TypeAlias = Callable[[int], object]
 """Function that is called with the number of rows finished since its last call."""
@@ -92,12 +92,12 @@ def encode_corpus(
 ) -> Summary:
     """Encode a corpus into `request.output`; shards that exist for the same request are kept.
 
-    `say` is called with remarks. `bar(rows)` is a context manager that yields the function to call with
-    finished rows.
+    `say` is called with messages for the user. `bar(rows)` is a context manager that shows the progress up to
+    `rows` rows; it yields the function that is called with the number of newly finished rows.
 
     Raises:
-        RunError: if the directory has other content, which `overwrite` removes, or vectors of another request; or
-            if another process works on it.
+        RunError: if the directory has files of something else, or has vectors of another request and `overwrite`
+            is not set; or if another process writes into it.
         DataError: if an input cannot be used; finished shards are kept.
     """
     plugins = load_plugins()
@@ -180,7 +180,7 @@ def _intact(
     for shard in state.shards:
         file = shard_file(request.output, shard.number, request.format)
         if digests is None:
-            # The directory was written by a version that kept no hashes.
+            # The directory was written by a version of sentbed that kept no hashes.
             if is_whole(file, shard.rows, request):
                 intact[file.name] = sha256(file)
         elif is_intact(file, digests):
@@ -245,7 +245,10 @@ def _planned(
     overwrite: bool,
     say: Callable[[str], object],
 ) -> tuple[Manifest, Manifest | None]:
-    """Return the manifest of the request, and the manifest in the directory, if there is one."""
+    """Return the manifest of the request, and the manifest in the directory.
+
+    The latter is None if there is none, or if it is to be overwritten.
+    """
     if VECTORS_COLUMN in request.keep:
         raise DataError(
             f"`{VECTORS_COLUMN}` is the column of the vectors; keep other columns, or rename this one"
@@ -327,9 +330,9 @@ def _cut(
 def _unchanged_shards(
     previous: Manifest | None, request: Request
 ) -> dict[str, tuple[Source, list[Shard]]]:
-    """Return path -> source and shards, for the files that have not changed since `previous`.
+    """Return path of a file -> its source and shards, for files that have not changed since `previous`.
 
-    The result is empty if the request divides files into shards in another way.
+    The result is empty if `previous` is None, or if its request divides files into shards in another way.
     """
     if previous is None:
         return {}
@@ -356,13 +359,13 @@ def _unchanged_shards(
 
 @attrs.frozen
 class _Table:
-    """Part of a recipe with only a runtime."""
+    """Table of a recipe with a runtime and nothing else."""
 
     runtime: Runtime
 
 
 def _runtime(request: Request, plugins: Plugins) -> Runtime:
-    """Return the runtime of the request. Raises `RecipeError` for errors, before a worker is started."""
+    """Return the runtime of the request. Raises `RecipeError` if its table has errors."""
     table = {"runtime": dict(request.runtime)}
     table_with_runtime, problems = structure(
         table, _Table, Document({}), plugins, Path.cwd()
@@ -402,7 +405,11 @@ class Encoding:
     def __call__(
         self, threads: int | None
     ) -> Callable[[Shard, Tell], tuple[dict[str, Any], str]]:
-        """Load the encoder. Raises `ModelError` if it differs from the encoder on `host`."""
+        """Load the encoder; return the function that encodes a shard.
+
+        Raises:
+            ModelError: if this machine's encoder differs from the encoder on `host`.
+        """
         directory = Path(self.request.encoder)
         host = socket.gethostname()
         is_elsewhere = host != self.host and directory.is_dir()
@@ -439,7 +446,7 @@ class Encoding:
 def _require_same(
     shard: Shard, how: Mapping[str, Any], before: Any, encoding: Encoding
 ) -> None:
-    """Raise `RunError` if a shard's encoder differs from the encoder of earlier shards."""
+    """If a shard's encoder differs from that of earlier shards, remove the shard's file and raise `RunError`."""
     changes = []
     for key in sorted({*how, *before}):
         if how.get(key) != before.get(key):
@@ -454,11 +461,11 @@ def _require_same(
 
 @attrs.define
 class _ShardProgress:
-    """Progress in rows. If a shard is started again, its rows are not counted a second time."""
+    """Progress in rows. A shard that is started again never counts more than its number of rows."""
 
     forward: Advance
     part: dict[int, int] = attrs.field(factory=dict)
-    """Number of a shard -> its rows that were counted."""
+    """Number of an unfinished shard -> how many of its rows were counted."""
 
     def advance(self, shard: Shard, rows: int) -> None:
         before = self.part.get(shard.number, 0)

@@ -1,4 +1,4 @@
-"""The data source and the runtime of a command, given by name or taken from a recipe."""
+"""Data source and runtime of the command `mine`: set by its options, or taken from a recipe."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Tables:
 
 
 def data_named(source: str, overrides: Sequence[str]) -> tuple[DataSource, Runtime]:
-    """Return the data source of this name, and the runtime.
+    """Return the data source of this name, and the runtime, which is `cpu` unless it is overridden.
 
     `overrides` set fields of the source as `FIELD=VALUE`, and fields of the runtime as `runtime.FIELD=VALUE`.
 
@@ -54,8 +54,8 @@ def data_of_stage(
 ) -> tuple[DataSource, Runtime]:
     """Return the data source of a recipe's stage, and the recipe's runtime.
 
-    `name` may be None if the recipe has one stage. `overrides` set values of the recipe. Of the files that the
-    recipe names, only the data must be on this machine.
+    `name` is the stage's name; it may be None if the recipe has a single stage. `overrides` set values of the
+    recipe. Of the files that the recipe names, only those of the stage's data must exist.
 
     Raises:
         RecipeError: with all problems of the recipe, or if it has no such stage.

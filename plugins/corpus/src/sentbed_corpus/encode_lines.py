@@ -34,9 +34,9 @@ def encode_lines(
 ) -> tuple[int, int]:
     """Encode each line of a UTF-8 file (`-` for standard input) into a `.npy` file; return its shape.
 
-    For `trust_remote_code` see `Encoder.load`, for `prompt` and `instruction` see `Request`. Little is held in
-    memory: lines are read and encoded a window at a time, and the vectors are written into the file. The file
-    gets its name when it is complete.
+    For `trust_remote_code` see `Encoder.load`, for `prompt` and `instruction` see `Request`. Lines are read,
+    encoded and written in windows of `WINDOW` lines, so that little is held in memory. The file gets its name
+    when it is complete.
 
     Raises:
         DataError: for an empty or a missing file, or bytes that are not UTF-8 (with the line).
@@ -66,7 +66,7 @@ def encode_lines(
 
 @contextmanager
 def _lines_of(source: str) -> Iterator[IO[bytes]]:
-    """Open the input to be read twice; if it cannot be, it is copied to a temporary file."""
+    """Open the input so that it can be read twice; standard input and pipes are copied to a temporary file."""
     with ExitStack() as stack:
         if source == "-":
             stream: IO[bytes] = sys.stdin.buffer

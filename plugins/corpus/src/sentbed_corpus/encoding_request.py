@@ -22,7 +22,7 @@ class Request:
     output: Path
     """Directory for the vectors."""
     runtime: Mapping[str, Any] = attrs.field(factory=lambda: {"use": "cpu"})
-    """Table of a recipe that sets the runtime."""
+    """The runtime, as its table in a recipe."""
     column: str = "text"
     """Column with the text in JSONL and Parquet files."""
     keep: tuple[str, ...] = ()
@@ -36,7 +36,8 @@ class Request:
     )
     """Type of the vectors' numbers."""
     shard_rows: int = attrs.field(default=WINDOW, validator=ge(1))
-    """Number of rows that are encoded, held in memory and written together; a worker that dies loses as many."""
+    """Number of rows that are encoded, held in memory and written together. If a worker dies, at most this many
+    rows are encoded again."""
     trust_remote_code: bool = False
     """See `Encoder.load`."""
     prompt: str = ""

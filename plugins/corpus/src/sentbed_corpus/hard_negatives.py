@@ -1,7 +1,7 @@
 """Mining of hard negatives: for each anchor, similar candidates that are not its positives.
 
-Texts and vectors are on disk, in a directory beside the output that is removed at the end. Memory holds a
-window of texts and vectors, a block of anchors with their nearest candidates, and a few numbers per row.
+Texts and vectors are kept on disk, in a temporary directory beside the output. Memory holds a window of texts
+and vectors, a block of anchors with their nearest candidates, and a few numbers per row.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 WINDOW = 16_384
-"""Number of texts that are encoded at a time, of anchors that are searched for, and of candidates compared
-with them."""
+"""Number of texts that are encoded at a time. Also the number of anchors in a block, and the number of candidates
+that are compared with a block of anchors at a time."""
 SCHEMA = 1
 RECORD = ".json"
 """Suffix of the record of how the negatives were mined, appended to the name of the output."""
@@ -120,10 +120,10 @@ def mine_hard_negatives(
 ) -> Mined:
     """Write each row of the data with its hard negatives to `request.output`, and a record beside it.
 
-    A candidate is a distinct text among the positives and the corpus. Equal anchors share their positives and
-    get the same negatives. Neither a positive of the anchor nor the anchor's own text is a negative of the
-    anchor. Both files get their names when they are complete. `say` is called with remarks before anything is
-    encoded.
+    The candidates are the distinct texts of the positives and of the corpus; with `corpus_only`, those of the
+    corpus alone. Equal anchors share their positives and get the same negatives. Neither a positive of the anchor
+    nor the anchor's own text is a negative of the anchor. Both files get their names when they are complete.
+    `say` is called with remarks before anything is encoded.
 
     Raises:
         RunError: if the output exists or cannot be written, the rules contradict each other, or a vector is
@@ -200,7 +200,10 @@ def mine_hard_negatives(
 
 
 def _remark_on_similarity(recipe: EncoderRecipe) -> str | None:
-    """Return a remark if the encoder's similarity is not the cosine, by which negatives are mined."""
+    """Return a remark if the encoder's similarity is not the cosine; otherwise None.
+
+    Negatives are always mined by the cosine.
+    """
     similarity = recipe.similarity
     if similarity is None or similarity.traits.formula == "cosine":
         return None
@@ -230,7 +233,10 @@ def _require_possible(request: MiningRequest) -> None:
 
 
 def _open(source: DataSource) -> Dataset:
-    """Open the data. Raises `DataError` if it has no pairs of texts, or its texts change between epochs."""
+    """Open the data.
+
+    Raises `DataError` if a column is missing, there are no rows, or the texts change between epochs.
+    """
     missing = []
     for name in ("anchor", "positive"):
         if name not in source.columns:
@@ -371,20 +377,20 @@ class _Pairs:
     """The distinct texts of a store, and which of them are candidates, anchors and positives."""
 
     texts: NDArray[np.int64]
-    """Number in the store of each distinct text: first of candidates, then of other positives, then of other
-    anchors."""
+    """Number in the store of each distinct text. The candidates come first, then the positives that are no
+    candidates, then the anchors that are neither."""
     candidates: int
-    """Number of candidates, which are the first of `texts`."""
+    """Number of candidates; they are the first entries of `texts`."""
     anchors: NDArray[np.int64]
     """Index in `texts` of each distinct anchor."""
     anchor_of_row: NDArray[np.int64]
     """`(rows,)`: index in `anchors` of each row's anchor."""
     positives: NDArray[np.int64]
-    """`(pairs, 2)`: index in `anchors`, and index in `texts` of a positive of this anchor; distinct, sorted by
-    anchor."""
+    """`(pairs, 2)`: each distinct pair of an anchor, as index in `anchors`, and one of its positives, as index in
+    `texts`; sorted by anchor."""
     excluded: NDArray[np.int64]
-    """`(pairs, 2)`: index in `anchors`, and candidate that must not be a negative of this anchor; sorted by
-    anchor."""
+    """`(pairs, 2)`: each pair of an anchor, as index in `anchors`, and a candidate that must not be its negative,
+    as index in `texts`; sorted by anchor."""
 
     @classmethod
     def of(cls, store: TextStore, corpus: int, corpus_only: bool) -> _Pairs:
@@ -404,7 +410,7 @@ class _Pairs:
             end_of_candidates += rows
         candidates = int(np.searchsorted(texts, end_of_candidates))
 
-        # A pair of an anchor and a text is one whole number, so that pairs are sorted and made distinct at once.
+        # A pair of an anchor and a text is coded as one whole number, so that pairs are sorted and made distinct.
         anchors, anchor_of_row = np.unique(text_of_anchor, return_inverse=True)
         keys = np.unique(anchor_of_row * len(texts) + positive_of_row)
         anchor_itself = np.arange(len(anchors)) * len(texts) + anchors
@@ -430,10 +436,10 @@ def _encode_pairs(
     place: Path,
     bar: Bar,
 ) -> tuple[Vectors, Vectors, NDArray[np.int64]]:
-    """Return the vectors of all texts, a second array of vectors, and the row of each anchor in the latter.
+    """Return the vectors of all texts, the array with the vectors of the anchors, and each anchor's row in it.
 
-    If anchors and candidates have the same prompt, the second array is the first. Otherwise, it has the vectors
-    of the anchors under their own prompt.
+    If anchors and candidates have the same prompt, the second array is the first. Otherwise, the second array has
+    only the vectors of the anchors, encoded under their own prompt.
     """
     import numpy as np
 
@@ -453,7 +459,10 @@ def _encode_pairs(
 def _encode(
     encoder: Encoder, store: TextStore, numbers: NDArray[np.int64], path: Path, bar: Bar
 ) -> Vectors:
-    """Write the vectors of these texts, divided by their norms, to `path`; return them to be read from there."""
+    """Encode the texts with these numbers, and write their vectors, divided by their norms, to `path`.
+
+    The result reads the vectors from this file.
+    """
     import numpy as np
 
     try:
@@ -523,7 +532,7 @@ def _search(
 
 
 def _of_anchors(pairs: NDArray[np.int64], start: int, stop: int) -> NDArray[np.int64]:
-    """Return the pairs of the anchors from `start` to `stop`, which are then numbered from 0."""
+    """Return the pairs of the anchors from `start` to before `stop`; the result numbers these anchors from 0."""
     import numpy as np
 
     first, last = np.searchsorted(pairs[:, 0], (start, stop))
@@ -560,7 +569,10 @@ def _write_rows(
     pairs: _Pairs,
     selection: Selection,
 ) -> tuple[int, dict[str, float]]:
-    """Write the rows that have enough negatives; return how many, and their mean similarities.
+    """Write the rows that have enough negatives; return the number of rows, and two mean similarities.
+
+    The means are over the written rows: `positive` is the similarity of an anchor to its least similar positive,
+    `negative` its similarity to its negatives.
 
     Raises:
         DataError: if no row has enough negatives, or `require_all` is set and any row has too few.
@@ -610,7 +622,7 @@ def _require_enough(
     pairs: _Pairs,
     selection: Selection,
 ) -> None:
-    """Raise `DataError` if no row has enough negatives, or `require_all` is set and any has too few."""
+    """Raise `DataError` if no row has enough negatives, or `require_all` is set and any row has too few."""
     import numpy as np
 
     negatives = count(request.rules.negatives, "negative")
@@ -681,7 +693,7 @@ def _record_of_data(source: DataSource, dataset: Dataset) -> dict[str, Any]:
 def _publish(
     temporary: Path, record: Mapping[str, Any], path: Path, rows: Path, output: Path
 ) -> None:
-    """Give both files their names; the record comes first, so that there are no rows without a record."""
+    """Write the record and give both files their names: the record first, so that no rows are without one."""
     text = json.dumps(record, indent=2, ensure_ascii=False, default=str)
     try:
         temporary.write_text(f"{text}\n", "utf-8")

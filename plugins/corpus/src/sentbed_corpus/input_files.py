@@ -153,7 +153,10 @@ def readable(path: str | Path) -> Iterator[None]:
 
 @contextmanager
 def open_text(path: str | Path) -> Iterator[IO[bytes]]:
-    """Open a file as a stream of lines, uncompressed up to the limit of `unpacked_stream`."""
+    """Open a file as a stream of lines.
+
+    A `.gz` file is uncompressed, at most to the size that `unpacked_stream` allows.
+    """
     # A binary stream splits at b"\n" only; text mode would also split at characters such as 0x85.
     if not str(path).lower().endswith(".gz"):
         with Path(path).open("rb") as stream:

@@ -26,14 +26,14 @@ NUL_ADVICE = (
 """Advice for a file with NUL bytes: it is in UTF-16 or UTF-32, or is binary, or has holes."""
 
 PARQUET_ROWS = 256
-"""Number of rows that are decoded at a time. A repeated text may take a few bytes in the file and a megabyte
-per row in memory."""
+"""Number of rows of a Parquet file that are decoded at a time. It is small because a repeated text may take a few
+bytes in the file, but a megabyte per row in memory."""
 
 
 def read_shard(
     shard: Shard, column: str, keep: Sequence[str]
 ) -> tuple[list[str], Mapping[str, Any]]:
-    """Return a shard's texts, and its columns to keep: as lists, from Parquet files as Arrow arrays.
+    """Return a shard's texts, and its columns `keep`: Arrow arrays for a Parquet file, lists for other files.
 
     Raises:
         DataError: if a row cannot be used, or the file has changed since it was cut into shards.
@@ -136,7 +136,7 @@ def parquet_texts(values: Any, file: object, first: int, column: str) -> list[st
     """Return the texts of an Arrow array, whose first value is row `first` of the file.
 
     Raises:
-        DataError: for a null, a NUL byte, bytes that are not UTF-8, or a text that is too long.
+        DataError: for a null, a NUL byte, bytes that are not UTF-8, or a text of more than `LONGEST_LINE` bytes.
     """
     import pyarrow
 
@@ -199,7 +199,7 @@ def _batches(file: Any, shard: Shard, columns: Sequence[str]) -> Iterator[Any]:
 def require_parquet_columns(
     file: Any, path: object, column: str, keep: Sequence[str]
 ) -> None:
-    """Raise `DataError` if a column is missing, or the text column is not of strings."""
+    """Raise `DataError` if a column is missing, or the text column does not hold strings."""
     from pyarrow import types
 
     require_columns((column, *keep), file.schema_arrow.names, path, None)

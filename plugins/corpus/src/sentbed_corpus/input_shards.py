@@ -32,9 +32,9 @@ from sentbed_corpus.input_rows import (
 def cut(
     path: Path, shard_rows: int, column: str = "text", keep: Sequence[str] = ()
 ) -> tuple[Source, list[Shard]]:
-    """Return a file and its shards of `shard_rows` rows; the last shard has the rest.
+    """Return a file's description and its shards of `shard_rows` rows; the last shard has the rest.
 
-    All shards have the number 0 until all files are cut.
+    All shards have the number 0: the caller numbers them when all files are cut.
 
     Raises:
         DataError: if the file or a row of it cannot be used, so that this is found before hours of work.

@@ -156,7 +156,7 @@ def request_table(
 ) -> dict[str, Any]:
     """Return all settings of a request that determine the vectors, without its inputs, as JSON data.
 
-    `plugins` maps a component of the encoder to the release of its plugin.
+    `plugins` maps the path of a component (of the encoder, or the runtime) to the release of its plugin.
     """
     settings = attrs.filters.exclude("inputs", "output", "encoder", "trust_remote_code")
     table = attrs.asdict(request, filter=settings, value_serializer=_plain)
@@ -193,7 +193,10 @@ def differences(old: Manifest, new: Manifest) -> Iterator[str]:
 
 
 def _other_inputs(old: Sequence[Source], new: Sequence[Source]) -> Iterator[str]:
-    """Yield messages on different inputs. Only content and order count, as a corpus may have been moved."""
+    """Yield messages if the inputs differ in content or order.
+
+    Paths do not count, as the files may have been moved.
+    """
     if [source.digest for source in old] == [source.digest for source in new]:
         return
 

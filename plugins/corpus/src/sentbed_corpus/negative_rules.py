@@ -20,7 +20,7 @@ class Selection:
     """Negatives of a block of anchors, the nearest first."""
 
     places: NDArray[np.int64]
-    """`(anchors, negatives)`: indices of candidates; -1 in the whole row of an anchor with too few negatives."""
+    """`(anchors, negatives)`: indices of candidates. If an anchor has too few negatives, its whole row is -1."""
     similarities: NDArray[np.float64]
     """`(anchors, negatives)`: cosines of the negatives with the anchor; NaN where `places` has -1."""
     positives: NDArray[np.float64]
@@ -35,9 +35,9 @@ class Rules:
     """Rules that decide which of the nearest candidates are negatives.
 
     Candidates are ranked by their similarity to the anchor, from 0 for the nearest, without the anchor itself
-    and its positives. Similarities are cosines. The margins are TopK-MarginPos and TopK-PercPos of NV-Retriever
-    (Moreira et al., 2024). The fields are named as in `mine_hard_negatives` of sentence-transformers, which,
-    however, applies `range_min` after the other rules.
+    and its positives. Similarities are cosines. The two margins are called TopK-MarginPos and TopK-PercPos in
+    NV-Retriever (Moreira et al., 2024). The fields are named as in `mine_hard_negatives` of
+    sentence-transformers, which, however, applies `range_min` after the other rules.
     """
 
     negatives: int = 1
@@ -50,8 +50,8 @@ class Rules:
     """Smallest difference between the similarity of the anchor's positive and the similarity of a negative. If
     equal anchors have several positives, the least similar positive is used."""
     relative_margin: float | None = None
-    """Smallest difference as a share of the positive's similarity: with 0.05, a negative has at most 95 % of
-    it."""
+    """The same difference as a share of the positive's similarity: with 0.05, a negative has at most 95 % of this
+    similarity."""
     max_score: float | None = None
     """Highest similarity of a negative, from -1 to 1."""
     min_score: float | None = None
@@ -119,7 +119,7 @@ class Rules:
     def _refusals(
         self, scores: NDArray[np.float64], positives: NDArray[np.float64]
     ) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-        """Yield each rule with the candidates that it leaves out, `(anchors, candidates)`."""
+        """Yield each rule with a mask of the candidates that it leaves out, `(anchors, candidates)`."""
         import numpy as np
 
         ranks = np.broadcast_to(np.arange(scores.shape[1]), scores.shape)
@@ -138,7 +138,10 @@ class Rules:
             yield "min_score", scores < self.min_score
 
     def _keys(self, shape: tuple[int, ...], first: int) -> NDArray[np.float64]:
-        """Return the key of each candidate: its rank, or a random number for a random choice."""
+        """Return a key for each candidate, as an array of this shape; the lowest keys are chosen.
+
+        A key is the candidate's rank, or a random number if `sampling` is `random`.
+        """
         import numpy as np
 
         if self.sampling == "top":

@@ -18,7 +18,7 @@ _LINE = re.compile(rf"([0-9a-f]{{64}})  {VECTORS}/(part-[0-9]+\.[a-z]+)")
 
 
 def read_digests(directory: Path) -> dict[str, str] | None:
-    """Return name -> SHA-256 of each shard's file; None if the directory was written without hashes.
+    """Return name -> SHA-256 of each shard's file; None if the file of hashes is missing or cannot be opened.
 
     A damaged line is left out, so that its shard counts as damaged.
     """
@@ -58,7 +58,7 @@ def add_digest(directory: Path, name: str, digest: str) -> None:
 
 
 def is_intact(path: Path, digests: Mapping[str, str]) -> bool:
-    """Whether the file of a shard exists and has its hash."""
+    """Whether the file of a shard exists and has the hash that `digests` states."""
     try:
         return path.name in digests and sha256(path) == digests[path.name]
     except OSError:

@@ -9,7 +9,7 @@ from sentbed.tools import EncoderRecipe
 
 
 def require_prompt(recipe: EncoderRecipe, key: str) -> None:
-    """Raise `RunError` if an encoder has no task prompt `key`; an empty key is its usual prompt."""
+    """Raise `RunError` if an encoder has no task prompt `key`; an empty key stands for its usual prompt."""
     keys = list(recipe.task_prompts or {})
     if not key or key.lower() in map(str.lower, keys):
         return

@@ -25,7 +25,7 @@ class TextStore:
     path: Path
     stream: BinaryIO
     ends: array[int] = attrs.field(factory=lambda: array("Q", [0]))
-    """Byte offset of the end of each text in the file, after a 0."""
+    """Byte offsets in the file: a 0, then the end of each text."""
     digests: bytearray = attrs.field(factory=bytearray)
     """Digests of all texts, one after the other."""
 
@@ -70,10 +70,10 @@ class TextStore:
         return texts
 
     def distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the distinct texts and where each text is among them.
+        """Return the numbers of the distinct texts, and the position of every text among these.
 
-        The first array has the number of each distinct text's first occurrence, ascending; the second has the
-        index in the first array for every text.
+        The first array has the number of the first occurrence of each distinct text, in ascending order. The
+        second has an index in the first array for every text.
         """
         import numpy as np
 

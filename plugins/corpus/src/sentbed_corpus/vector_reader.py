@@ -187,7 +187,11 @@ class Vectors:
             ) from error
 
     def _layout(self, number: int) -> NpyLayout:
-        """Return the layout of a file, which is verified again if its size or modification time has changed."""
+        """Return the layout of a file.
+
+        The file is verified before its first use, and again if its size or modification time has changed. Raises
+        `ValueError` if its content is not what was written.
+        """
         file = self.files[number]
         status = file.stat()
         state = status.st_size, status.st_mtime_ns

@@ -41,7 +41,7 @@ def write_shard(
     `shard` names the shard in error messages.
 
     Raises:
-        RunError: if vectors are not finite, or the disk is full.
+        RunError: if a value is not finite or is too large for float16, or the disk is full.
         DataError: if a kept column has no single type that Parquet supports.
     """
     require_finite(vectors, shard)
@@ -117,7 +117,7 @@ def _table(vectors: NDArray[Any], kept: Mapping[str, Any], shard: object) -> Any
 
 @attrs.frozen
 class NpyLayout:
-    """Where and how a `.npy` file has its vectors."""
+    """Position and number of the vectors in a `.npy` file."""
 
     start: int
     """Byte offset of the first value."""
@@ -130,7 +130,7 @@ class NpyLayout:
 
         Raises:
             OSError: if the file cannot be read.
-            ValueError: if it is not a whole file of such vectors.
+            ValueError: if the file is incomplete, or does not hold vectors of this type.
         """
         import numpy as np
 

@@ -102,10 +102,10 @@ def read_beir(folder: Path, split: str, *, title: bool) -> Collection:
 def _relevant_documents(
     judgements: Mapping[str, tuple[int, Mapping[str, int]]], numbers: dict[str, int]
 ) -> tuple[dict[str, dict[int, int]], dict[str, str]]:
-    """Return the grades of the relevant documents (by number) of each query that has any.
+    """Return query -> its relevant documents, each as number -> grade. Queries without any are left out.
 
-    `numbers` has the numbers of the documents. A relevant document that is missing there gets the next number.
-    The second result has a query for each such document.
+    `numbers` maps the ids of documents to their numbers. A relevant document that is missing from it is added
+    with the next number. The second result maps each such document to a query to which it is relevant.
     """
     relevant: dict[str, dict[int, int]] = {}
     missing: dict[str, str] = {}

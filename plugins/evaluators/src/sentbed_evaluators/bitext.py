@@ -59,7 +59,7 @@ class Bitext(Evaluator):
     score: Literal["cosine", "margin"] = "cosine"
     """Score by which translations are ranked. `cosine` is the cosine or, if the encoder names another similarity,
     that one. `margin` is the ratio of Artetxe & Schwenk (2019): the cosine of two sentences, divided by the mean
-    of their two mean cosines to their nearest `neighbours`."""
+    of two mean cosines: of each sentence with its `neighbours` nearest lines in the other file."""
     neighbours: int = 4
     """For `margin`: number of nearest lines by cosine in the other file. Among them, the line with the highest
     margin is retrieved. The paper's number is 4."""
@@ -183,7 +183,7 @@ class Bitext(Evaluator):
     def _search_by(
         self, similarity: Similarity | None, vectors: Vectors
     ) -> tuple[list[int], list[int]]:
-        """Return what `_search` returns, for vectors that it cannot search: by the encoder's own similarity."""
+        """Return the same as `_search`, for vectors of tokens, or for an encoder with a similarity of its own."""
         first, second = encoded(vectors, "first"), encoded(vectors, "second")
         forward = most_similar(similarity, first, in_parts(second), 1)
         backward = most_similar(similarity, second, in_parts(first), 1)
@@ -204,7 +204,8 @@ class Bitext(Evaluator):
 def _best_margin(neighbours: Neighbours, others: Neighbours) -> list[int]:
     """Return, for each row, its neighbour with the highest ratio margin; of equal margins, the nearer one.
 
-    `others` are the neighbours of the rows in the other file.
+    `neighbours` has the nearest lines of the other file for each row; `others` has the nearest rows for each
+    line of the other file.
     """
     import numpy as np
 

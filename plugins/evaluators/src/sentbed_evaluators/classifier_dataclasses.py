@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Done: TypeAlias = Callable[[int], None]
-"""Callback with the number of classifiers that have just been trained."""
+"""Callback that is called with the number of classifiers that have just been trained."""
 
 
 @attrs.frozen(eq=False)
@@ -39,9 +39,9 @@ class Training:
     """Optimiser, with torch's default learning rate and coefficients."""
     batch_size: int
     tenacity: int
-    """Evaluations without improvement that are allowed, in total; the next one without it ends the training."""
+    """Number of evaluations without improvement that are allowed in total. One more ends the training."""
     epoch_size: int
-    """Epochs between two evaluations."""
+    """Number of epochs between two evaluations."""
     max_epoch: int
     seed: int
 
@@ -57,8 +57,8 @@ class Task:
     penalties: tuple[float, ...]
     """Penalty of each classifier: the weight decay for `senteval`, C for `logistic`."""
     held_out_permutation: int = 0
-    """Length of the permutation by which rows were held out; 0 for none. It is drawn again before the permutation
-    of the first epoch, since SentEval draws both from one generator."""
+    """Length of the permutation by which rows were held out; 0 if no rows were held out. The permutation is drawn
+    again before that of the first epoch, since SentEval draws both from one generator."""
 
 
 @attrs.frozen(eq=False)
@@ -66,7 +66,7 @@ class Fitted:
     """The trained classifiers of one task."""
 
     weights: NDArray[np.float32]
-    """`(penalties, width + 1, classes)`, the bias last."""
+    """`(penalties, width + 1, classes)`; the last of the `width + 1` rows is the bias."""
     correct: NDArray[np.int64]
     """`(penalties,)`: number of examples in `Task.development` that are classified correctly."""
 

@@ -37,10 +37,11 @@ STRENGTHS = {
     "folded": (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0),
     "split": (0.25, 0.5, 1.0, 2.0, 4.0, 8.0),
 }
-"""Inverse penalties C to try with `logistic`, as in SentEval with scikit-learn."""
+"""Method of `Classifier` -> inverse penalties C to try with `logistic`, as in SentEval with scikit-learn."""
 
 HELD_OUT = 0.05
-"""Share of the training examples that `senteval` holds out, to stop the training of the last classifier."""
+"""Share of the training examples that `senteval` holds out when it trains a classifier with the chosen penalty.
+The held-out examples decide when that training stops."""
 
 
 @attrs.frozen(eq=False)
@@ -48,15 +49,16 @@ class Outcome:
     """The test accuracy and the predictions of a trained classifier."""
 
     accuracy: float
-    """Accuracy on the test examples (mean over the outer folds if nested), x 100, two decimals."""
+    """Accuracy on the test examples, x 100, two decimals; in a cross-validation, the mean over the folds."""
     development: float
-    """Accuracy by which the penalty was chosen: that of the chosen one on the development examples, x 100, two
-    decimals."""
+    """Accuracy of the chosen penalty on the development examples, x 100, two decimals. The penalty was chosen by
+    it."""
     predicted: NDArray[np.int64]
-    """`(n,)`: predicted class of each test example. In a nested cross-validation, every example is a test example
-    of the fold in which it is held out."""
+    """`(n,)`: predicted class of each test example. In a cross-validation, every example is a test example of
+    the fold in which it is held out."""
     folds: NDArray[np.int64] | None = None
-    """`(n,)`: outer fold of each example in a nested cross-validation."""
+    """`(n,)`: fold in which each example was held out for its prediction; None if the predictions are for a test
+    set."""
 
 
 @attrs.frozen
@@ -67,7 +69,7 @@ class Classifier:
     or RMSprop (`fast`). Every few epochs it is evaluated on the development examples, and the best weights are
     kept. The sixth (`fast`: fourth) evaluation without improvement ends the training, whether or not these
     evaluations follow each other. All fits of a cross-validation are trained together; each has the same result
-    as alone.
+    as if it were trained alone.
 
     `logistic` is scikit-learn's `LogisticRegression`, trained to convergence, with the same folds. C is chosen
     from the values that SentEval tries when it uses scikit-learn.
@@ -97,7 +99,7 @@ class Classifier:
         """Train and test by nested cross-validation, as SentEval does for MR, CR, SUBJ and MPQA.
 
         In each outer fold, an inner cross-validation on the fold's training examples chooses the penalty. A
-        classifier is then trained with it on all these training examples, and tested on the rest.
+        classifier is then trained with this penalty on all these training examples, and tested on the rest.
 
         Raises:
             DataError: if a class has fewer than `folds + 2` examples.
@@ -276,8 +278,8 @@ class _Fits:
     ) -> None:
         """Prepare fits that are trained on `train` and evaluated on `development`.
 
-        `number_of_fits` has two numbers, for the progress: the fits per penalty that choose among the penalties,
-        and the fits with the chosen penalty.
+        `number_of_fits` has two numbers, for the progress: how many fits each penalty takes while penalties are
+        compared, and how many fits follow with the chosen penalty.
         """
         self._classifier, self._classes = classifier, classes
         self._train, self._development = train, development

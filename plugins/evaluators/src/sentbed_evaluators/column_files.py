@@ -34,7 +34,7 @@ class ColumnFile:
     header: bool = True
     """Whether the first line names the columns."""
     separator: str | None = None
-    """Separator of columns, which are then not quoted; None: the file's suffix decides."""
+    """Separator of columns. If it is set, quotes have no special meaning. None: the file's suffix decides."""
     encoding: str = "utf-8"
     """Text encoding; invalid bytes are an error."""
 

@@ -66,7 +66,7 @@ def zero_vectors(vectors: NDArray[np.float32]) -> int:
 
 
 def zero_notes(vectors: NDArray[np.float32], texts: Sequence[str]) -> list[str]:
-    """Return a list with a note that counts zero vectors, whose cosine is taken as 0; empty if there are none."""
+    """Return a list with one note on the number of zero vectors, whose cosines count as 0; else an empty list."""
     import numpy as np
 
     zeros = zero_vectors(vectors)
@@ -88,7 +88,10 @@ def require_varied(scores: Sequence[float], file: object) -> None:
 
 
 def correlate(gold: Sequence[float], similarities: NDArray[np.float64]) -> Correlation:
-    """Return Spearman's and Pearson's correlation x 100; both are 0, with a note, for equal similarities."""
+    """Return Spearman's and Pearson's correlation x 100.
+
+    If all similarities are equal up to rounding, both are 0, and there is a note.
+    """
     from scipy import stats
 
     if _is_constant(similarities):
@@ -111,7 +114,7 @@ def correlation_score(
     zeros: Sequence[str] = (),
     clusters: NDArray[np.int64] | None = None,
 ) -> Score:
-    """Return Spearman's correlation as a score, whose items are the gold scores and the similarities.
+    """Return Spearman's correlation as a score; its items are the gold scores and the similarities.
 
     `zeros` are notes on zero vectors. `clusters` has a number per pair; pairs that were drawn together, such as
     from one passage, have the same number.
@@ -136,7 +139,7 @@ def correlation_score(
 
 
 def levelled(similarities: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the similarities; if they differ by rounding errors only, return zeros, as their score is 0."""
+    """Return the similarities; if they differ by rounding errors only, return zeros, as the score is then 0."""
     import numpy as np
 
     if _is_constant(similarities):

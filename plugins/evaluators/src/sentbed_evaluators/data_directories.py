@@ -83,10 +83,10 @@ def digest(files: Sequence[Path], hashes: Hashes | None = None) -> str:
 
 
 def data_directory(data_dir: str | None, holds: str, name: str) -> Path:
-    """Return the directory `data_dir`, by default that in `SENTBED_DATA`; raises `DataError` if neither is set.
+    """Return the directory `data_dir`, or by default the directory that the variable `SENTBED_DATA` names.
 
-    The error's message names `holds`, a folder of the data directory, and `name`, the collection that
-    `sentbed data get` downloads into that folder.
+    Raises `DataError` if neither is set. The message names `holds`, a folder of the data directory, and `name`,
+    the collection that `sentbed data get` downloads into that folder.
     """
     base = locate(data_dir) if data_dir is not None else data_root()
     if base is None:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _SPAN = 1e-3
-"""Vectors have collapsed if no cosine is further from 1. The cosines of a usable encoder are much further."""
+"""Vectors have collapsed if the cosine of each one with their mean direction differs from 1 by at most this. The
+vectors of a usable encoder have much larger differences."""
 
 _ROUNDING = 1e-6
 """Largest difference between cosines of float32 vectors that can be a rounding error."""
@@ -27,7 +28,10 @@ _ROUNDING = 1e-6
 def one_class(
     predicted: NDArray[np.int64], folds: NDArray[np.int64] | None = None
 ) -> str:
-    """Return a reason if all predictions are of one class, or all those of each fold; otherwise an empty text."""
+    """Return a reason if all predictions within each fold are of one class; otherwise an empty text.
+
+    Without `folds`, all predictions belong to the same fold.
+    """
     import numpy as np
 
     if folds is None:

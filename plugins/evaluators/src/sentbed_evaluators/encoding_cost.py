@@ -42,8 +42,8 @@ class EncodingCost(Evaluator):
     several cells of a study share. The following scores are counts; on all machines that form the same batches,
     they are equal:
 
-    - `passes`: number of passes through the backbone per text. Each prompt of an encoder takes one pass, and an
-      auxiliary prompt takes another.
+    - `passes`: number of passes through the backbone per text. Each prompt of an encoder takes one pass, and the
+      auxiliary prompt of an intervention takes another.
     - `tokens`: number of computed tokens per text, with special tokens and template, without padding. If all
       texts of the sample share a prefix and the backbone can compute it once, it counts once.
     - `tokens-unshared`: the same number if the shared prefix were computed with every text.
@@ -64,7 +64,7 @@ class EncodingCost(Evaluator):
     - `processor-seconds`: processor time of all threads of the process per 1,000 texts, which other programs
       hardly affect. The score exists only on a CPU, and then it is before `seconds`.
 
-    `primary` is minus the seconds.
+    `primary` is minus the score `seconds`.
     """
 
     name: ClassVar[str] = "encoding-cost"
@@ -76,7 +76,7 @@ class EncodingCost(Evaluator):
     """Number of texts to encode, evenly spaced in the sorted list of distinct texts. If there are fewer texts,
     all are encoded."""
     repeats: int = attrs.field(default=3, validator=ge(1))
-    """Number of timed passes over the sample. One untimed pass precedes them, in which batches are counted."""
+    """Number of timed passes over the sample. In one untimed pass before them, batches are counted."""
 
     @property
     def traits(self) -> EvaluatorTraits:
@@ -201,7 +201,7 @@ def _by_prompt(
 
 
 def _encode(parts: Sequence[tuple[TextEncoder, Sequence[str]]]) -> None:
-    """Encode the texts of each prompt, as vectors of texts or of tokens."""
+    """Encode the texts of each prompt, into a vector for each text or for each token."""
     for encoder, texts in parts:
         if encoder.output == "tokens":
             encoder.encode_tokens(texts)
@@ -269,7 +269,7 @@ class _Tally:
 
 
 class _CountingEncoder(PlacedEncoder):
-    """A placed encoder that counts the rows and tokens of the batches that it encodes."""
+    """An encoder on its device that counts the rows and tokens of the batches that it encodes."""
 
     def __init__(self, placed: PlacedEncoder) -> None:
         self.placed, self.tally = placed, _Tally()
@@ -323,9 +323,10 @@ class _CountingEncoder(PlacedEncoder):
         return batch
 
     def forget_prefix(self) -> None:
-        """Make the engine drop the states of the shared prefix that it has stored.
+        """Make the engine drop the stored states of the shared prefix.
 
-        It drops them because the first batch is encoded once more with a prefix that is one token shorter.
+        For this, the first batch is encoded once more with a prefix that is one token shorter: its states replace
+        the stored ones.
         """
         import numpy as np
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 IN_MEMORY = 1 << 30
-"""Largest table, in bytes, that is kept in memory. MNLI's table has 6.4 GB at width 1024, of which a training
-step needs only one batch."""
+"""Largest size in bytes of a table that is kept in memory. MNLI's table has 6.4 GB at width 1024, and a training
+step needs only one batch of it."""
 
 _BLOCK = 4096
 
@@ -31,8 +31,8 @@ def feature_table(
     """Return the features of examples, one row per example.
 
     A side has, for each example, the row of its sentence in `vectors`. With one side, the features are the
-    vectors, `(n, width)`; with two, they are the features of pairs. A table of more than `IN_MEMORY` bytes is a
-    file in `directory`.
+    vectors, `(n, width)`; with two, they are the features of pairs. A table of more than `IN_MEMORY` bytes
+    is a memory-mapped file in `directory`.
 
     Raises:
         RunError: if the disk has no room for the file.

@@ -95,8 +95,8 @@ class Geometry(Evaluator):
     """Instead of `path`: two text files with one sentence per line, in which line n of one is the translation of
     line n of the other. The first file has the first sides of the pairs."""
     pairs: int = 1000
-    """For `parallel`: number of lines to use, from the first on. The appendix of the translation-pairs paper uses
-    1,000."""
+    """For `parallel`: number of lines to use, from the first on. The appendix of the paper "Learning Universal
+    Sentence Embeddings with Large-scale Parallel Translation Datasets" uses 1,000."""
     positives: int = 250
     """For `parallel`: number of pairs, from the first on, that stay aligned. Each further pair gets its second
     side from another line, which is drawn at random from the lines after the aligned ones."""
@@ -133,7 +133,7 @@ class Geometry(Evaluator):
 
     @property
     def traits(self) -> EvaluatorTraits:
-        """The evaluator's traits. It is for development if the task, or `split`, is no test set."""
+        """The evaluator's traits. It is for development if its data is stated to be `train` or `dev`."""
         development = self.task in DEVELOPMENT
         if self.path is not None or self.parallel is not None:
             development = self.split in ("train", "dev")

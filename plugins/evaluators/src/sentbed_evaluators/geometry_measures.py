@@ -18,7 +18,7 @@ _BLOCK = 1024
 def distances(
     vectors: Rows, positive: Sequence[int], offset: int, *, squared: bool
 ) -> NDArray[np.float64]:
-    """Return the distance between rows `i` and `offset + i`, L2-normalised, for each `i` in `positive`.
+    """Return the distance between the L2-normalised rows `i` and `offset + i`, for each `i` in `positive`.
 
     With `squared`, return the squared distances.
     """

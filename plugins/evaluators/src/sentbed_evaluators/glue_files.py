@@ -46,7 +46,7 @@ class Task:
 
 
 def _mnli(dev: str, size: int) -> Task:
-    """Return the layout of MNLI with one of its two development sets, and the number of rows of that set."""
+    """Return the layout of MNLI with the file `dev` as its development set, which has `size` rows."""
     classes = ("contradiction", "entailment", "neutral")
     return Task(
         "MNLI",
@@ -96,7 +96,7 @@ class Rows:
     """The rows of a file, in the order of the file."""
 
     sides: tuple[tuple[str, ...], ...]
-    """One tuple of all sentences; for pairs, one of all first and one of all second sentences."""
+    """A tuple of all sentences; for pairs, a tuple of all first and a tuple of all second sentences."""
     labels: tuple[int, ...] = ()
     """Class number of each row."""
     scores: tuple[float, ...] = ()
@@ -111,7 +111,8 @@ class Rows:
 def find_files(data_dir: str | None, regression: bool = False) -> TaskFiles:
     """Return the files of all tasks. Raises `DataError` if there is no folder of any task, such as `CoLA`.
 
-    The training file of a task with scores is included only for a `regression`, which is trained on it.
+    The training file of a task with scores is included only with `regression`, since only a regression is trained
+    on it.
     """
     root = find_root(data_dir, ROOTS, _FOLDERS, "GLUE data", "glue")
     files = {}
@@ -124,7 +125,7 @@ def find_files(data_dir: str | None, regression: bool = False) -> TaskFiles:
 
 
 def read_rows(root: Path, name: str, split: Split, check_size: bool) -> Rows:
-    """Read a split of a task; raises `DataError` with file and line."""
+    """Read a split of a task; raises `DataError`, with its file, if a row or the number of rows is wrong."""
     task = TASKS[name]
     file = root / task.path(split)
     sides: list[list[str]] = [[] for _ in task.texts]

@@ -1,7 +1,7 @@
 """The collections of data that the evaluators read, for `sentbed data`: files, sizes, digests and sources.
 
-`known.tsv` has the files of each collection, with their numbers of rows, which are published or counted, and the
-digests of copies that have these numbers of rows.
+`known.tsv` lists the files of each collection. For each file, it has the number of rows, published or counted,
+and the digests of copies that have this number of rows.
 """
 
 from __future__ import annotations
@@ -65,13 +65,14 @@ _GLUE_ARCHIVES = (
         "ae0e8e4d16f4d46d4a0a566ec7ecceccfd3fbfaa4a7a4b4e02848c0f2561ac46",
     ),
 )
-"""Folder, archive and digest, as the `datasets` library lists them for its `glue`."""
+"""Folder of a task, its archive, and the SHA-256 of the archive, as the library `datasets` lists them for its
+data set `glue`."""
 
 _DBPEDIA = KnownArchive(
     "https://s3.amazonaws.com/fast-ai-nlp/dbpedia_csv.tgz",
     sha256="42db5221ddedddb673a4cabcc5f3a7d869714c878bcfe4ba94b29d14aa38e417",
 )
-"""Digest as the `datasets` library lists it for its `dbpedia_14`."""
+"""The digest is the one that the library `datasets` lists for its data set `dbpedia_14`."""
 
 _SPRING = "cloze_test_val__spring2016 - cloze_test_ALL_val.csv"
 

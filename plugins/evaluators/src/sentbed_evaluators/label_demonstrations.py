@@ -24,8 +24,8 @@ def make_label_pairs(directory: Path) -> Mapping[str, bytes]:
     """Return the content of `FILE`: each row has a positive and a negative sentence of MR, drawn at random.
 
     `directory` is `icl` below the data directory. The sentences are those of MR's part `train`, which is all
-    folds except the first: a search with `part = "train"` then sees nothing of the first fold, in its
-    demonstrations neither.
+    folds except the first: a search for demonstrations with `part = "train"` then sees nothing of the
+    first fold, not even among its candidates.
 
     Raises:
         DataError: if MR's files are missing, or have another number of sentences than SentEval's.

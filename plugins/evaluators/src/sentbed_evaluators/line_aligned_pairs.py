@@ -23,8 +23,8 @@ class ParallelFiles:
 
     Pair i has line i of the first file. Its second sentence is line i of the second file for the first
     `positives` pairs. For each further pair it is a random line of the second file: drawn without replacement
-    from the lines after the first `positives`, and never line i (as in the appendix of the translation-pairs
-    paper).
+    from the lines after the first `positives`, and never line i. The appendix of the paper "Learning Universal
+    Sentence Embeddings with Large-scale Parallel Translation Datasets" does the same.
     """
 
     first: str

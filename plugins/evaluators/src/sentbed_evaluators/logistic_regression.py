@@ -25,8 +25,8 @@ TOLERANCE = 1e-6
 wrong by up to 0.9."""
 
 FLOAT64_BYTES = 1 << 30
-"""Largest size in bytes of features in float64. Larger features stay in float32, which allows a tolerance of
-1e-5."""
+"""Largest size in bytes that a task's training features may have in float64. Larger features stay in float32,
+with a tolerance of 1e-5."""
 
 
 def fit(
@@ -74,7 +74,7 @@ def fit(
 
 
 def _weights(model: Any, width: int, classes: int) -> NDArray[np.float32]:
-    """Return the weights `(width + 1, classes)` of a model, the bias last.
+    """Return the weights `(width + 1, classes)` of a model; the last row is the bias.
 
     A class that no training label has gets a bias of minus infinity, so that it is never predicted.
     """

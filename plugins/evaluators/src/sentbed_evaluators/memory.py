@@ -1,4 +1,4 @@
-"""The evaluator `memory`: the memory of the GPUs and of the process that a run has used."""
+"""The evaluator `memory`: how much memory a run has used, on its GPUs and in its process."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ _NOISY_LOGGERS = (
     "httpx",
     "filelock",
 )
-"""Loggers that are silenced: mteb's loggers, and the loggers of its noisiest dependencies."""
+"""Loggers that are silenced: those of mteb and of its noisiest dependencies."""
 
 
 TASK_TYPES = (
@@ -73,8 +73,9 @@ class MTEB(Evaluator):
     similarity, the main score `cosine_spearman` becomes `spearman`. Metrics such as `max_ap` are the maximum over
     several similarities, which always include mteb's own.
 
-    A text gets a prompt from the encoder's `task_prompts`, chosen by mteb's task, its type and the side; mteb's
-    instruction takes the place of `{instruction}`. If no prompt matches, the text gets the encoder's `prompt`.
+    A text gets a prompt from the encoder's `task_prompts`, chosen by the name and type of mteb's task, and by
+    whether the text is a query or a document; mteb's instruction takes the place of `{instruction}`. If no prompt
+    matches, the text gets the encoder's `prompt`.
 
     Data comes from the Hugging Face Hub and is cached in `HF_HOME`; with `HF_HUB_OFFLINE=1`, only the cache is
     used. All data is loaded before the first text is encoded. mteb's own result files are neither written nor
@@ -103,7 +104,7 @@ class MTEB(Evaluator):
     unavailable data is an error before any text is encoded."""
 
     def check(self) -> Iterator[str]:
-        """Yield a problem if the library is missing, and one for parameters that exclude each other."""
+        """Yield a problem if the library is missing, and problems with the parameters."""
         if find_spec("mteb") is None:
             yield _NOT_INSTALLED
         expected = (
@@ -173,8 +174,9 @@ def as_mteb_model(
 ) -> MTEBModel:
     """Return an encoder, such as `sentbed.Encoder.load(...)`, as a model that `mteb.evaluate` accepts.
 
-    mteb caches results by `name`, which has the form `OWNER/NAME`, and by a revision, which is a hash of
-    everything that determines the vectors.
+    mteb caches results by `name`, which has the form `OWNER/NAME`, and by a revision. The revision is a hash
+    of everything that determines the vectors or, if the encoder cannot report that, of its prompts and the
+    vectors of some texts.
 
     Raises:
         RunError: if the extra `mteb` is not installed.

@@ -41,7 +41,7 @@ SENTENCES = (
 """The sentences that are used if a recipe names none."""
 
 PREDICTING_NEEDS = frozenset({"causal", "mask-token"})
-"""Values of `PoolerTraits.needs`. A pooler that has one returns the state from which the model predicts a
+"""A pooler whose `PoolerTraits.needs` has one of these values returns the state from which the model predicts a
 token."""
 
 BLOCK = 64

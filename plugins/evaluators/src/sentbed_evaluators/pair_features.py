@@ -24,7 +24,8 @@ def pair_features(
     """Return the features of pairs, `(n, 2 * width)` or `(n, 4 * width)`, from their vectors `(n, width)`.
 
     `senteval` is SentEval's formula for MRPC. `infersent` is SentEval's formula for NLI (Conneau et al., 2017).
-    SentGLUE uses it here for all tasks of pairs, since Sentence-T5 (section 8) does not print its formula.
+    The evaluator `sentglue` uses `infersent` for all tasks of pairs, since Sentence-T5 (section 8) does not print
+    its formula.
     `concatenation` is only the two vectors; a linear classifier cannot tell from them whether they are similar.
     """
     import numpy as np

@@ -44,7 +44,7 @@ ROOTS = ("senteval/probing", "probing", "data/probing", ".")
 
 @attrs.frozen
 class _Row:
-    """A line of a file, without its part."""
+    """A line of a file: its number, label and words, without the name of its part."""
 
     line: int
     label: str

@@ -69,7 +69,10 @@ class Relatedness:
         test: EncodedPairs,
         progress: Progress | None = None,
     ) -> NDArray[np.float64]:
-        """Train on `train`, stop by `development`, and return the expected grade of each pair in `test`."""
+        """Train on `train`, and return the expected grade of each pair in `test`.
+
+        The scores on `development` decide when the training stops.
+        """
         import numpy as np
 
         from sentbed_evaluators._torch.relatedness_regression import (

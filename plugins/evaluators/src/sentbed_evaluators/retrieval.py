@@ -98,7 +98,8 @@ class Retrieval(Evaluator):
     """For a file of pairs: columns of query and document, as names, or as positions with `header = false`."""
     label: str | None = None
     """For a file of pairs: column with a number, which is above 0 if the document is relevant to the query. The
-    documents of other pairs are also searched. Default: every document is relevant to the query of its pair."""
+    documents of all pairs are searched, relevant or not. Default: every document is relevant to the query of its
+    pair."""
     header: bool = True
     """Whether the first line of a file of pairs names the columns."""
     separator: str | None = None
@@ -244,9 +245,10 @@ class Retrieval(Evaluator):
         vectors: Vectors,
         size: DocumentSize,
     ) -> NDArray[np.int64]:
-        """Return the place of the document at each rank, `(queries, max(k))`, and count all documents in `size`.
+        """Return the place of the document at each rank, `(queries, ranks)`, and count all documents in `size`.
 
-        A query's own document is left out; a rank for which no document is left has the place -1.
+        There are `max(k)` ranks, or fewer if there are fewer documents. A query's own document is left out; if no
+        other document is left for a query's last rank, the place there is -1.
         """
         import numpy as np
 

@@ -31,7 +31,7 @@ class ScoredPairs:
 
     @classmethod
     def joined(cls, parts: Sequence[ScoredPairs]) -> ScoredPairs:
-        """Return the pairs of all parts, one part after the other."""
+        """Return the pairs of all parts, one part after the other, without their clusters."""
         first: list[str] = []
         second: list[str] = []
         scores: list[float] = []

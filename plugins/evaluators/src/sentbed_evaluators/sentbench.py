@@ -143,7 +143,7 @@ class SentBench(TaskSuite):
     """The directory that holds `styletransfer`, `dbpedia`, `goemotions`, `rocstories`, `commonsenseqa` and
     `swag`, and for `single` SentEval's `downstream` or `senteval/downstream`; default: `SENTBED_DATA`."""
     skip_missing: bool = False
-    """Whether tasks with missing files are left out, and paradigms of which no task has its files. If false, a
+    """Whether tasks with missing files are left out, and also paradigms in which no task is left. If false, a
     missing file is an error. At least one task must have its files. Scores name the tasks that were left out, and
     the report marks a mean over the other tasks as incomplete."""
 

@@ -75,7 +75,7 @@ class SentEvalSTS(FileSuite):
     tasks: tuple[str, ...] = (*YEARS, "STSB", "SICKR")
     """Tasks in the order of the report: `STS12` to `STS16`, `STSB` (test; 1,379 pairs), `STSB-dev`,
     `STSB-train`, `SICKR` (test; 4,927 pairs, the papers' protocol), `SICKR-dev`, `SICKR-train`, `SICKR-all`
-    (9,927 pairs, MTEB's protocol). Default: the seven of the papers."""
+    (9,927 pairs, MTEB's protocol). Default: the seven tasks of the papers."""
     data_dir: FilePath | None = None
     """SentEval's `downstream` directory or one above it (`data`, or the parent of `senteval`); default:
     `SENTBED_DATA`."""
@@ -108,7 +108,7 @@ class SentEvalSTS(FileSuite):
         return find_files(self.data_dir)
 
     def prepare_tasks(self) -> Prepared:
-        """Read the pairs of every task; raises `DataError` with file and line."""
+        """Read the data of every task; raises `DataError`, with file and line, if it is missing or malformed."""
         files = self.task_files()
         tasks = [read_task(files, name, self.check_sizes) for name in self.tasks]
         # Each task has a list of its own, so that its stored vectors can be used for every choice of tasks.
@@ -199,7 +199,7 @@ def _means_over_subsets(
     similarities: list[NDArray[np.float64]],
     zeros: Sequence[str],
 ) -> Iterator[Score]:
-    """Yield the two means over the subsets of a task, whose correlation over all pairs is `score`."""
+    """Yield the two means over the subsets of a task; `score` is the correlation over all pairs of the task."""
     import numpy as np
 
     sizes, correlations, values_of_items = [], [], []

@@ -63,7 +63,7 @@ SPLITS: dict[str, tuple[str, dict[str, int]]] = {
     "SICKR-train": ("train", _TRAIN),
     "SICKR-all": ("train+dev+test", _TRAIN | _TRIAL | _TEST),
 }
-"""Split and files of each task with a single list of pairs; the files with their published numbers of pairs."""
+"""Task with a single list of pairs -> its split, and its files with their published numbers of pairs."""
 
 TASKS = (*YEARS, *SPLITS)
 
@@ -92,8 +92,8 @@ class Task:
     subsets: tuple[ScoredPairs, ...]
     """The pairs of each subset. STS-B and SICK-R have a single subset."""
     sources: tuple[Path, ...]
-    """The file of gold scores of each subset, for messages. If a subset comes from several files, the first
-    one."""
+    """The file of gold scores of each subset, for messages. If a subset comes from several files, it is
+    the first of them."""
     data: str
     """SHA-256 over the files of the task."""
 

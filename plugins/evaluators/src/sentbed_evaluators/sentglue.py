@@ -123,7 +123,7 @@ class SentGLUE(FileSuite):
     limit: int | None = attrs.field(
         default=None, validator=attrs.validators.optional(attrs.validators.ge(1))
     )
-    """Largest number of training rows per task, which are drawn under `seed`. Default: all (MNLI has 392,702)."""
+    """Largest number of training rows per task; they are drawn under `seed`. Default: all (MNLI has 392,702)."""
     development_share: float = 0.1
     """Share of the training rows, between 0 and 1, that is held out: for SST-2, QQP, MNLI and QNLI to choose the
     penalty, for STS-B to stop the regression. The rows are drawn under `seed`."""
@@ -201,7 +201,7 @@ class SentGLUE(FileSuite):
         return _FolderRows(task.folder, names, parts, texts, hashes, all_rows.skipped)
 
     def _read_scored(self, files: TaskFiles, names: Sequence[str]) -> _FolderRows:
-        """Read STS-B: the development set and, for a regression, the rows to train on and to stop by."""
+        """Read STS-B: the development set and, for a regression, training rows and held-out rows that stop it."""
         (name,) = names
         parts: list[Rows] = []
         if self._regression:

@@ -1,6 +1,6 @@
 """Search of encoded texts by the encoder's similarity, and the cost of the search.
 
-An encoder that names no similarity (`None`) has the cosine.
+The texts of an encoder that names no similarity (`None`) are compared by cosine.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class DocumentSize:
 def search_cost(
     similarity: Similarity | None, queries: Encoded, size: DocumentSize
 ) -> dict[str, float]:
-    """Return the mean number of bytes of a document, and the mean number of operations of a pair, by name."""
+    """Return the mean number of bytes of a document, and of operations of a query and a document, by name."""
     if size.active is not None and not isinstance(queries, RaggedVectors):
         of_documents = size.active / size.documents
         of_queries = (queries != 0).mean(axis=0)

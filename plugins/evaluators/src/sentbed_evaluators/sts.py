@@ -74,9 +74,9 @@ class STS(Evaluator):
     """Split to which the file belongs, for the protocol. Searches and the choice of checkpoints use only `dev` or
     `train`. Default: not stated."""
     cluster: str | None = None
-    """Column that names the passage, speaker or the like from which a pair was drawn, if several pairs have the
-    same. Confidence intervals and tests resample all pairs with the same name together. Default: each pair was
-    drawn independently."""
+    """Column that names the passage, speaker or the like from which a pair was drawn, if several pairs
+    come from the same one. Confidence intervals and tests resample all pairs with the same name together.
+    Default: each pair was drawn independently."""
     whitening: Whitening | None = None
     """Whitening of the vectors before they are scored; `{}` keeps all components. Default: no whitening."""
 

@@ -1,4 +1,4 @@
-"""Base classes of suites, which are evaluators of several tasks, and their averages and accuracies."""
+"""Base classes of suites (evaluators of several tasks), and functions for their scores."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ _PROTOCOL_KEYS = (
     "subset",
     "revision",
 )
-"""Keys of the protocols of tasks that are also in the protocol of their average: with one value if all tasks have
-the same, otherwise with the value of each task."""
+"""Keys that the protocol of an average takes over from the protocols of its tasks. If all tasks have the same
+value, it is the value of the key; otherwise the key has the value of each task."""
 
 
 def task_problems(
@@ -99,7 +99,10 @@ class TaskSuite(Evaluator):
         """Read the data of every task; raises `DataError`, with file and line, if it is missing or malformed."""
 
     def check(self) -> Iterator[str]:
-        """Yield problems with settings and missing data; with `skip_missing`, only if no task has data."""
+        """Yield problems with settings and with missing data.
+
+        With `skip_missing`, missing data is a problem only if no task has data.
+        """
         yield from self.setting_problems()
         try:
             missing = self.missing()
@@ -162,7 +165,7 @@ class FileSuite(TaskSuite):
 def with_skipped(
     prepared: Prepared, skipped: Callable[[Score], tuple[str, ...]]
 ) -> Prepared:
-    """Return an evaluation in which each score names its skipped tasks, which `skipped` returns for the score.
+    """Return an evaluation in which each score names its skipped tasks: those that `skipped` returns for it.
 
     The score `AVG` names none, since it exists only if no task of its mean was skipped.
     """
@@ -235,7 +238,10 @@ def _joined_items(scores: Sequence[Score]) -> Items | None:
 
 
 def _degenerate(scores: Sequence[Score]) -> str:
-    """Return the reason why an average is degenerate, which names tasks with degenerate scores; empty if none."""
+    """Return the reason why an average is degenerate; empty if it is not.
+
+    The reason names the tasks with degenerate scores.
+    """
     names = ", ".join(score.task for score in scores if score.degenerate)
     if not names:
         return ""

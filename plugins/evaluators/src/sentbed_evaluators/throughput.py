@@ -23,8 +23,8 @@ WORDS = _LIST.split()
 """Short and common words. In most vocabularies, each is a single token."""
 
 SHORTEST = 16
-"""Smallest length in tokens. Texts differ only in their first three words. These have at most 14 bytes and so
-at most 14 tokens, and are never cut off."""
+"""Smallest length of texts in tokens. Texts differ only in their first three words, which must not be cut off:
+they have at most 14 bytes, and so at most 14 tokens."""
 
 
 @attrs.frozen
@@ -60,7 +60,7 @@ class Throughput(Evaluator):
     repeats: int = attrs.field(default=3, validator=ge(1))
     """Number of timed passes."""
     warmup: int = attrs.field(default=1, validator=ge(0))
-    """Number of passes before the timed ones, in which kernels are chosen, shapes compiled and caches filled."""
+    """Number of untimed passes before the timed ones. They choose kernels, compile shapes and fill caches."""
 
     def check(self) -> Iterator[str]:
         """Yield problems with the parameters."""
@@ -75,7 +75,7 @@ class Throughput(Evaluator):
     def prepare(self) -> DrivesEncoder:
         """Return an evaluation that times the encoding of texts.
 
-        The texts that a tokenizer may be trained on contain all words of the timed texts.
+        It also has texts on which a tokenizer may be trained; they contain all words of the timed texts.
         """
         return DrivesEncoder(
             self._evaluate, lambda: texts_of(len(WORDS), max(self.lengths))
@@ -147,7 +147,7 @@ class Throughput(Evaluator):
 def texts_of(count: int, length: int) -> list[str]:
     """Return `count` different texts of `length` words each, which have at least `length` tokens.
 
-    Texts differ from the first word on, since an engine may compute a prefix once that all texts share.
+    Texts differ from the first word on, since an engine may compute a prefix only once if all texts share it.
     """
     words = len(WORDS)
     rest = [WORDS[place % words] for place in range(3, length)]

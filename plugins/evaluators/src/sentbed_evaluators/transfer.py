@@ -57,8 +57,8 @@ class SentEvalTransfer(FileSuite):
     their development set chooses the penalty. MRPC's features are [|u-v|, u*v], and it also has the score `f1`.
     `dev-accuracy` is the accuracy by which the penalty was chosen.
 
-    `primary` is the mean accuracy over the tasks. If all seven tasks of the papers ran, their mean is the score
-    `AVG`.
+    `primary` is the mean accuracy over the tasks. If all seven tasks of the papers ran on all examples
+    (`part = "all"`), their mean is the score `AVG`.
 
     Source: Conneau & Kiela (2018), with the settings of SimCSE's evaluation.
     """
@@ -68,7 +68,7 @@ class SentEvalTransfer(FileSuite):
 
     tasks: tuple[str, ...] = PAPERS
     """Tasks in the order of the report, among `MR`, `CR`, `SUBJ`, `MPQA`, `SST2`, `SST5`, `TREC` and `MRPC`.
-    Default: the seven of the papers."""
+    Default: the seven tasks of the papers."""
     protocol: Literal["senteval", "logistic"] = "senteval"
     """`senteval` is SentEval's classifier in PyTorch with its early stopping, as in the published scores.
     `logistic` is logistic regression to convergence, by scikit-learn, with the values of C that SentEval
@@ -169,7 +169,7 @@ def read_tasks(
 def part_of(
     task: TransferTask, part: Literal["train", "held-out"], classifier: Classifier
 ) -> TransferTask:
-    """Return a task for `SentEvalTransfer.part`: `train` has no test examples, `held-out` has both sets.
+    """Return a task for `SentEvalTransfer.part`: `train` has no test examples, `held-out` has training and test.
 
     A task without a test set is split first: the classifier's first outer fold becomes its test set.
     """
@@ -262,7 +262,7 @@ def _trained(
 
 
 def examples_of(vectors: Vectors, name: str, split: Split) -> Examples:
-    """Return the examples of a split, whose features are the vectors of sentences, or features of pairs."""
+    """Return the examples of a split. Their features are vectors of sentences or, for pairs, pair features."""
     import numpy as np
 
     features = nonzero(vectors, name)

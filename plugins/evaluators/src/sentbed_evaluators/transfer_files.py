@@ -43,7 +43,7 @@ class Split:
     """The examples of one split, in the order in which SentEval gives them to the classifier."""
 
     sentences: tuple[tuple[str, ...], ...]
-    """One tuple of all sentences; for pairs, one of all first and one of all second sentences."""
+    """A tuple of all sentences; for pairs, a tuple of all first and a tuple of all second sentences."""
     labels: tuple[int, ...]
 
     def __len__(self) -> int:

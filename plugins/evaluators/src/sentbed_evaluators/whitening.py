@@ -46,7 +46,7 @@ class Whitening:
 
     path: FilePath | None = None
     """Text file with one sentence per line, on which the whitening is fitted. Default: each task is whitened by
-    the vectors of its own texts, both sides, which is the paper's setting `target`. For the paper's setting
+    the vectors of its own texts, of both sides; this is the paper's setting `target`. For the paper's setting
     `NLI`, name a file of NLI sentences."""
     width: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Number of components to keep; for base models, the paper keeps 256 of 768. Default: all components along

@@ -27,14 +27,15 @@ if TYPE_CHECKING:
 
 _TRAINS_ON_VECTORS = ("Classification", "MultilabelClassification", "Regression")
 _PROBES = ["a", "The quick brown fox jumps over the lazy dog.", "one two three " * 1000]
-"""A short text, an ordinary one, and one longer than any encoder's limit, whose vector depends on the limit."""
+"""Texts whose vectors stand for an encoder: a short one, an ordinary one, and one that most encoders truncate, so
+that its vector depends on where they do."""
 
 
 class MTEBModel:
     """An encoder with the interface that mteb 2 expects (`mteb.EncoderProtocol`).
 
-    mteb passes the name and type of a task, its instruction, and whether texts are queries or documents. The
-    encoder chooses a prompt among its `task_prompts` by them. Vectors are compared by the encoder's similarity
+    mteb passes the name and type of a task, its instruction, and whether texts are queries or documents. By
+    these, the encoder chooses a prompt among its `task_prompts`. Vectors are compared by the encoder's similarity
     or, if it names none, by the cosine.
     """
 
@@ -74,7 +75,7 @@ class MTEBModel:
         return require_finite(vectors, texts)
 
     def similarity(self, embeddings1: Array, embeddings2: Array) -> Array:
-        """Return the similarities of all pairs of rows, `(n, m)`: cosines, unless the encoder names another."""
+        """Return the similarities of all pairs of rows, `(n, m)`; by default, these are cosines."""
         similarity = self._encoder.similarity
         if similarity is None:
             return cos_sim(embeddings1, embeddings2)
@@ -83,7 +84,7 @@ class MTEBModel:
         return similarities
 
     def similarity_pairwise(self, embeddings1: Array, embeddings2: Array) -> Array:
-        """Return the similarities of corresponding rows, `(n,)`: cosines, unless the encoder names another."""
+        """Return the similarities of corresponding rows, `(n,)`; by default, these are cosines."""
         similarity = self._encoder.similarity
         if similarity is None:
             return pairwise_cos_sim(embeddings1, embeddings2)
@@ -98,9 +99,9 @@ def _normalized(similarity: Similarity, *sides: Array) -> list[torch.Tensor]:
 
 
 def text_task(metadata: TaskMetadata, prompt_type: PromptType | None) -> TextTask:
-    """Return the task, its type, the side and the instruction of texts, as the encoder's `for_task` needs them.
+    """Return, for `for_task`, a task's name and type, the side (query or document), and the instruction of texts.
 
-    A task without an instruction has that of its type.
+    If the task has no instruction of its own, mteb's instruction for tasks of its type is taken.
     """
     side: Literal["", "query", "document"] = ""
     if prompt_type is not None:
@@ -111,7 +112,7 @@ def text_task(metadata: TaskMetadata, prompt_type: PromptType | None) -> TextTas
     elif isinstance(prompt, str):
         instruction = prompt
     else:
-        # A side without an instruction, as most documents are, gets none.
+        # Often only queries have an instruction: documents then get none.
         instruction = str(prompt.get(side, ""))
     return TextTask(metadata.name, str(metadata.type), side, instruction)
 
@@ -133,7 +134,10 @@ def model_meta(
 
 
 def described(encoder: Encoder | TextEncoder, name: str) -> ModelMeta:
-    """Return mteb's description of `encoder`, with its width and truncation length; `name` is `OWNER/NAME`."""
+    """Return mteb's description of `encoder`, with its width and, if known, its limit of tokens.
+
+    `name` has the form `OWNER/NAME`.
+    """
     if isinstance(encoder, Encoder):
         return model_meta(
             name, _revision(encoder), encoder.width, encoder.recipe.max_length

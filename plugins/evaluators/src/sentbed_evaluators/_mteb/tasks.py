@@ -23,11 +23,12 @@ _Results: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
 """mteb's results of a task: split -> the results of each subset."""
 
 _ROWS = 4096
-"""Texts per batch from mteb. `MTEBModel` joins all batches before it encodes, so the size affects only
-overhead."""
+"""Number of texts per batch that mteb hands over. `MTEBModel` joins all batches before it encodes, so this number
+affects only overhead."""
 
 _BY_COSINE = "cosine_"
-"""Prefix of mteb's names of scores by cosine; the name without it is the score by the model's similarity."""
+"""Prefix of the names that mteb gives to scores by cosine. Without it, the name is that of the score by the
+model's own similarity."""
 
 
 @attrs.frozen
@@ -67,7 +68,7 @@ def find_tasks(names: Sequence[str], filters: Filters) -> list[AbsTask]:
 def _restrict(task: AbsTask, filters: Filters) -> None:
     """Restrict a task to some languages, subsets and splits.
 
-    Raises `DataError` if no subset is left, or the task is a mean of others, which cannot be restricted.
+    Raises `DataError` if no subset is left, or if the task is a mean of other tasks: it cannot be restricted.
     """
     about = task.metadata
     if task.is_aggregate and filters != Filters():
@@ -140,7 +141,7 @@ def _of_texts(tasks: list[AbsTask]) -> list[AbsTask]:
 
 
 def load(tasks: Sequence[AbsTask], filters: Filters) -> dict[str, str]:
-    """Load the data of all tasks. Return the tasks whose data is unavailable, each with the error.
+    """Load the data of all tasks. Return name of a task -> error, for the tasks whose data is unavailable.
 
     Raises `DataError` if the data of a task lacks one of the splits in `filters`.
     """
@@ -233,10 +234,10 @@ def score_tasks(
 
 
 def _metric(task: AbsTask, results: _Results, similarity: Similarity | None) -> str:
-    """Return the name of a task's main score.
+    """Return the name of the score that is taken as a task's main score.
 
-    If that is a score by cosine, and the encoder names another similarity, it is mteb's score by that similarity
-    instead, where mteb has one.
+    This is mteb's main score. However, if mteb's is by cosine and the encoder names another similarity, it is the
+    corresponding score by the encoder's similarity, where mteb has one.
     """
     main: str = task.metadata.main_score
     if is_cosine(similarity) or not main.startswith(_BY_COSINE):

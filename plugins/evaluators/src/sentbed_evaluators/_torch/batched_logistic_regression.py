@@ -2,9 +2,10 @@
 
 SentEval fits one classifier after the other: 410 for a nested cross-validation of 10 folds and 4 penalties.
 The fits differ only in the rows of their batches and in the penalty. Here all of them take each step together,
-in one batched matrix product: one matrix per task, in which the weights of all penalties are stacked. The result
-of each fit is the same as alone: initial weights, order of the batches, optimiser, evaluations on the
-development rows and early stopping are those of SentEval's `PyTorchClassifier`.
+in one batched matrix product. It has one matrix per task (such as a fold, with its own training and development
+rows), in which the weights of all penalties are stacked. The result of each fit is the same as if it ran alone:
+initial weights, order of the batches, optimiser, evaluations on the development rows and early stopping are those
+of SentEval's `PyTorchClassifier`.
 """
 
 from __future__ import annotations
@@ -25,12 +26,13 @@ from sentbed_evaluators.classifier_dataclasses import (
 )
 
 EVALUATED_ROWS = 4096
-"""Number of development rows that are evaluated by one matrix product."""
+"""Largest number of development rows that are evaluated by one matrix product."""
 
 FEATURES_PER_STEP = 1 << 22
-"""Largest number of features, over the batches of all tasks, in one step.
+"""Largest number of feature values (rows x width, over the batches of all tasks) in one training step.
 
-More of them need fewer calls of torch; fewer of them stay in the processor's cache.
+A higher limit needs fewer calls of torch; under a lower one, the values stay in the processor's cache. A single
+task may exceed it.
 """
 
 
@@ -105,13 +107,13 @@ class _EarlyStopping:
         self.best_correct = torch.full(shape, -1, device=device)
         """Number of development rows that the best weights classify correctly."""
         self.misses = torch.zeros(shape, dtype=torch.long, device=device)
-        """Number of evaluations without improvement."""
+        """Number of evaluations without improvement so far, whether or not they follow each other."""
         self.is_running = torch.ones(shape, dtype=torch.bool, device=device)
 
     def update(
         self, active: torch.Tensor, weights: torch.Tensor, correct: torch.Tensor
     ) -> int:
-        """Take in the weights of the tasks `active` and their numbers of correct rows.
+        """Record the weights of the tasks with the indices `active`, and how many rows they classify correctly.
 
         Return the number of classifiers whose training ends now.
         """
@@ -139,7 +141,7 @@ class _EarlyStopping:
 
 
 class _TaskGroup:
-    """Tasks with the same number of training rows, which take each training step together."""
+    """Tasks with equal numbers of training rows and of penalties, which take each training step together."""
 
     def __init__(
         self, data: _Data, classes: int, tasks: Sequence[Task], training: Training
@@ -167,7 +169,10 @@ class _TaskGroup:
         self.steps = 0
 
     def run(self, done: Done) -> list[Fitted]:
-        """Train until every classifier has stopped; return the best weights of each."""
+        """Train until every classifier has stopped or `max_epoch` is exceeded.
+
+        Return the best weights of each classifier.
+        """
         tenacity = self.training.tenacity
         stopping = _EarlyStopping(self.weights, self.classes, tenacity)
         active = torch.arange(len(self.weights), device=self.weights.device)
@@ -262,9 +267,9 @@ def _on_device(examples: Examples, device: str) -> tuple[torch.Tensor, torch.Ten
 
 
 def _errors(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Return the gradient of the cross-entropy with respect to the logits, in their shape.
+    """Return the gradient of each row's cross-entropy with respect to its logits.
 
-    The shape is `(tasks, penalties, classes, batch)`.
+    Logits and gradient have the shape `(tasks, penalties, classes, batch)`.
     """
     if logits.shape[2] == 2:
         # Faster than a softmax over two classes.

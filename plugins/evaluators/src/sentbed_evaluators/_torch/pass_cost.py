@@ -115,7 +115,7 @@ class _CostCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
         return result
 
     def _add_storage(self, tensor: torch.Tensor, key: int) -> None:
-        """Add a storage's size until it is freed."""
+        """Count the size of a storage from now until it is freed."""
         size = tensor.untyped_storage().nbytes()
         self.storages.add(key)
         self.size += size
@@ -129,7 +129,10 @@ class _CostCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
 
 
 def _storages(tree: object) -> dict[int, torch.Tensor]:
-    """Return the tensors in a tree by the address of their storage; if several share one, only the last."""
+    """Return address of a storage -> tensor with that storage, for all tensors in a tree of containers.
+
+    If several tensors share a storage, the last one is returned.
+    """
     storages = {}
     for leaf in tree_leaves(tree):
         if isinstance(leaf, torch.Tensor):
@@ -138,7 +141,7 @@ def _storages(tree: object) -> dict[int, torch.Tensor]:
 
 
 def _storage_address(tensor: torch.Tensor) -> int:
-    """Return the address of a tensor's storage; 0 if it has none, such as weights packed by oneDNN."""
+    """Return the address of a tensor's storage; 0 if it has no storage, as with weights packed by oneDNN."""
     if tensor.is_mkldnn:
         return 0
     return int(tensor.untyped_storage()._cdata)

@@ -20,7 +20,7 @@ EPOCH_SIZE = 50
 MAX_EPOCH = 1000
 
 TENACITY = 3
-"""Evaluations without improvement that are allowed, in total; the next one without it ends the training."""
+"""Number of evaluations without improvement that are allowed in total. One more ends the training."""
 
 
 class RelatednessRegression:

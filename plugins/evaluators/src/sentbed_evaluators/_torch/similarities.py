@@ -1,4 +1,4 @@
-"""Search for the most similar documents, for a similarity that is a function of tensors; in blocks."""
+"""Search, block by block, for the most similar documents by a similarity that is a function of tensors."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 Places: TypeAlias = NDArray[np.int64]
 
 QUERY_BLOCK = 32
-"""Number of queries compared at a time."""
+"""Number of queries that are compared with documents at a time."""
 PRODUCTS = 1 << 24
-"""Largest number of products of vectors in memory at a time: 64 MiB in float32."""
+"""Largest number of dot products, of a query's vector and a document's vector, in memory at a time: 64 MiB in
+float32."""
 LARGEST_DOCUMENT_BLOCK = 4096
-"""Largest number of documents compared at a time."""
+"""Largest number of documents that are compared with queries at a time."""
 
 
 def best_documents(
@@ -92,7 +93,8 @@ def _highest(
 def _cuts(lengths: Places, query_length: int) -> list[int]:
     """Return the places at which documents, sorted by length, are cut into parts.
 
-    A block of queries and a part have at most `PRODUCTS` products of vectors.
+    The vectors of a block of queries and of a part have at most `PRODUCTS` dot products, unless the part is a
+    single document.
     """
     cuts = []
     start = 0

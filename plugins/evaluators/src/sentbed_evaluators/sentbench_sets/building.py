@@ -36,8 +36,8 @@ Triple: TypeAlias = tuple[str, str, str]
 _T = TypeVar("_T")
 
 _DRAWS = 32
-"""Number of random candidates that are tried before all candidates are tried in order. The first one is nearly
-always suitable."""
+"""Number of random candidates that are tried before all candidates are tried in order. The first random one is
+nearly always suitable."""
 
 
 class TooFewRowsError(ValueError):
@@ -144,13 +144,13 @@ class _Pool:
     rng: random.Random
 
     _texts_of_class: dict[tuple[str, int], list[str]] = attrs.field(init=False)
-    """Texts of the labelled rows of each class; a class is its numbering and its label."""
+    """`(numbering, label)` of a class -> texts of the labelled rows of this class."""
     _classes_of_text: dict[str, set[tuple[str, int]]] = attrs.field(init=False)
-    """Classes of each text of a labelled row."""
+    """Text of a labelled row -> its classes."""
     _rows_of_numbering: dict[str, list[Labelled]] = attrs.field(init=False)
 
     _right_of_text: dict[str, set[str]] = attrs.field(init=False)
-    """Texts that belong to each text of a row with choices."""
+    """Text of a row with choices -> the texts that belong to it."""
 
     def __attrs_post_init__(self) -> None:
         self._texts_of_class = defaultdict(list)

@@ -40,7 +40,7 @@ class BuiltSets:
     """Pairs of each split: `train`, `valid`, `test`."""
     triples: Sequence[Triple]
     files: Mapping[str, str]
-    """SHA-256 of the built files, by split; that of the triples is `contrast`."""
+    """Name of a split -> SHA-256 of its built file; the name `contrast` stands for the triples."""
     source: str
     """SHA-256 over the files of the source."""
     seed: int

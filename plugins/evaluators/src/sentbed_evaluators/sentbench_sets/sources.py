@@ -1,7 +1,7 @@
 """The six sources of SentBench's pair and contrast sets: the names of their files, and the sizes of the sets.
 
-The paper does not say how the sets are made. It follows from the sizes in its Table 1, compared with the files or
-with published numbers of rows:
+The paper does not say how the sets are made. The following was inferred from the sizes in its Table 1, compared
+with the files or with published numbers of rows:
 
 - ROCStories: 1,571 rows of the Story Cloze Test (winter 2018 validation). 1,571 triples; 3,142 = 2 x 1,571
   pairs, one right and one wrong per row, split 80/20 % without validation.
@@ -63,7 +63,7 @@ class Layout:
     pairs: tuple[str, ...]
     """Files from which pairs are built."""
     contrast: tuple[str, ...]
-    """Files, some of those in `pairs`, from which triples are built."""
+    """Files from which triples are built; they are also in `pairs`."""
     beside: Mapping[str, str] = attrs.field(factory=dict)
     """Replacements in a file's name that give the name of a second file, which must be in the same folder."""
 
@@ -76,7 +76,7 @@ class Source:
     """Name of the collection of `sentbed data get` that has the files, and the possible places of their
     folder."""
     layouts: tuple[Layout, ...]
-    """Possible layouts; the first one of which all files exist is read."""
+    """Possible layouts, in the order in which they are tried. A layout is read if all its files exist."""
     read: Callable[[Path], Iterator[Row]]
     sizes: Sizes
     """Sizes of the sets in the paper (Table 1)."""
