@@ -30,8 +30,8 @@ class MaskMLP(Mask):
     pretrained: bool = False
     """Whether to load the layer from the files of the backbone's model, for a model released by PromptBERT."""
     mlp: FilePath | None = None
-    """A safetensors file from which to load the layer: `mlp.dense.*`, or `pooler.dense.*` in a released model.
-    Default: a new layer. A saved encoder contains its layer, and does not need this file."""
+    """A safetensors file from which to load the layer. Its name there is `mlp.dense.*`, or `pooler.dense.*` in a
+    released model. Default: a new layer. A saved encoder contains its layer, and does not need this file."""
 
     def check(self) -> Iterator[str]:
         """Yield the problems of the file in `mlp`."""
