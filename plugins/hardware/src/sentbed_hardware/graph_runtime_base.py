@@ -15,14 +15,14 @@ class GraphRuntime(Runtime):
     """A runtime on the host's processor that only encodes, with a graph of backbone, pooler and projection."""
 
     precisions: ClassVar[tuple[str, ...]]
-    """The values of the field `precision`, which a subclass defines."""
+    """All values of the field `precision`. A subclass defines that field."""
 
     threads: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Number of threads. The default is `OMP_NUM_THREADS` if it is set, else the number of cores."""
 
     @property
     def traits(self) -> RuntimeTraits:
-        """That the runtime cannot train, and cannot encode texts with marked tokens."""
+        """That the runtime cannot train, and cannot encode texts with marked tokens (see `RuntimeTraits`)."""
         untrainable = (
             f"the runtime `{self.name}` only encodes; train on `cpu` or `cuda`, and evaluate the encoder on "
             f"`{self.name}`"

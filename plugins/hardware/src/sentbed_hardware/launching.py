@@ -26,7 +26,7 @@ the processes."""
 SINGLE_MACHINE = "localhost:0"
 """Endpoint of a run on one machine; the system chooses the port."""
 CONNECTING = timedelta(seconds=60)
-"""Time limit for a connection to the store of the first machine."""
+"""Time limit for a connection to the key-value store, which the first machine hosts."""
 GATHERING = timedelta(minutes=10)
 """Time limit until all machines of the run have connected."""
 
@@ -39,8 +39,8 @@ def launch(
 ) -> int:
     """Run `command` in `devices` processes on this machine, and return the exit code of the run.
 
-    The arguments are fields of `Distributed`. torchrun's launcher is called as a function, not as a command:
-    so it prints no traceback, and tells how each process has ended.
+    `devices`, `nodes` and `rendezvous` are fields of `Distributed`. torchrun's launcher is called as a function,
+    not as a command: so it prints no traceback, and tells how each process has ended.
 
     Raises:
         RuntimeUnavailableError: if PyTorch lacks `torch.distributed`, or the machines cannot connect.

@@ -15,9 +15,9 @@ class MNTP(Loss):
 
     Each token of a text, except special tokens, is chosen with `probability`. The share `masked` of the chosen
     tokens is replaced by the mask token, the share `random` by random tokens of the vocabulary. The other chosen
-    tokens stay as they are. The backbone's language-modelling head predicts each chosen token i from the state i
-    - 1. The loss is the cross entropy, averaged over the chosen tokens of the batch. With a masked language model
-    (`bert`), token i is predicted from state i; this is plain masked language modelling.
+    tokens stay as they are. The backbone's language-modelling head predicts each chosen token i from the state
+    before it. The loss is the cross entropy, averaged over the chosen tokens of the batch. With a masked language
+    model (`bert`), token i is predicted from state i; this is plain masked language modelling.
 
     Pooler and head of the encoder are not trained. The mask token is that of the tokenizer, or `_` if it has
     none. A language-modelling head that is not tied to the embedding is loaded from the model's files, and not

@@ -82,7 +82,7 @@ def whole(value: Tensor) -> Tensor:
 
 
 def share_of(value: Tensor, like: Tensor) -> Tensor:
-    """Return a whole tensor, sharded in the same way as `like` if that is sharded."""
+    """Return a whole tensor in the form of `like`: sharded in the same way if `like` is sharded, else whole."""
     if not isinstance(like, DTensor):
         return value
 

@@ -34,8 +34,8 @@ R = TypeVar("R")
 def keep_freed_memory() -> bool:
     """Let the C library keep the memory of one batch for the next one. Return whether this was possible.
 
-    By default, the memory is returned to the system and requested again several times per batch, which takes
-    2 % of the time in fp32. Only glibc can be set. Nothing is set if the environment has `MALLOC_VARIABLES`.
+    By default, the memory is returned to the system and requested again several times per batch, which takes 2 %
+    of the time in fp32. Only glibc has these settings. Nothing is set if the environment has `MALLOC_VARIABLES`.
     """
     if os.name != "posix" or not os.environ.keys().isdisjoint(MALLOC_VARIABLES):
         return False

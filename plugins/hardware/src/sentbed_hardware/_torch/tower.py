@@ -139,9 +139,9 @@ class Tower:
     ) -> Tensor:
         """Return the vectors of keys, encoded by the moving average (He et al., 2020, section 3.2).
 
-        They have no gradient. The backbone is in eval mode, pooler and head are in training mode. The weights
-        of the average are put into the tower's module for this time, since a second module would need the
-        memory of frozen weights twice.
+        Keys are texts that a moving average encodes. Their vectors have no gradient. The backbone is in eval
+        mode, pooler and head are in training mode. Meanwhile, the tower's module has the weights of the average.
+        A second module would need the memory of frozen weights twice.
         """
         average.swap()
         self.module.backbone.eval()

@@ -379,7 +379,7 @@ class InferenceModule(nn.Module):
         self.backbone = backbone
         self.reentrant: bool = getattr(backbone, "reentrant", False)
         """Whether several threads may call this module at a time."""
-        # Pooler and head of other distributions may not support several threads, so these take turns there.
+        # Pooler and head of other distributions may not support several threads, so threads take turns in them.
         self.turn: AbstractContextManager[Any] = nullcontext()
         if self.reentrant:
             self.turn = Lock()
@@ -498,7 +498,8 @@ def empty_transform(module: EncoderModule) -> nn.Linear:
 
 
 def save_modules(module: EncoderModule, path: Path) -> None:
-    """Write the weights of pooler and head, and the description of the data of the transform, to a file."""
+    """Write the weights of pooler and head to a file, with a description of the data that the transform was
+    fitted on."""
     notes = None
     if module.fitted_on is not None:
         notes = {FITTED_ON: json.dumps(module.fitted_on)}
