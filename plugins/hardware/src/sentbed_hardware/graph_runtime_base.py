@@ -32,7 +32,8 @@ class GraphRuntime(Runtime):
     def misfits(self, backbone: Backbone, pooler: Pooler, head: Head) -> Iterator[str]:
         """Yield each reason why a graph cannot compute an encoder.
 
-        A graph has no interventions, no weights in less than fp32, and no states of a template alone.
+        A graph has no interventions, no weights in less than fp32, and no states of a prompt's template without a
+        text.
         """
         if getattr(backbone, "intervention", None) is not None:
             yield (

@@ -18,7 +18,7 @@ from sentbed import RuntimeUnavailableError
 from sentbed_common import signal_name
 
 FAILED, INTERRUPTED = 1, 130
-"""Exit codes."""
+"""Exit codes of a run: if only other processes than the first have failed, and if a signal ended the launcher."""
 PATIENCE = 7 * 24 * 3600
 """Seconds that processes may take to end after a signal. Saving a state may take long, and a second signal kills
 the processes."""
@@ -31,7 +31,8 @@ GATHERING = timedelta(minutes=10)
 """Time limit until all machines of the run have connected."""
 
 MACHINES, COMPLETE = "machines", "complete"
-"""Entries of the store: the number of machines besides the first, and a mark once all have connected."""
+"""Entries of the key-value store: the number of machines besides the first, and a mark once all have
+connected."""
 
 
 def launch(

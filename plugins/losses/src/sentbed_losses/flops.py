@@ -66,9 +66,10 @@ class Flops(Nested):
     def build(self, width: int) -> Module:
         """Return the module, which is called as `module(inputs)` and returns a `LossOutput`.
 
-        Its metrics are the value of the inner loss as `NAME`, and the metrics of the inner loss as `NAME.METRIC`.
-        `query_flops` and `document_flops` are the regulariser's terms without their weights. `query_active` and
-        `document_active` are the mean numbers of a vector's components that are not 0.
+        Its metrics are the value of the inner loss as `NAME`, which is the name of that loss, and the metrics of
+        the inner loss as `NAME.METRIC`. `query_flops` and `document_flops` are the regulariser's terms without
+        their weights. `query_active` and `document_active` are the mean numbers of a vector's components that are
+        not 0.
         """
         from sentbed_losses._torch.flops import FlopsLoss, StatefulFlopsLoss
 

@@ -15,8 +15,8 @@ from sentbed.protocols import Module, Pooler, PoolerTraits
 class ClsMLP(Pooler):
     """The state of the first token ([CLS]), then a dense layer, then tanh.
 
-    With the state h of [CLS], the vector is tanh(W h + b). By default, the layer is new: W is drawn from
-    N(0, 0.02), and b is 0. `pretrained` or `mlp` loads a trained layer instead.
+    With the state h of [CLS], the vector is tanh(W h + b). By default, the layer is new: W is drawn from a normal
+    distribution with standard deviation 0.02, and b is 0. `pretrained` or `mlp` loads a trained layer instead.
 
     Source: SimCSE, section 6.3 (pooling methods). The layer has the form of BERT's pooler.
     """

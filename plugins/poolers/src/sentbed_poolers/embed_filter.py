@@ -39,8 +39,9 @@ class EmbedFilter(Transform):
     tau: float = attrs.field(default=2.0, validator=gt(1))
     """Factor by which the number of dimensions is divided: d / tau, rounded down, are kept."""
     first: int | None = attrs.field(default=None, validator=optional(ge(0)))
-    """Number l of the directions with the largest singular values that are left out. By default, this is half of
-    all directions that are left out, so that the middle ones are kept. The paper uses 128 for Mistral-7B."""
+    """The number l: how many directions are left out among those with the largest singular values. By default, it
+    is half of the number of all directions that are left out, so that the middle ones are kept. The paper uses
+    128 for Mistral-7B."""
     reduce: bool = True
     """Whether the new vectors have the width d / tau. If false, they are projections of the width d."""
 

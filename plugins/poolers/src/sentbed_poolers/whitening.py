@@ -43,8 +43,8 @@ class Whitening(Transform):
     """Data source of the texts to fit on. All its columns of texts are used, and no labels. There must be more
     different texts than a vector has components before the whitening."""
     dimensions: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Number of components to keep, which are those of the largest variance; default: all. The paper uses 256 for
-    base and 384 for large models."""
+    """Number of components to keep: those with the largest variance. Default: all components. The paper uses 256
+    for base and 384 for large models."""
     max_texts: int | None = attrs.field(default=None, validator=optional(ge(2)))
     """Largest number of texts to fit on. They are taken at equal distances in the data; default: all texts."""
 

@@ -192,7 +192,7 @@ class _CallPickler(pickle.Pickler):
 
 
 class _CallUnpickler(pickle.Unpickler):
-    """Unpickles a call of `_CallPickler`, with this process's objects and tensors for the numbers."""
+    """Unpickles a call of `_CallPickler`. This process's objects and tensors take the place of the numbers."""
 
     def __init__(
         self, file: io.BytesIO, objects: Mapping[int, Any], tensors: list[Tensor]

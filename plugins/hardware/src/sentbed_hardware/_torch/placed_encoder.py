@@ -310,7 +310,8 @@ class TorchEncoder(ModuleEncoder):
             return super().save(directory)
 
     def _gather_weights(self) -> dict[int, nn.Parameter]:
-        """Return the sharded weights, whole and on the host of the first process, by their `id`."""
+        """Return the sharded weights, gathered on the host of the first process; see `gather_weights` of
+        `sharding`."""
         return gather_weights(self.module, self.processes)
 
     @in_all_processes

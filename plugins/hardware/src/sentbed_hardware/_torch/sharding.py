@@ -62,7 +62,7 @@ def mesh_of(processes: Processes) -> DeviceMesh:
 
 
 def _blocks(module: nn.Module) -> Iterator[nn.Module]:
-    """Yield the layers of a transformer: the members with weights of the outermost `ModuleList`s."""
+    """Yield the layers of a transformer: those members of the outermost `ModuleList`s that have weights."""
     for child in module.children():
         if not isinstance(child, nn.ModuleList):
             yield from _blocks(child)

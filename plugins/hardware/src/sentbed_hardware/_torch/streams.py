@@ -17,8 +17,8 @@ from typing import TypeVar
 import torch
 
 KEPT = {-3: 32 << 20, -1: 256 << 20}
-"""Number of a parameter of glibc's mallopt(3) -> value in bytes. M_MMAP_THRESHOLD (-3) is the size up to which
-blocks come from a heap, M_TRIM_THRESHOLD (-1) the free memory at the end of a heap that the process keeps."""
+"""Number of a parameter of glibc's mallopt(3) -> value in bytes. Blocks of up to M_MMAP_THRESHOLD (-3) bytes come
+from a heap. The process keeps up to M_TRIM_THRESHOLD (-1) bytes of free memory at the end of a heap."""
 
 MALLOC_VARIABLES = (
     "MALLOC_MMAP_THRESHOLD_",

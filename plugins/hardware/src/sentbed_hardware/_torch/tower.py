@@ -31,13 +31,13 @@ from sentbed_hardware.engine_parts.encoder_module import EncoderModule
 from sentbed_hardware.engine_parts.process_group import Processes
 
 Chunk: TypeAlias = "NDArray[np.int64]"
-"""Indices of the texts of a batch that share a forward pass, or of the vectors of a batch."""
+"""Indices into a batch: of the texts that share a forward pass, or of vectors."""
 
 Texts: TypeAlias = Mapping[str, TokenIds]
 """Name of a column -> its texts."""
 
 NO_LIMIT = 2**31
-"""Token budget of a pass if the activations of the whole batch are kept anyway."""
+"""Number of tokens of a pass that no batch exceeds, for batches whose activations are all kept anyway."""
 
 
 class Tower:

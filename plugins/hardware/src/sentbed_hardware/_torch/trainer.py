@@ -119,7 +119,7 @@ class TorchTrainer(Trainer):
         self._add_towers()
 
         self.key_columns = key_columns(training)
-        """Names of the columns whose texts are keys, which a moving average encodes."""
+        """Names of the columns whose texts are keys: a moving average of the weights encodes them."""
         self.averages: dict[str, MovingAverage] = {}
         """Name of a tower -> the moving average that encodes its keys."""
         self.ema: dict[str, MovingAverage] = {}

@@ -242,7 +242,7 @@ class TraceableEncoder(nn.Module):
     """The module that exporters and compilers trace: it returns vectors after the head's projection.
 
     Its arguments are token ids and mask, each int64 `(batch, length)`. It returns fp32
-    `(batch, untransformed_width)`; the transform, the choice of dimensions and the norm are left out.
+    `(batch, untransformed_width)`; the transform, the choice of dimensions and the normalisation are left out.
 
     The backbone is a copy that uses only operations known to compilers, and in which adapters are merged. Shapes
     are not checked, since a tracer would record them as constants.

@@ -34,7 +34,8 @@ from sentbed_hardware.engine_parts.module_encoder import ModuleEncoder
 
 Project: TypeAlias = Callable[[NDArray[np.int64], NDArray[np.int64]], Vectors]
 """A function from token ids and mask, each `(batch, length)`, to vectors after the projection of the head,
-`(batch, EncoderModule.untransformed_width)`. The transform, the choice of dimensions and the norm come later."""
+`(batch, EncoderModule.untransformed_width)`. The transform, the choice of dimensions and the normalisation come
+later."""
 
 TOKEN_BUDGET = 4096
 """Tokens per batch. Matrix products on a CPU are fastest from about 2,000 tokens on."""

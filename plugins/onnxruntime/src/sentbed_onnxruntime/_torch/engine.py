@@ -36,7 +36,7 @@ QUANTISATION: Mapping[str, Any] = {
     "weights": "7 bits a channel",
     "inputs": "uint8, range of each batch",
 }
-"""How a graph is quantised in `int8`, for the protocol of scores.
+"""How a graph is quantised in `int8`. This is part of the protocol that is recorded with every score.
 
 Processors without VNNI add two products of 8-bit numbers in 16 bits, which may overflow. With weights of 7
 bits, no sum overflows."""

@@ -36,7 +36,7 @@ REPLACED = (0.0, 0.3, 1.0)
 
 
 def int8_protocol() -> dict[str, Any]:
-    """Return the settings that int8 depends on, for the protocol of scores."""
+    """Return the settings that int8 depends on, for the protocol that is recorded with every score."""
     return {
         "nncf": importlib.metadata.version("nncf"),
         "smoothing": SMOOTHING,

@@ -24,7 +24,7 @@ from sentbed_tpu._jax.mesh import Layout
 from sentbed_tpu._jax.shape_buckets import Buckets
 
 ADDRESS = "jax"
-"""Name of the entry of the key-value store with the address of JAX's coordinator in the first process."""
+"""Entry of the processes' key-value store: the address of JAX's coordinator, which is in the first process."""
 
 
 def build_engine(

@@ -247,7 +247,7 @@ class JaxTrainer(Trainer):
             self.towers[name] = JaxTower(name, encoders[name], len(names) == 1)
 
         self.key_columns = key_columns(training)
-        """Names of the columns whose texts are keys, which a moving average encodes."""
+        """Names of the columns whose texts are keys: a moving average of the weights encodes them."""
         self.loss = FunctionalLoss(loss, training.loss)
         self.loss_weights: Arrays = {}
         """Trained weights of the loss."""
