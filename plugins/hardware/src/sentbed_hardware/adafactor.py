@@ -36,7 +36,7 @@ class Adafactor(Optimizer):
     lr: float = attrs.field(default=1e-3, validator=gt(0))
     """Peak learning rate, > 0; Sentence-T5 uses 1e-3, T5's pretraining 1.0 with `relative-step`."""
     decay_rate: float = attrs.field(default=-0.8, validator=lt(0))
-    """Exponent of the second moment's decay 1 - step ** decay_rate, < 0."""
+    """The exponent in `1 - step ** decay_rate`, which is the decay of the second moment; < 0."""
     clip_threshold: float = attrs.field(default=1.0, validator=gt(0))
     """Largest root mean square of an update before it is multiplied by the learning rate."""
     scale_parameter: bool = True
@@ -66,8 +66,8 @@ class Adafactor(Optimizer):
     def state_bytes(self, shapes: Mapping[str, tuple[int, ...]]) -> int:
         """Return the bytes of the optimiser's state.
 
-        The state of a matrix is one number per row and one per column. The state of a vector is one number
-        per weight. Every parameter has its root mean square besides.
+        The state of a matrix is one number per row and one per column. The state of a vector is one number per
+        weight. Every parameter also has one number, its root mean square.
         """
         return sum(4 * (_second_moments(shape) + 1) for shape in shapes.values())
 

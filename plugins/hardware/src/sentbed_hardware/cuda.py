@@ -57,7 +57,8 @@ class Cuda(Distributed, Runtime):
             yield attrs.evolve(self, precision=precision)
 
     def unavailable(self) -> str | None:
-        """Return why no GPU can be used here, as far as can be seen without loading PyTorch."""
+        """Return why no GPU can be used here, as far as can be seen without loading PyTorch; None if no reason is
+        seen."""
         from sentbed_hardware.cuda_presence import reason_without_cuda
 
         return reason_without_cuda()

@@ -23,9 +23,9 @@ ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:\[\]/]+):\d{1,5}")
 class Distributed:
     """A runtime that spreads each batch over several devices, with one process per device.
 
-    Results are those of one device, since the loss is computed on the vectors of the whole batch. Only the
-    first process runs the recipe and writes files. The other processes repeat every call of the engine that
-    the first process makes. If `torchrun` has started the processes, `devices` and `nodes` are ignored.
+    Results are those of a run on a single device, since the loss is computed on the vectors of the whole batch.
+    Only the first process runs the recipe and writes files. The other processes repeat every call that the first
+    process makes to its engine. If `torchrun` has started the processes, `devices` and `nodes` are ignored.
     """
 
     devices: int = attrs.field(default=1, validator=ge(1), metadata=OF_MACHINE)

@@ -181,7 +181,7 @@ def _driver() -> str | None:
 
 
 def _precisions(torch: Any, index: int) -> Iterator[Finding]:
-    """Yield the precisions of a GPU. AMD's GPUs have no compute capability, so all count as supported."""
+    """Yield the precisions of a GPU. AMD's have no compute capability, so bf16 and fp16 count as supported."""
     capability = torch.cuda.get_device_capability(index)
 
     if torch.version.hip:

@@ -15,14 +15,14 @@ class GraphRuntime(Runtime):
     """A runtime on the host's processor that only encodes, with a graph of backbone, pooler and projection."""
 
     precisions: ClassVar[tuple[str, ...]]
-    """The values of the field `precision`, which a subclass defines."""
+    """All values of the field `precision`. A subclass defines that field."""
 
     threads: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Number of threads. The default is `OMP_NUM_THREADS` if it is set, else the number of cores."""
 
     @property
     def traits(self) -> RuntimeTraits:
-        """That the runtime cannot train, and cannot encode texts with marked tokens."""
+        """That the runtime cannot train, and cannot encode texts with marked tokens (see `RuntimeTraits`)."""
         untrainable = (
             f"the runtime `{self.name}` only encodes; train on `cpu` or `cuda`, and evaluate the encoder on "
             f"`{self.name}`"
@@ -32,7 +32,8 @@ class GraphRuntime(Runtime):
     def misfits(self, backbone: Backbone, pooler: Pooler, head: Head) -> Iterator[str]:
         """Yield each reason why a graph cannot compute an encoder.
 
-        A graph has no interventions, no weights in less than fp32, and no states of a template alone.
+        A graph has no interventions, no weights in less than fp32, and no states of a prompt's template without a
+        text.
         """
         if getattr(backbone, "intervention", None) is not None:
             yield (

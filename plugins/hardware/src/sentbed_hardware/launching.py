@@ -18,7 +18,7 @@ from sentbed import RuntimeUnavailableError
 from sentbed_common import signal_name
 
 FAILED, INTERRUPTED = 1, 130
-"""Exit codes."""
+"""Exit codes of a run: if only other processes than the first have failed, and if a signal ended the launcher."""
 PATIENCE = 7 * 24 * 3600
 """Seconds that processes may take to end after a signal. Saving a state may take long, and a second signal kills
 the processes."""
@@ -26,12 +26,13 @@ the processes."""
 SINGLE_MACHINE = "localhost:0"
 """Endpoint of a run on one machine; the system chooses the port."""
 CONNECTING = timedelta(seconds=60)
-"""Time limit for a connection to the store of the first machine."""
+"""Time limit for a connection to the key-value store, which the first machine hosts."""
 GATHERING = timedelta(minutes=10)
 """Time limit until all machines of the run have connected."""
 
 MACHINES, COMPLETE = "machines", "complete"
-"""Entries of the store: the number of machines besides the first, and a mark once all have connected."""
+"""Entries of the key-value store: the number of machines besides the first, and a mark once all have
+connected."""
 
 
 def launch(
@@ -39,8 +40,8 @@ def launch(
 ) -> int:
     """Run `command` in `devices` processes on this machine, and return the exit code of the run.
 
-    The arguments are fields of `Distributed`. torchrun's launcher is called as a function, not as a command:
-    so it prints no traceback, and tells how each process has ended.
+    `devices`, `nodes` and `rendezvous` are fields of `Distributed`. torchrun's launcher is called as a function,
+    not as a command: so it prints no traceback, and tells how each process has ended.
 
     Raises:
         RuntimeUnavailableError: if PyTorch lacks `torch.distributed`, or the machines cannot connect.

@@ -41,14 +41,16 @@ class Contrastive(Loss):
     """Which hard negatives are in a row's denominator: `batch` for those of all rows, `own` for those of the row,
     `none` for none. With `none`, hard negatives are not even encoded."""
     hard_negative_weight: float = attrs.field(default=1.0, validator=gt(0))
-    """Factor of the terms of a row's own hard negatives in its denominator, > 0. 1 changes nothing (SimCSE)."""
+    """Factor by which the terms of a row's own hard negatives in its denominator are multiplied, > 0. 1 changes
+    nothing (SimCSE)."""
     hardness: float = attrs.field(default=0.0, validator=ge(0))
     """Strength by which harder negatives get a higher weight, >= 0. The term of a negative with similarity s is
     multiplied by exp(hardness * s). This factor has no gradient, and the temperature does not divide s in it. 0
     changes nothing; 5 in EmbeddingGemma, 9 in LLaVE. It does not apply to the other direction of `symmetric`."""
     hardness_of: Literal["own", "others", "all"] = "own"
     """Negatives to which `hardness` applies. `own`: the row's own hard negatives (EmbeddingGemma). `others`: all
-    other negatives, that is the positives and hard negatives of other rows and the memory (LLaVE)."""
+    other negatives, which are the positives and hard negatives of other rows and the vectors of the memory
+    (LLaVE). `all`: both."""
     mask_duplicates: bool = False
     """Whether to leave a candidate out of a row's denominator if its text equals the row's positive or anchor."""
     false_negative_threshold: float | None = None
@@ -69,7 +71,8 @@ class Contrastive(Loss):
 
     @property
     def traits(self) -> LossTraits:
-        """The columns of the loss (pairs, and hard negatives if there are any), and what it compares."""
+        """The columns of the loss (pairs, and hard negatives if the data has them), whether it compares texts,
+        and the kinds of encoder outputs that it reads."""
         takes = frozenset(HARD_NEGATIVES)
         if self.hard_negatives == "none":
             takes = frozenset()
@@ -87,7 +90,7 @@ class Contrastive(Loss):
         return attrs.evolve(self, of_encoder=similarity)
 
     def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
-        """Yield the fields that contradict the similarity."""
+        """Yield a problem for each field that contradicts the similarity."""
         is_cosine = self.similarity != "dot"
         if self.of_encoder is not None:
             is_cosine = self.of_encoder.traits.formula == "cosine"
@@ -111,7 +114,7 @@ class Contrastive(Loss):
         return self.mask_duplicates or self.false_negative_threshold is not None
 
     def module_arguments(self) -> dict[str, Any]:
-        """Return these fields as arguments of `ContrastiveLoss`."""
+        """Return the fields of this class as arguments of `ContrastiveLoss`."""
         from sentbed_losses._torch.similarity import Products
 
         return {

@@ -18,8 +18,8 @@ _TEXTS = frozenset({"positive", *HARD_NEGATIVES})
 class Distill(Taught):
     """The distance of each vector from a teacher's vector of the same text.
 
-    The columns are `anchor`, and `positive` and hard negatives if the data has both them and the teacher's
-    columns for them. The loss is averaged over the rows of a column, then over the columns. Vectors are not
+    The columns are `anchor`, and each of `positive` and the hard negatives for which the data also has the
+    teacher's column. The loss is averaged over the rows of a column, then over the columns. Vectors are not
     normalised.
 
     The teacher is an encoder that the stage names in `freeze`. The data source `for-teacher` adds its columns.

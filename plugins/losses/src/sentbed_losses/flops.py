@@ -20,8 +20,9 @@ class Flops(Nested):
 
         inner loss + s * (query_weight * FLOPS(queries) + document_weight * FLOPS(documents))
 
-    where documents are all other columns of texts together, without those of a teacher. When the share p of the
-    stage's steps is over, the factor s is (p / warmup)^2, but at most 1.
+    where the documents are the texts of all columns except those of the queries and of a teacher. The factor s is
+    (p / warmup)^2, but at most 1, with p the share of the stage's steps that have been taken. It is 1 if `warmup`
+    is 0.
 
     Source: Paria et al. 2020, equation 4; Formal et al. 2021 (SPLADE v2), section 2.3.
     """
@@ -52,7 +53,8 @@ class Flops(Nested):
 
     @property
     def traits(self) -> LossTraits:
-        """The traits of the inner loss. With `warmup`, the loss also needs the share of steps that are over."""
+        """The traits of the inner loss. With `warmup`, the loss also needs the share of the stage's steps that
+        have been taken."""
         return LossTraits.of(
             self.loss,
             cites=("paria2020flops", "formal2021splade"),
@@ -64,9 +66,10 @@ class Flops(Nested):
     def build(self, width: int) -> Module:
         """Return the module, which is called as `module(inputs)` and returns a `LossOutput`.
 
-        Its metrics are the value of the inner loss as `NAME`, and the metrics of the inner loss as `NAME.METRIC`.
-        `query_flops` and `document_flops` are the regulariser's terms without their weights. `query_active` and
-        `document_active` are the mean numbers of components that are not 0.
+        Its metrics are the value of the inner loss as `NAME`, which is the name of that loss, and the metrics of
+        the inner loss as `NAME.METRIC`. `query_flops` and `document_flops` are the regulariser's terms without
+        their weights. `query_active` and `document_active` are the mean numbers of a vector's components that are
+        not 0.
         """
         from sentbed_losses._torch.flops import FlopsLoss, StatefulFlopsLoss
 

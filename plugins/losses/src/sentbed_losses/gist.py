@@ -28,8 +28,8 @@ class Gist(Taught):
     cosine t of the row's anchor and positive, the threshold is t - margin (`absolute`) or t - |t| margin
     (`relative`). The term of the row's own positive is never left out.
 
-    The teacher is an encoder that the stage names in `freeze`. It may have another width. The data source
-    `for-teacher` adds its columns.
+    The teacher is an encoder that the stage names in `freeze`. Its vectors may have another width than the
+    student's. The data source `for-teacher` adds its columns.
 
     Source: Solatorio 2024 (GISTEmbed), section 3; the margins are those of sentence-transformers.
     """
@@ -41,7 +41,8 @@ class Gist(Taught):
     )
     """Divisor of the cosines, > 0. A table instead of a number lets it be learned; see `LearnableTemperature`."""
     margin: float = attrs.field(default=0.0, validator=ge(0))
-    """Distance of the threshold below the teacher's cosine of the row's own pair, >= 0."""
+    """Distance of the threshold below the teacher's cosine of the row's own pair, >= 0; see `margin_kind` for its
+    unit."""
     margin_kind: Literal["absolute", "relative"] = "absolute"
     """Whether the margin is a difference of cosines, or a share of the own pair's cosine."""
     contrast_anchors: bool = True

@@ -14,9 +14,9 @@ from sentbed_losses.columns import SCORE
 class MarginMSE(Loss):
     """The squared difference of a row's margin and the margin that a teacher gave it.
 
-    For an anchor v, its positive v+ and hard negative v-, their similarities s, and the teacher's margin m in
-    the column `score`, the loss of a row is (s(v, v+) - s(v, v-) - m)^2. It is averaged over the rows. The data
-    source `scored` reads margins with `rescale = false`.
+    For an anchor v, its positive v+ and hard negative v-, their similarities s, and the teacher's margin m in the
+    column `score`, the loss of a row is (s(v, v+) - s(v, v-) - m)^2. It is averaged over the rows. The data
+    source `scored` must have `rescale = false` to read margins.
 
     Source: Hofstätter et al. 2020, equation 2.
     """

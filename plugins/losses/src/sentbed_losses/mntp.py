@@ -14,10 +14,10 @@ class MNTP(Loss):
     """Masked next-token prediction: masked tokens are predicted from the states before them.
 
     Each token of a text, except special tokens, is chosen with `probability`. The share `masked` of the chosen
-    tokens is replaced by the mask token, the share `random` by random tokens of the vocabulary; the rest stay.
-    The backbone's language-modelling head predicts each chosen token i from the state i - 1. The loss is the
-    cross entropy, averaged over the chosen tokens of the batch. With a masked language model (`bert`), token i
-    is predicted from state i; this is plain masked language modelling.
+    tokens is replaced by the mask token, the share `random` by random tokens of the vocabulary. The other chosen
+    tokens stay as they are. The backbone's language-modelling head predicts each chosen token i from the state
+    before it. The loss is the cross entropy, averaged over the chosen tokens of the batch. With a masked language
+    model (`bert`), token i is predicted from state i; this is plain masked language modelling.
 
     Pooler and head of the encoder are not trained. The mask token is that of the tokenizer, or `_` if it has
     none. A language-modelling head that is not tied to the embedding is loaded from the model's files, and not
@@ -38,10 +38,10 @@ class MNTP(Loss):
     probability: float = attrs.field(default=0.2, validator=and_(gt(0), le(1)))
     """Probability that a token is chosen, in (0, 1]. LLM2Vec uses 0.2 for LLaMA and 0.8 for Mistral."""
     masked: float = attrs.field(default=0.8, validator=and_(ge(0), le(1)))
-    """Share of the chosen tokens that are replaced by the mask token, in [0, 1]. LLM2Vec uses 0.8, and 1 for
+    """Share of the chosen tokens that are replaced by the mask token, in [0, 1]. LLM2Vec uses 0.8, but 1 for
     Mistral."""
     random: float = attrs.field(default=0.1, validator=and_(ge(0), le(1)))
-    """Share of the chosen tokens that are replaced by random tokens, in [0, 1]. LLM2Vec uses 0.1, and 0 for
+    """Share of the chosen tokens that are replaced by random tokens, in [0, 1]. LLM2Vec uses 0.1, but 0 for
     Mistral."""
 
     def __attrs_post_init__(self) -> None:

@@ -42,5 +42,6 @@ class Momentum(Queue):
         )
 
     def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
-        """Yield the problems of all contrastive losses. Unlike in `queue`, the encoder may be trained."""
+        """Yield the problems of all contrastive losses. Unlike in `queue`, the encoder of `positive` may be
+        trained."""
         yield from Contrastive.misfits(self, batch_size, fixed)

@@ -8,7 +8,7 @@ from sentbed.helpers import returned
 from sentbed.protocols import LABEL, Loss, LossTraits, Module, Output, inner_parts
 
 VECTORS = frozenset[Output]({"vector", "sparse"})
-"""The kinds of encoder outputs that a loss which contains losses can read."""
+"""The kinds of encoder outputs that a loss with inner losses can read."""
 
 
 def inner_module(loss: Loss, width: int) -> Module:

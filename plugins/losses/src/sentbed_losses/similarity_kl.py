@@ -17,13 +17,13 @@ from sentbed_losses.temperature import fixed_temperature
 class SimilarityKL(Taught):
     """The divergence of the similarities of a batch from a teacher's.
 
-    Let s be the student's similarities of an anchor with its candidates, t the teacher's, and T_s and T_t their
-    temperatures. The loss of a row is
+    Let s be the student's similarities of an anchor with its candidates, t the teacher's, and T_s and T_t the
+    temperatures of student and teacher. The loss of a row is
 
         T_s^2 * KL( softmax(t / T_t) || softmax(s / T_s) )
 
-    averaged over the rows. The teacher is an encoder that the stage names in `freeze`. It may have another width.
-    The data source `for-teacher` adds its columns.
+    averaged over the rows. The teacher is an encoder that the stage names in `freeze`. Its vectors may have
+    another width than the student's. The data source `for-teacher` adds its columns.
 
     Source: Lin et al. 2020, section 4.
     """

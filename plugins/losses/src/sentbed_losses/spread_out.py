@@ -19,7 +19,7 @@ class SpreadOut(Loss):
 
         mean_weight * M1^2 + second_moment_weight * max(M2 - 1 / d, 0)
 
-    averaged over the columns. The loss of EmbeddingGemma is the sum of M2 over anchors and positives: set
+    averaged over the columns. The regulariser of EmbeddingGemma is the sum of M2 over anchors and positives: set
     `mean_weight = 0, excess = false, aggregation = "sum"`.
 
     Source: Zhang et al. 2017, section 3.

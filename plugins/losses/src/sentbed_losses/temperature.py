@@ -17,7 +17,7 @@ class LearnableTemperature:
     The optimiser changes one number p, from which the temperature t follows. If t leaves its bounds, it is
     clamped to them, but the gradient ignores this, so that p can return.
 
-    A step of Adam changes p by about the learning rate r, whatever the gradient. So N steps from t = 1 lead at
+    A step of Adam changes p by about the learning rate r, whatever the gradient. So N steps from t = 1 lower t at
     most to exp(-r N) if p is the logarithm, to 1 - r N if p is the value, and to 1 / (1 + r N) if p is the
     inverse.
     """
@@ -32,7 +32,8 @@ class LearnableTemperature:
     """The number p that is learned: the logarithm of the temperature (as in CLIP, except for the sign), the
     temperature itself, or its inverse."""
     lr: float | None = attrs.field(default=None, validator=optional(gt(0)))
-    """Peak learning rate of p, > 0, which follows the stage's schedule; default: that of the optimiser."""
+    """Peak learning rate of p, > 0. It follows the stage's schedule. Default: the learning rate of the
+    optimiser."""
     weight_decay: float | None = attrs.field(default=None, validator=optional(ge(0)))
     """Decoupled weight decay of p, >= 0. It moves p towards 0, which is a temperature of 1 for `log`, of `min`
     for `value`, and of `max` for `inverse`. Default: the optimiser's decay for scalars, which is none in

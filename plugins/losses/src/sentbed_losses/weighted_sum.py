@@ -16,7 +16,7 @@ from sentbed_losses.nested_loss_base import Nested, inner_module
 class WeightedSum(Nested):
     """A weighted sum of losses over the same batch.
 
-    Each loss gets only the columns that it takes, and each loss with a memory has its own memory. A loss with a
+    Each loss gets only the columns that it takes. Each loss with a memory has its own memory. A loss with a
     moving average (`momentum`) cannot be combined with others.
     """
 
@@ -39,8 +39,8 @@ class WeightedSum(Nested):
     def build(self, width: int) -> Module:
         """Return the module, which is called as `module(inputs)` and returns a `LossOutput`.
 
-        Its metrics are the unweighted value of each loss as `NAME`, and the metrics of each loss as
-        `NAME.METRIC`. The second loss with the same name is `NAME-2`.
+        Its metrics are the unweighted value of each loss as `NAME`, which is the name of that loss, and the
+        metrics of each loss as `NAME.METRIC`. The second loss with the same name is `NAME-2`.
         """
         from sentbed_losses._torch.nested_loss_base import Parts, StatefulParts
 

@@ -10,8 +10,8 @@ import json
 import sys
 
 SHAPES = ((1, 1), (3, 7))
-"""Rows and tokens of the batches. They are computed because OpenVINO also generates code for the first batch of a
-shape."""
+"""Rows and tokens of the batches. They are computed because OpenVINO generates more code when it computes the
+first batch of a shape."""
 
 
 def main() -> None:

@@ -15,8 +15,8 @@ from sentbed.protocols import Module, Pooler, PoolerTraits
 class ClsMLP(Pooler):
     """The state of the first token ([CLS]), then a dense layer, then tanh.
 
-    With the state h of [CLS], the vector is tanh(W h + b). By default, the layer is new: W is drawn from
-    N(0, 0.02), and b is 0. `pretrained` or `mlp` loads a trained layer instead.
+    With the state h of [CLS], the vector is tanh(W h + b). By default, the layer is new: W is drawn from a normal
+    distribution with standard deviation 0.02, and b is 0. `pretrained` or `mlp` loads a trained layer instead.
 
     Source: SimCSE, section 6.3 (pooling methods). The layer has the form of BERT's pooler.
     """
@@ -30,12 +30,13 @@ class ClsMLP(Pooler):
     """Width of the layer's output; default: the width of a state, as in SimCSE. With `mlp_only_train`, it sets
     the width in training only. This helps if a loss compares the vectors with those of a larger teacher."""
     pretrained: bool = False
-    """Whether to load the layer from the files of the backbone's model. For a model released by SimCSE, it is its
-    trained MLP; for any other BERT, it is the pooler of next-sentence prediction."""
+    """Whether to load the layer from the files of the backbone's model. In a model released by SimCSE, this layer
+    is the trained MLP; in any other BERT, it is the pooler of next-sentence prediction."""
     mlp: FilePath | None = None
-    """A safetensors file from which to load the layer. In a training run of SimCSE's code, it is `mlp.dense.*`.
-    In a released model, it is `pooler.dense.*`; in any other BERT, this is the pooler of next-sentence
-    prediction. Default: a new layer. A saved encoder contains its layer, and does not need this file."""
+    """A safetensors file from which to load the layer. In a file of a training run of SimCSE's code, the layer
+    has the name `mlp.dense.*`, in that of a released model `pooler.dense.*`. In any other BERT, `pooler.dense.*`
+    is the pooler of next-sentence prediction. Default: a new layer. A saved encoder contains its layer, and does
+    not need this file."""
 
     def check(self) -> Iterator[str]:
         """Yield the problems of the file in `mlp`."""
@@ -74,7 +75,8 @@ class ClsMLP(Pooler):
         return MLPPooling(state, width, mlp_width, self.mlp_only_train, self.mlp)
 
     def output_width(self, width: int) -> int:
-        """Return the width of a vector when encoding: that of a state with `mlp_only_train`, else `mlp_width`."""
+        """Return the width of a vector when encoding. It is that of a state if `mlp_only_train` is true, else
+        that of the layer's output."""
         if self.mlp_only_train:
             return width
 

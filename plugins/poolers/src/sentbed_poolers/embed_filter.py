@@ -27,8 +27,8 @@ class EmbedFilter(Transform):
     x V[:, l:r] with r - l = d / tau. With `reduce = false`, it is the projection x V[:, l:r] V[:, l:r]^T, which
     has the same inner products.
 
-    W may be tied to the input embedding. It does not include the gain of the norm before it. The sign of each
-    direction is chosen so that its largest component is positive.
+    W may be tied to the input embedding. It does not include the gain of the model's norm before it. The sign of
+    each direction is chosen so that its largest component is positive.
 
     Source: Wu et al. (2026), arXiv 2606.07502.
     """
@@ -39,8 +39,9 @@ class EmbedFilter(Transform):
     tau: float = attrs.field(default=2.0, validator=gt(1))
     """Factor by which the number of dimensions is divided: d / tau, rounded down, are kept."""
     first: int | None = attrs.field(default=None, validator=optional(ge(0)))
-    """Number l of the largest singular directions that are left out. By default, it is half of the number of
-    directions left out, so that the middle ones are kept. The paper uses 128 for Mistral-7B."""
+    """The number l: how many directions are left out among those with the largest singular values. By default, it
+    is half of the number of all directions that are left out, so that the middle ones are kept. The paper uses
+    128 for Mistral-7B."""
     reduce: bool = True
     """Whether the new vectors have the width d / tau. If false, they are projections of the width d."""
 
@@ -77,9 +78,8 @@ class EmbedFilter(Transform):
         """Return a mean of zeros, and the matrix by which vectors are multiplied.
 
         Raises:
-            ModelError: if the backbone has no output embedding, or it has another width than the vectors, or
-            NaN or
-                infinity.
+            ModelError: if the backbone has no output embedding, or if this embedding has another width than the
+                vectors, or has NaN or infinity.
         """
         import numpy as np
 

@@ -17,7 +17,8 @@ class Euclidean(Similarity):
         """Return the distances, times -1, of each vector of `first` from each of `second`, `(n, m)`."""
         import torch
 
-        # The faster way over products is inexact for near vectors, and its gradient is NaN at a distance of 0.
+        # The faster computation from dot products is inexact for near vectors, and its gradient is NaN at a
+        # distance of 0.
         distances: Tensor = torch.cdist(
             first, second, compute_mode="donot_use_mm_for_euclid_dist"
         )

@@ -12,7 +12,8 @@ from sentbed.protocols import Module, Pooler, PoolerTraits
 class Mask(Pooler):
     """The state of the mask token in a prompt that asks what the sentence means.
 
-    The prompt is the template `prompt-bert` with PromptEOL's text rules, unless the recipe sets another prompt.
+    By default, the prompt is the template `prompt-bert` with the text rules `prompt-eol`. These change the end
+    and the quotes of a sentence; see `Prompt.normalizer`.
 
     Source: PromptBERT (Jiang et al., 2022), section 4.1, equation 1; section 4.3 for `denoise`.
     """
@@ -20,10 +21,10 @@ class Mask(Pooler):
     name = "mask"
 
     denoise: bool = False
-    """Whether to subtract the state of the mask token in the template without a sentence, in training and when
-    encoding. The tokens after the sentence keep the positions that they have with the sentence. So each text
-    needs a second pass, over the tokens of the template. PromptBERT's supervised models do this; its
-    unsupervised models did it only in training."""
+    """Whether to subtract the state that the mask token has in the template without a sentence. This is done both
+    in training and when encoding. The tokens after the sentence keep the positions that they have with the
+    sentence. So each text needs a second pass, over the tokens of the template. PromptBERT's supervised models do
+    this; its unsupervised models did it only in training."""
     template_positions: Literal["text", "zero"] = "text"
     """First position of the template without a sentence. `text`: the first position of a text, which is 2 in
     RoBERTa. `zero`: 0, as in PromptBERT's released code, also for RoBERTa."""

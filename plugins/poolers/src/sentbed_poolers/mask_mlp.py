@@ -17,8 +17,9 @@ from sentbed_poolers.mask import Mask
 class MaskMLP(Mask):
     """The state of the mask token in a prompt, then a dense layer of the same width, then tanh.
 
-    With the state h of `mask` (after `denoise`, if it is set), the vector is tanh(W h + b). By default, the
-    layer is new: W is drawn from N(0, 0.02), and b is 0. `pretrained` or `mlp` loads a trained layer instead.
+    With the state h of `mask` (after `denoise`, if it is set), the vector is tanh(W h + b). By default, the layer
+    is new: W is drawn from a normal distribution with standard deviation 0.02, and b is 0. `pretrained` or `mlp`
+    loads a trained layer instead.
 
     Source: the released code of PromptBERT (Jiang et al., 2022), which trains PromptRoBERTa on NLI in this way.
     """
@@ -30,8 +31,8 @@ class MaskMLP(Mask):
     pretrained: bool = False
     """Whether to load the layer from the files of the backbone's model, for a model released by PromptBERT."""
     mlp: FilePath | None = None
-    """A safetensors file from which to load the layer: `mlp.dense.*`, or `pooler.dense.*` in a released model.
-    Default: a new layer. A saved encoder contains its layer, and does not need this file."""
+    """A safetensors file from which to load the layer. Its name there is `mlp.dense.*`, or `pooler.dense.*` in a
+    released model. Default: a new layer. A saved encoder contains its layer, and does not need this file."""
 
     def check(self) -> Iterator[str]:
         """Yield the problems of the file in `mlp`."""

@@ -23,7 +23,7 @@ class MeanFirstLast(Pooler):
     first: Literal["layer-1", "embeddings"] = "layer-1"
     """The layer that is used as the first. `layer-1`: the first transformer layer, as in BERT-whitening and in
     SimCSE's code since January 2022 (its issue 133). `embeddings`: the output of the embeddings, as in SimCSE's
-    code before."""
+    code until then."""
 
     def build(self, width: int) -> Module:
         """Return the module, which turns `TokenStates` into vectors `(batch, width)`."""

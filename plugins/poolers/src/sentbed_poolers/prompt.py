@@ -12,7 +12,8 @@ from sentbed_poolers.last import Last
 class Prompt(Last):
     """The state of the last token of a prompt that asks a causal model what the sentence means.
 
-    The prompt is the template `prompt` with PromptEOL's text rules, unless the recipe sets another prompt.
+    By default, the prompt is the template `prompt` with the text rules `prompt-eol`. These change the end and the
+    quotes of a sentence; see `Prompt.normalizer`.
 
     Source: PromptEOL, section 3.1 (PromptBERT's idea for a causal model).
     """

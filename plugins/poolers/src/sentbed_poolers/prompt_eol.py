@@ -12,7 +12,8 @@ from sentbed_poolers.last import Last
 class PromptEOL(Last):
     """The state of the last token of a prompt that asks a causal model for the sentence in one word.
 
-    The prompt is the template `prompt-eol` with PromptEOL's text rules, unless the recipe sets another prompt.
+    By default, the prompt is the template `prompt-eol` with the text rules `prompt-eol`. These change the end and
+    the quotes of a sentence; see `Prompt.normalizer`.
 
     Source: PromptEOL, section 3.1; equation 1 for training.
     """

@@ -41,10 +41,10 @@ class Whitening(Transform):
 
     data: DataSource
     """Data source of the texts to fit on. All its columns of texts are used, and no labels. There must be more
-    texts than dimensions."""
+    different texts than a vector has components before the whitening."""
     dimensions: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Number of components to keep, which are those of the largest variance; default: all. The paper uses 256 for
-    base and 384 for large models."""
+    """Number of components to keep: those with the largest variance. Default: all components. The paper uses 256
+    for base and 384 for large models."""
     max_texts: int | None = attrs.field(default=None, validator=optional(ge(2)))
     """Largest number of texts to fit on. They are taken at equal distances in the data; default: all texts."""
 
@@ -98,7 +98,8 @@ class Whitening(Transform):
     def fit(
         self, vectors: NDArray[np.float32], backbone: BuiltBackbone
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the mean and the matrix. Raises `ModelError` if vectors vary in fewer than `dimensions`."""
+        """Return the mean and the matrix. Raises `ModelError` if the vectors vary in fewer dimensions than are
+        kept."""
         mean, kernel = whitening_of(vectors)
         rank, dimensions = kernel.shape[1], self.output_width(vectors.shape[1])
         if rank < dimensions:
@@ -115,7 +116,7 @@ class Whitening(Transform):
         return mean, kernel[:, :dimensions]
 
     def _columns(self, columns: Sequence[str]) -> list[str]:
-        """Return those of the columns that have texts, which are neither labels nor numbers."""
+        """Return those of the columns that hold texts, not labels or numbers."""
         without_texts = {LABEL, *self.data.traits.numbers}
         return [name for name in columns if name not in without_texts]
 

@@ -19,8 +19,8 @@ class Tpu(Runtime):
     """JAX and XLA on TPUs, through torchax: the same torch modules, compiled.
 
     Each shape of a batch has to be compiled, so batches are padded to few shapes: their length is one of
-    `lengths`, and their number of rows a power of two. Vectors, losses and optimiser states are fp32 with both
-    precisions.
+    `lengths`, and their number of rows doubles from one shape to the next. Vectors, losses and optimiser states
+    are fp32 with both precisions.
     """
 
     name: ClassVar[str] = "tpu"

@@ -41,8 +41,9 @@ Hashed: TypeAlias = dict[int, tuple[Tensor, list[Any]]]
 def fingerprint(
     module: nn.Module, how: object, hashed: Hashed | None = None
 ) -> str | None:
-    """Return a hash of a module's weights, settings and code, and of `how`, a value for JSON.
+    """Return a hash of a module's weights, settings and code, and of `how`.
 
+    `how` is a value for JSON that holds everything else on which the vectors depend, such as the precision.
     Returns None if a weight is not in memory, or if the code on disk has changed since it was loaded.
 
     `hashed` is a cache, to which the hash of each weight is added. It may be passed to calls for several
@@ -75,7 +76,8 @@ def fingerprint(
 
 
 def _versions(module: nn.Module) -> tuple[dict[str, str], list[type]]:
-    """Return a module's packages with their versions, and its classes from packages without a version."""
+    """Return the packages of a module's classes with their versions, and the classes whose package has no
+    version."""
     versions: dict[str, str] = {"torch": torch.__version__}
     unversioned: list[type] = []
     for of_class in {type(part) for part in module.modules()}:

@@ -36,7 +36,8 @@ ENDED = (EOFError, OSError)
 """Exceptions that a connection raises if the process at its other end has ended."""
 
 PORT = "port-of-messages"
-"""Name of the entry of the key-value store with the port of the first process."""
+"""Entry of the key-value store that all processes share: the port at which the first process accepts
+connections."""
 LOOPBACK = "127.0.0.1"
 RANK_BYTES = 4
 MEETING, GREETING = 600.0, 10.0
@@ -168,7 +169,8 @@ def _verified(message: bytes) -> memoryview:
 
 
 class _CallPickler(pickle.Pickler):
-    """Pickles a call. Tensors, and objects that exist in every process, are replaced by numbers.
+    """Pickles a call, that is a function and its arguments. Tensors, and objects that exist in every process, are
+    replaced by numbers.
 
     `tensors` are then sent by themselves, in the order of their numbers.
     """
@@ -190,7 +192,7 @@ class _CallPickler(pickle.Pickler):
 
 
 class _CallUnpickler(pickle.Unpickler):
-    """Unpickles a call of `_CallPickler`, with this process's objects and tensors for the numbers."""
+    """Unpickles a call of `_CallPickler`. This process's objects and tensors take the place of the numbers."""
 
     def __init__(
         self, file: io.BytesIO, objects: Mapping[int, Any], tensors: list[Tensor]
@@ -206,7 +208,7 @@ class _CallUnpickler(pickle.Unpickler):
 def packed(call: Any, objects: Mapping[int, Any]) -> tuple[bytes, list[Tensor]]:
     """Return a call as bytes, and the tensors in it, which are to be sent by `send_tensors`.
 
-    `objects` are those that exist in every process. The bytes have only their numbers.
+    `objects` are the objects that exist in every process, by number. The bytes have only these numbers.
     """
     body = io.BytesIO()
     pickler = _CallPickler(body, objects)

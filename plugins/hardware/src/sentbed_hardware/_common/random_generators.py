@@ -12,7 +12,8 @@ from torch import Tensor
 def generator_states() -> list[Tensor]:
     """Return the states of torch's generators: the host's, then those of the CUDA devices.
 
-    A single process may use all CUDA devices. Of several processes, each uses one device.
+    A single process may use all CUDA devices. If it is one of several, it uses one CUDA device, and the states of
+    the others are not returned.
     """
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return [torch.get_rng_state()]

@@ -179,7 +179,7 @@ def _is_by_head_on_cpu(query: Tensor, key: Tensor) -> bool:
 
 
 def _is_fixed_mask(mask: Tensor, is_causal: bool) -> bool:
-    """Return whether a mask has four axes, needs no gradient, and is the only mask."""
+    """Return whether a mask has four axes, needs no gradient, and is not combined with a causal mask."""
     return mask.ndim == 4 and not mask.requires_grad and not is_causal
 
 
@@ -266,7 +266,7 @@ def _weights(
 
 
 def _bias(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    """Return the bias that is added to the scores for an attention mask, which is boolean or a bias already.
+    """Return the bias that is added to the scores, from an attention mask that is boolean or a bias already.
 
     Masked positions get the lowest finite number. With -inf, the softmax of a fully masked row would be NaN.
     """

@@ -37,12 +37,12 @@ AHEAD = 2
 """Number of batches that may wait for the GPU while the host prepares the next one."""
 
 LARGEST_BUDGET, SMALLEST_BUDGET = 2**17, 2**12
-"""Bounds of the number of tokens per batch."""
+"""The largest and the smallest number of tokens per batch that `budget` returns."""
 NUMBERS_PER_BATCH = 2**25
 """Number of floating-point numbers in a batch's token states beyond which larger batches are no faster."""
 ACTIVATIONS_PER_STATE = 64
-"""Largest ratio of a layer's activations to its token states. The inner layer of T5-11B is 64 times as wide as
-its token states, that of BERT is four times as wide."""
+"""Largest assumed ratio of the size of a layer's activations to that of its token states. The inner layer of
+T5-11B is 64 times as wide as its token states, that of BERT is four times as wide."""
 SHARE_OF_MEMORY = 8
 """A batch may take about 1 / SHARE_OF_MEMORY of the GPU's memory."""
 
@@ -120,7 +120,7 @@ class CudaEngine(TorchEngine):
             size = torch.cuda.get_device_properties(self.device).total_memory
             tokens = budget(backbone.width, self.placement.dtype.itemsize, size)
             if self.processes.first:
-                # It cuts the batches that all processes share.
+                # The first process cuts the batches, and all processes share each batch.
                 tokens *= self.processes.world
             self.token_budget = min(self.token_budget, tokens)
 

@@ -32,8 +32,8 @@ from sentbed_hardware.engine_parts.process_group import (
 def spread(engine: TorchEngine, parameters: Distributed) -> TorchEngine:
     """Connect an engine with the engines of the run's other processes, and return it.
 
-    All processes then repeat the calls that the first process makes of its engine, encoders and trainers. A run
-    in one process is left as it is.
+    The other processes then repeat each call that the first process makes to its engine, encoders and trainers.
+    In a run in one process, nothing is connected.
 
     Raises:
         RuntimeUnavailableError: if the recipe sets several processes and this is the only one.
@@ -46,7 +46,7 @@ def spread(engine: TorchEngine, parameters: Distributed) -> TorchEngine:
     )
     engine.facts = {**engine.facts, **facts(engine.processes)}
     if engine.processes.world > 1 and engine.processes.first:
-        # The budget so far is that of one device, and all processes share a batch.
+        # So far, the budget is that of one device. A batch is shared by all processes.
         engine.token_budget *= engine.processes.world
         Lead(engine)
 
@@ -97,7 +97,7 @@ class TorchEngine(TrainingEngine):
         return self.facts
 
     def counters(self) -> Mapping[str, float]:
-        """Return the GPU's peak memory and the number and seconds of compilations.
+        """Return the GPU's peak memory in GiB, and the number and the seconds of compilations.
 
         Each is the maximum over the processes.
         """

@@ -26,13 +26,14 @@ LESS = (
 class FittingTrainer(TorchTrainer):
     """A trainer that repeats a step with half the micro-batch if the step does not fit into memory.
 
-    Gradient caching keeps the loss and the gradient of the whole batch. The micro-batch that fits is used for
-    the rest of the stage, and is part of the saved state.
+    The micro-batch is the number of rows whose activations are in memory at a time. Since gradient caching is
+    used, the loss and the gradient remain those of the whole batch. The micro-batch that fits is used for the
+    rest of the stage, and is part of the saved state.
     """
 
     saved_attributes: tuple[str, ...] = ("steps", "fits")
     fits: int | None = None
-    """Micro-batch, in rows, that fits into memory; None if no step was halved so far."""
+    """Micro-batch in rows, halved until a step fitted into memory; None as long as every step has fitted."""
 
     @property
     def micro_batch(self) -> int | None:

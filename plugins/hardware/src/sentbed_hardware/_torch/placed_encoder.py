@@ -46,8 +46,9 @@ class TorchEncoder(ModuleEncoder):
     """An encoder whose backbone, pooler and head are on one device, or on one device of each process.
 
     All encoders of an engine share `batch_size`. `say` shows the user a message. With several processes, the
-    first one calls a method, and the method sends the call to the others (`Processes.results`, which returns the
-    result of each, `Processes.together` and the decorator `in_all_processes`, which return the first one's).
+    first one calls a method, and the method sends the call to the others. `Processes.results` does this and
+    returns the result of each process. `Processes.together` and the decorator `in_all_processes` do this and
+    return the first process's result.
     """
 
     def __init__(
@@ -309,7 +310,8 @@ class TorchEncoder(ModuleEncoder):
             return super().save(directory)
 
     def _gather_weights(self) -> dict[int, nn.Parameter]:
-        """Return the sharded weights, whole and on the host of the first process, by their `id`."""
+        """Return the sharded weights, gathered on the host of the first process; see `gather_weights` of
+        `sharding`."""
         return gather_weights(self.module, self.processes)
 
     @in_all_processes
@@ -395,6 +397,7 @@ def _bucketed(batch: TokenBatch, pad_id: int, longest: int) -> TokenBatch:
     doublings = math.ceil(math.log2(max(1, rows / ROWS_BUCKET)))
     rows_of_bucket = ROWS_BUCKET * 2**doublings
     length_of_bucket = length + min(-length % LENGTH_BUCKET, longest - length)
-    # The auxiliary prompts have a length of their own. There would be a shape for each pair of lengths.
+    # The second prompt of each text (the auxiliary prompt) has another length than the first. With it, each pair
+    # of lengths would be a shape.
     plain = attrs.evolve(batch, auxiliary=None)
     return plain.widened(rows_of_bucket, length_of_bucket, pad_id)

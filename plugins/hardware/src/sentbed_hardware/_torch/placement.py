@@ -69,7 +69,8 @@ class Placement:
 
     @property
     def memory(self) -> str:
-        """The size of the device's memory, or "the memory" for a CPU; for messages."""
+        """A phrase for messages: the size of the GPU's memory that this process may use, or "the memory" for a
+        CPU."""
         if self.device.type != "cuda":
             return "the memory"
 
@@ -85,6 +86,7 @@ class BatchSize:
     token_budget: int = HOST_BUDGET
     """Largest number of tokens of a batch, which all processes share."""
     most_tokens: int | None = None
-    """Number of tokens per process that fits into memory; None if all batches have fitted so far."""
+    """Largest number of tokens that a process encodes at a time; None as long as every batch has fitted into
+    memory."""
     streams: int = 1
     """Number of batches that are encoded at a time, if the backbone supports several."""

@@ -62,7 +62,7 @@ def mesh_of(processes: Processes) -> DeviceMesh:
 
 
 def _blocks(module: nn.Module) -> Iterator[nn.Module]:
-    """Yield the layers of a transformer: the members with weights of the outermost `ModuleList`s."""
+    """Yield the layers of a transformer: those members of the outermost `ModuleList`s that have weights."""
     for child in module.children():
         if not isinstance(child, nn.ModuleList):
             yield from _blocks(child)
@@ -82,7 +82,7 @@ def whole(value: Tensor) -> Tensor:
 
 
 def share_of(value: Tensor, like: Tensor) -> Tensor:
-    """Return a whole tensor, sharded in the same way as `like` if that is sharded."""
+    """Return a whole tensor in the form of `like`: sharded in the same way if `like` is sharded, else whole."""
     if not isinstance(like, DTensor):
         return value
 

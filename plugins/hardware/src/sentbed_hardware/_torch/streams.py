@@ -17,8 +17,8 @@ from typing import TypeVar
 import torch
 
 KEPT = {-3: 32 << 20, -1: 256 << 20}
-"""Number of a parameter of glibc's mallopt(3) -> value in bytes. M_MMAP_THRESHOLD (-3) is the size up to which
-blocks come from a heap, M_TRIM_THRESHOLD (-1) the free memory at the end of a heap that the process keeps."""
+"""Number of a parameter of glibc's mallopt(3) -> value in bytes. Blocks of up to M_MMAP_THRESHOLD (-3) bytes come
+from a heap. The process keeps up to M_TRIM_THRESHOLD (-1) bytes of free memory at the end of a heap."""
 
 MALLOC_VARIABLES = (
     "MALLOC_MMAP_THRESHOLD_",
@@ -34,8 +34,8 @@ R = TypeVar("R")
 def keep_freed_memory() -> bool:
     """Let the C library keep the memory of one batch for the next one. Return whether this was possible.
 
-    By default, the memory is returned to the system and requested again several times per batch, which takes
-    2 % of the time in fp32. Only glibc can be set. Nothing is set if the environment has `MALLOC_VARIABLES`.
+    By default, the memory is returned to the system and requested again several times per batch, which takes 2 %
+    of the time in fp32. Only glibc has these settings. Nothing is set if the environment has `MALLOC_VARIABLES`.
     """
     if os.name != "posix" or not os.environ.keys().isdisjoint(MALLOC_VARIABLES):
         return False

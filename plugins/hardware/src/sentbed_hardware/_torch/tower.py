@@ -31,13 +31,13 @@ from sentbed_hardware.engine_parts.encoder_module import EncoderModule
 from sentbed_hardware.engine_parts.process_group import Processes
 
 Chunk: TypeAlias = "NDArray[np.int64]"
-"""Indices of the texts of a batch that share a forward pass, or of the vectors of a batch."""
+"""Indices into a batch: of the texts that share a forward pass, or of vectors."""
 
 Texts: TypeAlias = Mapping[str, TokenIds]
 """Name of a column -> its texts."""
 
 NO_LIMIT = 2**31
-"""Token budget of a pass if the activations of the whole batch are kept anyway."""
+"""Number of tokens of a pass that no batch exceeds, for batches whose activations are all kept anyway."""
 
 
 class Tower:
@@ -139,9 +139,9 @@ class Tower:
     ) -> Tensor:
         """Return the vectors of keys, encoded by the moving average (He et al., 2020, section 3.2).
 
-        They have no gradient. The backbone is in eval mode, pooler and head are in training mode. The weights
-        of the average are put into the tower's module for this time, since a second module would need the
-        memory of frozen weights twice.
+        Keys are texts that a moving average encodes. Their vectors have no gradient. The backbone is in eval
+        mode, pooler and head are in training mode. Meanwhile, the tower's module has the weights of the average.
+        A second module would need the memory of frozen weights twice.
         """
         average.swap()
         self.module.backbone.eval()

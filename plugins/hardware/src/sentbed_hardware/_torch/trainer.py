@@ -102,7 +102,8 @@ class TorchTrainer(Trainer):
     ) -> None:
         self.placement = placement
         self.processes = processes
-        """The processes that began this stage. If one of them ends, the stage cannot go on, but be resumed."""
+        """The processes that began this stage. If one of them ends, the stage cannot go on. A later run can
+        resume it."""
         self.say = say
         self.encoders = encoders
         self.training = training
@@ -118,7 +119,7 @@ class TorchTrainer(Trainer):
         self._add_towers()
 
         self.key_columns = key_columns(training)
-        """Names of the columns whose texts are keys, which a moving average encodes."""
+        """Names of the columns whose texts are keys: a moving average of the weights encodes them."""
         self.averages: dict[str, MovingAverage] = {}
         """Name of a tower -> the moving average that encodes its keys."""
         self.ema: dict[str, MovingAverage] = {}
@@ -154,7 +155,7 @@ class TorchTrainer(Trainer):
         """States of the random generators with which the loss is computed. They are equal in all processes.
         None if there is a single process, whose loss uses torch's generators as they are."""
         self._tensors_read: Tensors | None = None
-        """During `load`, the tensors of the state, in the process that has read the file."""
+        """During `load`, the tensors of the state in the process that has read the file; else None."""
         self.seed = torch.initial_seed()
         self._broadcast_loss()
         self.reseed()
@@ -417,7 +418,7 @@ class TorchTrainer(Trainer):
         return by_column
 
     def _predict_tokens(self, tower: Tower, columns: Texts) -> dict[str, Tensor]:
-        """Return the logits `NAME` and the true ids `NAME.id` of the tokens that the loss lets predict.
+        """Return the logits `NAME` and the true ids `NAME.id` of the tokens that are to be predicted.
 
         The loss chooses these tokens in each column `NAME` of the tower; see `Corrupted`.
         """
@@ -600,7 +601,7 @@ class TorchTrainer(Trainer):
     def _values_and_tensors(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Return what determines later steps, as values for JSON and as tensors.
 
-        The states of torch's generators are left out. Only in the first process, sharded tensors are whole.
+        The states of torch's generators are left out. Sharded tensors are whole only in the first process.
         """
         tensors = self._tensors_to_save()
         values = optimizer_values(self.optimizer, self.optimized, tensors)
@@ -681,7 +682,8 @@ class TorchTrainer(Trainer):
             )
 
     def _tensors_to_save(self) -> dict[str, Tensor]:
-        """Return the tensors under the names `SECTION.NAME` that a state has besides the optimiser's."""
+        """Return the tensors of a state, except those of the optimiser and of random generators, as
+        `SECTION.NAME`."""
         loss_state = self.loss_state or {}
         return self._tensors_changed_in_place() | prefixed("state", loss_state.items())
 

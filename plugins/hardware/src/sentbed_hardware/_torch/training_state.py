@@ -28,7 +28,8 @@ from sentbed_hardware.engine_parts.state_files import (
 T = TypeVar("T", bound=Tensor)
 
 Read: TypeAlias = Callable[[str, bool], Any]
-"""A function of the place of a tensor, and of whether the tensor was on the host, that returns the tensor."""
+"""A function that returns a tensor of the saved state. Its arguments are the tensor's place, and whether the
+tensor was on the host when it was saved."""
 
 OF_OPTIMIZER = ("optimizer.", "group.")
 """Prefixes of the names under which tensors of the optimiser are saved."""

@@ -123,7 +123,7 @@ class Lead:
         self.calling = False
         """Whether a call is running."""
         self.broken: str | None = None
-        """After a failure in only some of the processes: the error message of all later calls."""
+        """After a failure in only some of the processes: the error message of all later calls. None before."""
         self._calls = 0
         self._objects: weakref.WeakValueDictionary[int, Any] = (
             weakref.WeakValueDictionary({0: engine})

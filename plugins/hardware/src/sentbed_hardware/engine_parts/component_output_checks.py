@@ -228,7 +228,8 @@ def named_loss(loss: Loss) -> str:
 
 
 def named_backbone(cls: type[Any]) -> str:
-    """Return a noun phrase for messages with the distribution of a backbone, whose built form is a `cls`."""
+    """Return a noun phrase for messages with the distribution of the backbone whose built form has the class
+    `cls`."""
     return f"the backbone of {release_of(cls.__module__)}"
 
 

@@ -242,7 +242,7 @@ class TraceableEncoder(nn.Module):
     """The module that exporters and compilers trace: it returns vectors after the head's projection.
 
     Its arguments are token ids and mask, each int64 `(batch, length)`. It returns fp32
-    `(batch, untransformed_width)`; the transform, the choice of dimensions and the norm are left out.
+    `(batch, untransformed_width)`; the transform, the choice of dimensions and the normalisation are left out.
 
     The backbone is a copy that uses only operations known to compilers, and in which adapters are merged. Shapes
     are not checked, since a tracer would record them as constants.
@@ -379,7 +379,7 @@ class InferenceModule(nn.Module):
         self.backbone = backbone
         self.reentrant: bool = getattr(backbone, "reentrant", False)
         """Whether several threads may call this module at a time."""
-        # Pooler and head of other distributions may not support several threads, so these take turns there.
+        # Pooler and head of other distributions may not support several threads, so threads take turns in them.
         self.turn: AbstractContextManager[Any] = nullcontext()
         if self.reentrant:
             self.turn = Lock()
@@ -498,7 +498,8 @@ def empty_transform(module: EncoderModule) -> nn.Linear:
 
 
 def save_modules(module: EncoderModule, path: Path) -> None:
-    """Write the weights of pooler and head, and the description of the data of the transform, to a file."""
+    """Write the weights of pooler and head to a file, with a description of the data that the transform was
+    fitted on."""
     notes = None
     if module.fitted_on is not None:
         notes = {FITTED_ON: json.dumps(module.fitted_on)}

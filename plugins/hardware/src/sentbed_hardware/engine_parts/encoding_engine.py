@@ -34,7 +34,8 @@ from sentbed_hardware.engine_parts.module_encoder import ModuleEncoder
 
 Project: TypeAlias = Callable[[NDArray[np.int64], NDArray[np.int64]], Vectors]
 """A function from token ids and mask, each `(batch, length)`, to vectors after the projection of the head,
-`(batch, EncoderModule.untransformed_width)`. The transform, the choice of dimensions and the norm come later."""
+`(batch, EncoderModule.untransformed_width)`. The transform, the choice of dimensions and the normalisation come
+later."""
 
 TOKEN_BUDGET = 4096
 """Tokens per batch. Matrix products on a CPU are fastest from about 2,000 tokens on."""
@@ -67,8 +68,8 @@ class EncodingEngine(Engine):
     def compiled(self, backbone: BuiltBackbone, module: EncoderModule) -> Project:
         """Compile an encoder with its current weights, and return the compiled function.
 
-        `TraceableEncoder(module, backbone)` is the torch module to trace or export. This method is called once,
-        before the first batch.
+        `TraceableEncoder(module, backbone)` is the torch module to trace or export. This method is called before
+        the first batch, and again if the weights have changed since.
 
         Raises:
             ModelError: if the library does not support a part of the encoder; with a remedy.
@@ -185,8 +186,9 @@ class EncodingEncoder(ModuleEncoder):
     def _apply_head(self, projected: Vectors) -> Vectors:
         """Transform, cut and normalise projected vectors as `EncoderModule.finish` does.
 
-        This uses NumPy, not PyTorch. An evaluator counts PyTorch's operations and does not see those of the
-        library; with a few of PyTorch, the count would look like a result.
+        This uses NumPy, not PyTorch. An evaluator counts PyTorch's operations, and does not see those of the
+        library. If PyTorch computed this small part, the evaluator's count would look like that of all
+        operations.
         """
         module, vectors = self.module, projected
         if module.gives_input:

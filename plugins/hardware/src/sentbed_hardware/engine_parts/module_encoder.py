@@ -46,8 +46,8 @@ class ModuleEncoder(PlacedEncoder):
     def save(self, directory: Path) -> Mapping[str, str]:
         """Write the backbone's files, and the file with the weights of pooler and head, into `directory`.
 
-        If `twin` is set, a saved encoder has the same backbone. Then its backbone's files are linked, and their
-        SHA-256 sums are returned by name.
+        `twin` is the directory of a saved encoder with the same backbone, or None. If it is set, the backbone's
+        files are linked from there, and their SHA-256 sums are returned by name.
         """
         sums: dict[str, str] = {}
         if self.twin is not None:

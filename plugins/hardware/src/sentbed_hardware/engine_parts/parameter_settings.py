@@ -13,7 +13,7 @@ from torch import nn
 def loss_parameter_settings(
     module: nn.Module, loss: Loss, prefix: str
 ) -> dict[str, ParameterSettings]:
-    """Return the `parameter_settings` of a loss's module by parameter, each name with the prefix.
+    """Return the `parameter_settings` of a loss's module and its submodules, as `prefix` + name -> settings.
 
     Raises:
         PluginError: if there is no parameter with the name, or the settings are no `ParameterSettings`.

@@ -14,7 +14,8 @@ from sentbed_common import BF16_INSTRUCTIONS, present_instructions
 from sentbed_hardware.torchrun_environment import processes_on_this_machine
 
 INT8_INSTRUCTIONS = ("amx_int8", "avx512_vnni", "avx_vnni")
-"""Instruction sets with exact products of 8-bit integers. A processor needs one of them, else sums overflow."""
+"""Instruction sets with exact products of 8-bit integers. A processor needs one of them, since without them sums
+of products may overflow."""
 
 MOST_STREAMS = 4
 """Largest default number of streams.

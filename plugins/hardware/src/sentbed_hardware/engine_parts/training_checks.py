@@ -1,4 +1,7 @@
-"""Checks of a training stage that all engines need: encoders, their weights, and columns of keys."""
+"""Checks of a training stage that all engines need: of encoders, their weights, and the columns that are keys.
+
+Keys are texts that a moving average of an encoder's weights encodes, without gradient.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def common_width(encoders: Mapping[str, Any], training: Training) -> int:
 
 
 def refuse_predictions(training: Training, why: str) -> None:
-    """Raise `RunError` if the loss predicts tokens, and the engine cannot train that.
+    """Raise `RunError` if the loss predicts tokens, which the calling engine cannot train.
 
     `why` is a clause for the message.
     """

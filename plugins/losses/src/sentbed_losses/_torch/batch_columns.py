@@ -10,8 +10,8 @@ from torch import Tensor
 from sentbed_losses.columns import HARD_NEGATIVES, TEACHER
 
 Columns: TypeAlias = Mapping[str, Tensor]
-"""Name of a column -> vectors `(rows, width)` or numbers `(rows,)`. The ids of the texts of the column `NAME`
-are in `NAME.id`."""
+"""Name of a column -> vectors `(rows, width)` or numbers `(rows,)`. If the loss compares texts, `NAME.id` has a
+number for each text of the column `NAME`. Equal texts have equal numbers."""
 
 
 def columns_with_teacher(inputs: Columns) -> list[str]:

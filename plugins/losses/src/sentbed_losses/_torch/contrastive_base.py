@@ -21,7 +21,8 @@ class Texts(NamedTuple):
     """The n texts of a column of a batch, or of a memory."""
 
     vectors: Any
-    """Their vectors after the similarity's `normalize`: `(n, width)`, fp32, or `TokenVectors`."""
+    """The texts' vectors, normalised by the method `normalize` of the similarity: fp32 `(n, width)`, or
+    `TokenVectors`."""
     ids: Tensor | None = None
     """`(n,)`, numbers that are equal for equal texts; None if texts are not compared."""
     empty: Tensor | None = None
@@ -29,7 +30,7 @@ class Texts(NamedTuple):
 
 
 class ContrastiveLoss(nn.Module):
-    """A softmax over similarities, with or without a memory.
+    """A softmax over similarities, with or without a memory of vectors of earlier batches.
 
     `temperature` is a module that returns the temperature, a float or a scalar tensor. `similarity` has the
     methods of `sentbed.protocols.Similarity`. With `counts_negatives`, the number of negatives is a metric. The
@@ -192,8 +193,8 @@ class ContrastiveLoss(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return the similarities, detached, and the logits of candidates, each `(n, candidates)`.
 
-        Both are -inf for candidates that are left out. `hardnesses` is a number for all candidates, or one for
-        each, `(n, candidates)`. `is_own_row` is true for candidates of the same row as the query, and None for a
+        Both are -inf for candidates that are left out. `hardnesses` is one number for all candidates, or a tensor
+        `(n, candidates)`. `is_own_row` is true for candidates of the same row as the query, and None for a
         memory. Candidates of the same row are never left out, and `shift` is added to their logits.
         """
         similarity = self.similarity.similarity(query.vectors, candidates.vectors)

@@ -46,7 +46,7 @@ class CoSENTLoss(nn.Module):
         is_lower = score[:, None] < score[None, :]
         differences = logits[:, None] - logits[None, :]
         differences = differences.masked_fill(~is_lower, -math.inf)
-        # The zero is the 1 within the logarithm.
+        # The zero gives exp(0) = 1, which is the summand 1 within the logarithm.
         terms = torch.cat([differences.new_zeros(1), differences.flatten()])
         loss = torch.logsumexp(terms, dim=0)
         metrics = {"correlation": correlation(similarity.detach(), score.detach())}

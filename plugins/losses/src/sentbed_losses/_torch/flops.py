@@ -59,7 +59,8 @@ class FlopsLoss(Parts):
         return LossOutput(inner.loss + regulariser, metrics, inner.state)
 
     def _documents(self, columns: Columns) -> Tensor:
-        """Return the vectors of all documents, `(texts, width)`: those of neither the queries nor a teacher.
+        """Return the vectors of all documents, `(texts, width)`: all vectors except those of the queries and of a
+        teacher.
 
         If there are none, a vector of zeros is returned, which has FLOPS of 0.
         """
@@ -80,7 +81,7 @@ class StatefulFlopsLoss(StatefulParts, FlopsLoss):
 
 
 def flops(vectors: Tensor) -> Tensor:
-    """Return the FLOPS of vectors: the mean absolute value of each component, squared, and added up."""
+    """Return the FLOPS of vectors: the sum over components of the squared mean absolute value."""
     # Components of SPLADE's vectors are never negative. At 0, the gradient must be that of a positive component,
     # and the gradient of `abs` is 0 there.
     sizes = torch.where(vectors < 0, -vectors, vectors)

@@ -30,7 +30,7 @@ class GistLoss(nn.Module):
         self.margin = margin
         self.relative = margin_kind == "relative"
         self.contrasts = [("anchor", "positive")]
-        """Pairs of columns whose cosines are in the denominator, besides those with hard negatives."""
+        """Pairs of columns whose cosines are in the denominator. `forward` adds the pairs with hard negatives."""
         if contrast_anchors:
             self.contrasts.append(("anchor", "anchor"))
         if contrast_positives:
@@ -61,7 +61,7 @@ class GistLoss(nn.Module):
             elif query == candidate:
                 out = out | is_own_row
 
-            # As in `ContrastiveLoss.compare`, -inf comes after the division.
+            # -inf comes after the division, for the reason that is stated in `ContrastiveLoss.compare`.
             similarities.append(similarity.detach().masked_fill(out, -math.inf))
             logits.append((similarity / temperature).masked_fill(out, -math.inf))
 

@@ -24,8 +24,8 @@ class MNTPLoss(nn.Module):
     def corrupt(self, ids: Tensor, special: Tensor, head: Any) -> tuple[Tensor, Tensor]:
         """Return the ids that the encoder reads, and a mask of the chosen tokens, both `(tokens,)`.
 
-        `special` is a mask of the special tokens. `head` is the backbone's language-modelling head, which has the
-        size of the vocabulary and the id of the mask token.
+        `special` is a mask of the special tokens. `head` is the backbone's language-modelling head. Its
+        attributes `tokens` and `mask_id` are the size of the vocabulary and the id of the mask token.
         """
         chosen = (torch.rand(ids.shape) < self.probability) & ~special
         share = torch.rand(ids.shape)
@@ -39,7 +39,8 @@ class MNTPLoss(nn.Module):
     def forward(self, inputs: Columns) -> LossOutput:
         """Return the mean loss of the chosen tokens, whose logits are `anchor` and whose ids are `anchor.id`."""
         logits, ids = inputs["anchor"].to(torch.float32), inputs["anchor.id"]
-        # In a small batch of short texts, no token may be chosen. The loss is then 0, and so is the gradient.
+        # In a small batch of short texts, it may happen that no token is chosen. The loss is then 0, and so is
+        # the gradient.
         count = max(1, len(ids))
 
         is_right = logits.argmax(dim=1) == ids

@@ -15,8 +15,9 @@ from sentbed_losses._torch.batch_columns import Columns
 class Parts(nn.Module):
     """The weighted sum of several losses.
 
-    `losses` are their modules by name, `weights` and `traits` are in the same order. Each loss gets the inputs
-    that it would get alone, and its own state if it has one.
+    `losses` are their modules by name. `weights` and `traits` are in the same order; if `weights` is empty, each
+    weight is 1. Each loss gets the inputs that it would get if it were used alone, and its own state if it has
+    one.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class StatefulParts(Parts):
 
 
 def _inputs_alone(inputs: Columns, traits: LossTraits) -> dict[str, Tensor]:
-    """Return the inputs that a loss would get alone.
+    """Return those of the inputs that a loss would get if it were used alone.
 
     These are its columns, the ids of texts if it compares texts, and the progress of the stage if it needs it.
     """

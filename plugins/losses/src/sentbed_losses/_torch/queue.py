@@ -51,7 +51,7 @@ class QueueLoss(ContrastiveLoss):
     def enqueue(
         self, positive: Texts, state: Mapping[str, Tensor]
     ) -> dict[str, Tensor]:
-        """Return the memory after writing the positives of a batch over its oldest slots."""
+        """Return the memory with its oldest slots overwritten by the positives of a batch."""
         vectors = positive.vectors.detach()[-self.size :]
         count = len(vectors)
         order = torch.arange(count, device=vectors.device)

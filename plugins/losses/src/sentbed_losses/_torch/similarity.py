@@ -48,9 +48,10 @@ def contrast_metrics(
 ) -> dict[str, Tensor]:
     """Return the metrics of a contrastive loss.
 
-    `similarity`, `(n, candidates)`, has the own positives of the n anchors on its diagonal, and -inf for
-    candidates that are left out. The metrics are `accuracy`, `temperature` if it is a tensor, because it is
-    then learned, and `negatives`, the mean number of negatives in a denominator, if `counts_negatives` is true.
+    `similarity`, `(n, candidates)`, has the similarity of each anchor with its own positive on the diagonal, and
+    -inf for candidates that are left out. The metric `accuracy` is always returned, `temperature` only if it is a
+    tensor: it is then learned. With `counts_negatives`, `negatives` is the mean number of negatives in a
+    denominator.
     """
     place = torch.arange(len(similarity), device=similarity.device)
     is_right = similarity.argmax(dim=1) == place
@@ -75,8 +76,8 @@ def correlation(x: Tensor, y: Tensor) -> Tensor:
     x, y = x - x.mean(), y - y.mean()
 
     squares = x.square().sum() * y.square().sum()
-    # The first `where` is needed for the gradient: that of a square root of 0 is infinite, and infinite times 0
-    # from the second `where` is NaN.
+    # The first `where` is needed for the gradient. The gradient of the square root is infinite at 0, and the
+    # second `where` would multiply it by 0, which gives NaN.
     varies = squares > 0
     norm = torch.where(varies, squares, 1.0).sqrt()
     return torch.where(varies, (x * y).sum() / norm, 0.0)

@@ -52,8 +52,8 @@ class LearnedTemperature(nn.Module):
         """Return the temperature, a scalar within the bounds."""
         value: Tensor = getattr(self, self.parameter)
         constant = value.detach()
-        # The gradient of `clamp` is 0 outside the bounds, and the parameter could not return. So only a constant
-        # is clamped.
+        # The gradient of `clamp` is 0 outside the bounds, so the parameter could not return to them. So only a
+        # constant is clamped, and the gradient flows through the added difference, which is 0.
         bounded = constant.clamp(*self.bounds) + (value - constant)
         if self.parameter == "log":
             return bounded.exp()

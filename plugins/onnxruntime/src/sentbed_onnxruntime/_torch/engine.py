@@ -36,7 +36,7 @@ QUANTISATION: Mapping[str, Any] = {
     "weights": "7 bits a channel",
     "inputs": "uint8, range of each batch",
 }
-"""How a graph is quantised in `int8`, for the protocol of scores.
+"""How a graph is quantised in `int8`. This is part of the protocol that is recorded with every score.
 
 Processors without VNNI add two products of 8-bit numbers in 16 bits, which may overflow. With weights of 7
 bits, no sum overflows."""
@@ -71,7 +71,7 @@ class OnnxRuntimeEngine(EncodingEngine):
         return {**library, "int8": dict(QUANTISATION)}
 
     def compiled(self, backbone: BuiltBackbone, module: EncoderModule) -> Project:
-        """Return the function of an encoder's graph in the engine's precision.
+        """Return a function that computes batches with an encoder's graph, in the engine's precision.
 
         Raises:
             ModelError: if the encoder cannot be exported, loaded or quantised, or if the graph's vectors differ
@@ -134,7 +134,8 @@ class OnnxRuntimeEngine(EncodingEngine):
 
 
 def _quantised(path: Path) -> Path:
-    """Write a graph with products in int8 into a file beside that of the graph in fp32, and return its path."""
+    """Quantise the products of the graph in the file `path` to int8, and return the path of the new file beside
+    it."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     target = path.with_name("int8.onnx")

@@ -17,7 +17,7 @@ from sentbed_hardware.engine_parts.traced_graph import INPUTS, quiet_tracing
 OUTPUT = "vectors"
 """Name of the output of a graph."""
 AXES = {0: "batch", 1: "length"}
-"""Number -> name of the axes of an input whose sizes are not fixed."""
+"""The axes of an input whose sizes are not fixed: number -> name."""
 
 OPSET = 17
 """Version of ONNX's set of operators: the first that has layer normalisation."""
@@ -35,7 +35,7 @@ def write_graph(
     used for tracing.
 
     TorchScript's exporter takes 2 s for MiniLM, that of `torch.export` took 22 s and gave the same vectors.
-    TorchScript's may record sizes as constants, which `require_same_vectors` finds.
+    TorchScript's exporter may record sizes as constants, an error that `require_same_vectors` finds.
 
     Raises:
         ModelError: if the encoder cannot be traced; the message names it as `parts`.

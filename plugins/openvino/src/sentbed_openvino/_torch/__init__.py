@@ -2,5 +2,6 @@
 
 import sys
 
-# If this package is installed, OpenVINO and NNCF send data about their use. They also work without it.
+# If the package `openvino_telemetry` is installed, OpenVINO and NNCF send data about their use. They also work
+# without it, so it is hidden from them.
 sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]

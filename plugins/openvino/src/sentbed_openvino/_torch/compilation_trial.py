@@ -1,7 +1,7 @@
 """A trial of compiling a graph, in a separate process.
 
-On some processors, the code that OpenVINO generates has crashed the process. Then only the trial's process
-ends, and the run ends with a message on what to do.
+On some processors, the code that OpenVINO generates has crashed the process. If this happens in the trial, only
+the trial's process crashes. The run then ends with a message on what to do.
 """
 
 from __future__ import annotations

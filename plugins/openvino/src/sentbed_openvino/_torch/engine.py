@@ -82,7 +82,7 @@ class OpenVinoEngine(EncodingEngine):
         return {**library, "int8": {**int8_protocol(), "rest": _type_of_rest()}}
 
     def compiled(self, backbone: BuiltBackbone, module: EncoderModule) -> Project:
-        """Return the function of an encoder's graph in the engine's precision.
+        """Return a function that computes batches with an encoder's graph, in the engine's precision.
 
         Raises:
             ModelError: if the encoder cannot be traced, compiled or quantised, or if the graph's vectors differ
@@ -118,7 +118,9 @@ class OpenVinoEngine(EncodingEngine):
         return project
 
     def _compiled(self, graph: Any, products: str, parts: str) -> Project:
-        """Return the function of a graph. `products` is the type of products that are not in int8: f32 or bf16.
+        """Compile a graph, and return a function that computes batches with it.
+
+        `products` is the type of the products that are not in int8: f32 or bf16.
 
         Raises:
             ModelError: if OpenVINO cannot compile the graph.
@@ -179,7 +181,8 @@ def graph_function(compiled: Any, streams: int) -> Project:
 
 
 def _type_of_rest() -> str:
-    """Return OpenVINO's name of the type for products that are not in int8, if the precision is bf16 or int8."""
+    """Return OpenVINO's name of the type of all products that are not in int8, in the precisions bf16 and
+    int8."""
     return "bf16" if bf16_instructions() else "f32"
 
 

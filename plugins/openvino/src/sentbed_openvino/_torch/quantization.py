@@ -36,7 +36,7 @@ REPLACED = (0.0, 0.3, 1.0)
 
 
 def int8_protocol() -> dict[str, Any]:
-    """Return the settings that int8 depends on, for the protocol of scores."""
+    """Return the settings that int8 depends on, for the protocol that is recorded with every score."""
     return {
         "nncf": importlib.metadata.version("nncf"),
         "smoothing": SMOOTHING,
@@ -47,10 +47,10 @@ def int8_protocol() -> dict[str, Any]:
 def quantized(graph: Any, backbone: BuiltBackbone) -> Any:
     """Return a graph of OpenVINO whose products are in int8. Weights are quantised symmetrically, inputs are not.
 
-    This is NNCF's post-training quantisation for transformers, with SmoothQuant (Xiao et al., 2023). Two
-    settings differ from NNCF's defaults. The range of a number is its range over all calibration texts; NNCF's
-    default is the mean of the texts' ranges, which cuts off outliers. Biases are not corrected, since the
-    correction uses mean activations, and those of random tokens are not those of real texts.
+    This is NNCF's post-training quantisation for transformers, with SmoothQuant (Xiao et al., 2023). Two settings
+    differ from NNCF's defaults. The range of an activation is that over all calibration texts; NNCF's default is
+    the mean of the ranges in each text, which cuts off outliers. Biases are not corrected: the correction would
+    use mean activations, and random tokens have other means than real texts.
     """
     inputs = list(_calibration_inputs(backbone))
     parameters = nncf.AdvancedQuantizationParameters(

@@ -19,14 +19,14 @@ LAYERS = ("mlp.dense", "pooler.dense")
 model. A training run has both, and its `pooler.dense` is the pooler of next-sentence prediction, so `mlp.dense`
 is tried first."""
 PREFIXES = ("", "bert.", "roberta.")
-"""Prefixes of these names. Files of a model with a language-modelling head have one."""
+"""Possible prefixes of these names in a file. The names have one if the model has a language-modelling head."""
 
 
 class MLPPooling(nn.Module):
     """A dense layer and tanh after the module `state`, which gives one state per text, `(batch, width)`.
 
     The vectors are `(batch, mlp_width)`. With `mlp_only_train`, the vectors in eval mode are the states
-    themselves. The layer is loaded from the safetensors file `mlp`, or is new.
+    themselves. The layer is loaded from the safetensors file `mlp`. If `mlp` is None, the layer is new.
     """
 
     def __init__(
@@ -64,8 +64,8 @@ def load_layer_from_file(dense: nn.Linear, location: str) -> None:
     try:
         file = locate(location)
     except DataError:
-        # A saved encoder does not need the file: its own layer is loaded after this. With NaN, no vector can be
-        # computed if that is forgotten.
+        # A saved encoder does not need the file: its own layer is loaded after this. If that is forgotten, all
+        # vectors are NaN, which is noticed.
         for value in dense.parameters():
             nn.init.constant_(value, float("nan"))
 

@@ -16,8 +16,8 @@ WIDENING = 4
 class LatentAttentionPooling(nn.Module):
     """Returns the mean of the token states after attention to latents and a gated layer, `(batch, width)`.
 
-    The formulas are in the docstring of `sentbed_poolers.latent_attention.LatentAttention`. A token does not
-    depend on the others, so only the mean needs the mask.
+    The formulas are in the docstring of `sentbed_poolers.latent_attention.LatentAttention`. The new state of a
+    token does not depend on other tokens, so only the mean needs the mask.
     """
 
     def __init__(self, width: int, latents: int, heads: int, head_width: int) -> None:

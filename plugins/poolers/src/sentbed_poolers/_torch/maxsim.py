@@ -25,7 +25,7 @@ def pairwise_maxsim(first: TokenVectors, second: TokenVectors, mean: bool) -> Te
 
 
 def _best(products: Tensor, mask: Tensor) -> Tensor:
-    """Return the largest product of each token of the first texts with a token that is in the mask."""
+    """Return the largest product of each token of the first texts with a token of the second text in `mask`."""
     lowest = torch.finfo(products.dtype).min
     return products.masked_fill(~mask, lowest).max(dim=-1).values
 

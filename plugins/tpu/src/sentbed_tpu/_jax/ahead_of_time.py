@@ -33,8 +33,9 @@ class AheadLayout(Layout):
 class AheadCompiled(Compiled):
     """Functions that are lowered for the platform `tpu` when they are called, and compiled if `compiles` is true.
 
-    `lowered` has a record for each call: the name of the function, the size of the lowered program as text,
-    and, if it was compiled, XLA's counts of operations and memory.
+    To lower a function is to translate it into a program of XLA. `lowered` has a record for each call: the name
+    of the function, the size of the lowered program as text, and, if it was compiled, XLA's counts of operations
+    and memory.
     """
 
     def __init__(self, compiles: bool) -> None:

@@ -24,7 +24,7 @@ from sentbed_tpu._jax.mesh import Layout
 from sentbed_tpu._jax.shape_buckets import Buckets
 
 ADDRESS = "jax"
-"""Name of the entry of the key-value store with the address of JAX's coordinator in the first process."""
+"""Entry of the processes' key-value store: the address of JAX's coordinator, which is in the first process."""
 
 
 def build_engine(
@@ -39,7 +39,8 @@ def build_engine(
 ) -> Engine:
     """Claim devices, and return the engine over the devices of all processes.
 
-    The arguments are fields of `Tpu`. All processes repeat the calls that the first process makes of its engine.
+    The arguments are fields of `Tpu`. The other processes repeat the calls that the first process makes to its
+    engine.
 
     Raises:
         RuntimeUnavailableError: if JAX does not find the devices, or processes are missing.
@@ -81,12 +82,13 @@ def build_engine(
 
 
 def join(nodes: int, platform: str) -> Processes:
-    """Connect the processes that `torchrun` has started, one per machine, also in JAX; return the group.
+    """Connect the processes that `torchrun` has started, one per machine, and JAX in them; return the group.
 
     Raises:
         RuntimeUnavailableError: if the recipe sets several machines and this is the only process.
     """
-    # JAX cannot go on after the end of a process, as with sharded weights on PyTorch.
+    # JAX cannot go on after another process has ended. The engine on PyTorch cannot either if weights are
+    # sharded, so this group counts as sharded.
     processes = process_group.join(torch.device("cpu"), asked_for=nodes, sharded=True)
     if processes.world == 1:
         return processes
@@ -105,7 +107,7 @@ def join(nodes: int, platform: str) -> Processes:
 
 
 def claim(platform: str, devices: int | None, processes: int) -> list[Any]:
-    """Return the devices of all processes: `devices` of each process, or all if it is None.
+    """Return the devices of all processes: `devices` of each process. None is all, but 1 on the platform `cpu`.
 
     Raises:
         RuntimeUnavailableError: if JAX finds no devices of this platform, or too few.

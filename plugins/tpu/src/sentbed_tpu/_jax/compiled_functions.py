@@ -13,7 +13,7 @@ from sentbed import RunError
 
 @contextmanager
 def fitting() -> Iterator[None]:
-    """Turn an error of JAX that the devices are out of memory into a `RunError`."""
+    """While active, turn JAX's error that a device is out of memory into a `RunError`."""
     try:
         yield
     except jax.errors.JaxRuntimeError as error:

@@ -32,9 +32,9 @@ padding."""
 class JaxEncoder(ModuleEncoder):
     """An encoder whose weights are arrays on the devices.
 
-    `weights` are arrays that are on the devices already. All others are copied from `module`. `facts` are those
-    of the engine. The torch module stays on the host: its code is run on the arrays, and the arrays are copied
-    into it when the encoder is saved.
+    `weights` are the weights that are arrays on the devices already. All other weights are copied from `module`.
+    `facts` are those of the engine. The torch module stays on the host: its code is run on the arrays. The arrays
+    are copied into it when the host needs them, for example to save the encoder.
     """
 
     def __init__(
@@ -85,7 +85,8 @@ class JaxEncoder(ModuleEncoder):
     def encode_batches(
         self, batches: Iterable[TokenBatch]
     ) -> Iterator[NDArray[np.float32]]:
-        """Yield the vectors of each batch. The next batch is started before the vectors of one are awaited."""
+        """Yield the vectors of each batch. Each batch is started before the vectors of the previous one are
+        awaited."""
         if self.processes.leads:
             yield from map(self.encode, batches)
             return
@@ -100,7 +101,7 @@ class JaxEncoder(ModuleEncoder):
             yield self._finish(*started.popleft())
 
     def _start(self, batch: TokenBatch) -> list[Pending]:
-        """Start to encode a batch, in pieces of at most the largest shape."""
+        """Start to encode a batch, in pieces that have at most the rows of the largest shape."""
         rows, tokens = batch.input_ids.shape
         buckets = self.devices.buckets
         length = buckets.length(tokens, self.longest)
@@ -177,9 +178,10 @@ class JaxEncoder(ModuleEncoder):
     def transformed(
         self, fit: Any = None, on: Mapping[str, Any] | None = None
     ) -> JaxEncoder:
-        """Return an encoder with the transform `fit`, or without `fit` one that gives the transform's input.
+        """Return an encoder with the fitted transform `fit`, which shares its weights with this encoder.
 
-        It shares its weights with this encoder.
+        If `fit` is None, the encoder has no transform: its vectors are those to which one can be fitted. `on`
+        describes the texts of the fit; it is saved with the encoder.
         """
         module = self.module.transformed(fit, on)
         shared = {}

@@ -46,7 +46,7 @@ class JaxEngine(TrainingEngine):
         return self.facts
 
     def counters(self) -> Mapping[str, float]:
-        """Return the number and seconds of compilations, and the peak memory of a device.
+        """Return the number and the seconds of compilations, and the peak memory of a device in GiB.
 
         Each is the maximum over the processes.
         """

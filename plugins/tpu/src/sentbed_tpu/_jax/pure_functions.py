@@ -27,8 +27,8 @@ Arrays: TypeAlias = dict[str, jax.Array]
 Batch: TypeAlias = tuple[jax.Array, jax.Array, dict[str, jax.Array]]
 """Ids and mask of a batch, each `(batch, length)`, and `TokenBatch.keywords`."""
 Mode: TypeAlias = Literal["train", "eval", "key"]
-"""Mode of an encoder. In `key`, the backbone is in eval mode, and pooler and head are in training mode; see
-`LossTraits.momentum`."""
+"""Mode of an encoder. `key` is for texts that a moving average encodes (see `LossTraits.momentum`): the backbone
+is in eval mode, and pooler and head are in training mode."""
 
 
 def host_arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray[Any, Any]]:
@@ -124,7 +124,8 @@ class FunctionalEncoder:
 
 
 class _Finish(torch.nn.Module):
-    """`EncoderModule.finish` as a module, since `functional_call` needs one. Names of weights get a prefix."""
+    """`EncoderModule.finish` as a module, since `functional_call` needs one. The names of its weights begin with
+    `module.`."""
 
     def __init__(self, module: EncoderModule) -> None:
         super().__init__()

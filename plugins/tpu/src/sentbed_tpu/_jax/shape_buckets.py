@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 SMALLEST = 8
-"""Number of rows of the smallest batch. A TPU's matrix unit is not faster for fewer rows."""
+"""Least number of rows of a batch, which all devices share. A TPU's matrix unit is not faster for fewer rows."""
 
 
 @attrs.frozen
@@ -29,7 +29,8 @@ class Buckets:
 
     @property
     def smallest(self) -> int:
-        """The number of rows of the smallest batch, which all devices share."""
+        """The rows of the smallest batch, of all devices together: `SMALLEST`, rounded up to a multiple of
+        `devices`."""
         rows_of_device = math.ceil(SMALLEST / self.devices)
         return self.devices * rows_of_device
 
@@ -52,7 +53,7 @@ class Buckets:
     def rows(self, texts: int, length: int) -> int:
         """Return the number of rows to which `texts` texts of this length are padded.
 
-        If they do not fit into the largest batch, it is that of the largest batch.
+        If the texts do not fit into the largest batch, return the number of rows of the largest batch.
         """
         doublings = math.ceil(math.log2(max(1, texts / self.smallest)))
         return min(self.smallest << doublings, self.largest(length))

@@ -69,8 +69,8 @@ from sentbed_tpu._jax.optax_optimizers import build_optax
 from sentbed_tpu._jax.pure_functions import Arrays, Batch, FunctionalLoss, host_arrays
 
 EMA = "ema "
-"""Prefix of a tower's name in `averages` for the average with which a stage is evaluated. The average that
-encodes keys has the name of its tower."""
+"""Prefix of a tower's name in `JaxTrainer.averages`, for the moving average with which a stage is evaluated. The
+average that encodes keys has the name of its tower without a prefix."""
 LOSS_KEY_NUMBER = 1 << 20
 """Number of the random key of the loss in a step. The keys of batches are numbered from 0."""
 CLIPPING_EPSILON = 1e-6
@@ -174,13 +174,13 @@ class _ColumnPart:
 
 @attrs.frozen(eq=False)
 class _Pass:
-    """A batch of texts whose vectors are computed, before its backward pass."""
+    """A batch of texts whose vectors have been computed, and whose backward pass is still to come."""
 
     tower: JaxTower
     vectors: str
     """Name of the vectors to which those of the batch belong; see `_EncodedColumns.vectors`."""
     places: jax.Array
-    """For each row of the batch, the index of its vector among them."""
+    """For each row of the batch, the index of its vector among the vectors with this name."""
     batch: Batch
     key: jax.Array
     """Random key of the batch's dropout."""
@@ -247,7 +247,7 @@ class JaxTrainer(Trainer):
             self.towers[name] = JaxTower(name, encoders[name], len(names) == 1)
 
         self.key_columns = key_columns(training)
-        """Names of the columns whose texts are keys, which a moving average encodes."""
+        """Names of the columns whose texts are keys: a moving average of the weights encodes them."""
         self.loss = FunctionalLoss(loss, training.loss)
         self.loss_weights: Arrays = {}
         """Trained weights of the loss."""
@@ -268,7 +268,8 @@ class JaxTrainer(Trainer):
         self.settings = loss_parameter_settings(loss, training.loss, "loss.")
         require_decay(self.settings, training.optimizer)
         self.rate_factors = {}
-        """Name of a parameter of the loss -> multiplier of its learning rate, where it differs from 1."""
+        """Name of a parameter of the loss with settings of its own -> multiplier of its learning rate. It is 1
+        for all other parameters."""
         for name, special in self.settings.items():
             self.rate_factors[name] = rate_factor(special, training.optimizer)
 
@@ -403,8 +404,8 @@ class JaxTrainer(Trainer):
             if missing_gradient(name, module, has_gradient) is None:
                 continue
 
-            # JAX gives zeros for weights without a gradient, but a gradient may also be zero. PyTorch tells
-            # apart.
+            # JAX gives zeros for weights without a gradient, but a gradient may also be zero. PyTorch tells the
+            # two apart.
             batch = self._first_texts(tower, columns)
             has_gradient = connected(module, tower.names, batch)
             error = missing_gradient(name, module, has_gradient)
@@ -606,7 +607,8 @@ class JaxTrainer(Trainer):
     def _texts_per_pass(self, tower: JaxTower, columns: int, texts: int) -> int | None:
         """Return the number of texts per pass for the stage's micro-batch.
 
-        Returns None if the micro-batch holds all `texts` of the batch, and so the activations are kept.
+        Returns None if the activations of all `texts` of the batch are kept: without a micro-batch, or if all
+        texts are within it.
         """
         if self.training.micro_batch is None:
             return None
