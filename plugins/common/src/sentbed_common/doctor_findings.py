@@ -1,5 +1,4 @@
-"""Findings about a machine, for `sentbed doctor`: package versions, checks in a new process, checks on
-request."""
+"""Findings about a machine, for `sentbed doctor`: package versions, checks in a subprocess, slow checks."""
 
 from __future__ import annotations
 

@@ -141,8 +141,7 @@ def _problem_of_cache(causes: Sequence[BaseException]) -> str | None:
 
 
 def _problem_of_connection(causes: Sequence[BaseException]) -> str:
-    """Return why the connection to the hub failed, and what to do; errors of unknown cause are shown as they
-    are."""
+    """Return why the connection to the hub failed, or quote an error of unknown cause, and say what to do."""
     from huggingface_hub import constants, errors
 
     error = causes[0]

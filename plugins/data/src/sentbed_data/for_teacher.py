@@ -42,7 +42,7 @@ class ForTeacher(DataSource):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The kept columns of the source, then the teacher's columns."""
+        """The kept columns of the source, then the columns that the teacher encodes."""
         untaught = {LABEL, *self.source.traits.numbers}
         of_teacher = [PREFIX + name for name in self._kept if name not in untaught]
         return (*self._kept, *of_teacher)
