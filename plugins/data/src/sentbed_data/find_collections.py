@@ -139,7 +139,7 @@ def find_collection(plugins: Plugins, name: str) -> KnownData:
 
 
 def data_base(directory: str | None) -> Path:
-    """Return `directory` or, if it is None, the set data directory. Raises `DataError` if neither is set."""
+    """Return `directory` or, if it is None, the directory that `SENTBED_DATA` names; `DataError` without both."""
     if directory is not None:
         return Path(directory).expanduser()
 

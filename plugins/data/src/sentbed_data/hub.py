@@ -95,7 +95,7 @@ def is_on_this_machine(location: str, revision: str | None = None) -> bool:
 
 
 def _cache_directory(variable: str, name: str) -> Path:
-    """Return the directory of the cache `name` of the hub's libraries, which the environment variable may set."""
+    """Return the directory of the hub's cache `name`, which the environment variable `variable` may set."""
     if cache := os.environ.get(variable):
         return Path(cache).expanduser()
     if home := os.environ.get("HF_HOME"):

@@ -26,8 +26,8 @@ HOW_IT_WAS_LOADED = ("is_local", "local_files_only")
 """Settings that transformers adds when it loads a tokenizer; it would save them too."""
 
 EMBEDDED_TOKENS = "embedded_tokens"
-"""Setting of a tokenizer (`tokenizer_config.json`) that has more tokens than the model has embeddings: the
-number of embeddings, without the embedding of an added placeholder."""
+"""Key in the `tokenizer_config.json` of a tokenizer that has more tokens than the model has embeddings. Its
+value is the number of embeddings, without the embedding of an added placeholder."""
 
 LARGEST_ID = (1 << 31) - 1
 """The largest id of a token that `TokenIds` can hold."""
@@ -51,17 +51,18 @@ def tokenizing() -> Iterator[None]:
 class BulkTokenizer(Tokenizer):
     """A tokenizer that calls the library `tokenizers` directly: all texts in one call, in threads, not padded.
 
-    `original` is the tokenizer of transformers. `readings` has the sets of layers that prompts name, and
-    `hides` is whether tokens may be hidden from the pooler: all `TokenIds` then have the fields `readings` and
-    `hidden`, see `encode_marked`. `embeddings` is the number of tokens for which the model has embeddings.
+    `original` is the tokenizer of transformers. `readings` has the sets of layers that prompts name; if there
+    are any, all `TokenIds` have the field `readings`. `hides` is whether tokens may be hidden from the pooler;
+    if so, all `TokenIds` have the field `hidden`. See `encode_marked`. `embeddings` is the number of tokens for
+    which the model has embeddings.
     """
 
     pad_id: int = 0
     """Id of the padding token."""
     mask_token: str | None = None
-    """Text of the mask token, if there is one."""
+    """Text of the mask token; None if there is none."""
     placeholder_id: int | None = None
-    """Id of the intervention's placeholder, if there is one."""
+    """Id of the intervention's placeholder; None if there is none."""
     special_tokens: bool = True
     """Whether special tokens ([CLS], </s>) are put around a text."""
 
@@ -168,7 +169,7 @@ class BulkTokenizer(Tokenizer):
             raise
 
     def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
-        """Tokenise texts and truncate them to `max_length` tokens; `special_tokens` are included if set.
+        """Tokenise texts and truncate them to `max_length` tokens, special tokens included (if they are added).
 
         If the tokenizer adds no special tokens (GPT-2), an empty text becomes the start or end token.
 

@@ -239,7 +239,7 @@ def _read_sentencepiece(file: Path) -> tuple[Any, Any]:
 
 
 def _reason_against(model: Any) -> str | None:
-    """Return why a sentencepiece model cannot be converted exactly, as a clause, or None."""
+    """Return why a sentencepiece model cannot be converted exactly, as a clause; None if it can be."""
     if model.trainer_spec.model_type not in (UNIGRAM, BPE):
         return "splits texts into words or characters"
 
