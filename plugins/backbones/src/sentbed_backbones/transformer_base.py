@@ -28,10 +28,11 @@ from sentbed_backbones.model_file_checks import (
 Layers: TypeAlias = Literal["last", "first-last", "last-two"] | tuple[int, ...]
 
 TEMPLATE_ALONE = ("template-alone", "template-alone-from-0")
-"""Needs of poolers that subtract the state of a template without a sentence; see `TokenStates.mask_state`."""
+"""Needs by which a pooler asks that the state of a template without a sentence is subtracted; see
+`TokenStates.mask_state`."""
 
 LOGITS = "logits"
-"""Need of poolers that read the logits of a language-modelling head as token states."""
+"""Need by which a pooler asks for the logits of a language-modelling head as token states."""
 
 LAYERS = {"last": (-1,), "first-last": (1, -1), "last-two": (-2, -1)}
 """Numbers of the layers that each name stands for, as in transformers: 0 is the embedding output."""
@@ -41,7 +42,7 @@ READS = {
     "layers": "layers of its own",
     LOGITS: "the logits of the last layer",
 }
-"""What a pooler with one of these needs reads instead of `layers`."""
+"""By a pooler's need: what the pooler reads instead of `layers`."""
 
 
 def problem_of_layers(numbers: Iterable[int], blocks: int) -> str | None:
@@ -185,8 +186,7 @@ class Transformer(Backbone):
 
     @property
     def traits(self) -> BackboneTraits:
-        """What the architecture offers to poolers, and whether it is pretrained, can be trained and can
-        predict."""
+        """What the architecture offers to poolers, and whether it is pretrained, trainable or predicts."""
         intervenes = InterventionTraits()
         if self.intervention is not None:
             intervenes = self.intervention.traits

@@ -60,8 +60,8 @@ OLDEST_TORCH = (2, 10)
 PROGRAM = Path(__file__).with_name("convert_pickled_weights.py")
 
 SPARE_MEMORY = 4 << 30
-"""Number of bytes of memory that the child process may use beyond a multiple of the file's size, of which torch
-takes 1 GB."""
+"""Number of bytes of memory that the child process may use beyond a multiple of the file's size; torch alone
+takes 1 GB of them."""
 
 BYTES_PER_SECOND = 20 << 20
 """Speed, in bytes of the file, of a slow disk: the time limit is the time at this speed and

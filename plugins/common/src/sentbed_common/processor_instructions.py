@@ -1,4 +1,4 @@
-"""bf16 instruction sets of this machine's processor, on which the choice of precision depends."""
+"""The bf16 instruction sets of this machine's processor: the choice of precision depends on them."""
 
 from __future__ import annotations
 

@@ -321,7 +321,7 @@ def _start_over(stream: FileIO, validator_file: Path) -> None:
 
 
 def _write(stream: FileIO, block: bytes, target: Path) -> None:
-    """Write a block to a partial file, whose stream has no buffer and may write only a part at a time."""
+    """Write a block to a partial file. Its stream has no buffer, so a call may write only a part of the block."""
     rest = memoryview(block)
     try:
         while rest:

@@ -49,7 +49,7 @@ class ForTeacher(DataSource):
 
     @property
     def traits(self) -> DataTraits:
-        """The traits of the source; only kept columns can have numbers."""
+        """The traits of the source, but of its columns with numbers only those that are kept."""
         traits = self.source.traits
         return attrs.evolve(traits, numbers=traits.numbers.intersection(self._kept))
 

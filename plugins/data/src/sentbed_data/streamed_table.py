@@ -104,7 +104,7 @@ class _Column:
     """Positions in a file at which the texts of one column of a record batch are stored."""
 
     offsets: int
-    """Position of the offsets, of which there is one more than rows."""
+    """Position of the offsets; there is one more offset than there are rows."""
     width: int
     """Size of an offset in bytes: 4 or 8."""
     data: int
@@ -163,7 +163,7 @@ class _Batch:
 
 @attrs.frozen(eq=False)
 class StreamedTable(Dataset):
-    """A `Dataset` of record batches on disk, of which only requested rows are read."""
+    """A `Dataset` of record batches on disk; only the requested rows are read."""
 
     fields: Mapping[str, int]
     """Index in `_Batch.columns` of each column, by name."""

@@ -108,8 +108,8 @@ def windowed_blocks(model: Any) -> tuple[bool, ...]:
     """Return for each tried block whether its attention, in every direction, is limited to a sliding window.
 
     The result is empty if the configuration has no window. A pass over a text longer than the window would be
-    costly. Therefore the configuration's window, from which every pass makes its masks, is set to two tokens
-    for the trial.
+    costly. Every pass makes its masks from the window in the configuration. For the trial, this window is
+    therefore set to two tokens.
     """
     config = model.config
     window = getattr(config, "sliding_window", None)
@@ -188,7 +188,7 @@ def prefix_can_be_shared(model: Any) -> bool:
     The states differ if the model attends in both directions, if it needs more of the prefix than keys and
     values, or if a block ignores the cache. To find out, four texts of a few tokens pass through all blocks.
     With LongRoPE the answer is False without a trial: the rotations of a prefix depend on the longest text in
-    the batch, of which the cache knows nothing.
+    the batch, and the cache does not know that text.
     """
     if any(getattr(part, "rope_type", None) == "longrope" for part in model.modules()):
         return False

@@ -105,7 +105,7 @@ class Family:
 
     @property
     def protocol(self) -> dict[str, Any]:
-        """Entries for the protocol of each score."""
+        """Entries for the protocol of each score, which records how vectors are computed from texts."""
         return {}
 
     def states(self, model: Any) -> Module:
@@ -249,8 +249,7 @@ class BuiltTransformer(BuiltBackbone):
         return TemplateDenoising(read, template, first)
 
     def _counted_readings(self) -> list[tuple[int, ...]]:
-        """Return the sets of layers to read, numbered from 0 (embeddings); (-1,) stands for the last layer
-        alone."""
+        """Return the sets of layers to read, numbered from 0 (embeddings); (-1,) is the last layer alone."""
         count = int(self.model.config.num_hidden_layers) + 1
         readings = []
         for numbers in self.family.readings:

@@ -41,9 +41,9 @@ def short_attention(
 ) -> Tensor:
     """Return softmax(scale * query key' + mask) value; the scale is 1 / sqrt(width) by default.
 
-    `query`, `key` and `value` are `(batch, heads, length, width)`. The mask is added to the scores `(batch,
-    heads, length, length of keys)`, to which it must broadcast from four dimensions. It is -inf, or close to
-    it, where a key is hidden.
+    `query`, `key` and `value` are `(batch, heads, length, width)`. The mask has four dimensions. It is added to
+    the scores `(batch, heads, length, length of keys)`, and must broadcast to their shape. Where a key is
+    hidden, the mask is -inf or close to it.
 
     The exponentials are computed of the scores themselves, in one pass, without subtracting the largest score
     of each row first. If a sum of exponentials of a text is not between `LEAST_SUM` and `LARGEST_SUM`, PyTorch

@@ -467,9 +467,9 @@ class PoolerStates(nn.Module):
 class TemplateDenoising(nn.Module):
     """Runs `PoolerStates`, and subtracts the template's state from the mask token's state.
 
-    From each text's mask state it subtracts the mask state of the template without a sentence, in which the
-    tokens behind the sentence keep the positions that they have in the text. The subtracted state therefore
-    depends on the sentence's length. Source: PromptBERT (Jiang et al., 2022), section 4.3.
+    The template's state is the mask token's state in the template without a sentence. The tokens behind the
+    sentence keep the positions that they have in the text, so the template's state depends on the sentence's
+    length. Source: PromptBERT (Jiang et al., 2022), section 4.3.
     """
 
     def __init__(

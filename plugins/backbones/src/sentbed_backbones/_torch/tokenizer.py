@@ -147,8 +147,8 @@ class BulkTokenizer(Tokenizer):
     def save(self, directory: Path) -> None:
         """Write the tokenizer in the format of transformers, as it was loaded.
 
-        The library keeps the truncation of the last call in the definition, from which transformers would save
-        it as a setting.
+        The library keeps the truncation of the last call in the tokenizer's definition, and transformers would
+        save it from there as a setting.
         """
         self._definition.no_padding()
         if self._loaded_truncation is None:

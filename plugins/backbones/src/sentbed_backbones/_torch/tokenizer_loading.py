@@ -57,7 +57,7 @@ WRONG_CONVERSIONS: Mapping[str, str] = {
     "Could not extract SentencePiece model": "fetch the file again",
     "Could not reorder vocab": "fetch the model again, or take a revision with `tokenizer.json`",
 }
-"""Parts of warnings by transformers after which ids are wrong, and advice for each."""
+"""Parts of warnings by which transformers announces wrong ids, and advice for each."""
 
 MASK_TAKES_SPACE = ("RobertaTokenizer", "XLMRobertaTokenizer")
 """Classes whose mask token includes the space before it. transformers 5 no longer knows this unless a file of
