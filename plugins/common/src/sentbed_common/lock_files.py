@@ -9,7 +9,7 @@ from sentbed.tools import locked
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a process holds the lock file `path`. False if the file does not exist or cannot be locked."""
+    """Whether a process holds the lock file `path`. False if there is no such file or it cannot be written."""
     try:
         if not path.exists():
             return False

@@ -64,7 +64,7 @@ SPARE_MEMORY = 4 << 30
 takes 1 GB of them."""
 
 BYTES_PER_SECOND = 20 << 20
-"""Speed, in bytes of the file, of a slow disk: the time limit is the time at this speed and
+"""Speed, in bytes of the file, of a slow disk: the time limit is the time at this speed plus
 `SECONDS_AT_LEAST`."""
 
 SECONDS_AT_LEAST = 120

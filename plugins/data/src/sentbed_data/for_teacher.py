@@ -49,7 +49,7 @@ class ForTeacher(DataSource):
 
     @property
     def traits(self) -> DataTraits:
-        """The traits of the source, but of its columns with numbers only those that are kept."""
+        """The traits of the source; they do not list columns with numbers that are left out."""
         traits = self.source.traits
         return attrs.evolve(traits, numbers=traits.numbers.intersection(self._kept))
 

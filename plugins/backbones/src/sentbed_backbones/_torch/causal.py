@@ -187,7 +187,7 @@ class CausalFamily(Family):
         return last
 
     def fast_pass(self, model: Any, products: Products) -> Module | None:
-        """Return the fast forward pass of an OPT or a LLaMA; None for another model."""
+        """Return the fast forward pass of an OPT or a LLaMA; None if it does not implement the model."""
         if not FastCausal.fits(model):
             return None
 

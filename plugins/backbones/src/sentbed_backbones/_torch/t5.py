@@ -106,7 +106,7 @@ class T5Family(Family):
         return EncoderStates(model, self.reads_layers)
 
     def fast_pass(self, model: Any, products: Products) -> Module | None:
-        """Return the fast forward pass of a T5 or an mT5; None for another model."""
+        """Return the fast forward pass of a T5 or an mT5; None if it does not implement the model."""
         if not FastT5.fits(model):
             return None
 

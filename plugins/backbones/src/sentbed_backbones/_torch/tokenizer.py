@@ -106,7 +106,7 @@ class BulkTokenizer(Tokenizer):
                 self._empty_id = int(token_id)
 
         self._definition = original.backend_tokenizer
-        """The backend of `original`, which also truncates texts, since its offsets refer to unmapped texts."""
+        """The backend of `original`; `truncate` uses it, since its offsets refer to the texts before mapping."""
         self._loaded_truncation: dict[str, Any] | None = self._definition.truncation
         self._fast, self._character_map = backend_and_character_map(original)
         self._definition.no_padding()
