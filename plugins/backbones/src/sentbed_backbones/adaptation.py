@@ -24,8 +24,7 @@ RUNS_BITSANDBYTES = {
     ("Windows", "ARM64"),
     ("Darwin", "arm64"),
 }
-"""System and processor of the machines for which bitsandbytes 0.50 has wheels, as Python's `platform` names
-them."""
+"""Pairs of system and processor, as Python's `platform` names them, for which bitsandbytes 0.50 has wheels."""
 
 
 def _names_layers(_: Any, __: Any, value: str | tuple[str, ...]) -> None:

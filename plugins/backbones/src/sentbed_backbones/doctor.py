@@ -18,7 +18,7 @@ from sentbed_backbones.adaptation import RUNS_BITSANDBYTES
 OWNER = "sentbed-backbones"
 QLORA = ("bitsandbytes", "peft", "accelerate")
 OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
-"""Environment variables that keep huggingface-hub off the network."""
+"""Environment variables, each of which keeps huggingface-hub off the network."""
 PRODUCT_SECONDS = 60.0
 HUB_SECONDS = 3.0
 SIZE = 64

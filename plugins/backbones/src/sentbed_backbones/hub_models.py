@@ -1,8 +1,8 @@
 """Models of the Hugging Face Hub: which files of a repository are fetched, and from which revision.
 
 Many repositories have only pickled weights. For such a repository, the hub's conversion bot may have opened a
-pull request with the same weights as safetensors. It is looked for as in transformers, and preferred to the
-pickled weights.
+pull request with the same weights as safetensors. Such a pull request is looked for as in transformers, and
+preferred to the pickled weights.
 """
 
 from __future__ import annotations
@@ -97,7 +97,8 @@ class ModelFiles:
 
     directory: Path
     origin: Mapping[str, Any] = attrs.field(factory=dict)
-    """For a hub id, its `commit`, and as `conversion` the pull request if the files are from one."""
+    """Empty for a local model. For a hub id, it has the `commit` and, if the files are from a pull request, its
+    reference as `conversion`."""
 
 
 def chosen_weights(
@@ -120,7 +121,7 @@ def fetch(
     preferred: Sequence[str] = MODEL_WEIGHTS,
     pickles: bool = True,
 ) -> ModelFiles:
-    """Return the files of a local model or of a hub id; files that are not in the cache are downloaded.
+    """Return the files of a local model or a hub id; the hub's files are downloaded if they are not in the cache.
 
     With `code`, Python files are fetched too. If `weights` is false, the repository need not have any. If
     `pickles` is false, pickled weights are not downloaded, and must have been fetched before. If the hub cannot
@@ -162,7 +163,7 @@ def fetch(
             "files": files,
             "reference": pull_request,
         }
-        # If the cache cannot be written, only the record is missing.
+        # If the cache cannot be written, the only consequence is that the record is missing.
         with suppress(RunError):
             record = _record(model, revision, weights)
             write_atomic(record, json.dumps(content))
@@ -259,10 +260,11 @@ def ask_for_listing(
 
 
 def find_conversion(listing: Listing) -> Conversion | None:
-    """Return the conversion bot's pull request on the listed commit, or None if there is none.
+    """Return the conversion bot's pull request on the listed commit; None if there is none.
 
-    As in transformers, the pull request must be open, by the bot, and its parent must be the commit. A pull
-    request of another author could hold any weights. A mirror of the hub may not list pull requests.
+    As in transformers, the pull request must be open and by the bot, and the parent of its newest commit must
+    be the listed commit. A pull request of another author could hold any weights. A mirror of the hub may not
+    list pull requests.
     """
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError
@@ -293,7 +295,7 @@ def find_conversion(listing: Listing) -> Conversion | None:
 
 
 def _without_weights(listing: Listing, revision: str | None) -> str:
-    """Return the message about a repository without weights that can be read."""
+    """Return the message that a repository has no weights that can be read."""
     place = ""
     if revision is not None:
         place = f" at revision `{revision}`"
@@ -334,9 +336,10 @@ def _remembered(
 
 
 def _fetched_before(repository: str, revision: str | None, weights: bool) -> ModelFiles:
-    """Return files that were fetched before; raises like `snapshot_download` if there are none.
+    """Return files that were fetched before; raises an exception of `snapshot_download` if there are none.
 
-    Files that another program fetched have no record; whether they include weights shows when these are read.
+    Files that another program fetched have no record; whether they include weights shows only when the weights
+    are read.
     """
     from huggingface_hub import snapshot_download
 
@@ -366,7 +369,7 @@ def hub_answers() -> bool:
         return False
 
     if urllib.request.getproxies():
-        # The proxy connects to the host, not this process.
+        # There is a proxy: it connects to the host, not this process, so nothing is tried here.
         return True
 
     address = urllib.parse.urlsplit(constants.ENDPOINT)

@@ -27,11 +27,11 @@ PADDING = 1
 """RoBERTa's padding id, for a configuration that has none."""
 
 FEWEST = 2
-"""Smallest number of tokens to which a recipe may limit texts."""
+"""Smallest number of tokens to which a recipe may limit the length of texts."""
 
 
 def positions_of(config: Mapping[str, Any]) -> int | None:
-    """Return the number of tokens that have positions, by a model's `config.json`; None if it is unknown."""
+    """Return for how many tokens a model has positions, by its `config.json`; None if that is unknown."""
     positions = config.get("max_position_embeddings", config.get("n_positions"))
     if type(positions) is not int:
         return None

@@ -22,7 +22,7 @@ ADAPTER_CONFIG = "adapter_config.json"
 ADAPTER_DIRECTORY = "adapter"
 """Directory of the adapter in a saved backbone, as peft reads it."""
 BASE_FILE = "base.json"
-"""File in a saved backbone whose base weights are not saved: it has the hashes of these weights."""
+"""File in a saved backbone that does not include its base weights: it has the hashes of these weights."""
 
 TOKENIZER_SETTINGS = (
     "tokenizer_config.json",
@@ -45,7 +45,7 @@ LARGEST_SIZES = {
     << 20,
     r"^vocab_size$": 1 << 24,
 }
-"""Largest plausible sizes in a configuration, by a regular expression for the names of their settings."""
+"""Largest plausible sizes in a configuration; each key is a regular expression for names of settings."""
 
 INDEXES = ("*.safetensors.index.json",)
 """Files that say which weight is in which shard."""
@@ -90,7 +90,7 @@ def problems_of_model(
     trust_remote_code: bool = False,
     may_be_table: bool = False,
 ) -> Iterator[str]:
-    """Yield why a recipe's `model` cannot be loaded, as far as it shows without asking the hub.
+    """Yield why a recipe's `model` cannot be loaded, as far as that shows without asking the hub.
 
     With `may_be_table`, a directory with a table of token vectors is not checked.
     """
@@ -230,7 +230,7 @@ def _missing_weights(directory: Path) -> Iterator[str]:
 
 
 def _implausible_sizes(file: Path, config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a problem for each size that no model has: to build it would take hours, or fill the memory."""
+    """Yield a problem for each size that no model has: building it would take hours, or fill the memory."""
     for key, value in config.items():
         if isinstance(value, dict):
             yield from _implausible_sizes(file, value)
@@ -244,7 +244,8 @@ def _implausible_sizes(file: Path, config: Mapping[str, Any]) -> Iterator[str]:
 def _weights_elsewhere(directory: Path, config: dict[str, Any]) -> Iterator[str]:
     """Yield a problem for each reference to weights that are no safetensors file in the model's directory."""
     if (directory / ADAPTER_CONFIG).is_file():
-        # transformers would load the base model that this file names, whatever it is, instead of these weights.
+        # transformers would load the base model that this file names, whatever model that is, instead of the
+        # weights in this directory.
         yield (
             f"`{directory}` holds a model and, with `{ADAPTER_CONFIG}`, an adapter of another one; move that "
             "file away to load the model, or name the adapter's base as `model` and the adapter as `adapter`"

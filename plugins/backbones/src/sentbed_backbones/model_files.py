@@ -21,8 +21,8 @@ def with_safetensors(
     """Return the files of `model` with weights as safetensors; pickled weights are converted.
 
     Raises:
-        ModelError: if the files cannot be read; if `may_convert` is false, also if weights are pickled and were
-            not converted before.
+        ModelError: if the files cannot be read, or if weights are pickled, `may_convert` is false, and they
+            were not converted before.
     """
     for problem in problems_of(files.directory, True, trust_remote_code):
         raise ModelError(problem)
@@ -38,8 +38,8 @@ def model_files(parameters: Transformer, may_convert: bool = True) -> ModelFiles
     """Return the files of the recipe's `model` with weights as safetensors; a hub id is downloaded.
 
     Raises:
-        ModelError: if the files cannot be obtained or read; if `may_convert` is false, also if weights are
-            pickled and were not converted before.
+        ModelError: if the files cannot be obtained or read, or if weights are pickled, `may_convert` is false,
+            and they were not converted before.
     """
     assert parameters.model is not None
     model, trust = parameters.model, parameters.trust_remote_code

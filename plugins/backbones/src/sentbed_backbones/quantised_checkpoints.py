@@ -58,11 +58,11 @@ SUFFIXES: Mapping[str, str] = {
 """Suffixes of a repository's name by which quantised weights usually differ from their original, by method."""
 
 CONVERTED = ("fp8", "mxfp4", "mxfp8")
-"""Methods in which some models were first published; unquantised weights of these are conversions."""
+"""Methods in which some models were first published; the unquantised weights of these models are conversions."""
 
 
 def quantisation_problem(config: Mapping[str, Any]) -> str | None:
-    """Return a message if the weights are quantised by their `config.json`, so cannot be read; else None."""
+    """Return a message if `config.json` says that the weights are quantised: they cannot be read. Else None."""
     settings = config.get("quantization_config")
     text_config = config.get("text_config")
     if not settings and isinstance(text_config, Mapping):
@@ -81,7 +81,7 @@ def quantisation_problem(config: Mapping[str, Any]) -> str | None:
     title = METHODS.get(str(method), f"an unknown method ({method!r})")
     if method == "bitsandbytes":
         if not in_bits:
-            # The settings name the library, but quantise nothing.
+            # These settings name the library, but do not say that weights are quantised.
             return None
 
         precision = "whole numbers of 8 bits"

@@ -57,7 +57,7 @@ def tokenize(file: str, texts: list[str]) -> list[list[int]]:
 
 
 def match(patterns: list[str], names: list[str]) -> None:
-    """Match each pattern with each name. There is no result: the caller only wants to know whether it ends."""
+    """Match each pattern with each name, without a result: the caller wants to know whether this ends."""
     for pattern in patterns:
         expression = re.compile(pattern)
         for name in names:

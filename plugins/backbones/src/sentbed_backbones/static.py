@@ -40,7 +40,8 @@ class Static(Backbone):
     """Whether texts are lower-cased before words of `file` are looked up, or before a tokenizer is trained. A
     model's tokenizer has its own setting."""
     most_words: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Number of lines of `file` to read, which usually begins with the most frequent words; default: all."""
+    """Number of lines of `file` to read; default: all. The most frequent words usually come first in such
+    files."""
     init: Literal["pretrained", "random"] = "pretrained"
     """`random`: rows are drawn from N(0, 1). The tokenizer and the table's size are the model's. Without a
     `model`, the tokenizer is trained on the texts of the stages (if there is no stage, of the evaluations), and

@@ -32,9 +32,9 @@ class TokenPrepending(Intervention):
     """Whether the space before the placeholder is dropped (`stripped`), or remains a token or part of a token
     (`kept`). The default follows transformers 4.46, with which the released code ran: `stripped` for LLaMA and
     LLaMA 2, whose normaliser puts a space before a text, and `kept` for other models (LLaMA 3, Qwen2, Gemma 2).
-    In one case it differs: if a model has `tokenizer.model` without `tokenizer.json`, and `legacy = false` in
-    `tokenizer_config.json`, 4.46 keeps the space and the default is `stripped`; set `kept` for the behaviour of
-    4.46."""
+    In one case the default differs from 4.46: if a model has `tokenizer.model` without `tokenizer.json`, and
+    `legacy = false` in `tokenizer_config.json`, 4.46 keeps the space, and the default drops it; set `kept` for
+    the behaviour of 4.46."""
 
     @property
     def traits(self) -> InterventionTraits:

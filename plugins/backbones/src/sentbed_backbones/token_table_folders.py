@@ -20,7 +20,7 @@ LARGEST_SETTINGS = 1 << 26
 def table_directory(directory: Path) -> Path | None:
     """Return the directory that has a model's table and tokenizer; None for a model of transformers.
 
-    In a model of sentence-transformers, it is the first module's directory; otherwise it is `directory`.
+    In a model of sentence-transformers, it is the directory of the first module. Otherwise it is `directory`.
     """
     modules = _read_json(directory / "modules.json")
     if isinstance(modules, list) and modules and isinstance(modules[0], dict):

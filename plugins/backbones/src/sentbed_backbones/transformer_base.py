@@ -28,10 +28,11 @@ from sentbed_backbones.model_file_checks import (
 Layers: TypeAlias = Literal["last", "first-last", "last-two"] | tuple[int, ...]
 
 TEMPLATE_ALONE = ("template-alone", "template-alone-from-0")
-"""Needs of poolers that subtract the state of the template without a sentence; see `TokenStates.mask_state`."""
+"""Needs by which a pooler asks that the state of a template without a sentence is subtracted; see
+`TokenStates.mask_state`."""
 
 LOGITS = "logits"
-"""Need of poolers that read the logits of a language-modelling head as token states."""
+"""Need by which a pooler asks for the logits of a language-modelling head as token states."""
 
 LAYERS = {"last": (-1,), "first-last": (1, -1), "last-two": (-2, -1)}
 """Numbers of the layers that each name stands for, as in transformers: 0 is the embedding output."""
@@ -41,7 +42,7 @@ READS = {
     "layers": "layers of its own",
     LOGITS: "the logits of the last layer",
 }
-"""What a pooler with one of these needs reads instead of `layers`."""
+"""By a pooler's need: what the pooler reads instead of `layers`."""
 
 
 def problem_of_layers(numbers: Iterable[int], blocks: int) -> str | None:
@@ -59,7 +60,7 @@ def problem_of_layers(numbers: Iterable[int], blocks: int) -> str | None:
 def problem_of_intervention(
     intervention: Intervention | None, blocks: int
 ) -> str | None:
-    """Return a message if an intervention cannot act, since only the first `blocks` blocks are run; else None."""
+    """Return a message if an intervention needs more than the first `blocks` blocks, which are run; else None."""
     if intervention is None:
         return None
 
@@ -185,7 +186,7 @@ class Transformer(Backbone):
 
     @property
     def traits(self) -> BackboneTraits:
-        """What the architecture offers to poolers; whether it is pretrained, trainable and able to predict."""
+        """What the architecture offers to poolers, and whether it is pretrained, trainable or predicts."""
         intervenes = InterventionTraits()
         if self.intervention is not None:
             intervenes = self.intervention.traits
@@ -215,7 +216,7 @@ class Transformer(Backbone):
         )
 
     def most_tokens(self) -> int | None:
-        """Return the number of positions, by the random model's size or the local files; None if unknown."""
+        """Return the number of positions, from the random model's size or local files; None if it is unknown."""
         if self.model is None:
             return self.random_positions
 
@@ -247,14 +248,14 @@ class Transformer(Backbone):
         return False
 
     def _predicts(self) -> bool:
-        """Whether tokens can be predicted: from the last layer, by a head that is not random."""
+        """Whether tokens can be predicted: the last layer must be read, and the head must not be random."""
         if self.head_in_files is None or self.layer_numbers != (-1,):
             return False
 
         return self.init == "pretrained" or not self.head_in_files
 
     def _untrainable(self) -> str | None:
-        """Return why a stage cannot train this backbone, or None."""
+        """Return why a stage cannot train this backbone; None if it can."""
         intervention = self.intervention
         if intervention is not None and intervention.traits.auxiliary is not None:
             return (
@@ -314,7 +315,7 @@ class CausalTransformer(Transformer):
 
     @property
     def traits(self) -> BackboneTraits:
-        """As of a transformer; with bidirectional attention, `bidirectional` is offered, not `causal`."""
+        """The traits of a transformer; with bidirectional attention, they offer `bidirectional`, not `causal`."""
         traits = super().traits
         if not self.both_ways:
             return traits
@@ -361,7 +362,7 @@ class CausalTransformer(Transformer):
             yield problem
 
     def _block_count(self) -> int | None:
-        """Return the number of blocks, by the random model's size or the local files; None if unknown."""
+        """Return the number of blocks, from the random model's size or local files; None if it is unknown."""
         size: str = getattr(self, "size")  # noqa: B009 - a field of every subclass, each with its own values
         if self.model is None:
             return self.sizes[size][0]

@@ -24,12 +24,12 @@ from sentbed_backbones.model_file_checks import LARGEST_JSON
 PROGRAM = Path(__file__).with_name("run_in_limits.py")
 
 SECONDS = 8
-"""Largest processor time of a trial; the largest tokenizers take one or two seconds."""
+"""Largest processor time of a trial, in seconds; the largest tokenizers take one or two."""
 MEMORY = 4 << 30
-"""Largest memory of a trial in bytes, of which the libraries take little."""
+"""Largest memory of a trial, in bytes; the libraries themselves take little of it."""
 
 ONE_THREAD = {"RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-"""Environment variables of a trial: more threads would use up its processor time sooner."""
+"""Environment variables that limit a trial to one thread: more would use up its processor time sooner."""
 
 SETTINGS = {
     "tokenizer_config.json": (
@@ -45,10 +45,10 @@ MOST_ADDED_TOKENS = 20_000
 """Largest number of tokens that are added to the vocabulary. Each is searched for in every text; Gemma has
 6,400."""
 HIGHEST_NUMBER = 1 << 24
-"""Highest number (id) of a token. Libraries reserve memory for all numbers up to the highest; large
-vocabularies have 300,000 tokens."""
+"""Highest number (id) that a token may have. Libraries reserve memory for all numbers up to the highest one;
+large vocabularies have 300,000 tokens."""
 LONGEST_ADDITION = 100
-"""Largest number of characters that a step of a normaliser inserts at a time."""
+"""Largest number of characters that a step of a normaliser may insert at a time."""
 MOST_GROWTH = 100
 """Largest number of characters that a normaliser may make of one character."""
 MOST_TOKENS_AROUND = 1_000
@@ -73,7 +73,8 @@ def require_bounded_tokenizer(directory: Path) -> None:
     """Try the tokenizer in a directory, unless a tokenizer with the same definition has passed before.
 
     Raises:
-        ModelError: if it makes a text longer than any real tokenizer does, or does not end within the limits.
+        ModelError: if it makes a text longer than any real tokenizer does, or if the trial does not end within
+            the limits.
     """
     for name, keys in SETTINGS.items():
         file = directory / name
@@ -229,7 +230,7 @@ def run_in_limits(task: str, task_arguments: Mapping[str, Any], shown: str) -> A
     arguments = [task, str(MEMORY), str(SECONDS)]
     too_much = f"{shown} did not end within {SECONDS} s and {MEMORY >> 30} GB in a trial; take another model"
     try:
-        # More than the processor time, since other programs may use the processor too.
+        # The time limit is longer than the processor time, since other programs may use the processor too.
         done = run_program(
             PROGRAM, arguments, 3 * SECONDS, ONE_THREAD, json.dumps(task_arguments)
         )

@@ -17,14 +17,15 @@ BUFFER = 1 << 17
 
 MOST_UNPACKED = 1 << 28
 MOST_GROWTH = 100
-"""The limit for a file is `MOST_UNPACKED` bytes or `MOST_GROWTH` times its compressed size, whichever is
-larger. Texts are compressed by a factor of 3 to 10, a single repeated character by a factor of 1,000."""
+"""Largest decompressed size of a file: `MOST_UNPACKED` bytes or `MOST_GROWTH` times its compressed size,
+whichever is larger. Texts are compressed by a factor of 3 to 10, a single repeated character by a factor of
+1,000."""
 
 
 def unpacked_stream(stream: BinaryIO, file: object) -> io.BufferedReader:
-    """Return a stream of a gzip file's decompressed content, which is decompressed as it is read.
+    """Return a stream of the decompressed content of a gzip file, which is decompressed while it is read.
 
-    `stream` is the compressed file; the caller closes it. `file` is its name in messages. Reading raises
+    `stream` is the compressed file; the caller closes it. Messages name it as `file`. Reading raises
     `DataError` if the content exceeds the limit (`MOST_UNPACKED`, `MOST_GROWTH`), and `OSError`, `EOFError` or
     `zlib.error` if the file is damaged.
     """
@@ -49,7 +50,7 @@ class _BoundedGzip(io.RawIOBase):
 
     def readinto(self, buffer: WriteableBuffer) -> int:
         view = memoryview(buffer).cast("B")
-        # One byte beyond the limit shows that the file goes on.
+        # At most one byte beyond the limit is decompressed: it shows that the content is too large.
         most = self._largest + 1 - self._unpacked.tell()
         content = self._unpacked.read(min(len(view), most))
         if self._unpacked.tell() > self._largest:

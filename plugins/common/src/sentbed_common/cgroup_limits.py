@@ -24,7 +24,7 @@ def core_quota() -> float | None:
             quota, period = group / "cpu.cfs_quota_us", group / "cpu.cfs_period_us"
             words = _words(quota) + _words(period)
 
-        # Without a quota, cgroup v2 has `max` and v1 -1.
+        # Where there is no quota, cgroup v2 has the word `max`, and v1 the number -1.
         if len(words) == 2 and words[0].isdecimal():
             quotas.append(int(words[0]) / int(words[1]))
 
@@ -34,14 +34,14 @@ def core_quota() -> float | None:
 def memory_limit() -> int | None:
     """Return the smallest memory limit, in bytes, of the process's control group and its parents.
 
-    None if no group has a limit.
+    None if no group has a limit below the machine's memory.
     """
     physical = physical_memory()
     limits = []
     for group in _groups("memory"):
         for file in ("memory.max", "memory.limit_in_bytes"):
             for word in _words(group / file):
-                # Without a limit, cgroup v2 has `max` and v1 a number larger than any memory.
+                # Where there is no limit, cgroup v2 has the word `max`, and v1 a number larger than any memory.
                 if word.isdecimal() and (physical is None or int(word) < physical):
                     limits.append(int(word))
 

@@ -52,7 +52,8 @@ FORBIDDEN_EVENTS = (
     "webbrowser.",
     "pickle.find_class",
 )
-"""Beginnings of the names of Python's audit events that reading tensors never raises."""
+"""Audit events of Python that are refused, by the beginnings of their names. Reading tensors raises none of
+them."""
 
 LONGEST_NAME = 512
 """Largest number of characters in the name of a weight."""
@@ -75,7 +76,7 @@ DTYPES = frozenset(
         "bool",
     )
 )
-"""Types of numbers that are written; quantised models have others."""
+"""Types of numbers that are converted. Files with other types, such as those of quantised models, are refused."""
 
 BOILERPLATE = (
     "Weights only load failed",
@@ -106,7 +107,7 @@ def leave_the_network() -> bool:
 
 
 def limit_resources(memory: int, seconds: int, written: int) -> None:
-    """Limit the process's memory for data (bytes), its processor time and the largest file that it writes."""
+    """Limit this process's memory for data (bytes), processor time (seconds) and files that it writes (bytes)."""
     if sys.platform == "win32":
         return
 
@@ -148,7 +149,7 @@ def forbid_side_effects(directory: Path) -> None:
 
 
 def member_sizes(file: Path) -> Counter[int] | None:
-    """Count the members of torch's zip archive by their size in bytes; None if the file is no zip archive.
+    """Return the number of members of each size (in bytes) in a zip archive; None if the file is no zip archive.
 
     torch writes its archives uncompressed. A compressed member would grow in memory, or be read wrongly.
 
@@ -215,8 +216,8 @@ def require_memory_of_file(
     """Raise `RefusedError` if the tensors need more bytes than the file of `size` bytes holds.
 
     The file may claim more bytes for a tensor than it has. In a zip archive, torch then reads the bytes that
-    follow the tensor's member, up to the end of the file. In the format of torch before 1.6, in which
-    `member_sizes` is None, the missing bytes would be uninitialised memory.
+    follow the tensor's member, up to the end of the file. In a file of torch before 1.6, which is no zip
+    archive (`member_sizes` is None), the missing bytes would be uninitialised memory.
     """
     # Tied weights share a storage, which is counted once.
     storages = {}
@@ -328,8 +329,8 @@ def main() -> None:
 
     The limits are MEMORY bytes of memory, SECONDS of processor time and LARGEST bytes of converted weights.
 
-    Prints a JSON object with `weights`, the names, and `bytes`, their size; or with `refused`, the reason why
-    the file was not converted.
+    Prints a JSON object: with `weights` (the names of the weights) and `bytes` (their size) or, if the file is
+    not converted, with `refused` (the reason).
     """
     source, target = Path(sys.argv[1]), Path(sys.argv[2])
     memory, seconds, largest = (int(argument) for argument in sys.argv[3:6])

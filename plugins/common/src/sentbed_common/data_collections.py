@@ -13,9 +13,9 @@ class KnownFile:
     """File of a known collection of data."""
 
     path: str
-    """Path below the collection's directory, with `/`."""
+    """Path below the collection's directory, with `/` between its parts."""
     rows: int | None = None
-    """Number of lines of data, without the header; not checked if None."""
+    """Number of lines of data, without the header. None if it is not known; it is then not checked."""
     header: bool = False
     """Whether the first line is a header."""
     at_least: bool = False
@@ -24,9 +24,10 @@ class KnownFile:
     """SHA-256 digests of the known copies; a file with another digest is used, but reported as unknown. A
     download from `url` must have one of them."""
     url: str | None = None
-    """URL from which `sentbed data get` downloads the file; None if it is in one of the archives."""
+    """URL from which `sentbed data get` downloads the file. None if it has no URL of its own: it is in an
+    archive, is made from other files, or must be obtained by hand."""
     others: tuple[str, ...] = ()
-    """Other paths at which readers look for the file."""
+    """Other paths below the collection's directory at which readers look for the file."""
     optional: bool = False
     """Whether the collection is complete without the file, since no reader needs it."""
 
@@ -35,19 +36,19 @@ class KnownFile:
 class KnownArchive:
     """`.zip` or `.tar` archive, compressed or not, with files of a known collection.
 
-    The files may be below a top-level directory: only the end of their path is compared.
+    In the archive, the files may be below a top-level directory: only the end of a member's path is compared.
     """
 
     url: str
     holds: str = ""
-    """Path prefix of the collection's files that this archive contains."""
+    """Beginning of the paths of the collection's files that are in this archive; empty if all files are in it."""
     sha256: str | None = None
-    """SHA-256 digest; not checked if None."""
+    """SHA-256 digest of the archive. None if it is not known; it is then not checked."""
 
 
 @attrs.frozen
 class KnownMade:
-    """Files of a known collection that are made from other downloaded files."""
+    """Files of a known collection that are made from other files."""
 
     files: tuple[str, ...]
     """Paths of the files that are made."""

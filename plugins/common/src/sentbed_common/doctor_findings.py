@@ -54,7 +54,8 @@ def packages(
 ) -> Finding:
     """Return a finding on whether a feature's packages are installed in suitable versions.
 
-    `names` are distributions; `owner` is the distribution that requires them, through its `extra`.
+    `names` are the distributions of these packages. `owner` is the distribution that requires them, in its
+    `extra` if that is not empty.
     """
     specifiers = {}
     for requirement in requirements(owner, extra):
@@ -96,7 +97,7 @@ def packages(
 def present(
     area: str, what: str, there: bool, detail: str, remedy: str = ""
 ) -> Finding:
-    """Return a `yes` or `no` finding; only `no` has the remedy."""
+    """Return a finding with the status `yes` if `there` is true, else with the status `no` and the remedy."""
     if there:
         return Finding(area, what, "yes", detail)
 
@@ -109,7 +110,7 @@ def elsewhere(function: Callable[[], Any], seconds: float, **environment: str) -
     The result must be serialisable as JSON; `environment` is added to this process's environment.
 
     Raises:
-        RunError: if the function fails, its process is killed or it takes longer than `seconds`.
+        RunError: if the function fails, if its process is killed, or if it takes longer than `seconds`.
     """
     code = (
         f"import json\nfrom {function.__module__} import {function.__name__} as function\n"

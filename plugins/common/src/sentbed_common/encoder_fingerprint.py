@@ -1,4 +1,4 @@
-"""Fingerprint of an encoder: a hash of everything that determines its vectors, under which vectors are cached."""
+"""Fingerprint of an encoder: a hash of all that determines its vectors, which are cached under this hash."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ENCODING = (
 
 @attrs.frozen
 class EncoderFingerprint:
-    """What determines an encoder's vectors, apart from the texts, and a summary for users."""
+    """What determines an encoder's vectors besides the texts, and a summary of the encoder for users."""
 
     key: Mapping[str, Any]
     """Everything that can make the vectors of two encoders differ, serialisable as JSON."""

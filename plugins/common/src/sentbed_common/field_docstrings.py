@@ -9,9 +9,9 @@ from typing import Any
 
 
 def field_docs(cls: type[Any]) -> dict[str, str]:
-    """Return the docstring below each field of a class, its base classes included, by the field's name.
+    """Return the docstring of each field of a class and its base classes, by the field's name.
 
-    They are read from the source, since Python drops them at run time.
+    The docstrings are read from the source, since Python does not keep them.
     """
     docstrings: dict[str, str] = {}
     for base in reversed(cls.__mro__):

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def host_generator_states() -> dict[str, Any]:
-    """Return the states of Python's and of NumPy's global generator, serialisable as JSON."""
+    """Return the states of the global generators of Python and NumPy, serialisable as JSON."""
     import numpy as np
 
     version, key, gauss = random.getstate()

@@ -16,9 +16,9 @@ def hub_errors(
     repository: str,
     revision: str | None = None,
 ) -> Iterator[None]:
-    """Turn exceptions of huggingface-hub into `error_of(message)`; the message has cause and remedy.
+    """Turn exceptions into `error_of(message)`; the message says why the hub gives no files, and what to do.
 
-    `kind` is `model` or `dataset`. Errors of sentbed, `KeyboardInterrupt` and `SystemExit` pass unchanged.
+    `kind` is `model` or `dataset`. Errors of sentbed pass unchanged, as do `KeyboardInterrupt` and `SystemExit`.
     """
     try:
         yield
@@ -100,7 +100,7 @@ def hub_problem(
 def _refusal_of_hub(
     causes: Sequence[BaseException], kind: str, repository: str
 ) -> str | None:
-    """Return why the hub refuses a repository, and what to do; None if it does not."""
+    """Return why the hub refuses a repository, and what to do; None if it does not refuse it."""
     from huggingface_hub import constants, errors
 
     def is_caused_by(*types: type[BaseException]) -> bool:
@@ -129,7 +129,7 @@ def _refusal_of_hub(
 
 
 def _problem_of_cache(causes: Sequence[BaseException]) -> str | None:
-    """Return why the hub's cache cannot be written, and what to do; None if it can."""
+    """Return why the hub's cache cannot be written, and what to do; None if the errors do not show that."""
     from huggingface_hub import constants
 
     numbers = {getattr(cause, "errno", None) for cause in causes}
@@ -141,7 +141,7 @@ def _problem_of_cache(causes: Sequence[BaseException]) -> str | None:
 
 
 def _problem_of_connection(causes: Sequence[BaseException]) -> str:
-    """Return why the hub cannot be reached, and what to do; also for an error of unknown cause."""
+    """Return why the connection to the hub failed, or quote an error of unknown cause, and say what to do."""
     from huggingface_hub import constants, errors
 
     error = causes[0]

@@ -17,7 +17,8 @@ class InMemoryDataset(Dataset):
     data: Mapping[str, Sequence[Any]]
     """Values of each column by its name: texts (`anchor`, `positive`, `negative`) or numbers."""
     left_out: Mapping[str, int] = attrs.field(factory=dict)
-    """Number of rows that the source left out, by reason, for the manifest; no number is 0."""
+    """Number of rows that the source left out, by reason. A reason with no row is not listed. The manifest of a
+    run records these numbers."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -39,14 +40,14 @@ class InMemoryDataset(Dataset):
         return len(next(iter(self.data.values()), ()))
 
     def rows(self, indices: Sequence[int], epoch: int = 0) -> dict[str, list[Any]]:
-        """Return the values of these rows, by column; the same in every epoch."""
+        """Return the values of these rows, by column. They are the same in every epoch."""
         columns = {}
         for name, texts in self.data.items():
             columns[name] = [texts[i] for i in indices]
         return columns
 
     def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
-        """Yield every text, column by column; a list that is used for two columns is yielded once."""
+        """Yield every text, but no numbers, column by column. A list that two columns share is yielded once."""
         seen = set()
         for name, texts in self.data.items():
             is_left_out = columns is not None and name not in columns

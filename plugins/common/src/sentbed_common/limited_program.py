@@ -1,4 +1,4 @@
-"""Runs programs of sentbed that read untrusted files, in a process whose environment has no keys and tokens."""
+"""Runs programs of sentbed that read untrusted files, in an environment without keys and tokens."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def run_program(
     variables: Mapping[str, str],
     content: str = "",
 ) -> subprocess.CompletedProcess[str]:
-    """Run a Python program in a process without keys and tokens; return the completed process with its output.
+    """Run a Python program in an environment without keys and tokens; return its completed process with output.
 
-    `program` is the program's file, `content` its standard input, and `variables` are added to its environment.
-    Memory is not limited here: the program does that itself.
+    `program` is the program's file, `content` is its standard input, and `variables` are added to its
+    environment. Memory is not limited here: the program limits its own.
 
     Raises:
-        TimeoutExpired: if the program has not ended after `seconds`; it is killed.
+        TimeoutExpired: if the program has not ended after `seconds`; it is then killed.
     """
     environment = {
         name: value for name, value in os.environ.items() if ENVIRONMENT.fullmatch(name)

@@ -9,7 +9,7 @@ from sentbed.tools import locked
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a process holds the lock file `path`. The file is not created; False if it cannot be written."""
+    """Whether a process holds the lock file `path`. False if there is no such file or it cannot be written."""
     try:
         if not path.exists():
             return False

@@ -21,13 +21,13 @@ DOCUMENT_BLOCK = 65_536
 _QUERY_BLOCK = 128
 """Number of queries compared at a time: with one block of documents, 32 MiB of products."""
 _SPARE = 8
-"""Number of candidates beyond the k best, since the order of products may differ between float32 and float64.
-If more than `_SPARE` further documents tie with the k-th to float32's rounding (1e-7), a slightly worse one may
-be returned in place of a better one."""
+"""Number of candidates beyond `k` whose products are computed again in float64, since float32 may order them
+wrongly. If the products of more than `_SPARE` further documents differ from the k-th by less than the rounding
+of float32 (1e-7), a slightly worse document may be returned in place of a better one."""
 _PRODUCTS = 4096
 """Number of candidates whose products are computed in float64 at a time."""
 _NO_DOCUMENT = -1
-"""Index that stands for no document, where a query has fewer neighbours than other queries."""
+"""Index that fills up the row of a query with fewer neighbours than other queries: it stands for no document."""
 
 
 @attrs.frozen(eq=False)
@@ -35,7 +35,8 @@ class Neighbours:
     """The nearest documents of each query, the nearest first."""
 
     places: Places
-    """`(queries, min(k, documents))`: indices of documents; -1 if all further documents are excluded."""
+    """`(queries, min(k, documents))`: indices of documents. -1 stands for no document, in the row of a query
+    for which so many documents are excluded that fewer remain."""
     similarities: Similarities
     """`(queries, min(k, documents))`: dot products of these documents with the query, descending; -inf where
     the index is -1."""
@@ -53,8 +54,8 @@ def nearest(
     """Return the `k` documents with the highest dot product for each query.
 
     `queries` is `(n, width)`. `documents` yields consecutive arrays `(m, width)`; only one array is held at a
-    time. Each row of `excluded`, `(pairs, 2)`, has the index of a query and of a document that must not be
-    among the query's neighbours.
+    time. Each row of `excluded`, `(pairs, 2)`, has the index of a query and the index of a document that must
+    not be among the query's neighbours.
 
     Candidates are found in float32, then ordered by their products in float64. The products are summed in the
     same way for every document: equal vectors have equal products, whatever the sizes of blocks. Of documents
@@ -160,10 +161,10 @@ def _excluded_by_block(
 
 
 def _limits(best: Neighbours, k: int, queries: Vectors, longest: float) -> Vectors:
-    """Return a float32 product for each query below which no document is among its `k` best, `(queries,)`.
+    """Return a limit for each query, `(queries,)`: no document with a lower product is among its `k` best.
 
-    `longest` is the largest norm of a document. A product in float32 differs from the exact product by at most
-    width x 2^-24 x both norms.
+    `longest` is the largest norm of a document. The limits are for products in float32, which differ from exact
+    products by at most width x 2^-24 x both norms.
     """
     import numpy as np
 
@@ -183,12 +184,12 @@ def _candidates(
 ) -> tuple[Places, Places]:
     """Return the rows and columns of the candidates, row by row.
 
-    They are the `count` highest products of each row that reach its limit. Of equal products, those in the
-    earlier columns are taken.
+    In each row, they are the `count` highest products; products below the row's limit are no candidates. Of
+    equal products, those in the earlier columns are taken.
     """
     import numpy as np
 
-    # Most products of later chunks are below the limit: comparing is cheaper than sorting.
+    # In later chunks, most products are below the limit, and comparing is cheaper than sorting.
     above = products >= limits[:, None]
     above &= products > -np.inf
     for row in np.flatnonzero(np.count_nonzero(above, axis=1) > count):

@@ -50,7 +50,8 @@ LARGEST_SMALL_FILE = 1 << 26
 """Largest size in bytes of a file that is copied."""
 
 VERSION = 1
-"""Version of the converted files; raised when the program changes them, so that earlier ones are not used."""
+"""Version of the converted files; raised when they are written in another way, so that older ones are not
+used."""
 
 OLDEST_TORCH = (2, 10)
 """Oldest version that reads pickles safely: before it, even `weights_only=True` can be made to run code
@@ -59,10 +60,12 @@ OLDEST_TORCH = (2, 10)
 PROGRAM = Path(__file__).with_name("convert_pickled_weights.py")
 
 SPARE_MEMORY = 4 << 30
-"""Bytes that the child process may use in addition to a multiple of the file's size; torch alone takes 1 GB."""
+"""Number of bytes of memory that the child process may use beyond a multiple of the file's size; torch alone
+takes 1 GB of them."""
 
 BYTES_PER_SECOND = 20 << 20
-"""Speed of the slowest disk for which the time limit suffices."""
+"""Speed, in bytes of the file, of a slow disk: the time limit is the time at this speed plus
+`SECONDS_AT_LEAST`."""
 
 SECONDS_AT_LEAST = 120
 
@@ -97,12 +100,13 @@ def in_safetensors(
     shown: str = "",
     patterns: Sequence[str] = PICKLED,
 ) -> tuple[Path, Mapping[str, str]]:
-    """Return a directory with the model's weights as safetensors, and the SHA-256 of each pickled source.
+    """Return a directory with the model's weights as safetensors, and the SHA-256 of each pickled file by name.
 
-    The result is `directory` itself if it has no pickled weights, or has the same weights as safetensors too.
-    Otherwise it is a directory in the cache (`SENTBED_CACHE`), which has configuration and tokenizer as well.
-    If `may_convert` is false, weights must have been converted earlier. `shown` names the model in messages;
-    `patterns` are the names of pickled files. While a process converts a model, others that need it wait.
+    The result is `directory` itself, without hashes, if it has no pickled weights, or if it also has weights in
+    safetensors. Otherwise the result is a directory in the cache (`SENTBED_CACHE`), which has configuration and
+    tokenizer as well. If `may_convert` is false, the weights must have been converted earlier. `shown` names
+    the model in messages; `patterns` are the names of pickled files. While a process converts a model, others
+    that need it wait.
 
     Raises:
         ModelError: if the pickled files hold more than tensors or are damaged, or may not be converted.
@@ -172,7 +176,7 @@ def _fill_cache(
 
 
 def _converted_name(pickled: str) -> str:
-    """Return the name of the safetensors file that a pickled file becomes; also for patterns of names."""
+    """Return the name of the file of safetensors for a pickled file; `pickled` may be a pattern of names."""
     return (
         pickled.replace("pytorch_model", "model").removesuffix(".bin") + ".safetensors"
     )
@@ -235,7 +239,8 @@ def _convert(source: Path, target: Path, shown: str) -> dict[str, Any]:
     """
     size = source.stat().st_size
     seconds = SECONDS_AT_LEAST + size // BYTES_PER_SECOND
-    # The result may be twice as large: tied weights share memory in the pickle, and are written separately.
+    # The result may be twice as large as the file: tied weights share memory in the pickle, and are written
+    # separately.
     limits = [str(3 * size + SPARE_MEMORY), str(seconds), str(2 * size)]
     place = f"`{source.name}` of {shown}"
     advice = "take a model with safetensors, or fetch this one again"

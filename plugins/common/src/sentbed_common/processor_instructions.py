@@ -1,12 +1,12 @@
-"""bf16 instruction sets of this machine's processor, on which the choice of precision depends."""
+"""The bf16 instruction sets of this machine's processor: the choice of precision depends on them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 BF16_INSTRUCTIONS = ("amx_bf16", "avx512_bf16")
-"""Instruction sets with each of which bf16 is faster than fp32. Without any of them, bf16 is emulated and
-slower."""
+"""Instruction sets for bf16. With any of them, bf16 is faster than fp32; without them, bf16 is emulated and
+slower than fp32."""
 
 
 def bf16_instructions() -> list[str]:
@@ -15,7 +15,7 @@ def bf16_instructions() -> list[str]:
 
 
 def present_instructions(names: Sequence[str]) -> list[str]:
-    """Return which of these instruction sets this processor has, by torch's names."""
+    """Return which of the instruction sets `names`, as torch names them, this processor has."""
     import torch
 
     capabilities = torch.cpu.get_capabilities()

@@ -11,10 +11,10 @@ from sentbed.tools import files_digest
 
 
 def code_of(*parts: type | str) -> str | None:
-    """Return a hash of source code: of each module named, and of the whole package of each class.
+    """Return a hash of source code: that of the modules named in `parts`, and of the whole package of each class.
 
-    Return None if the code that runs may not be the code in the files: a class was defined interactively, or a
-    file has changed since this process started.
+    Return None if the running code may differ from the code in the files: if a class was defined interactively,
+    or if a file has changed since this process started.
     """
     files: set[Path] = set()
     for part in parts:

@@ -19,7 +19,7 @@ that runs a task."""
 OnProgress: TypeAlias = Callable[[Task, int], None]
 """Function that is called with a task and the amount of the task's work done since the last call."""
 OnDeath: TypeAlias = Callable[[Task, str], Result]
-"""Function that is called with a task whose workers died, and the reason; returns the task's result."""
+"""Function that is called if a task's workers died, with the task and the reason; returns the task's result."""
 
 
 class TaskPool(Protocol):

@@ -18,7 +18,7 @@ def text_digest(content: bytes) -> bytes:
 
 
 def first_of_equal(digests: bytearray) -> NDArray[np.int64]:
-    """Return for each digest the index of the first digest that equals it, `(n,)`; its own if it is the first.
+    """Return for each digest the index of the first digest equal to it, `(n,)`, which may be its own index.
 
     `digests` holds n digests of 16 bytes, one after another.
     """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Encoded: TypeAlias = "NDArray[np.float32] | RaggedVectors"
-"""An encoder's output for texts: a vector for each text, or one for each of its tokens."""
+"""An encoder's output for texts: one vector for each text, or one vector for each token of each text."""
 
 _BLOCK = 4096
 """Number of rows that are checked or compared at a time."""
@@ -24,7 +24,7 @@ _PAIRS = 64
 
 
 def pair_similarities(vectors: Vectors, name: str) -> NDArray[np.float64]:
-    """Return the similarity of each text pair in the list `name`, `(n,)`.
+    """Return the similarity of each text pair in the list `name` of `vectors`, `(n,)`.
 
     The first texts of the pairs are the list's first side, the second texts its second side. The similarity is
     the encoder's or, if it has none, the cosine, which is 0 for a zero vector.
@@ -79,7 +79,7 @@ def pairwise_similarities(
 def _pairwise_of_tensors(
     similarity: Similarity, first: Encoded, second: Encoded
 ) -> NDArray[np.float64]:
-    """Return the similarities that a similarity component computes, in blocks and in float64, `(n,)`."""
+    """Return the similarities that a similarity component computes in float64, block by block, `(n,)`."""
     import numpy as np
     import torch
 
@@ -113,7 +113,7 @@ def tensors_of(texts: Encoded, dtype: torch.dtype) -> Any:
 def array_of(
     values: Any, shape: tuple[int, ...], similarity: Similarity, method: str
 ) -> NDArray[Any]:
-    """Return what a similarity's `method` returned as an array. Raises `PluginError` for another shape."""
+    """Return a tensor from a similarity's `method` as an array; raises `PluginError` unless it has this shape."""
     import torch
 
     returned(values, torch.Tensor, similarity, method)
@@ -196,7 +196,7 @@ def _blocks(
 
 
 def short_text(text: str, length: int = 60) -> str:
-    """Return a text for a message, cut off after `length` characters."""
+    """Return a text for a message, shortened to at most `length` characters."""
     if len(text) <= length:
         return text
     return text[: length - 1] + "…"

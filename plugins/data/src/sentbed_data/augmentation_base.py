@@ -72,13 +72,14 @@ class Augmented(Dataset):
 
 @attrs.frozen(kw_only=True)
 class Augmentation(Dropout):
-    """The base class of sources that alter sentences: `Dropout` with a seed."""
+    """The base class of sources that alter sentences: the recipe fields of `Dropout`, and a seed."""
 
     seed: int = 0
-    """Seed of the changes, combined with epoch and row; the order of the rows depends on the stage's seed."""
+    """Seed of the changes; they also depend on the epoch and the row. The order of the rows depends on the
+    stage's seed."""
 
     def _augmented(self, change: Change, identity: str) -> Augmented:
-        """Return the sentences with altered copies; `identity` as in `Augmented`."""
+        """Return the sentences with altered copies as a data set; `change` and `identity` as in `Augmented`."""
         return Augmented(
             super().open(), change, self.seed, f"{type(self).name} {identity}"
         )

@@ -52,12 +52,12 @@ _Rule: TypeAlias = tuple[str, Callable[[str, str], bool]]
 
 @attrs.frozen(kw_only=True)
 class CleanPairs(DataSource):
-    """Pairs of another source, without duplicates and pairs of equal texts, wrong length or script.
+    """Pairs of another source, without duplicates, equal texts, and texts of the wrong length or script.
 
     A pair is counted for the first rule that leaves it out: equal texts, then numbers of words, then scripts.
-    Duplicates are searched among the pairs that these rules keep. The manifest of a run has the counts. Texts
-    are not copied: a source with `stream = true` remains on disk, and cleaning needs 24 bytes of memory for
-    each pair that the rules keep.
+    Duplicates are searched among the pairs that these rules keep. The manifest of a run records how many pairs
+    were left out by each rule. Texts are not copied: a source with `stream = true` remains on disk, and
+    cleaning needs 24 bytes of memory for each pair that the rules keep.
     """
 
     name: ClassVar[str] = "clean-pairs"
@@ -146,7 +146,7 @@ class CleanPairs(DataSource):
     def _pairs_by_rules(
         self, source: Dataset, left_out: Counter[str]
     ) -> tuple[array[int], bytearray]:
-        """Return the indices of the pairs that the rules keep, and a digest of each pair to find duplicates."""
+        """Return the indices of the pairs that the rules keep, and digests of these pairs to find duplicates."""
         rules = list(self._rules())
         kept = array("Q")
         digests = bytearray()
@@ -211,7 +211,7 @@ class CleanPairs(DataSource):
     def _without_duplicates(
         self, kept: array[int], digests: bytearray, left_out: Counter[str]
     ) -> array[int]:
-        """Return the indices in `kept` without duplicates, and count these in `left_out`."""
+        """Return the indices in `kept` without those of duplicates, and count the duplicates in `left_out`."""
         if self.duplicates == "keep" or not kept:
             return kept
 
@@ -244,7 +244,7 @@ class CleanedPairs(Dataset):
 
     @property
     def mixture(self) -> Mixture | None:  # type: ignore[override]  # read-only here
-        """The mixture of the source, with the number of selected rows in each part."""
+        """The source's mixture, with the number of selected rows in each part; None if the source has none."""
         mixture = self.source.mixture
         if mixture is None:
             return None
@@ -313,7 +313,7 @@ def _written_in(text: str, scripts: frozenset[str], share: float) -> bool:
 
 @cache
 def _script(letter: str) -> str:
-    """Return the script of a letter in lower case, which is the beginning of the letter's Unicode name."""
+    """Return the script of a letter, such as `latin`: the beginning of its Unicode name, in lower case."""
     first, _, rest = unicodedata.name(letter, "").partition(" ")
     if first in ("FULLWIDTH", "HALFWIDTH"):
         first = rest.partition(" ")[0]

@@ -17,12 +17,12 @@ from sentbed.helpers import open_file
 from sentbed_common import bounded_lines, json_object, unpacked_stream
 
 Rows: TypeAlias = Iterator[tuple[int, Sequence[object]]]
-"""Rows of a file: the number of each line, from 1 (of each row in formats without lines), and the values of the
-requested columns."""
+"""Rows of a file. Each has a number, from 1 (the line's or, in formats without lines, the row's), and the
+values of the requested columns."""
 
 
 GZIP = ".gz"
-"""Suffix of a text file compressed by gzip, which follows the suffix of the file's format."""
+"""Suffix of a text file that is compressed by gzip; it follows the suffix of the file's format."""
 
 MOST_LISTED = 20
 """Largest number of column names in a message."""
@@ -63,7 +63,7 @@ def python_encoding(encoding: str) -> str:
 
 
 def decoded_lines(path: Path, encoding: str) -> Iterator[str]:
-    """Yield the decoded lines of a text file with their line ends; an invalid byte is reported with its line.
+    """Yield the decoded lines of a text file with their line ends; for an invalid byte, raise `DataError`.
 
     A byte order mark in UTF-8 is skipped, and a file whose name ends in `.gz` is decompressed.
     """
@@ -127,7 +127,7 @@ def csv_rows(path: Path, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]
         try:
             row = next(reader, None)
         except csv.Error as error:
-            # The rest of the message is advice for programmers.
+            # Python's message goes on with advice for programmers.
             reason = str(error).partition(" - ")[0]
             raise DataError(
                 f"the row that starts here is not valid CSV ({reason}); "
@@ -156,10 +156,10 @@ def selected_fields(
     header: bool,
     hint: str,
 ) -> Rows:
-    """Yield the fields `names` of every row.
+    """Yield the number of every row, and its fields in the columns `names`.
 
-    Without a header, the rows must have exactly these fields. `hint` is advice for a row with another number of
-    fields than the first row.
+    Without a header, the rows must have exactly these fields. If a row has another number of fields than the
+    first row, the message ends with the advice `hint`.
     """
     places = list(range(len(names)))
     width = len(names)
@@ -194,7 +194,7 @@ def selected_fields(
 def table_rows(
     path: Path, suffix: str, encoding: str, names: Sequence[str], header: bool = True
 ) -> Rows:
-    """Yield the values `names` of every row of a file; `suffix` is that of CSV, TSV or JSONL."""
+    """Yield the values of the columns `names` in every row; `suffix` is `.csv`, `.tsv` or `.jsonl`."""
     lines = decoded_lines(path, encoding)
     if suffix == ".jsonl":
         return jsonl_rows(path, lines, names)
@@ -207,7 +207,7 @@ def table_rows(
 
 
 def jsonl_rows(path: Path, lines: Iterator[str], names: Sequence[str]) -> Rows:
-    """Yield the number of each line, and the values `names` of the line's JSON object."""
+    """Yield the number of each line, and the values of the keys `names` in the line's JSON object."""
     for number, line in enumerate(lines, 1):
         row = json_object(line, path, number, f"an object with {shortened_list(names)}")
         keys = list(row)

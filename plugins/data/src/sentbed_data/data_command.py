@@ -26,7 +26,7 @@ _digests = click.option(
 
 
 def _base(directory: str | None) -> Path | None:
-    """Return `directory` or, if it is None, the data directory, which is None if it is not set."""
+    """Return `directory` or, if it is None, the directory that `SENTBED_DATA` names; None if it names none."""
     from sentbed.helpers import data_root
 
     if directory is None:

@@ -38,13 +38,13 @@ TRIES = 3
 """Number of consecutive attempts without new bytes after which a download fails."""
 
 PAUSE_SECONDS = 1.0
-"""Number of seconds between two attempts, per attempt without new bytes."""
+"""Pause before another attempt: this number of seconds for each consecutive attempt without new bytes."""
 
 LONGEST_PAUSE_SECONDS = 60.0
 """Largest number of seconds that a server may ask to wait; if it asks for more, the download fails."""
 
 _TEMPORARY = (http.HTTPStatus.REQUEST_TIMEOUT, http.HTTPStatus.TOO_MANY_REQUESTS)
-"""Client errors after which another attempt may help, as after all server errors."""
+"""Client errors (HTTP 4xx) after which a download is tried again, as after all server errors (5xx)."""
 
 
 class Follow(Protocol):
@@ -60,7 +60,7 @@ class _CutError(Exception):
     def __init__(self, message: str, pause: float = 0.0) -> None:
         super().__init__(message)
         self.pause = pause
-        """Number of seconds that the server asks to wait before another attempt."""
+        """Number of seconds that the server asks to wait before another attempt; 0 if it asks for no pause."""
 
 
 def fetch(url: str, target: Path, digests: Collection[str], follow: Follow) -> None:
@@ -264,7 +264,7 @@ def _request(
 
 
 def _temporary_error(error: urllib.error.HTTPError) -> _CutError:
-    """Return the error for an answer that may be another one later. A date in `Retry-After` is not heeded."""
+    """Return the error for a temporary refusal, with the pause in seconds; a date in `Retry-After` is ignored."""
     message = f"it answers {error.code} {error.reason}"
     seconds = error.headers.get("Retry-After", "")
     if not seconds.isdecimal():
@@ -321,7 +321,7 @@ def _start_over(stream: FileIO, validator_file: Path) -> None:
 
 
 def _write(stream: FileIO, block: bytes, target: Path) -> None:
-    """Write a block to a partial file, whose stream has no buffer and may write only a part at a time."""
+    """Write a block to a partial file. Its stream has no buffer, so a call may write only a part of the block."""
     rest = memoryview(block)
     try:
         while rest:
@@ -340,7 +340,7 @@ def _flush(stream: FileIO, part: Path) -> None:
 
 
 def _require_space(url: str, target: Path, needed: int | None) -> None:
-    """Raise `RunError` if the disk has fewer than `needed` bytes free."""
+    """Raise `RunError` if the disk has fewer than `needed` bytes free; None stands for an unknown number."""
     free = shutil.disk_usage(target.parent).free
     if needed is not None and needed > free:
         raise RunError(
@@ -404,7 +404,7 @@ class DownloadBars:
         self._progress.stop()
 
     def __call__(self, what: str, done: int, total: int | None) -> None:
-        """Show the progress of `what`; see `Follow`."""
+        """Show the progress of the file `what`; see `Follow`."""
         if not self._progress.console.is_terminal:
             if what not in self._tasks:
                 from rich.filesize import decimal

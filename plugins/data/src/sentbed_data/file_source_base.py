@@ -57,7 +57,7 @@ class FileSource(DataSource):
     encoding: str = "utf-8"
     """Encoding of a text file, as Python names it; in UTF-8, a byte order mark is skipped."""
     config: str | None = None
-    """Configuration (subset) of a `hub:` data set; default: the default of the data set.
+    """Configuration (subset) of a `hub:` data set; default: the data set's own default.
 
     On the branch `refs/convert/parquet` (set it as `revision`), the hub keeps each data set as Parquet files, and
     `config` is the name of a directory.
@@ -105,14 +105,14 @@ class FileSource(DataSource):
 
     @property
     def traits(self) -> DataTraits:
-        """The papers, and whether the data must be downloaded from the hub."""
+        """The papers to cite, and whether the data must be downloaded from the hub."""
         return DataTraits(
             cites=self.papers, fetches=must_be_fetched(self.path, self.revision)
         )
 
     @property
     def _file_columns(self) -> tuple[str, ...]:
-        """Names of the columns that are read, if they are known before the file is opened."""
+        """Names of the columns that are read; empty if they are not known before the file is opened."""
         return ()
 
     def _require_columns(self) -> None:
@@ -170,7 +170,8 @@ class FileSource(DataSource):
             return
 
         collection, file = match
-        # A known file without a header is a text file, in which blank lines are no rows.
+        # A known file without a header is a text file: blank lines are counted in `file.rows`, but are no rows
+        # here.
         if file.rows is None or not file.header:
             return
         if count != min(file.rows, self.limit or file.rows):

@@ -22,8 +22,9 @@ MISSING, INCOMPLETE, WRONG, UNKNOWN, PRESENT, KNOWN = (
     "present",
     "as known",
 )
-"""States of a file or a collection, from the worst to the best; only a collection can be `INCOMPLETE`.
-`PRESENT` means that the number of rows, if it is known, is right, and that the digest was not checked or is not
+"""States of a file or a collection, from the worst to the best. Only a collection can be `INCOMPLETE`: some of
+its files are missing. In the last three states, the number of rows is right or not known. `UNKNOWN` and `KNOWN`
+are the results of a comparison of digests; in the state `PRESENT`, digests were not compared, or none is
 known."""
 
 _STATES = (MISSING, INCOMPLETE, WRONG, UNKNOWN, PRESENT, KNOWN)
@@ -65,7 +66,7 @@ class FoundData:
 
     @property
     def bad(self) -> tuple[FoundFile, ...]:
-        """The files that are missing, or have a wrong number of rows."""
+        """The files that are missing (optional files excepted), or that have a wrong number of rows."""
         bad = []
         for file in self.files:
             if file.counts and file.state in (MISSING, WRONG):
@@ -75,7 +76,7 @@ class FoundData:
 
     @property
     def detail(self) -> str:
-        """Description of the files that determine the state."""
+        """Description of the files that determine the state; empty if there is nothing to describe."""
         state = self.state
         if state in (MISSING, PRESENT, KNOWN):
             return ""
@@ -138,7 +139,7 @@ def find_collection(plugins: Plugins, name: str) -> KnownData:
 
 
 def data_base(directory: str | None) -> Path:
-    """Return `directory` or, if it is None, the data directory. Raises `DataError` if neither is set."""
+    """Return `directory` or, if it is None, the directory that `SENTBED_DATA` names; `DataError` without both."""
     if directory is not None:
         return Path(directory).expanduser()
 
@@ -157,7 +158,7 @@ def inspect_collection(
 ) -> FoundData:
     """Find a collection below the data directory `base`, and check its files.
 
-    Rows are counted, and with `digests`, hashes are compared too. If `base` is None, all files are missing.
+    Numbers of rows are compared, and with `digests`, hashes too. If `base` is None, all files count as missing.
     """
     if base is None:
         directory = Path(f"${DATA_VARIABLE}") / collection.places[0]
@@ -221,7 +222,7 @@ def _problem_of_rows(file: KnownFile, path: Path) -> str:
 def _path(directory: Path, file: KnownFile) -> Path:
     """Return the path of a file, which may be one of `file.others`; also if the file does not exist."""
     paths = list(map(directory.joinpath, (file.path, *file.others)))
-    # Like readers, choose a directory first: a missing file belongs beside the files that exist.
+    # A directory is chosen first, as readers do it: a missing file belongs beside the files that exist.
     parent = paths[0].parent
     for path in paths:
         if path.parent.is_dir():

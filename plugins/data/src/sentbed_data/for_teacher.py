@@ -42,14 +42,14 @@ class ForTeacher(DataSource):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The kept columns of the source, then the teacher's columns."""
+        """The kept columns of the source, then the columns that the teacher encodes."""
         untaught = {LABEL, *self.source.traits.numbers}
         of_teacher = [PREFIX + name for name in self._kept if name not in untaught]
         return (*self._kept, *of_teacher)
 
     @property
     def traits(self) -> DataTraits:
-        """The traits of the source; only kept columns can have numbers."""
+        """The traits of the source; they do not list columns with numbers that are left out."""
         traits = self.source.traits
         return attrs.evolve(traits, numbers=traits.numbers.intersection(self._kept))
 

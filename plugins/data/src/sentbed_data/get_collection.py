@@ -32,7 +32,7 @@ MOST_UNPACKED = 100
 """Largest ratio of the unpacked size to an archive's size; text is usually compressed by a factor of ten."""
 
 SMALL = 1 << 24
-"""Unpacked size in bytes that is allowed for every archive."""
+"""Unpacked size in bytes up to which an archive is accepted whatever its own size."""
 
 _BROKEN = (
     zipfile.BadZipFile,
@@ -48,7 +48,7 @@ _BROKEN = (
 
 
 def get_missing_files(collection: KnownData, base: Path, follow: Follow) -> FoundData:
-    """Get the missing files of a collection below the data directory `base`, and return its new state.
+    """Get the missing files of a collection below the data directory `base`; return the collection's new state.
 
     Files with the right number of rows are not changed. A file with a wrong number of rows is renamed to
     `NAME.old`. An archive that is already in the directory is used, and not removed.

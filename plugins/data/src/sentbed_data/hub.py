@@ -95,7 +95,7 @@ def is_on_this_machine(location: str, revision: str | None = None) -> bool:
 
 
 def _cache_directory(variable: str, name: str) -> Path:
-    """Return the directory of the hub's cache `name`; the environment variable `variable` may set it."""
+    """Return the directory of the hub's cache `name`, which the environment variable `variable` may set."""
     if cache := os.environ.get(variable):
         return Path(cache).expanduser()
     if home := os.environ.get("HF_HOME"):
@@ -159,7 +159,7 @@ def hub_rows(
     place = parse(location)
     directory = None
     if revision == CONVERTED:
-        # This branch has directories instead of configurations.
+        # On this branch, each configuration is a directory.
         config, directory = None, config
 
     with _explained(location, revision):
@@ -219,7 +219,7 @@ def _explained(location: str, revision: str | None) -> Iterator[None]:
 
 
 def _refusal(error: Exception, place: HubLocation) -> Exception:
-    """Return the hub's exception for a gated or missing data set, which `datasets` drops; else `error`."""
+    """Return the hub's own exception if a data set is gated or missing; otherwise return `error`."""
     if type(error).__name__ != "DatasetNotFoundError" or place.is_directory:
         return error
 

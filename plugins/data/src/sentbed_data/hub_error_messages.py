@@ -133,7 +133,7 @@ def _about_a_script(name: str, words: str) -> str:
 
 
 def _about_content(name: str, chain: Sequence[BaseException], files_of: FilesOf) -> str:
-    """Return a message on files that `datasets` cannot parse, with the exception that it wraps."""
+    """Return a message on files that `datasets` cannot parse, with the original exception from `chain`."""
     wrappers = ("DatasetGenerationError", "DatasetBuildError")
     inner = [cause for cause in chain if type(cause).__name__ not in wrappers]
     reason = " ".join(reason_of((inner or chain)[0]).split())

@@ -33,12 +33,12 @@ class ColumnToFind:
     field: str
     """Name of the recipe field in which the user may name the column."""
     name: str | None
-    """The column's name in the recipe, or None."""
+    """The column's name in the recipe; None if the recipe does not name it."""
     usual: Sequence[str]
-    """Usual names of the column, in lower case. If the recipe names none, the first of them in the file is
-    used."""
+    """Usual names of the column, in lower case, the preferred one first. They are for a recipe that does not
+    name the column: the first of them that the file has is used."""
     required: bool = True
-    """Whether it is an error if the file has no column with a usual name."""
+    """Whether it is an error if the recipe names no column and the file has none of the usual ones."""
     label: bool = False
     """Whether the column has labels: whole numbers are accepted as well, and read as texts."""
 
@@ -133,7 +133,7 @@ def _column_names(file: Path, encoding: str) -> Sequence[str]:
 
 
 def _pick(column: ColumnToFind, names_in_file: Sequence[str], file: Path) -> str | None:
-    """Return the name of a column in a file; None if an optional column is missing.
+    """Return the name in a file of a column to find; None if the column is optional and missing.
 
     Raises `DataError` if a required column is missing.
     """

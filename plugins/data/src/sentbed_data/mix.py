@@ -19,7 +19,7 @@ from sentbed_data.columns_and_counts import chosen_columns
 
 @attrs.frozen(kw_only=True)
 class Mix(DataSource):
-    """Several sources in one stage, each with a share of the rows; only their common columns.
+    """Several sources in one stage, each with a share of the rows, and with their common columns only.
 
     Each source is shuffled separately. If an epoch has only a part of a source's rows, the next epoch continues
     with the other rows, so that all rows are used before one is repeated.
@@ -142,7 +142,7 @@ class Mix(DataSource):
         return Mixed(self.columns, tuple(parts), mixture)
 
     def _takes(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """Return the number of rows that an epoch takes from each source; `sizes` are the sources' rows."""
+        """Return the number of rows that an epoch takes from each source; `sizes` are the sources' row counts."""
         if self.strategy == "proportional":
             return tuple(sizes)
 
@@ -168,7 +168,7 @@ class Mix(DataSource):
 
             return tuple(counts)
 
-        # The factor makes up for rounding errors just below a whole number.
+        # Without the factor 1 + 1e-12, a rounding error just below a whole number would lose a row.
         scale = min(size / share for size, share in zip(sizes, shares, strict=True))
         return tuple(max(1, int(scale * share * (1 + 1e-12))) for share in shares)
 

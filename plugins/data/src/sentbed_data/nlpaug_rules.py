@@ -34,7 +34,8 @@ MOST = 10
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
-# WordNet's part of speech for the first letters of a Penn Treebank tag; other words may be any part of speech.
+# WordNet's part of speech for the first two letters of a Penn Treebank tag. A word with another tag is looked
+# up as every part of speech.
 _PARTS = {"NN": "n", "VB": "v", "JJ": "a", "RB": "r", "IN": "a"}
 
 _GET_IT = (
@@ -89,7 +90,7 @@ def _is_capitalised(word: str) -> bool:
 
 
 def find_tagger(tagger: str | None) -> Path:
-    """Return the directory of the tagger's files: `tagger`, or the tagger's directory among NLTK's data.
+    """Return the directory of the tagger's files: `tagger` or, if it is None, the directory among NLTK's data.
 
     Raises:
         DataError: if there is no tagger, or it lacks a file.

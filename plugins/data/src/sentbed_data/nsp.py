@@ -80,7 +80,7 @@ class Nsp(DataSource):
     encoding: str = "utf-8"
     """Encoding of the files, as Python names it; in UTF-8, a byte order mark is skipped."""
     config: str | None = None
-    """Configuration (subset) of a `hub:` data set; default: that of the data set."""
+    """Configuration (subset) of a `hub:` data set; default: the data set's own default."""
     split: str = "train"
     """Split of a `hub:` data set, in the notation of `datasets`: `train`, `train[:1%]`."""
     revision: str | None = None
@@ -95,7 +95,7 @@ class Nsp(DataSource):
 
     @property
     def traits(self) -> DataTraits:
-        """The papers, and whether the data must be downloaded from the hub."""
+        """The papers to cite, and whether the data must be downloaded from the hub."""
         fetches = any(
             must_be_fetched(location, self.revision) for location in as_tuple(self.path)
         )
@@ -239,7 +239,7 @@ class Nsp(DataSource):
         return self.max_words is None or words <= self.max_words
 
     def _require(self) -> None:
-        """Raise `DataError` if the library that splits sentences is needed and not installed."""
+        """Raise `DataError` if the library that splits prose into sentences is needed and not installed."""
         if self.format == "text":
             require_package("syntok", "sentences")
 
@@ -270,10 +270,10 @@ def _text_files(location: str, revision: str | None) -> list[Path]:
 def _by_document(
     rows: Iterable[Sequence[str]], column: str, location: str
 ) -> Iterator[list[str]]:
-    """Yield the texts of each document in rows of `(text, document)`, which must be consecutive.
+    """Yield the texts of each document from rows `(text, document)`; a document's rows must be consecutive.
 
     Raises:
-        DataError: if rows of a document are not consecutive; with the document's id and the row's number.
+        DataError: if the rows of a document are not consecutive; the error names the document's id and the row.
     """
     seen: set[str] = set()
     first = 1

@@ -30,8 +30,8 @@ _Side: TypeAlias = tuple[Path, str]
 class Parallel(DataSource):
     """A sentence and its translation, from two line-aligned files or from two fields of a TSV file.
 
-    In the translation paper, anchors are in the language of the trained encoder, and positives in the language
-    of the frozen encoder.
+    If a frozen encoder teaches a trained one, as in the recipes `translation-pairs`, anchors are in the
+    language of the trained encoder, and positives in the language of the frozen encoder.
     """
 
     name: ClassVar[str] = "parallel"
@@ -131,7 +131,8 @@ class Parallel(DataSource):
         count = 0
         for number, first, second in rows:
             if count == self.limit:
-                # Two files are read to their ends: if one has fewer lines, earlier pairs may be wrong too.
+                # Files are read to their ends in spite of `limit`: if one of two has fewer lines, earlier pairs
+                # may be wrong too.
                 continue
 
             empty_side = _empty_side(first, second)

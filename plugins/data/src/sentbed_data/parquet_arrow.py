@@ -22,12 +22,13 @@ ARROW = ".arrow"
 """Suffix of a file in one of Arrow's IPC formats (file or stream)."""
 
 PARQUET_ROWS = 256
-"""Number of rows that are decoded at a time: a repeated text may take a few bytes in the file, and a megabyte
-in each row in memory."""
+"""Largest number of rows that are decoded at a time. It is small, since a repeated text may take a few bytes in
+the file, and a megabyte for each row in memory."""
 
 MOST_UNPACKED = 1 << 28
 MOST_GROWTH = 1_000
-"""A file may be decoded to `MOST_UNPACKED` bytes or to `MOST_GROWTH` times its size, whichever is larger."""
+"""Largest decoded size of a file: `MOST_UNPACKED` bytes or `MOST_GROWTH` times the file's size, if that is
+more."""
 
 _USES = {
     "hub": "reading data of the hub",
@@ -65,7 +66,7 @@ def parquet_rows(path: Path, names: Sequence[str]) -> Rows:
 
 
 def _bounded(batches: Iterable[Any], path: Path) -> Iterator[Any]:
-    """Yield batches divided into batches of at most `PARQUET_ROWS` rows.
+    """Yield the rows of `batches` in batches of at most `PARQUET_ROWS` rows.
 
     Raises:
         DataError: if the batches have far more bytes than is plausible for the size of the file.

@@ -88,7 +88,7 @@ class Qa(LabelledFiles):
         )
 
     def _texts(self, row: Row) -> tuple[str, str, str]:
-        """Return question, answer and label of a row; without labels, every answer is right."""
+        """Return question, answer and label of a row; in a file without labels, the label `positive`."""
         question, answer, label = row.values
         if label is None:
             label = self.positive

@@ -67,7 +67,7 @@ def read_rows(  # noqa: PLR0913 - keywords
     labels: Collection[str] = (),
     numbers: Mapping[str, Range] = NO_NUMBERS,
 ) -> Iterator[Sequence[Any]]:
-    """Yield the values of each row in the columns `names`, which are texts if not said otherwise.
+    """Yield the values of each row in the columns `names`: texts, except in the columns `numbers`.
 
     `location` is a data set of the hub (`hub:OWNER/NAME`), or a file with a suffix in `TABLES`: a location for
     `sentbed.locate` or a file of the hub (`hub:OWNER/NAME/FILE`). With `header=False`, a CSV or TSV file has no
@@ -180,7 +180,7 @@ def resolve(
 
 
 def problem_of_text(value: object) -> str | None:
-    """Return what is wrong with a value that should be a text, or None."""
+    """Return what is wrong with a value that should be a text; None if nothing is wrong."""
     if not isinstance(value, str):
         return f"found {value!r:.80} ({type(value).__name__}); expected a text; correct or remove the row"
     if len(value) > LONGEST_LINE:
@@ -222,7 +222,7 @@ def checked_rows(
 ) -> Iterator[Sequence[Any]]:
     """Yield the first `limit` rows, with every value checked; see `read_rows` for `labels` and `numbers`.
 
-    `row_word` is the word before a row's number in messages; if it is None, the number is that of a line. Raises
+    `row_word` is the word before a row's number in messages; None if the numbers are those of lines. Raises
     `DataError` for an invalid value, or if there is no row.
     """
     empty = True
@@ -252,7 +252,7 @@ def checked_rows(
 def _checked_value(
     value: Any, is_label: bool, limits: Range | None
 ) -> tuple[Any, str | None]:
-    """Return a value as text or, if it has `limits`, as number, and what is wrong with it, or None."""
+    """Return a value as text, or as number if `limits` are given, and what is wrong with it (None: nothing)."""
     if is_label and type(value) is int:
         value = str(value)
     if limits is None:

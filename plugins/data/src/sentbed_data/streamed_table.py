@@ -39,7 +39,7 @@ BATCH_ROWS = 4096
 """Largest number of rows in a record batch that is written."""
 
 BATCH_CHARACTERS = 1 << 22
-"""Number of characters after which a record batch that is written ends early."""
+"""Number of characters of texts after which a record batch ends, even with fewer than `BATCH_ROWS` rows."""
 
 _OUTSIDE = -1
 """Position of a buffer that is not in the file."""
@@ -104,7 +104,7 @@ class _Column:
     """Positions in a file at which the texts of one column of a record batch are stored."""
 
     offsets: int
-    """Position of the offsets, of which there is one more than rows."""
+    """Position of the offsets; there is one more offset than there are rows."""
     width: int
     """Size of an offset in bytes: 4 or 8."""
     data: int
@@ -119,7 +119,7 @@ class _Column:
         return file.read(self.data + start, end - start).decode()
 
     def array(self, file: _OpenFile, first: int, rows: int) -> Any:
-        """Return the texts of `rows` rows from row `first` on, a multiple of 8, as an Arrow array."""
+        """Return the texts in rows `first` (a multiple of 8) to `first + rows - 1` as an Arrow array."""
         import numpy as np
         import pyarrow
 
@@ -163,7 +163,7 @@ class _Batch:
 
 @attrs.frozen(eq=False)
 class StreamedTable(Dataset):
-    """A `Dataset` of record batches on disk, of which only requested rows are read."""
+    """A `Dataset` of record batches on disk; only the requested rows are read."""
 
     fields: Mapping[str, int]
     """Index in `_Batch.columns` of each column, by name."""
@@ -174,7 +174,7 @@ class StreamedTable(Dataset):
     left_out: Mapping[str, int] = attrs.field(factory=dict)
     """Number of rows of the source that were left out, by reason."""
     ends: Sequence[int] = attrs.field(init=False)
-    """Number of rows up to the end of each batch."""
+    """Number of rows in the file up to the end of each batch."""
 
     @ends.default
     def _ends(self) -> list[int]:
@@ -250,8 +250,8 @@ def open_streamed(
 
     `names` are the columns that are read from the files; `columns` maps each column of the data set to its
     index in `names`. `rows` is a function that reads and checks the rows of the files, with the options
-    `reading`, and counts the rows that it leaves out in its argument. The file itself is used if it is an Arrow
-    file of plain strings.
+    `reading`, and counts in its argument the rows that it leaves out, by reason. The file itself is used if
+    there is one file, and it is an Arrow file of plain strings without compression.
 
     Raises:
         DataError: if a file cannot be read or has an invalid row.
@@ -417,7 +417,8 @@ def _open_arrow_file(
     rows.
 
     Raises:
-        DataError: if a text is empty or missing, with its row; or if a column is missing.
+        DataError: if a text is missing, blank or has a NUL character, with the text's row; or if a column is
+            missing.
     """
     if limit is None:
         limit = sys.maxsize
@@ -444,7 +445,7 @@ def _open_arrow_file(
 def _batches(file: _OpenFile, names: Sequence[str], limit: int) -> list[_Batch] | None:
     """Return the positions of the columns `names` in the first `limit` rows, by batch.
 
-    Return None if the columns are not stored as plain strings.
+    Return None if the columns are not stored as plain strings without compression.
 
     Raises:
         DataError: if there is no such column.

@@ -43,11 +43,11 @@ class Synonyms(Augmentation):
     `rules = "nlpaug"` follows the library that SentBench names, with its default settings (`SynonymAug` of
     nlpaug 1.1.11). Tokens that are neither punctuation nor determiners are drawn: the share `rate` of all
     tokens, rounded up, but at least one and at most ten. NLTK's tagger gives the part of speech. A drawn word
-    is replaced by a random lemma of any sense of the word or of its base form as this part of speech; as any
-    part of speech, if the tag has none in WordNet. Prepositions are looked up as adjectives. The synonym is in
-    lower case and never inflected, but an initial capital is kept; a hyphen becomes a space. A drawn word
-    without a synonym is kept. In one point this differs from nlpaug, which puts spaces around apostrophes and
-    hyphens: the space between tokens is not changed.
+    is replaced by a random lemma of any sense of the word or of its base form as this part of speech; if the
+    tag has no part of speech in WordNet, as any part of speech. Prepositions are looked up as adjectives. The
+    synonym is in lower case and never inflected, but an initial capital is kept; a hyphen becomes a space. A
+    drawn word without a synonym is kept. In one point this differs from nlpaug, which puts spaces around
+    apostrophes and hyphens: the space between tokens is not changed.
     """
 
     name: ClassVar[str] = "synonyms"

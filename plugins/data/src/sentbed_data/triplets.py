@@ -67,6 +67,6 @@ class Triplets(FileSource):
 
 
 def negative_columns(count: int) -> tuple[str, ...]:
-    """Return the names of the data set's columns of `count` hard negatives: `negative`, `negative_2`, ..."""
+    """Return the data set's names for the columns of `count` hard negatives: `negative`, `negative_2`, ..."""
     names = ["negative", *(f"negative_{number}" for number in range(2, count + 1))]
     return tuple(names[:count])

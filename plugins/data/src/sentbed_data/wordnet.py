@@ -35,7 +35,7 @@ _GET_IT = (
     "and name its directory by `lexicon` or the environment variable `WNSEARCHDIR`"
 )
 
-# With the spelling of these words, WordNet has other words: `a` is an angstrom, `he` helium, `can` a tin.
+# Function words. WordNet has other words of the same spelling: `a` is an angstrom, `he` helium, `can` a tin.
 _FUNCTION_WORDS = frozenset(
     """
     a about above across after against all along also although always am amid among an and another any
@@ -71,7 +71,7 @@ class Lexicon:
     _cache: dict[str, tuple[str, ...]] = attrs.field(factory=dict, init=False)
 
     def synonyms(self, word: str) -> tuple[str, ...]:
-        """Return the synonyms of a lower-case word by the rules `careful` (see `Synonyms`), by sense."""
+        """Return the synonyms of a lower-case word by the rules `careful` (see `Synonyms`), sense by sense."""
         if word in _FUNCTION_WORDS:
             return ()
         if word not in self._cache:
@@ -81,7 +81,7 @@ class Lexicon:
         return self._cache[word]
 
     def lemmas(self, word: str, part: str | None) -> tuple[str, ...]:
-        """Return the lemmas of all senses of a word or its base forms; each sense repeats its lemmas.
+        """Return the lemmas of all senses of a word or its base forms; a lemma of several senses is repeated.
 
         `part` is WordNet's letter for a part of speech (`n`, `v`, `a`, `r`), or None for all parts of speech.
         """
@@ -117,9 +117,10 @@ class Lexicon:
         return tuple(dict.fromkeys(synonyms))
 
     def _readings(self, word: str) -> tuple[list[list[Any]], list[Any]]:
-        """Return a word's senses by part of speech, and the senses of words of which it may be a form.
+        """Return a word's senses by part of speech, and the senses of other words of which it may be a form.
 
-        NLTK's `synsets` returns both kinds of senses; the word is no lemma of the latter.
+        NLTK's `synsets` returns both kinds of senses. They are told apart by the lemmas: the word is no lemma
+        of the other words' senses.
         """
         readings: list[list[Any]] = []
         foreign: list[Any] = []
@@ -137,7 +138,7 @@ class Lexicon:
         return readings, foreign
 
     def _frequency(self, word: str, senses: list[Any]) -> int:
-        """Return how often WordNet's corpus has a word in the most frequent of these senses."""
+        """Return how often a word occurs in WordNet's corpus in the most frequent of these senses."""
         return max(int(self._lemma(synset, word).count()) for synset in senses)
 
     @staticmethod
@@ -207,7 +208,7 @@ def open_lexicon(lexicon: str | None, senses: int) -> Lexicon:
         ) from error
 
     fingerprint = sha256(b"".join(files.values())).hexdigest()
-    # Names of lexicographers' files: NLTK needs the file, but its content is not used, and Debian leaves it
+    # `lexnames` lists the lexicographers' files. NLTK needs it without using its content, and Debian leaves it
     # out.
     files["lexnames"] = b"".join(
         b"%02d %d 0\n" % (number, number) for number in range(100)

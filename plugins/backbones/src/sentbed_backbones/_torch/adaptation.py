@@ -40,17 +40,18 @@ from sentbed_backbones.model_file_checks import (
 from sentbed_backbones.untrusted_files import require_bounded_expressions
 
 # peft imports bitsandbytes. On a processor with bf16 instructions, bitsandbytes advertises a package that would
-# fetch compiled code from the hub.
+# fetch compiled code from the hub; the level hides that.
 logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
 
 import peft  # noqa: E402
 from peft.tuners.lora import LoraLayer  # noqa: E402
 
 IN_A_LIST = re.compile(r"(^|\.)\d+\.")
-"""Names of modules within a list of modules, such as a transformer's layers."""
+"""Matches the name of a module that is in a list of modules, such as a transformer's layers."""
 
 PLAIN_KEY = re.compile(r"\.lora_[AB]\.weight$")
-"""Names of an adapter's weights, if the adapter only adds B A to weights of the model."""
+"""Matches the name of a LoRA matrix, A or B. An adapter that only adds B A to weights of the model has no other
+weights."""
 
 LEAVES_THE_BASE = (True, False, "gaussian", "eva", "orthogonal")
 """Values of peft's `init_lora_weights` with which the base weights stay as in the model's files."""
@@ -59,7 +60,8 @@ LEAVES_THE_BASE = (True, False, "gaussian", "eva", "orthogonal")
 def add_lora(model: Any, lora: LoRA) -> peft.PeftModel:
     """Add a new adapter to a transformers model in place and freeze everything else.
 
-    B is initially 0, so that the adapter does not change the model's vectors before training.
+    The adapter adds a product B A to each weight. B is initially 0, so that the model's vectors do not change
+    before training.
 
     Raises:
         ModelError: if the model has no linear layer named in `lora.targets`.
@@ -103,13 +105,13 @@ def load_adapter(model: Any, directory: Path) -> peft.PeftModel:
 
     Raises:
         ModelError: if the adapter has only pickled weights, is no plain LoRA, or has a weight that does not fit
-            the model. The model may have changed in part.
+            the model. The model may then have changed in part.
     """
     for problem in problems_of_adapter(directory):
         raise ModelError(problem)
 
     if not (directory / ADAPTER_WEIGHTS).is_file():
-        # Pickled weights of a recipe's adapter are converted earlier; these are of a saved encoder.
+        # This is the adapter of a saved encoder: for a recipe's adapter, pickled weights were converted before.
         raise ModelError(only_pickled(directory, PICKLED_ADAPTER))
 
     file = directory / ADAPTER_CONFIG
@@ -206,10 +208,10 @@ def save_adapter(model: Any, directory: Path, base: str | None = None) -> None:
 
 @torch.no_grad()
 def merged_copy(model: Any, dtype: torch.dtype) -> Any:
-    """Return a copy of a model without adapter, whose weights in `dtype` include the adapter.
+    """Return a copy of a model with its adapter merged into the weights, which have the type `dtype`.
 
-    The copy is a plain model of transformers, in eval mode and without gradients. Weights are dequantised and
-    merged in fp32. The original need not have an adapter, and is not changed.
+    The copy is a plain model of transformers without adapter, in eval mode and without gradients. Weights are
+    dequantised and merged in fp32. The original need not have an adapter, and is not changed.
     """
     copied = copy.deepcopy(model)
     for layer in list(copied.modules()):
@@ -282,7 +284,7 @@ def freeze(model: Any, what: Freeze) -> None:
     """Freeze the embeddings and the first layers with their adapters, in place, as `what` says.
 
     Raises:
-        ModelError: if the model has fewer layers, or its layers cannot be found.
+        ModelError: if the model has fewer layers than `what` freezes, or if its layers cannot be found.
     """
     base = base_of(model)
     if what.embeddings:
@@ -364,7 +366,7 @@ def _require_additive(config: peft.LoraConfig, directory: Path) -> None:
 
 
 def _require_finite_scale(config: peft.LoraConfig, directory: Path) -> None:
-    """Raise `ModelError` if the factor of B A is not a finite number; Python's JSON also has NaN and Infinity.
+    """Raise `ModelError` if the factor of B A is not finite: Python's JSON also has NaN and Infinity.
 
     Layers may have their own rank or alpha (`rank_pattern`, `alpha_pattern`).
     """
@@ -386,7 +388,7 @@ def _require_finite_scale(config: peft.LoraConfig, directory: Path) -> None:
 def _with_layers(
     config: peft.LoraConfig, name: str, pattern: str
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the name and value of an adapter's setting: the general one, then those for single layers."""
+    """Yield name and value of an adapter's setting: first for all layers, then for single layers."""
     yield name, getattr(config, name)
     for layer, value in (getattr(config, pattern) or {}).items():
         yield f"{pattern}.{layer}", value
@@ -397,8 +399,9 @@ def _without_head(
 ) -> dict[str, Tensor]:
     """Return the adapter's weights by the names that they have in a model without head.
 
-    If the adapter was trained on the model with a head, the names have the model's prefix, which is removed;
-    also in the settings.
+    If the adapter was trained on the model with a head, its names of layers have a prefix
+    (`base_model_prefix`). The prefix is removed from the names of the weights, and from the target layers in
+    `config`.
     """
     inner = f"{model.base_model_prefix}."
     start = "base_model.model."
@@ -457,7 +460,8 @@ def _require_fit(
 
 def _is_4bit(layer: nn.Module) -> bool:
     """Whether a layer of bitsandbytes holds its weight in 4 bits."""
-    # By the class's name, since bitsandbytes may not be installed. peft's wrapper shows the same weight.
+    # The class is recognised by its name, since bitsandbytes may not be installed. peft's wrapper has the same
+    # attribute `weight`.
     kind = type(getattr(layer, "weight", None)).__name__
     return kind == "Params4bit" and not isinstance(layer, LoraLayer)
 

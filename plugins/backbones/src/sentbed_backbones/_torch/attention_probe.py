@@ -35,7 +35,8 @@ TRIAL_PREFIX = 4
 """Number of tokens of a trial text that are its prefix."""
 
 TRIAL_WINDOW = 2
-"""Sliding window of a trial pass in tokens: less than half of a trial text, with or without the token itself."""
+"""Sliding window of a trial pass in tokens: less than half of a trial text, whether or not the token itself
+counts."""
 
 LARGEST_ERROR = 1e-3
 """Largest error of a state behind a shared prefix, relative to the change that the prefix makes in this state.
@@ -107,8 +108,8 @@ def windowed_blocks(model: Any) -> tuple[bool, ...]:
     """Return for each tried block whether its attention, in every direction, is limited to a sliding window.
 
     The result is empty if the configuration has no window. A pass over a text longer than the window would be
-    costly. Therefore the configuration's window, from which every pass makes its masks, is set to two tokens
-    for the trial.
+    costly. Every pass makes its masks from the window in the configuration. For the trial, this window is
+    therefore set to two tokens.
     """
     config = model.config
     window = getattr(config, "sliding_window", None)
@@ -129,10 +130,11 @@ def block_reaches(
 ) -> list[Reach]:
     """Return the reach of the middle token of a text of `length` tokens, in each tried block.
 
-    It is read from the gradient of the token's output state with respect to the block's inputs: the gradient is
-    exactly zero at tokens that are hidden from it, in every precision. Comparing the outputs for two texts
-    would not work: where tokens are routed to experts, another token changes the rounding of all states. If the
-    model has no list of blocks, there is one reach: how far the last state depends on embeddings.
+    The reach is read from the gradient of the token's output state with respect to the block's inputs. In every
+    precision, the gradient is exactly zero at tokens to which the middle token does not attend. Comparing the
+    outputs for two texts would not work: where tokens are routed to experts, another token changes the rounding
+    of all states. If the model has no list of blocks, there is one reach: how far the last state depends on
+    embeddings.
 
     Raises:
         ModelError: if the model's states have no gradient.
@@ -183,10 +185,10 @@ def block_reaches(
 def prefix_can_be_shared(model: Any) -> bool:
     """Whether a model gives a text the same states if keys and values of its prefix come from a cache.
 
-    It does not if it attends in both directions, if it needs more of the prefix than keys and values, or if a
-    block ignores the cache. To find out, four texts of a few tokens pass through all blocks. With LongRoPE the
-    answer is False without a trial: the rotations of a prefix depend on the longest text in the batch, of which
-    the cache knows nothing.
+    The states differ if the model attends in both directions, if it needs more of the prefix than keys and
+    values, or if a block ignores the cache. To find out, four texts of a few tokens pass through all blocks.
+    With LongRoPE the answer is False without a trial: the rotations of a prefix depend on the longest text in
+    the batch, and the cache does not know that text.
     """
     if any(getattr(part, "rope_type", None) == "longrope" for part in model.modules()):
         return False
@@ -220,7 +222,7 @@ def _last_state(states: TokenStates) -> Tensor:
 
 
 def _device_of(model: Any) -> torch.device:
-    """Return a device for token ids; if accelerate reads weights from disk layer by layer, it moves the ids."""
+    """Return the device for token ids: the CPU if accelerate reads weights layer by layer and moves ids."""
     device: torch.device = model.device
     if device.type == "meta":
         return torch.device("cpu")

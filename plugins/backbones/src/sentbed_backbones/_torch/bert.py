@@ -43,7 +43,7 @@ class BertFamily(Family):
         )
 
     def config(self, tokenizer: Any) -> Any:
-        """Return a BERT of the recipe's size."""
+        """Return the configuration of a BERT of the recipe's size."""
         layers, width = SIZES[self.parameters.size]
         return transformers.BertConfig(
             vocab_size=len(tokenizer),
@@ -55,7 +55,7 @@ class BertFamily(Family):
         )
 
     def problem(self, config: Any) -> str | None:
-        """Return why a configuration is not that of a masked-language encoder, or None."""
+        """Return why a configuration is not that of a masked-language encoder; None if it is one."""
         is_masked = type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING
         if is_masked or hasattr(config, "auto_map"):
             has_positions = hasattr(config, "max_position_embeddings")
@@ -84,7 +84,7 @@ class BertFamily(Family):
         return _counts_from(model)
 
     def fast_pass(self, model: Any, products: Products) -> Module | None:
-        """Return the fast forward pass if it implements the architecture, else None."""
+        """Return the fast forward pass; None if it does not compute what this model and pooler need."""
         # The fast forward pass counts positions itself, and has no head.
         if self.denoises or self.gives_logits or not FastBert.fits(model):
             return None
@@ -122,7 +122,7 @@ class BertFamily(Family):
             if weight is None or not name.startswith(HEADS):
                 unfilled.append(name)
             elif len(set(weight.shape)) > 1:
-                # Only a square matrix can be the identity.
+                # This matrix is not square, and so cannot be the identity.
                 unfilled.append(name)
             elif name.endswith("bias"):
                 torch.nn.init.zeros_(weight)
@@ -149,7 +149,7 @@ class BertFamily(Family):
         return transformers.AutoModelForMaskedLM
 
     def max_length(self, model: Any) -> int:
-        """Return the number of positions for tokens: RoBERTa and its relatives begin after the padding id."""
+        """Return the number of positions for tokens, without those up to the padding id (RoBERTa, relatives)."""
         return super().max_length(model) - _counts_from(model)
 
 

@@ -54,7 +54,7 @@ def build(
 
 
 class BuiltShapes(BuiltBackbone):
-    """A model on the device `meta`. Only its configuration is read, and its tokenizer if that is on disk."""
+    """A model on torch's device `meta`, without weights; only configuration and local tokenizer are read."""
 
     def __init__(self, parameters: Transformer, family: Family) -> None:
         if parameters.adapter is not None:
@@ -131,7 +131,7 @@ def _checked_config(parameters: Transformer, family: Family, directory: Path) ->
 
 
 def _read_tokenizer(parameters: Transformer, directory: Path) -> BulkTokenizer | None:
-    """Return the tokenizer of a model, or None if it is not there or cannot be read."""
+    """Return the tokenizer of a model; None if it is not on this machine or cannot be read."""
     # If only a hub id's configuration is cached, transformers would make a tokenizer without words.
     if not files_like(directory, TOKENIZERS):
         return None
@@ -143,7 +143,7 @@ def _read_tokenizer(parameters: Transformer, directory: Path) -> BulkTokenizer |
 
 
 def _configuration(parameters: Transformer) -> tuple[Path, str]:
-    """Return the directory of the configuration, and whether it is on this machine or from the hub."""
+    """Return the directory of the configuration, and where it was: `on this machine` or `from the hub`."""
     assert parameters.model is not None
     if is_local(parameters.model):
         return locate(parameters.model), "on this machine"

@@ -83,7 +83,7 @@ class Family:
         raise NotImplementedError
 
     def problem(self, config: Any) -> str | None:
-        """Return why a model with this configuration does not belong to the family, or None."""
+        """Return why a model with this configuration does not belong to the family; None if it does."""
         raise NotImplementedError
 
     def configure(self, model: Any) -> None:
@@ -100,12 +100,12 @@ class Family:
 
     @property
     def denoises(self) -> bool:
-        """Whether the pooler subtracts the template's state from the mask token's state."""
+        """Whether the pooler subtracts the empty template's state from the mask token's state."""
         return self.template is not None and bool(self.needs & set(TEMPLATE_ALONE))
 
     @property
     def protocol(self) -> dict[str, Any]:
-        """Entries for the protocol of each score."""
+        """Entries for the protocol of each score, which records how vectors are computed from texts."""
         return {}
 
     def states(self, model: Any) -> Module:
@@ -128,7 +128,7 @@ class Family:
         return None
 
     def depth(self, model: Any) -> int | None:
-        """Return the number of blocks that are run, or None for all."""
+        """Return the number of blocks after which the forward pass can stop; None if all blocks must run."""
         return None
 
     def encoding(self, states: Any) -> Module:
@@ -140,11 +140,11 @@ class Family:
         return transformers.AutoModel
 
     def head_loader(self) -> Any:
-        """Return the auto class that also loads the language-modelling head, or None without such a class."""
+        """Return the auto class that also loads the language-modelling head; None if there is no such class."""
         return None
 
     def is_left_out(self, key: str) -> bool:
-        """Whether a weight that the files have and the model lacks is left out on purpose."""
+        """Whether the weight `key`, which the files have and the model lacks, is left out on purpose."""
         return False
 
     def fill_new_head(self, model: Any, missing: list[str]) -> list[str]:
@@ -213,10 +213,10 @@ class BuiltTransformer(BuiltBackbone):
         self.module = self._pooler_states(family.states(model))
 
     def _pooler_states(self, states: Module) -> Module:
-        """Return a module that makes what the pooler reads of the forward pass `states`.
+        """Return a module that runs the forward pass `states` and returns what the pooler reads.
 
         Raises:
-            ModelError: if the model lacks a layer, or the tokenizer the mask token.
+            ModelError: if the model lacks a layer, or if the tokenizer lacks the mask token.
         """
         family = self.family
         needs = family.needs
@@ -249,7 +249,7 @@ class BuiltTransformer(BuiltBackbone):
         return TemplateDenoising(read, template, first)
 
     def _counted_readings(self) -> list[tuple[int, ...]]:
-        """Return the numbers of the layers to read, counted from the embeddings, except (-1,), the last layer."""
+        """Return the sets of layers to read, numbered from 0 (embeddings); (-1,) is the last layer alone."""
         count = int(self.model.config.num_hidden_layers) + 1
         readings = []
         for numbers in self.family.readings:
@@ -357,7 +357,7 @@ class BuiltTransformer(BuiltBackbone):
         )
 
     def _files(self) -> Path | None:
-        """Return the directory of the recipe's `model`, which has the head; a saved encoder has none.
+        """Return the directory of the recipe's `model`; it has the head's weights, which a saved encoder lacks.
 
         None if the weights are random.
         """
@@ -372,8 +372,8 @@ class BuiltTransformer(BuiltBackbone):
     def save(self, directory: Path) -> None:
         """Write weights, configuration and tokenizer in the format of transformers.
 
-        If a pretrained model has an adapter or is in 4 bits, only the adapter is written: the other weights are
-        unchanged, and available from the recipe's `model`.
+        If a pretrained model has an adapter or is in 4 bits, its base weights are unchanged, and available from
+        the recipe's `model`. Only their hashes are then written, and the adapter if there is one.
         """
         try:
             with quiet():
@@ -384,7 +384,7 @@ class BuiltTransformer(BuiltBackbone):
             raise OSError(str(error)) from error
 
     def _save_weights(self, directory: Path) -> None:
-        """Write the weights, or the hashes of the base weights and the adapter."""
+        """Write the adapter, if there is one, and the other weights or, if they are unchanged, their hashes."""
         adapted = has_adapter(self.model)
         is_unchanged = adapted or self.parameters.quantization is not None
         if self.base is not None and is_unchanged:
@@ -410,8 +410,8 @@ class BuiltTransformer(BuiltBackbone):
     def protocol(self) -> dict[str, Any]:
         """Entries for the protocol of each score.
 
-        They are the precision if it is not the runtime's, the intervention, layers unless only the last one is
-        read, and the entries of the family.
+        They are the entries of the family, the intervention, the precision if it is not the runtime's, and the
+        layers if others than the last are read.
         """
         protocol = dict(self.family.protocol)
         if self.precision is not None:
@@ -434,7 +434,7 @@ class BuiltTransformer(BuiltBackbone):
         return protocol
 
     def merged(self) -> tuple[Backbone, BuiltTransformer]:
-        """Return the equivalent backbone without adapter and quantisation, as component and as built backbone."""
+        """Return an equivalent backbone without adapter and quantisation: component and built backbone."""
         plain: Any = self.parameters.plain()
         model = self.model
         if has_adapter(model) or self.parameters.quantization is not None:

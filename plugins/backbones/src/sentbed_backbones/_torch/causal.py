@@ -57,7 +57,7 @@ class CausalFamily(Family):
         )
 
     def problem(self, config: Any) -> str | None:
-        """Return why a configuration is not that of a causal model with a fixed number of positions, or None."""
+        """Return why a configuration is not of a causal model with a fixed number of positions; None if it is."""
         is_causal = type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING
         is_masked = type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING
         if (is_causal or hasattr(config, "auto_map")) and not is_masked:
@@ -151,7 +151,7 @@ class CausalFamily(Family):
 
     @property
     def protocol(self) -> dict[str, Any]:
-        """The direction of attention, unless it is causal."""
+        """The direction of attention if it is not causal."""
         if not self.both_ways:
             return {}
 
@@ -187,7 +187,7 @@ class CausalFamily(Family):
         return last
 
     def fast_pass(self, model: Any, products: Products) -> Module | None:
-        """Return the fast forward pass of an OPT or a LLaMA, else None."""
+        """Return the fast forward pass of an OPT or a LLaMA; None if it does not implement the model."""
         if not FastCausal.fits(model):
             return None
 

@@ -8,10 +8,10 @@ from torch import Tensor
 
 
 def contrast(seen: BlockStates, scale: float | None) -> Tensor:
-    """Return the states, with the last token's state replaced by its difference to the auxiliary prompt's.
+    """Return the states; the last token's is replaced by its difference to the auxiliary prompt's last state.
 
-    The difference is multiplied by `scale`. If `scale` is None, it is rescaled to the norm of the state that it
-    replaces.
+    The auxiliary prompt is a second prompt around the same text. The difference is multiplied by `scale`. If
+    `scale` is None, the difference is rescaled to the norm of the state that it replaces.
     """
     assert seen.auxiliary is not None
     states = seen.states
@@ -21,7 +21,7 @@ def contrast(seen: BlockStates, scale: float | None) -> Tensor:
     last_states = states[rows, seen.last].float()
     steered = last_states - seen.auxiliary.float()
     if scale is None:
-        # The released code adds the same small number.
+        # The paper's released code adds this small number too.
         norm = last_states.norm(dim=-1, keepdim=True)
         factor = norm / (steered.norm(dim=-1, keepdim=True) + 1e-7)
     else:

@@ -34,7 +34,7 @@ CLASSES = (
 )
 
 ATTENTION_TOKENS = 64
-"""Number of tokens that one attention product should have at least, in bf16 on a processor with AMX."""
+"""Approximate number of tokens of short texts in one attention product, in bf16 on a processor with AMX."""
 
 
 class FastBert(nn.Module):
@@ -131,7 +131,7 @@ class FastBert(nn.Module):
 
 
 def _fast_block(layer: Any, products: Products) -> Block:
-    """Return a block of BERT in its fast form; its norms follow attention and inner layer."""
+    """Return a block of BERT in its fast form; its norms follow attention and feed-forward layer."""
     parts = layer.attention.self
     output = layer.attention.output
     return Block(

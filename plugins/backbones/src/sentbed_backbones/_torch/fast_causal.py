@@ -54,9 +54,9 @@ class FastCausal(CausalPass):
     """A faster `CausalPass` of an OPT or a LLaMA in eval mode.
 
     Attention is causal, unless `is_causal` is false in the configuration; then a shared prefix is not
-    supported. With `layers`, `TokenStates.layers` has the embeddings and the output of every layer, the last
-    after the final norm. With `depth`, only the first `depth` blocks are copied and run, without the final
-    norm.
+    supported. With `layers`, `TokenStates.layers` has the embeddings and the output of every layer; the last
+    layer's is after the final norm. With `depth`, only the first `depth` blocks are copied and run, without the
+    final norm.
     """
 
     @staticmethod
@@ -88,8 +88,8 @@ class FastCausal(CausalPass):
         else:
             self.stack = self._take_llama(model, products, depth, layers)
 
-        # Concurrent calls could mix up what an intervention keeps during a call, or frequencies for the longest
-        # text.
+        # Concurrent calls would share what an intervention keeps during a call, and RoPE's frequencies for the
+        # longest text.
         rope = getattr(self.rotary, "rope_type", None)
         self.reentrant = intervention is None and rope not in KEPT_FREQUENCIES
 

@@ -37,13 +37,14 @@ CLASSES = (
 )
 
 FEED_FORWARDS = {"relu": False, "gelu_new": True}
-"""The activations that are implemented, and whether the inner layer is gated with each."""
+"""The activations that are implemented; for each, whether the feed-forward layer with it is gated."""
 
 ATTENTION_TOKENS = 32
 """Largest number of tokens in one attention product, in bf16 on a processor."""
 
 LARGEST_FP16 = torch.finfo(torch.float16).max - 1000
-"""The value to which transformers clamps states that overflow, as in T5 models that were trained in bf16."""
+"""The value to which transformers clamps states that overflow in fp16, as those of T5 models trained in bf16
+do."""
 
 
 class DecoderBlock(NamedTuple):
@@ -66,8 +67,8 @@ class DecoderBlock(NamedTuple):
 class FastT5(nn.Module):
     """Forward pass of a T5 or an mT5 in eval mode: `(input_ids, attention_mask | None) -> TokenStates`.
 
-    With `layers`, `TokenStates.layers` has the embeddings and the output of every encoder layer, the last after
-    the final norm. With `decodes`, `TokenStates.decoder_state` is the decoder's first output.
+    With `layers`, `TokenStates.layers` has the embeddings and the output of every encoder layer; the last
+    layer's is after the final norm. With `decodes`, `TokenStates.decoder_state` is the decoder's first output.
     """
 
     reentrant = True
@@ -148,9 +149,9 @@ class FastT5(nn.Module):
     def decode(self, encoded: Tensor, attention_mask: Tensor | None) -> Tensor:
         """Return the decoder's first output, `(rows, width)`.
 
-        Each text has a single query. It is multiplied by the key weights, so that it can attend to the
-        encoder's states directly, and the result by the value weights. This is cheaper than computing keys and
-        values of all states.
+        Each text has a single query. The query is multiplied by the key weights, so that it can attend to the
+        encoder's states directly. The attended states are multiplied by the value weights. This is cheaper than
+        computing keys and values of all states.
         """
         rows = len(encoded)
         encoded = encoded[:, None]

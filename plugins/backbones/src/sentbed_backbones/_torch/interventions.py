@@ -1,4 +1,4 @@
-"""An intervention in a forward pass: what it gets of a batch, and where a model of transformers calls it."""
+"""An intervention in a forward pass: what it is given of a batch, and where in a model it is called."""
 
 from __future__ import annotations
 
@@ -49,8 +49,9 @@ class BuiltIntervention:
     ) -> ChangeStates:
         """Return the function that changes the states of these rows.
 
-        `auxiliary` has the auxiliary prompt of each row. `run(input_ids, attention_mask, function)` runs a pass
-        in which `function` may change states.
+        `auxiliary` has the auxiliary prompt of each row: the same text in a second prompt, whose states an
+        intervention may use. `run(input_ids, attention_mask, function)` runs a pass in which `function` may
+        change states.
 
         Raises:
             ModelError: if the intervention needs auxiliary prompts and `auxiliary` is None.
@@ -69,7 +70,7 @@ class BuiltIntervention:
         last = last_tokens(input_ids, attention_mask)
         placeholder = None
         if self.placeholder_id is not None:
-            # The first one is the template's; a text may contain the same token.
+            # The first placeholder is the template's; the text behind it may contain the same token.
             placeholder = (input_ids == self.placeholder_id).int().argmax(1)
 
         def act(place: Place, states: Tensor) -> Tensor:
@@ -124,9 +125,9 @@ class BuiltIntervention:
 def build_intervention(
     intervention: Intervention | None, placeholder_id: int | None
 ) -> BuiltIntervention | None:
-    """Return an intervention as it acts in a built backbone; None without an intervention.
+    """Return an intervention as it acts in a built backbone; None if `intervention` is None.
 
-    `placeholder_id` is the id of its placeholder in the tokenizer.
+    `placeholder_id` is the id of its placeholder in the tokenizer; None if it has no placeholder.
     """
     if intervention is None:
         return None

@@ -127,7 +127,7 @@ class LanguageHead:
 
 
 class TrainableHead(nn.Module):
-    """A `LanguageHead` as a module of states, for training; see `BuiltBackbone.prediction_head`."""
+    """A `LanguageHead` as a torch module, for training; see `BuiltBackbone.prediction_head`."""
 
     def __init__(self, head: LanguageHead, tokenizer: Any, shift: int) -> None:
         super().__init__()

@@ -86,8 +86,8 @@ def load(
         origin = {"init": "random", "size": getattr(parameters, "size", None)}
     else:
         is_pretrained = parameters.init == "pretrained"
-        # An encoder saved with `BASE_FILE` has no base weights: they are the recipe's `model`, and checked by
-        # hash.
+        # An encoder saved with `BASE_FILE` has no base weights. They are those of the recipe's `model`, and
+        # their hashes are checked.
         if saved is None:
             files = model_files(parameters)
         else:
@@ -149,7 +149,8 @@ def _add_placeholder(traits: InterventionTraits, tokenizer: Any, model: Any) -> 
         model.resize_token_embeddings(number + 1, mean_resizing=False)
 
     row = model.get_input_embeddings().weight[number]
-    # The row is the same in every run: a saved adapter does not include it, and runs of a study share passes.
+    # The placeholder's row is the same in every run: a saved adapter does not include it, and runs of a study
+    # share passes.
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         row.copy_(torch.randn(len(row), generator=generator))
@@ -204,12 +205,12 @@ def _with_adapter(
 def _from_directory(
     parameters: Transformer, family: Family, directory: Path, with_weights: bool
 ) -> tuple[Any, Any]:
-    """Return the model in a directory, or random weights for its configuration, and its tokenizer."""
+    """Return the model in a directory, with random weights unless `with_weights` is true, and its tokenizer."""
     for problem in problems_of(directory, with_weights, parameters.trust_remote_code):
         raise ModelError(problem)
 
     if with_weights and not weight_files(directory):
-        # Pickled weights of a recipe's model are converted earlier; these are of a saved encoder.
+        # This is a saved encoder: for a recipe's model, pickled weights were converted before.
         raise ModelError(only_pickled(directory, pickled_files(directory)[0].name))
 
     problem = f"the model in `{directory}` cannot be loaded"
@@ -291,7 +292,7 @@ def _load(directory: Path, config: Any, parameters: Transformer, family: Family)
         dtype=DTYPES[parameters.dtype],
         trust_remote_code=parameters.trust_remote_code,
         output_loading_info=True,
-        # Without it, transformers raises an error that does not name the weight.
+        # Without this option, transformers raises an error that does not name the weight.
         ignore_mismatched_sizes=True,
         **options,
     )
@@ -444,7 +445,7 @@ def _require_same_base(file: Path, origin: Mapping[str, Any]) -> None:
 
 
 def set_dropout(config: Any, dropout: float | None) -> None:
-    """Set the dropout of states and attention in a configuration; None leaves it as it is.
+    """Set the dropout of states and attention in a configuration; if `dropout` is None, leave it as it is.
 
     Raises `ModelError` if the architecture has no such setting.
     """
@@ -462,7 +463,7 @@ def set_dropout(config: Any, dropout: float | None) -> None:
 
 
 def _without_pooler(model: Any) -> Any:
-    """Remove BERT's dense layer on [CLS], which gets no gradient, but would be changed by weight decay."""
+    """Remove BERT's dense layer on [CLS]: it gets no gradient, but weight decay would change it."""
     if getattr(model, "pooler", None) is not None:
         model.pooler = None
 

@@ -28,7 +28,7 @@ class OptFamily(CausalFamily):
         )
 
     def config(self, tokenizer: Any) -> Any:
-        """Return an OPT of the recipe's size; the 350m has post-norms and a narrower embedding."""
+        """Return the configuration of an OPT of the recipe's size; 350m has post-norms and narrow embeddings."""
         layers, width, heads = self.parameters.sizes[self.parameters.size]
         is_350m = self.parameters.size == "350m"
         embedding_width = width
@@ -49,7 +49,7 @@ class OptFamily(CausalFamily):
         )
 
     def problem(self, config: Any) -> str | None:
-        """Return why a configuration is not OPT's, or None."""
+        """Return why a configuration is not OPT's; None if it is."""
         if config.model_type == "opt":
             return None
 
@@ -58,7 +58,7 @@ class OptFamily(CausalFamily):
     def states(self, model: Any) -> Module:
         """Return the forward pass of transformers.
 
-        Raises `ModelError` if layers are to be averaged whose states have different widths.
+        Raises `ModelError` if the layers to be averaged have states of different widths.
         """
         last, width = model.config.word_embed_proj_dim, model.config.hidden_size
         if self.reads_layers and last != width:

@@ -27,7 +27,7 @@ ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor], str, str]] = {
 
 
 class Products:
-    """Packs linear layers: copies their weights to the type of the states between layers."""
+    """Packs linear layers for oneDNN; their weights are copied in the type of the states between layers."""
 
     def __init__(self, dtype: torch.dtype) -> None:
         self.dtype = dtype
@@ -84,7 +84,7 @@ class Products:
     def linear_of(
         self, layer: Any, activation: str = "none", join: str = "add"
     ) -> Linear:
-        """Return an `nn.Linear` packed."""
+        """Return a packed copy of an `nn.Linear`; the other arguments are those of `linear`."""
         return self.linear(layer.weight, layer.bias, activation, join)
 
     def joint(self, *layers: Any) -> Linear:

@@ -14,7 +14,7 @@ from sentbed.helpers import foreign
 from sentbed_backbones.untrusted_files import normalizer_steps
 
 EXACT_MAP = "exact_character_map"
-"""Setting of a tokenizer (`tokenizer_config.json`) whose texts are mapped by `CharacterMap`."""
+"""Key in a tokenizer's `tokenizer_config.json`; if its value is true, `CharacterMap` maps the texts."""
 
 
 class CharacterMap:
@@ -43,7 +43,7 @@ class CharacterMap:
         """Return the texts; those that `tokenizers` and sentencepiece would map differently are mapped."""
         results = []
         for text, mapped in zip(texts, self(texts), strict=True):
-            # If the map has no sequence of the text, neither library changes it.
+            # If no sequence of the map occurs in the text, neither library changes the text.
             if mapped == text or self._by_grapheme.normalize_str(text) == mapped:
                 results.append(text)
             else:
@@ -58,7 +58,7 @@ class CharacterMap:
 
             model = model_class()()
             model.normalizer_spec.precompiled_charsmap = self._charsmap
-            # Other steps of the tokenizer's pipeline treat spaces.
+            # Spaces are left to the other steps of the tokenizer's pipeline.
             self._normalizer = sentencepiece.SentencePieceNormalizer(
                 model_proto=model.SerializeToString(),
                 add_dummy_prefix=False,

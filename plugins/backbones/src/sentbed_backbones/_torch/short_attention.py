@@ -7,13 +7,13 @@ from torch import Tensor
 from torch.nn import functional
 
 LONGEST = {torch.bfloat16: 128, torch.float32: 32}
-"""Largest number of tokens for which it is faster than PyTorch's attention, by type."""
+"""Largest number of tokens for which `short_attention` is faster than PyTorch's attention, by type."""
 
 LEAST_SUM = 1e-30
-"""A sum of exponentials above this is far from the smallest positive number of fp32 and bf16."""
+"""Lower limit for sums of exponentials, far above the smallest positive number of fp32 and bf16."""
 
 LARGEST_SUM = 1e30
-"""A sum of exponentials below this is far from the largest number of fp32 and bf16."""
+"""Upper limit for sums of exponentials, far below the largest number of fp32 and bf16."""
 
 
 def has_amx() -> bool:
@@ -41,13 +41,13 @@ def short_attention(
 ) -> Tensor:
     """Return softmax(scale * query key' + mask) value; the scale is 1 / sqrt(width) by default.
 
-    `query`, `key` and `value` are `(batch, heads, length, width)`. The mask is added to the scores `(batch,
-    heads, length, length of keys)`, to which it must broadcast from four dimensions. It is -inf, or close to
-    it, where a key is hidden.
+    `query`, `key` and `value` are `(batch, heads, length, width)`. The mask has four dimensions. It is added to
+    the scores `(batch, heads, length, length of keys)`, and must broadcast to their shape. Where a key is
+    hidden, the mask is -inf or close to it.
 
     The exponentials are computed of the scores themselves, in one pass, without subtracting the largest score
-    of each row first. If a sum of exponentials is too large or too small for this, the attention of that text
-    is computed by PyTorch instead.
+    of each row first. If a sum of exponentials of a text is not between `LEAST_SUM` and `LARGEST_SUM`, PyTorch
+    computes the attention of that text instead.
     """
     heads = query.shape[1]
     left = query.flatten(0, 1)
@@ -69,7 +69,8 @@ def short_attention(
     if least > LEAST_SUM and largest < LARGEST_SUM:
         return context
 
-    # Only these texts are computed again: a vector must not depend on the other texts of its batch.
+    # Only the texts with other sums are computed again: a vector must not depend on the other texts of its
+    # batch.
     is_in_range = (sums > LEAST_SUM) & (sums < LARGEST_SUM)
     rows = ~is_in_range.view(len(query), -1).all(1)
     if attn_mask is not None and len(attn_mask) > 1:

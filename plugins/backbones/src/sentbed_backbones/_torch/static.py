@@ -26,8 +26,8 @@ LONGEST = 1 << 20
 class Table(nn.Module):
     """Module that looks up ids `(batch, length)` in a table, `(batch, length, width)`.
 
-    One more row stands for a text without tokens: its id is the number of the table's rows. It is zero and is
-    not trained.
+    One more row stands for a text without tokens: its id is the number of the table's rows. The row is zero and
+    is not trained.
     """
 
     def __init__(self, rows: Tensor) -> None:
@@ -74,7 +74,7 @@ class StaticTokenizer(BulkTokenizer):
     def _remaining(
         self, ids: NDArray[np.uint32], lengths: NDArray[np.int64]
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Return the ids and lengths of texts without unknown words, if these are left out."""
+        """Return the ids without unknown words, if these are left out, and the number of ids of each text."""
         if self.unknown_id is None:
             return ids, lengths
 
@@ -107,7 +107,7 @@ class BuiltStatic(BuiltBackbone):
 
     @property
     def protocol(self) -> dict[str, Any]:
-        """The precision of vectors: fp32 whatever the runtime's, since there is nothing to compute faster."""
+        """The precision of vectors: always fp32, since a lower precision would have nothing to make faster."""
         return {"precision": "fp32"}
 
     def inference(

@@ -33,6 +33,6 @@ def weight_files(directory: Path) -> list[Path]:
 
 
 def weight_hashes(directory: Path, computed: Mapping[str, str]) -> dict[str, str]:
-    """Return the SHA-256 of each safetensors file by name; hashes in `computed` are not computed again."""
+    """Return the SHA-256 of each safetensors file by name; `computed` has those that are already known."""
     files = weight_files(directory)
     return {file.name: computed.get(file.name) or sha256(file) for file in files}

@@ -53,7 +53,7 @@ class T5Family(Family):
         )
 
     def config(self, tokenizer: Any) -> Any:
-        """Return a T5 of the recipe's size and version."""
+        """Return the configuration of a T5 of the recipe's size and version."""
         version = self.parameters.version
         layers, width, inner, heads, head_width = SIZES[version][self.parameters.size]
         return transformers.T5Config(
@@ -69,7 +69,7 @@ class T5Family(Family):
         )
 
     def problem(self, config: Any) -> str | None:
-        """Return why a configuration is not T5's, or None."""
+        """Return why a configuration is not T5's; None if it is."""
         if config.model_type in ("t5", "mt5", "umt5"):
             return None
 
@@ -106,7 +106,7 @@ class T5Family(Family):
         return EncoderStates(model, self.reads_layers)
 
     def fast_pass(self, model: Any, products: Products) -> Module | None:
-        """Return the fast forward pass of a T5 or an mT5, else None."""
+        """Return the fast forward pass of a T5 or an mT5; None if it does not implement the model."""
         if not FastT5.fits(model):
             return None
 

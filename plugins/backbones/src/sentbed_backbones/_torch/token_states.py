@@ -130,7 +130,7 @@ class CausalPass(nn.Module):
         """Return the states of the rows.
 
         `past` has the cached keys and values of the `shared` tokens that precede every row. `auxiliary` has the
-        auxiliary prompt of each row.
+        auxiliary prompt of each row: the same text in a second prompt.
 
         Raises:
             ModelError: if the intervention needs auxiliary prompts and `auxiliary` is None.
@@ -274,7 +274,8 @@ def first_states(model: Any, depth: int, inputs: dict[str, Any]) -> tuple[Tensor
         try:
             model(**inputs)
         except ReachedError:
-            # An intervention that records an auxiliary prompt ends the pass too; its caller ignores the states.
+            # An intervention that only records the states of an auxiliary prompt also ends the pass in this
+            # way; its caller ignores the result.
             return tuple(states)
 
     raise ModelError(
@@ -325,7 +326,7 @@ class SharedPrefixStates(nn.Module):
         return TokenStates(last, attention_mask, layers)
 
     def _cached_prefix(self, prefix: Tensor) -> tuple[DynamicCache, TokenStates]:
-        """Return keys and values, and states, of a prefix; those of the last prefix are kept."""
+        """Return keys and values of a prefix, and its states; the last prefix's are kept for the next call."""
         kept = self._kept
         if kept is None or not torch.equal(kept[0], prefix):
             past = DynamicCache()
@@ -358,12 +359,12 @@ def _joined(first: Tensor, rows: Tensor, dim: int = 1) -> Tensor:
 
 
 class PoolerStates(nn.Module):
-    """Makes what a pooler reads of a forward pass: states averaged over layers, and the mask token's state.
+    """A forward pass that returns what a pooler reads: states averaged over layers, the mask token's state.
 
     `readings` has the numbers of the layers to average: first those of the backbone, then those of each prompt
-    that names layers. If there is more than one, each call needs the argument `readings`, the index for each
-    row. With `hides`, tokens may be hidden from the pooler: each call needs the argument `hidden`, and the
-    returned mask is never None. See `TokenBatch`.
+    that names layers. If there is more than one such set of numbers, each call needs the argument `readings`:
+    for each row, the index of its set. With `hides`, tokens may be hidden from the pooler: each call needs the
+    argument `hidden`, and the returned mask is never None. See `TokenBatch`.
     """
 
     def __init__(
@@ -424,7 +425,7 @@ class PoolerStates(nn.Module):
         return states
 
     def _require_fields(self, hidden: Tensor | None, readings: Tensor | None) -> None:
-        """Raise `ModelError` if a field of the batch is None on which the vectors depend."""
+        """Raise `ModelError` if a field of the batch is None, although the vectors depend on it."""
         missing = []
         if self.hides and hidden is None:
             missing.append("hidden")
@@ -464,11 +465,11 @@ class PoolerStates(nn.Module):
 
 
 class TemplateDenoising(nn.Module):
-    """Makes what a pooler reads, with the template's state subtracted from the mask token's state.
+    """Runs `PoolerStates`, and subtracts the template's state from the mask token's state.
 
-    From each text's mask state it subtracts the mask state of the template without a sentence, in which the
-    tokens behind the sentence keep the positions that they have in the text. The subtracted state therefore
-    depends on the sentence's length. Source: PromptBERT (Jiang et al., 2022), section 4.3.
+    The template's state is the mask token's state in the template without a sentence. The tokens behind the
+    sentence keep the positions that they have in the text, so the template's state depends on the sentence's
+    length. Source: PromptBERT (Jiang et al., 2022), section 4.3.
     """
 
     def __init__(

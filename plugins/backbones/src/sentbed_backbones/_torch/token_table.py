@@ -45,7 +45,8 @@ class TokenTable:
     origin: Mapping[str, Any]
     """Where the table is from, for the manifest."""
     weights_directory: Path | None = None
-    """Directory of the model of transformers whose input embeddings are the table; None if there is none."""
+    """Directory of the model of transformers whose input embeddings are the table; None if it has another
+    origin."""
 
 
 def from_saved(directory: Path, sums: Mapping[str, str]) -> TokenTable:
@@ -157,7 +158,7 @@ def _read_table(directory: Path) -> Tensor:
 
 
 def _mapped_rows(rows: Tensor, mapping: Tensor, file: Path) -> Tensor:
-    """Return the row of each token; `mapping` `(tokens,)` has its index in the table."""
+    """Return the row of each token; `mapping` `(tokens,)` has the index of the token's row in the table."""
     if len(mapping) and not 0 <= int(mapping.min()) <= int(mapping.max()) < len(rows):
         raise ModelError(
             f"`mapping` in `{file}` names rows beyond the {len(rows)} of the table; fetch the model again"

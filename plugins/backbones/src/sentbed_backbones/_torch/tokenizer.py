@@ -26,8 +26,8 @@ HOW_IT_WAS_LOADED = ("is_local", "local_files_only")
 """Settings that transformers adds when it loads a tokenizer; it would save them too."""
 
 EMBEDDED_TOKENS = "embedded_tokens"
-"""Setting of a tokenizer (`tokenizer_config.json`) that has more tokens than the model has embeddings: the
-number of embeddings, without the embedding of an added placeholder."""
+"""Key in the `tokenizer_config.json` of a tokenizer that has more tokens than the model has embeddings. Its
+value is the number of embeddings, without the embedding of an added placeholder."""
 
 LARGEST_ID = (1 << 31) - 1
 """The largest id of a token that `TokenIds` can hold."""
@@ -51,17 +51,18 @@ def tokenizing() -> Iterator[None]:
 class BulkTokenizer(Tokenizer):
     """A tokenizer that calls the library `tokenizers` directly: all texts in one call, in threads, not padded.
 
-    `original` is the tokenizer of transformers. `readings` has the sets of layers that prompts name, and
-    `hides` is whether tokens may be hidden from the pooler: all `TokenIds` then have the fields `readings` and
-    `hidden`, see `encode_marked`. `embeddings` is the number of tokens for which the model has embeddings.
+    `original` is the tokenizer of transformers. `readings` has the sets of layers that prompts name; if there
+    are any, all `TokenIds` have the field `readings`. `hides` is whether tokens may be hidden from the pooler;
+    if so, all `TokenIds` have the field `hidden`. See `encode_marked`. `embeddings` is the number of tokens for
+    which the model has embeddings.
     """
 
     pad_id: int = 0
     """Id of the padding token."""
     mask_token: str | None = None
-    """Text of the mask token, if there is one."""
+    """Text of the mask token; None if there is none."""
     placeholder_id: int | None = None
-    """Id of the intervention's placeholder, if there is one."""
+    """Id of the intervention's placeholder; None if there is none."""
     special_tokens: bool = True
     """Whether special tokens ([CLS], </s>) are put around a text."""
 
@@ -105,7 +106,7 @@ class BulkTokenizer(Tokenizer):
                 self._empty_id = int(token_id)
 
         self._definition = original.backend_tokenizer
-        """The backend of `original`, which also truncates texts, since its offsets refer to unmapped texts."""
+        """The backend of `original`; `truncate` uses it, since its offsets refer to the texts before mapping."""
         self._loaded_truncation: dict[str, Any] | None = self._definition.truncation
         self._fast, self._character_map = backend_and_character_map(original)
         self._definition.no_padding()
@@ -146,8 +147,8 @@ class BulkTokenizer(Tokenizer):
     def save(self, directory: Path) -> None:
         """Write the tokenizer in the format of transformers, as it was loaded.
 
-        The library keeps the truncation of the last call in the definition, from which transformers would save
-        it as a setting.
+        The library keeps the truncation of the last call in the tokenizer's definition, and transformers would
+        save it from there as a setting.
         """
         self._definition.no_padding()
         if self._loaded_truncation is None:
@@ -168,7 +169,7 @@ class BulkTokenizer(Tokenizer):
             raise
 
     def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
-        """Tokenise texts and truncate them to `max_length` tokens; `special_tokens` are included if set.
+        """Tokenise texts and truncate them to `max_length` tokens, special tokens included (if they are added).
 
         If the tokenizer adds no special tokens (GPT-2), an empty text becomes the start or end token.
 

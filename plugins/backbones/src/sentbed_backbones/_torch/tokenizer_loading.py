@@ -57,7 +57,7 @@ WRONG_CONVERSIONS: Mapping[str, str] = {
     "Could not extract SentencePiece model": "fetch the file again",
     "Could not reorder vocab": "fetch the model again, or take a revision with `tokenizer.json`",
 }
-"""Parts of warnings by transformers after which ids are wrong, and advice for each."""
+"""Parts of warnings by which transformers announces wrong ids, and advice for each."""
 
 MASK_TAKES_SPACE = ("RobertaTokenizer", "XLMRobertaTokenizer")
 """Classes whose mask token includes the space before it. transformers 5 no longer knows this unless a file of
@@ -239,7 +239,7 @@ def _read_sentencepiece(file: Path) -> tuple[Any, Any]:
 
 
 def _reason_against(model: Any) -> str | None:
-    """Return why a sentencepiece model cannot be converted exactly, as a clause, or None."""
+    """Return why a sentencepiece model cannot be converted exactly, as a clause; None if it can be."""
     if model.trainer_spec.model_type not in (UNIGRAM, BPE):
         return "splits texts into words or characters"
 

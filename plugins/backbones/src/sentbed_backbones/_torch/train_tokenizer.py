@@ -21,7 +21,7 @@ SPECIAL_TOKENS = {
 }
 
 LONGEST_WORD = 100
-"""Number of characters of the longest word that is used in training, whose time is quadratic in a word's
+"""Largest number of characters of a word that is used in training: the time for a word is quadratic in its
 length. WordPiece has no tokens for a longer word anyway: it is unknown as a whole."""
 
 _OVERLONG = re.compile(rf"\S{{{LONGEST_WORD + 1}}}|\s{{{LONGEST_WORD + 1}}}")
@@ -94,9 +94,9 @@ def train_byte_bpe(
 ) -> Any:
     """Train a byte-level BPE like those of GPT-2 and OPT and return it as a transformers tokenizer.
 
-    It has no unknown texts. `specials` are the special tokens by role, in the order of their ids; `template`
-    places them around a text `$A`. Words and runs of spaces with more than `LONGEST_WORD` characters are not
-    used in training.
+    No text is unknown to it, since every byte is a token. `specials` are the special tokens by role, in the
+    order of their ids; `template` places them around a text `$A`. Words and runs of spaces with more than
+    `LONGEST_WORD` characters are not used in training.
     """
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
 

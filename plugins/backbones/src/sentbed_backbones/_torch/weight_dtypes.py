@@ -10,7 +10,7 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def cast(model: Any, dtype: torch.dtype) -> Any:
-    """Cast the weights of a model, but not its buffers, since LLaMA's rotary frequencies need their precision."""
+    """Cast the weights of a model, but not its buffers: LLaMA's rotary frequencies need their precision."""
     for parameter in model.parameters():
         parameter.data = parameter.data.to(dtype)
 

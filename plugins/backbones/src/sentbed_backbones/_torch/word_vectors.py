@@ -29,7 +29,8 @@ def read_word_vectors(
     lines are read.
 
     Raises:
-        DataError: with the line, if it does not have a word and as many finite numbers as the first line.
+        DataError: if a line does not have a word and as many finite numbers as the first vector; the error
+            names the line.
     """
     words: dict[str, int] = {UNKNOWN: 0}
     rows: list[np.ndarray[Any, Any]] = []

@@ -222,7 +222,10 @@ class Writer:
     def reworded(
         self, situation: Situation, base: Situation, wording: Wording
     ) -> Wording:
-        """Return a wording of a situation, which mostly differs from `wording` in slots that are as in `base`."""
+        """Return a wording of a situation; `wording` is a wording of the situation `base`.
+
+        In slots in which both situations have the same concept, the two wordings mostly differ.
+        """
         result = list(self.wording(situation))
         for i, concept in enumerate(situation):
             if concept != base[i]:
