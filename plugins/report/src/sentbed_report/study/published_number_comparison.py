@@ -18,7 +18,7 @@ from sentbed_report.tables.estimate import Estimate
 
 @attrs.frozen
 class Number:
-    """Number of a cell in a published table, with the study's number."""
+    """A published number of a cell, and the study's number of this cell."""
 
     cell: str
     row: ExpectedRow
@@ -138,7 +138,7 @@ def _is_comparable(
 ) -> bool:
     """Whether a published number can be compared with a column, which is in doubt only for averages.
 
-    An average over only some of its tasks cannot be compared. An average that the report computes can be
+    An average that lacks some of its tasks cannot be compared. An average that the report computes can be
     compared if it is over exactly the tasks for which the paper has numbers. Numbers that belong to columns of
     other tables, such as transfer tasks beside STS tasks, are ignored.
     """

@@ -28,7 +28,7 @@ from sentbed_report.study.study_data import (
 
 @attrs.define
 class _Group:
-    """Runs that become one cell, since they have the same recipe."""
+    """Runs that become one cell, since their recipes differ only in name and seed."""
 
     recipe: Any
     """Their resolved recipe, without name and seed."""
@@ -39,7 +39,7 @@ class _Group:
     evaluations: Mapping[int, tuple[str, ...] | None] = attrs.field(factory=dict)
     """Seed -> keys of the evaluations to read; see `read_run`."""
     in_study: bool = False
-    """Whether the group is a cell of a study; other runs are not added to it."""
+    """Whether the group is a cell of a study; if so, no run outside this study is added to it."""
 
     @property
     def name(self) -> str:
@@ -133,7 +133,7 @@ def _require_once(directories: Sequence[Path]) -> None:
 
 
 def _add_run(groups: list[_Group], directory: Path, is_row_each: bool) -> None:
-    """Add a run to the group with its recipe; if there is none, as a new group."""
+    """Add a run to the group with the same recipe. If there is no such group, add a new group with this run."""
     recipe, name, seed = _recipe(directory)
     for group in groups:
         if is_row_each or group.in_study or group.recipe != recipe:
@@ -171,7 +171,7 @@ def _unique_names(groups: Sequence[_Group]) -> list[str]:
 def _groups_of_study(
     data: StudyData, directory: Path
 ) -> Iterator[tuple[CellInfo, _Group]]:
-    """Yield each cell of a study that has a run which has begun.
+    """Yield each cell of a study in which a run has begun, with the group of these runs.
 
     Raises:
         RunError: if the study has prompts.

@@ -84,7 +84,10 @@ def scores_against_cost(
 
 
 def unknown_cost(summaries: Sequence[Summary], cost: str) -> str:
-    """Return a sentence with the known costs if `cost` was not measured; else empty."""
+    """Return a sentence with the known costs if the study's `cost` was not measured.
+
+    It is empty if the cost was measured, if `cost` is empty, or if there are no tables.
+    """
     if not cost or not summaries or any(_columns_of_cost(summaries, cost)):
         return ""
     remedy = "add the evaluator `encoding-cost`."
@@ -120,7 +123,7 @@ def _columns_of_cost(
 
 
 def _first_cost(summary: Summary) -> str:
-    """Return the name of the first cost of a table; empty if it has none, and for the costs of runs."""
+    """Return the name of a table's first cost; empty if it has none, or if its costs are those of runs."""
     # The seconds of runs often differ by chance alone, so they are drawn only if they are asked for.
     if summary.evaluator == KEY:
         return ""
