@@ -259,8 +259,10 @@ class Summary:
 
     @property
     def covered(self) -> str:
-        """Sentence that each column is corrected on its own; empty if all are corrected together, or one is
-        tested."""
+        """Sentence that p-values are corrected in each column on its own.
+
+        It is empty if the p-values of all columns are corrected together, or if only one column is tested.
+        """
         tested = set()
         for row in self.rows:
             for place, cell in enumerate(row.cells):
