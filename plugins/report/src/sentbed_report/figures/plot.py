@@ -122,7 +122,7 @@ class Plot:
                 "error", message="constrained_layout not applied", category=UserWarning
             )
             try:
-                # This creates the ticks with these settings; ticks that are created later have the caller's settings.
+                # This creates the ticks with these settings; ticks created later would have the caller's.
                 figure.draw_without_rendering()
             except UserWarning as error:
                 raise RunError(

@@ -32,7 +32,7 @@ class Decide:
     confirm: int = attrs.field(default=0)
     """Number of fresh seeds, such as 3. After the study, the chosen cell is run with them, and its reported
     scores are those of these runs. With 0, the reported scores are those of the study's seeds, and their
-    intervals are widened, the more cells were tried."""
+    intervals are the wider, the more cells were tried."""
 
     @confirm.validator
     def _check_confirm(self, _: Any, value: int) -> None:

@@ -63,7 +63,7 @@ class Rule:
     promise: Promise = "all"
     """Error whose probability is at most `error_rate`."""
     prompts: tuple[str, ...] = ()
-    """Labels of the prompts; a look uses only seeds that have a run with each prompt."""
+    """Labels of the prompts. A look at n seeds needs a run of each of these seeds with each prompt."""
     prompt_factor: Literal["random", "fixed"] | None = None
     """See `StudyData.prompt_factor`; None in a study without prompts."""
 

@@ -14,8 +14,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def to_csv(table: Table) -> str:
-    """Return a table as CSV: one line per row, and one CSV column per quantity of a number: mean, std and so
-    on.
+    """Return a table as CSV: one line per row, and a CSV column for each quantity, such as mean and std.
 
     A quantity that is unknown is empty. A number that is not finite is `nan`, `inf` or `-inf`. A text that a
     spreadsheet would treat as a formula gets a leading apostrophe.
