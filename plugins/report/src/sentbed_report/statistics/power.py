@@ -102,7 +102,7 @@ class Spread:
             )
 
     def sources(self, seeds: float) -> tuple[Source, ...]:
-        """Return the sources of variance of the mean difference over `seeds` seeds, which may be `math.inf`.
+        """Return the sources of variance of the mean difference over `seeds` seeds; `seeds` may be `math.inf`.
 
         Raises:
             RunError: if `seeds` is below 1; or below 2 although seeds vary, since their variance cannot be

@@ -200,7 +200,7 @@ class TableScores(Generic[Key]):
     column: Mapping[Key, Scored]
     """Row -> seed -> score in the last column."""
     components: ComponentStore
-    """Cache of the scores' item components, which several tests use."""
+    """Cache of the scores' item components, since several tests use the same ones."""
 
     def contrast(self, weights: Mapping[Key, float]) -> Judged:
         """Test the weighted sum of the rows' scores, such as a label's effect, like a difference of two cells.

@@ -101,7 +101,7 @@ class _ScoredColumn:
 
 
 def _degenerate_reason(scores: Scored) -> str:
-    """Return why a row's scores say nothing about their encoder; else empty.
+    """Return why a row's scores say nothing about their encoder; empty if none is degenerate.
 
     If this is true of some seeds only, the text names these seeds.
     """

@@ -26,7 +26,7 @@ Protocol: TypeAlias = dict[str, Any]
 
 @attrs.frozen(order=True)
 class EncoderInRun:
-    """One encoder in one run of a cell. In this module, a row has the scores of one of them."""
+    """One encoder in one run of a cell. Its scores are what this module calls a row."""
 
     cell: str
     prompt: str

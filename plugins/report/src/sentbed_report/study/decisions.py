@@ -20,7 +20,7 @@ DECISIONS = "decisions.json"
 SCHEMA = 2
 
 LARGEST_DECISIONS = 1 << 26
-"""Largest size in bytes of a `decisions.json` that is read."""
+"""Maximum size in bytes of a `decisions.json`; a larger file is not read."""
 
 Promise: TypeAlias = Literal["all", "best"]
 """Error whose probability the study bounds: any wrong claim (`all`), or the wrong claim that the truly best
@@ -29,7 +29,7 @@ cell is worse than another (`best`)."""
 
 @attrs.frozen
 class Claim:
-    """Claim that one cell is worse than another by more than the margin."""
+    """Claim that one cell is worse than another by more than the margin of the study's rule."""
 
     cell: str
     than: str

@@ -154,7 +154,7 @@ def _gains(
 
 
 def _mean_of_cell(rows: Sequence[SummaryRow], cell: str) -> float | None:
-    """Return a cell's mean in the last column; None if it is not finite, or the cell has not one finished row."""
+    """Return a cell's mean in the last column if it is finite and the cell has one finished row; else None."""
     values = []
     for row in rows:
         if row.cell == cell and row.status == "finished":

@@ -57,7 +57,8 @@ class AxisEffect:
 
     axis: str
     reference: str
-    """Label of the baseline, by default the first label; if it cannot be compared, another label that can."""
+    """Label of the baseline, by default the first label; if that label cannot be compared, another one that
+    can."""
     labels: tuple[LabelEffect, ...]
     numbers: tuple[float, ...] | None
     """The number that each label sets in the recipe; see `AxisInfo.numbers`."""

@@ -34,7 +34,7 @@ class ObservedPower:
     """Standard deviations of the difference over seeds, items and prompts, averaged over these comparisons; see
     `observed_spread`."""
     seeds: int
-    """Number of seeds that most of the comparisons have."""
+    """The most frequent number of seeds of these comparisons."""
     comparisons: int
     """Number of p-values that the correction takes into account: the number of compared cells, times the number
     of looks (interim analyses) if the study stops cells."""
@@ -54,9 +54,9 @@ class ObservedPower:
     ) -> SeedsNeeded:
         """Return the number of seeds with which a cell would differ significantly from the baseline.
 
-        With this number of seeds, the difference is significant with probability `power`. The observed
-        difference is taken to be the true one. The variances over seeds and prompts are pooled over cells,
-        since a few seeds hardly show those of a single cell; the variance over items is the cell's own.
+        With this number of seeds, the difference is significant with a probability of at least `power`. The
+        observed difference is taken to be the true one. The variances over seeds and prompts are pooled over
+        cells, since a few seeds hardly show those of a single cell; the variance over items is the cell's own.
         """
         spread = self._spread_of(judged)
         if spread is None:

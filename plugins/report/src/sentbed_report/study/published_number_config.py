@@ -64,9 +64,9 @@ class Reference:
     """Models in `results` to show as rows: `NAME`, or `NAME@REVISION` for one revision. Not needed if there is
     only one model."""
     tasks: Mapping[str, str] = attrs.field(factory=dict)
-    """Task in `results` -> name of this task in the study, if it is different. After `@` follows the study's
-    name of the split, if it is different:
-    `{ STSBenchmark = "STSB", "SICK-R" = "SICKR-all@train+dev+test" }`."""
+    """Task in `results` -> name of this task in the study, if it is different. If the split has another name in
+    the study, too, this name follows after `@`: `{ STSBenchmark = "STSB", "SICK-R" = "SICKR-all@train+dev+test"
+    }`."""
     unit: Literal["share", "per cent"] | None = None
     """Unit of the scores in `results`: `share` (in [0, 1], shown in per cent) or `per cent`. Only a CSV file
     needs it, since the units of other files are known."""

@@ -149,7 +149,7 @@ class RankGroups:
     reason: str = ""
     """Why there are no rows, or the rows have no groups; empty otherwise."""
     basis: Basis | Literal[""] = ""
-    """Sources of variance that the tests consider."""
+    """Sources of variance that the tests consider; empty without tests."""
     lettered: bool = True
     """Whether rows have groups; False if there would be hundreds of groups."""
     tasks: TaskRanks | None = None

@@ -175,7 +175,7 @@ def _cells(place: Path, record: StudyRecord, sampled: Sampled | None) -> list[Ce
 
 
 def _runs_to_do(cell: CellInfo, decisions: Decisions | None) -> tuple[CellRun, ...]:
-    """Return a cell's runs, without those that a stopped cell or an ended study will not do.
+    """Return a cell's runs, without those that will not be done because of `decisions`.
 
     A run of a seed after the last look is kept only if the cell's runs of this seed have finished under all
     prompts; otherwise the seed has no score.

@@ -65,9 +65,9 @@ def runs_as_study(
 
     Runs whose recipes differ only in seed and name are one cell, which is named by the common beginning of
     their names. Any other run is a cell with the name of the run. A cell of a study remains a cell, with the
-    name `STUDY: CELL`. The baseline is the first cell; if the first directory is a study, it is the baseline of
-    this study. The directories of runs are made relative to `base`, by default the current directory. With
-    `is_row_each`, every run is a cell of its own, and may be given twice.
+    name `STUDY: CELL`. The baseline is the first cell; if the first directory is a study with a baseline, that
+    one is the baseline. The directories of runs are made relative to `base`, by default the current directory.
+    With `is_row_each`, every run is a cell of its own, and may be given twice.
 
     Raises:
         RunError: if a directory is neither a run directory nor a study, or is given twice, or if a study with
@@ -149,7 +149,7 @@ def _add_run(groups: list[_Group], directory: Path, is_row_each: bool) -> None:
 def _unique_names(groups: Sequence[_Group]) -> list[str]:
     """Return the name of each group.
 
-    If several groups have the same name, the directory of a group's first run is added.
+    If several groups have the same name, each of these names ends with the directory of the group's first run.
     """
     first_runs = []
     runs_of_names: dict[str, set[Path]] = {}
@@ -171,7 +171,7 @@ def _unique_names(groups: Sequence[_Group]) -> list[str]:
 def _groups_of_study(
     data: StudyData, directory: Path
 ) -> Iterator[tuple[CellInfo, _Group]]:
-    """Yield each cell of a study in which a run has begun, with the group of these runs.
+    """Yield the cells of a study, each with its group; cells of which no run has begun are left out.
 
     Raises:
         RunError: if the study has prompts.

@@ -41,8 +41,8 @@ class AxisInfo:
     numbers: tuple[float, ...] | None = None
     """Number that each label sets in the recipe, for plots; None if any label sets no number or several."""
     paths: tuple[str, ...] = ()
-    """Paths of the recipe that the labels set, in which stages have their names; empty in studies of earlier
-    versions."""
+    """Paths of the recipe that the labels set; a stage stands in a path by its name. Empty in studies of
+    earlier versions."""
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -56,7 +56,7 @@ class CellRun:
     directory: Path | None = None
     """Run directory, relative to the study's directory; None if the run has not begun."""
     error: str = ""
-    """Error message of a failed run; else empty."""
+    """Error message of a failed run; empty for other runs."""
     seconds: float | None = None
     """Duration of the run in seconds, including the demonstration search before it; None if it was not
     recorded."""
@@ -103,7 +103,7 @@ class CellInfo:
     differences: tuple[str, ...] = ()
     """Differences from the recipe of the baseline, or of the first cell: `PATH: BEFORE -> AFTER`."""
     confirmation: tuple[CellRun, ...] = ()
-    """Runs of the chosen cell with fresh seeds, which are in no table; see `Decide.confirm`."""
+    """Runs with fresh seeds, if this is the chosen cell; they are in no table. See `Decide.confirm`."""
 
     @property
     def status(self) -> CellStatus:

@@ -83,7 +83,7 @@ class Summary:
     """Sentences on published results: how they relate to the study's results, and which of them match no
     column."""
     ranks: tuple[str, ...] | None = None
-    """Axes within whose labels numbers are ranked; see `StudyData.ranks`."""
+    """Axes that divide the rows into groups, within which numbers are ranked; see `StudyData.ranks`."""
     looks: int = 1
     """Number of looks by which p-values are multiplied; see `StudyData.looks`."""
     equivalence: float | None = None

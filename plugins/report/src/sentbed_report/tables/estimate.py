@@ -70,7 +70,7 @@ class Estimate:
     degenerate: str = ""
     """Why the number is degenerate: it says nothing about its encoder. Empty if it is not degenerate."""
     published: tuple[ExpectedRow, ...] = ()
-    """Published numbers with which the number is compared."""
+    """Published numbers with which the number is compared; empty if there are none."""
 
     @value.default
     def _mean_over_seeds(self) -> float | None:

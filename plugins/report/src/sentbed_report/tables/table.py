@@ -29,7 +29,7 @@ class Link:
 
 @attrs.frozen
 class Bars:
-    """Labels with their shares in [0, 1], which a page draws as bars."""
+    """Labels, each with a share in [0, 1]. A page draws the shares as bars."""
 
     shares: tuple[tuple[str, float], ...]
 
