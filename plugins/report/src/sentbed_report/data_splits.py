@@ -11,7 +11,7 @@ from sentbed.protocols import Score
 DEVELOPMENT = frozenset(("train", "dev", "development", "validation"))
 """Values of `split` in a protocol for data by which weights and cells may be chosen."""
 UNDECLARED = frozenset(("", "whole file", "first lines"))
-"""Values of `split` in a protocol for data of which the recipe does not declare what it is for."""
+"""Values of `split` in a protocol for data whose purpose the recipe does not declare."""
 DECIDED = "not declared; development elsewhere in the study"
 """Value of `split` for undeclared data that the study uses as development data elsewhere."""
 

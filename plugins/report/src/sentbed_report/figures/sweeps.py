@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_PANELS = 6
-"""Maximum number of panels in a figure."""
+"""Maximum number of panels in a figure; if there are more, only the first are drawn."""
 
 _COLUMNS = 2
 """Number of panels beside each other."""

@@ -1,8 +1,8 @@
 """Selection bias of the best of several prompts, if it was chosen by the scores that are reported for it.
 
 The best of k prompts is the best partly by chance: with other items and seeds, another prompt might be the
-best. On new items and seeds, its lead over the mean of all prompts is expected to shrink (regression to the
-mean; empirical Bayes, Efron and Morris, 1977):
+best. On new items and seeds, the lead of the best prompt over the mean of all prompts is expected to shrink
+(regression to the mean; empirical Bayes, Efron and Morris, 1977):
 
 - x(p) is the mean score under prompt p, `spread` the sample variance of x over the prompts;
 - `chance` is the part of the spread that is due to items and seeds. For each prompt p, let y(p) be x(p) minus
@@ -10,8 +10,8 @@ mean; empirical Bayes, Efron and Morris, 1977):
   are added. `chance` is the mean of this sum over the prompts, times k / (k - 1);
 - the lead is expected to shrink by the share min(1, chance / spread).
 
-On new items and seeds, this prompt is expected to lead by what remains. Another prompt of the same kind is
-expected to score the mean.
+On new items and seeds, the best prompt is expected to keep what remains of its lead. Another prompt of the same
+kind is expected to score the mean.
 """
 
 from __future__ import annotations

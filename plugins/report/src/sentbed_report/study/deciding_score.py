@@ -45,9 +45,10 @@ class Decide:
 def deciding_scores(scores: Iterable[Score], decide: Decide) -> tuple[Score, ...]:
     """Return the deciding scores of a run, one per task, evaluator and protocol, in the order of the run.
 
-    Costs, scores without a direction, and scores before training are left out. If `[study.decide]` names no
-    tasks, scores whose metric or direction differs from the first score's are left out too, as they have no
-    common unit. If several encoders were scored, the first encoder's scores are used.
+    Three kinds of scores are left out: costs, scores of which neither higher nor lower ones are better, and
+    scores before training. If `[study.decide]` names no tasks, scores whose metric or direction differs from
+    the first score's are left out too, as they have no common unit. If several encoders were scored, the first
+    encoder's scores are used.
     """
     deciding: dict[tuple[str, str, str], Score] = {}
     unit = None

@@ -45,7 +45,7 @@ from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import MEAN_DECIMALS
 
 MOST_ROWS = 200
-"""Maximum number of rows of a table whose groups are computed; more rows have too many pairs."""
+"""Maximum number of rows for which groups are computed; a table with more rows has too many pairs of rows."""
 FEWEST_TASKS = 5
 """Smallest number of tasks for ranks over tasks; with fewer tasks, the test has hardly any power."""
 FEWEST_ROWS = 3

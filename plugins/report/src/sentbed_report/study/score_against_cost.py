@@ -69,8 +69,9 @@ def scores_against_cost(
 ) -> tuple[ScoreAgainstCost, ...]:
     """Return the last column of each table of scores, against the cost of its rows.
 
-    `cost` is a task of any table, by default the first cost that each evaluator has measured. Score columns
-    without a direction and tables of further metrics are left out. The result is empty if there is no cost.
+    `cost` is a task of any table, by default the first cost that each evaluator has measured. Tables of further
+    metrics are left out, and tables in whose last column neither higher nor lower scores are better. The result
+    is empty if there is no cost.
     """
     tables = []
     for costs, index in _columns_of_cost(summaries, cost):

@@ -131,8 +131,8 @@ class Summary:
     def groups(self) -> RankGroups | None:
         """Groups of rows that cannot be told apart in the last column.
 
-        None if the study does not ask for groups, if the column has no direction, if the table is for a further
-        metric, or if fewer than two rows have finished.
+        None if the study does not ask for groups, if neither higher nor lower scores are better in the column,
+        if the table is for a further metric, or if fewer than two rows have finished.
         """
         if not self.has_groups or self.scores is None:
             return None
