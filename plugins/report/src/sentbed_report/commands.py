@@ -123,7 +123,7 @@ def _print_comparison(data: StudyData, summaries: Sequence[Summary]) -> None:
 
 
 def _without_difference(data: StudyData, cell: CellInfo) -> str:
-    """Return how a cell differs from a baseline with the same recipe: in the seed, or in nothing."""
+    """Return how a cell differs from a baseline with the same recipe: in its seed, or in nothing."""
     for other in data.cells:
         if other.name == data.baseline and other.seeds != cell.seeds:
             return "nothing but the seed"

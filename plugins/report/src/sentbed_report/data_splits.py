@@ -1,4 +1,4 @@
-"""Whether a score is on development or test data, by its protocol, or because the study decides by its data."""
+"""Whether a score is on development or test data, by its protocol or by other uses of its data in the study."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import attrs
 from sentbed.protocols import Score
 
 DEVELOPMENT = frozenset(("train", "dev", "development", "validation"))
-"""Values of `split` in a protocol, if weights and cells may be chosen by the data."""
+"""Values of `split` in a protocol for data by which weights and cells may be chosen."""
 UNDECLARED = frozenset(("", "whole file", "first lines"))
-"""Values of `split` in a protocol, if the recipe does not declare what the data is for."""
+"""Values of `split` in a protocol for data whose purpose the recipe does not declare."""
 DECIDED = "not declared; development elsewhere in the study"
 """Value of `split` for undeclared data that the study uses as development data elsewhere."""
 
@@ -23,7 +23,7 @@ def is_development(score: Score) -> bool:
 
 
 def data_of(score: Score) -> frozenset[str]:
-    """Return the hashes of a score's data files, as far as its protocol has them."""
+    """Return the hashes of a score's data files that its protocol has."""
     return _hashes(score.evaluator_protocol.get("data"))
 
 
@@ -38,9 +38,9 @@ def _hashes(data: Any) -> frozenset[str]:
 
 
 def with_decided_split(score: Score, decided: Collection[str]) -> Score:
-    """Return a score with the split `DECIDED` if its data is undeclared and the study decides by this data.
+    """Return a score, with the split `DECIDED` if its data is undeclared and `decided` contains this data.
 
-    `decided` has the hashes of the data files by which the study decides.
+    `decided` has the hashes of the data files that the study uses as development data.
     """
     split = str(score.evaluator_protocol.get("split", ""))
     if split not in UNDECLARED or data_of(score).isdisjoint(decided):

@@ -19,7 +19,10 @@ SIGNS = ((0.01, "‡"), (0.05, "†"))
 
 
 def number(value: float | None, digits: int = 2) -> str:
-    """Return a number with `digits` decimals and a typographic minus; `–` for None, `not finite` for NaN."""
+    """Return a number with `digits` decimals and a typographic minus.
+
+    NaN and infinity are `not finite`; None is `–`.
+    """
     if value is None:
         return "–"
     if not math.isfinite(value):
@@ -204,7 +207,7 @@ def tolerance_text(row: ExpectedRow) -> str | None:
 
 
 def expected_digits(row: ExpectedRow) -> int:
-    """Return the number of decimals of an expected number: as many as the recipe has, but 2 to 6."""
+    """Return the number of decimals of an expected number: as in the recipe, but at least 2 and at most 6."""
     digits = 2
     for stated in (row.value, row.tolerance):
         if stated is None or not math.isfinite(stated):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Script:
-    """A script of a page. The page's content security policy lists its hash, without which browsers refuse it."""
+    """A script of a page. Browsers run it only if the page's content security policy lists the script's hash."""
 
     text: str
 

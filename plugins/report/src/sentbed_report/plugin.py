@@ -62,7 +62,7 @@ def tracker_state() -> tuple[str, Mapping[str, Any]]:
 
 @hookimpl
 def write_report(run: Run, data: ReportData) -> Path:
-    """Write `report.html`, `report.md` and `report.json` with intervals, and the tables in `tables/`."""
+    """Write `report.html`, `report.md` and `report.json` (with intervals of the scores), and `tables/`."""
     from sentbed_report.report_config import ReportTable
     from sentbed_report.run_page.scores_section import run_summaries
     from sentbed_report.run_report import RunReport

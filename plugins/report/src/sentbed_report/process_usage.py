@@ -25,10 +25,10 @@ class PeakMemory:
 
     process: Path = PROCESS
     _earlier: int | None = None
-    """Peak in bytes before `begin`, if the system cannot reset its counter; else None."""
+    """Peak in bytes before `begin`, if the system cannot reset its counter; None if the counter was reset."""
 
     def begin(self) -> None:
-        """Reset the peak if the system can (Linux; see `clear_refs` in proc(5)); otherwise note it."""
+        """Reset the system's peak if possible (Linux: `clear_refs` in proc(5)); if not, note the peak so far."""
         try:
             (self.process / "clear_refs").write_text("5")
         except OSError:
@@ -37,11 +37,11 @@ class PeakMemory:
             self._earlier = None
 
     def read(self) -> int | None:
-        """Return the peak since `begin` in bytes; None if it is unknown."""
+        """Return the peak since `begin` in bytes; None if it is unknown, as when an earlier peak was higher."""
         peak = _peak(self.process)
         if peak is None:
             return None
-        # The peak before `begin` hides a lower peak since then.
+        # Without a reset, the system states the higher of two peaks: before `begin`, and since then.
         if self._earlier is not None and peak <= self._earlier:
             return None
         return peak

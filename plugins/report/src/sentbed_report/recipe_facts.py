@@ -15,7 +15,7 @@ Fact: TypeAlias = tuple[str, str]
 
 
 def recipe_facts(recipe: str, varied: Collection[str] = ()) -> tuple[Fact, ...]:
-    """Return model and pooler of each encoder, the loss of each stage, and the seed of a recipe (TOML text).
+    """Return facts of a recipe (TOML text): each encoder's model and pooler, each stage's loss, and the seed.
 
     `varied` are paths of settings that differ between the cells of a study; facts that depend on them are left
     out. The result is empty if the text is not a recipe.

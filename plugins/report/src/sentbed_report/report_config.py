@@ -15,4 +15,4 @@ class ReportTable(RecipeTable):
     traits: ClassVar[TableTraits] = TableTraits(decides=False)
 
     scatters: bool = True
-    """Whether to draw gold scores against similarities, which may take longer than an evaluation."""
+    """Whether to draw plots of gold scores against similarities; drawing may take longer than an evaluation."""

@@ -1,4 +1,4 @@
-"""`report.json`: writing with intervals and the ranking of a search, and reading of records of runs."""
+"""`report.json`: writing of a run's record with intervals and the ranking of a search, and reading of records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sentbed_report.run_report import Ranking, RunReport
 from sentbed_report.score_intervals import ScoreInterval
 
 _KEPT = 900
-"""Number of characters of a long text that are kept at its beginning, and at its end."""
+"""Number of characters that a shortened text keeps at its beginning, and as many at its end."""
 
 
 def read_record(path: Path) -> Any:

@@ -22,7 +22,7 @@ def compared_encoders(
 ) -> StudyData:
     """Return a study with one encoder of each run as a cell with the name `RUN/ENCODER`.
 
-    `encoders` is one name for all runs, or one name per run; a run may be given twice. For `base` see
+    `encoders` has one name for all runs, or one name per run; a run may be given twice. For `base`, see
     `runs_as_study`.
 
     Raises:
@@ -46,7 +46,7 @@ def compared_encoders(
 
 
 def _with_encoder(cell: CellInfo, encoder: str) -> CellInfo:
-    """Return a cell with the scores of one encoder, which gets the same name in all cells, to be compared."""
+    """Return a cell with one encoder's scores. In all cells, they get one encoder name, to be compared."""
     encoders: dict[str, None] = {}
     for run in cell.runs:
         encoders |= dict.fromkeys(score.encoder for score in run.scores)

@@ -11,7 +11,8 @@ from sentbed.protocols import START, ReportSection, Score
 KEY = "run-cost"
 """Key of the section, and name of the evaluator of the scores that `cost_scores` yields."""
 OWN = "this run"
-"""Name of the column with the cost of the run itself; every shared stage has a column named by its directory."""
+"""Name of the column with the cost of the run itself. Each shared stage has a column with the name of its
+directory."""
 
 Amount: TypeAlias = float | None
 
@@ -26,7 +27,7 @@ _NOTE = (
 
 @attrs.frozen
 class RunCost:
-    """Cost of a run, or of a part of a run; an amount is None if it is unknown or does not apply."""
+    """Cost of a run, or of a part of a run. An amount is None if it is unknown, or does not apply to the run."""
 
     seconds: Amount = attrs.field(default=None, metadata={"unit": "s"})
     """Duration in seconds."""
@@ -86,7 +87,7 @@ UNITS: Mapping[str, str] = {
 }
 """Name of an amount -> unit of the amount."""
 NOTHING = RunCost(**dict.fromkeys(UNITS, 0))
-"""Cost of nothing, with which a sum starts."""
+"""Cost of no run: 0 in every amount. Sums of costs start with it."""
 
 
 @attrs.frozen
@@ -149,7 +150,7 @@ def recorded_cost(record: Mapping[str, Any]) -> RecordedCost | None:
 
 
 def cost_scores(cost: RecordedCost | None, encoder: str) -> Iterator[Score]:
-    """Yield the cost of a run as scores of an encoder after training, named `run-seconds` and so on.
+    """Yield the cost of a run as scores of an encoder after training; their tasks are `run-seconds` and so on.
 
     The cost of shared stages is included in full, so that a cell's cost does not depend on the other cells of a
     study.

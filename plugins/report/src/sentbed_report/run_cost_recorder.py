@@ -18,9 +18,9 @@ MIB = 2**20
 
 
 class RunCostRecorder:
-    """Adds up the cost of a run, which several processes may continue from its checkpoints.
+    """Adds up the cost of a run. Several processes may work on it in turn, each from the last checkpoint.
 
-    If a process is interrupted, its work after the last checkpoint is repeated by the next process. It is
+    If a process is interrupted, the next process repeats the work after the last checkpoint. This work is
     counted once, as in the run's `seconds`.
     """
 
@@ -31,7 +31,7 @@ class RunCostRecorder:
         self._processor = 0.0
         self._tokens = 0
         self._clock: float | None = None
-        """Time at which this process began or continued the run; None if no run goes on."""
+        """Time at which this process began or continued the run; None if no run is in progress."""
         self._before = NOTHING
         """Cost of the run in earlier processes."""
         self._shared: dict[str, RunCost] = {}
@@ -72,7 +72,7 @@ class RunCostRecorder:
 
     @hookimpl
     def tracker_state(self, run: Run) -> tuple[str, Mapping[str, Any]] | None:
-        """Return the cost so far, for the checkpoint; None if no run goes on."""
+        """Return the cost so far, for the checkpoint; None if no run is in progress."""
         cost = self._cost(run)
         if cost is None:
             return None
@@ -80,7 +80,7 @@ class RunCostRecorder:
 
     @hookimpl
     def report_sections(self, run: Run) -> list[ReportSection]:
-        """Return the section `run-cost`; none if no run goes on."""
+        """Return the section `run-cost`; an empty list if no run is in progress."""
         cost = self._cost(run)
         if cost is None:
             return []
@@ -129,7 +129,7 @@ class RunCostRecorder:
 
 
 def _trained_tokens(run: Run) -> int:
-    """Return the number of tokens on which the run has trained, in all processes."""
+    """Return the number of tokens on which the run has trained, in all processes together."""
     tokens: int = run.facts.get("trained_tokens", 0)
     return tokens
 
@@ -141,7 +141,7 @@ def _times(amount: float | None, factor: float) -> float | None:
 
 
 def _devices(engine: Mapping[str, Any]) -> int | None:
-    """Return the number of devices other than the CPU from an engine's description; None if there are none.
+    """Return the number of devices other than the CPU, from an engine's description; None if there are none.
 
     The description is that of `Engine.describe`: PyTorch has one device per process and states its memory, JAX
     states its platform.

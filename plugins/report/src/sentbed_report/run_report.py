@@ -17,7 +17,7 @@ class Candidate:
     """Candidate prompt of a demonstration search, with its score."""
 
     sentence: str
-    """Sentence of the demonstration; the whole template if it cannot be split into sentence and word."""
+    """Sentence of the demonstration; the whole `template` if it cannot be split into sentence and word."""
     word: str
     score: float
     template: str
@@ -43,7 +43,7 @@ class Shares:
 
 @attrs.frozen
 class Ranking:
-    """Result of a demonstration search; scores are the primary scores of one evaluator."""
+    """Result of a demonstration search. All its scores are primary scores of one evaluator."""
 
     evaluator: str
     baseline: Candidate
@@ -53,7 +53,7 @@ class Ranking:
 
     @property
     def rows(self) -> tuple[tuple[int | None, Candidate, float], ...]:
-        """Rank, candidate and difference from the baseline; the baseline is among the rows, without a rank."""
+        """Rank, candidate, and difference from the baseline. The baseline has a row, too; its rank is None."""
         baseline = self.baseline.score
         rows: list[tuple[int | None, Candidate, float]] = []
         for rank, candidate in enumerate(self.candidates, start=1):

@@ -1,4 +1,4 @@
-"""Confidence intervals, over the items, of one run's scores and of their changes by training.
+"""Confidence intervals of one run's scores, and of their changes by training, over the items of the scores.
 
 The method is that of studies, with one seed: a paired t-test over the items.
 """

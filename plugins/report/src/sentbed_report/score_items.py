@@ -1,7 +1,7 @@
 """Files of the items of a run's scores: `items/*.npz` in the run directory, one file per evaluation.
 
 A file has each array once. Its array `index` is a JSON text: the list of the scores with items, each with the
-names of its arrays. All fields of a score except its value identify it.
+names of its arrays. A score is identified by all its fields except its value.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ DIRECTORY = "items"
 ARRAYS = ("x", "y", "groups", "clusters")
 """Fields of `Items` that are arrays."""
 LARGEST_ITEMS = 1 << 30
-"""Largest size in bytes of a run's items that are read: of each compressed file, and of all arrays in memory."""
+"""Maximum size in bytes of each compressed file, and of all arrays of a run in memory together; no more is
+read."""
 MOST_ARRAYS = 100_000
-"""Largest number of arrays in a file that is read."""
+"""Maximum number of arrays in a file; a file with more is not read."""
 _ENTRY = b"PK\x01\x02"
 """Bytes with which every entry in the central directory of a ZIP file begins."""
 _WITHOUT = "remove the file to continue without these items"
@@ -44,7 +45,7 @@ _WITHOUT = "remove the file to continue without these items"
 
 
 def keep_items(run: Path, scores: Iterable[Score]) -> None:
-    """Write the items of one evaluation's scores, if any score has items.
+    """Write the items of one evaluation's scores; nothing is written if no score has items.
 
     If a resumed run repeats an evaluation, its earlier file is replaced.
 

@@ -28,7 +28,7 @@ class PlaneScore:
     seed: int = 0
     step: int = 0
     watch: int = 0
-    """Number of the stage's `watch` evaluation that measured it."""
+    """Index of the stage's `watch` evaluation that measured the score."""
 
 
 @attrs.frozen(eq=False)
@@ -48,7 +48,7 @@ class ScorePlane:
     directions: tuple[Direction, Direction]
     points: pandas.DataFrame
     """One row per position, with the columns `cell`, `prompt`, `seed`, `encoder`, `step`, `x`, `y` and
-    `degenerate`, which says whether either score says nothing about the encoder."""
+    `degenerate`: whether either score says nothing about the encoder."""
 
     @property
     def title(self) -> str:
@@ -89,7 +89,7 @@ def encoder_order(encoders: Iterable[str]) -> tuple[str, ...]:
 
 
 def score_planes(scores: Iterable[PlaneScore]) -> list[ScorePlane]:
-    """Return the planes of scores for the x axis and scores for the y axis.
+    """Return the planes in which scores with the axis `x` are paired with scores with the axis `y`.
 
     The two scores of a position have the same evaluator, protocol id, task, encoder and step. Positions with a
     score that is not finite are left out.
@@ -118,7 +118,7 @@ def score_planes(scores: Iterable[PlaneScore]) -> list[ScorePlane]:
     if not rows:
         return []
 
-    # `nth` counts the scores of one encoder, axis and step: the nth on x belongs to the nth on y.
+    # `nth` numbers the scores of one encoder, axis and step: the nth score on x belongs to the nth score on y.
     frame = pandas.DataFrame(rows)
     keys = [*_LINE, "watch", "nth"]
     frame["nth"] = frame.groupby([*_LINE, "watch", "step", "axis"]).cumcount()
@@ -128,7 +128,7 @@ def score_planes(scores: Iterable[PlaneScore]) -> list[ScorePlane]:
     pairs["degenerate"] = pairs["degenerate_x"] | pairs["degenerate_y"]
     pairs = pairs[np.isfinite(pairs[["x", "y"]]).all(axis=1)]
 
-    # Scores of one encoder twice under one protocol id have different settings, so each has axes of its own.
+    # Two pairs of scores of one encoder under one protocol id differ in settings, so each has its own plane.
     lines = pairs[keys].drop_duplicates()
     lines["plane"] = lines.groupby(_LINE).cumcount()
     planes = []

@@ -28,11 +28,11 @@ def selected_tables(
     protocol: str | None = None,
     metric: str | None = None,
 ) -> tuple[Summary, ...]:
-    """Return the tables of runs and studies, with one row per cell and encoder, as means over seeds.
+    """Return the tables of runs and studies: one row per cell and encoder, with means over seeds.
 
     Runs that differ only in their seed are one cell. `protocol` selects scores by protocol id, or by an entry
     of the protocol as `ENTRY=VALUE`, such as `classifier.protocol=logistic`. Encoders before training have rows
-    only in tables of runs. The costs of runs are only in tables of studies, and only if no scores are selected.
+    only in tables of runs. Costs of runs are only in the tables of studies, and only if nothing is selected.
 
     Raises:
         RunError: if no score is left.
@@ -128,7 +128,7 @@ def pivoted(summary: Summary, axes: Sequence[str]) -> Table:
 def _only(
     data: StudyData, what: str, value: str | None, of_score: Callable[[Score], str]
 ) -> StudyData:
-    """Return a study with only those scores for which `of_score` returns `value`; with all if `value` is None."""
+    """Return a study with the scores for which `of_score` returns `value`; with all scores if `value` is None."""
     if value is None:
         return data
     values: dict[str, None] = {}
@@ -151,7 +151,8 @@ def _only(
 def _entry(score: Score, path: str) -> str:
     """Return an entry of a score's protocol by its path; empty if there is none.
 
-    It is read from the evaluator's part of the protocol; if this part lacks it, from the encoder's part.
+    The entry is read from the evaluator's part of the protocol; if this part lacks the entry, from the
+    encoder's part.
     """
     for part in (score.evaluator_protocol, score.protocol["encoder"]):
         entry: Any = part

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def effects_plot(data: StudyData, summary: Summary) -> Plot | None:
-    """Draw one panel per axis of the study, with the cells and the mean of each label; all share one scale.
+    """Draw one panel per axis of the study, with the cells and the mean of each label; panels share a scale.
 
     Return None if no axis has two labels that can be compared.
     """

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
 
 _TICKS = 8
-"""Largest number of labels along an axis; more labels would overlap."""
+"""Maximum number of labels along an axis; more labels would overlap."""
 
 
 def step_axis(axes: Axes) -> None:
@@ -34,7 +34,7 @@ def name_rows(axes: Axes, names: Sequence[str]) -> None:
 
 
 def label_numbers(axes: Axes, numbers: Sequence[float], labels: Sequence[str]) -> None:
-    """Put ticks with these labels at the numbers on the horizontal axis, unless there are too many.
+    """Put ticks with these labels at the numbers on the horizontal axis, unless there are more than `_TICKS`.
 
     The axis is logarithmic if `spans_powers(numbers)`.
     """

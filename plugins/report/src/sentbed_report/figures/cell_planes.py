@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def geometry_plots(data: StudyData) -> list[Plot]:
-    """Draw one plot per plane of two scores. Each point is the mean of a cell over its prompts and seeds."""
+    """Draw one plot per plane of two scores. Each point is the mean of a cell's runs, over prompts and seeds."""
     scores = []
     for cell, run, score in scores_after_training(data):
         scores.append(
@@ -101,7 +101,7 @@ def _plot(data: StudyData, plane: ScorePlane, points: pandas.DataFrame) -> Plot:
 def _draw_colourbar(
     figure: Figure, scores: pandas.Series, task: str
 ) -> list[str | None]:
-    """Draw a colour bar for a task's scores, and return the colour of each score; None for a missing score."""
+    """Draw a colour bar for a task's scores, and return the colour of each score, or None if it is missing."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize, to_hex

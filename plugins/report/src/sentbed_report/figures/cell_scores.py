@@ -47,7 +47,7 @@ def is_number(value: object) -> bool:
 
 
 def mean_over_runs(curves: pandas.DataFrame, lines: Sequence[str]) -> pandas.DataFrame:
-    """Return the mean of each line over its prompts and seeds, at the steps that all of its runs reached.
+    """Return the mean of each line over its runs (prompts and seeds), at the steps that all these runs reached.
 
     `lines` names the columns that identify a line, such as `cell`. `curves` has one row per run and step: these
     columns, then `prompt`, `seed`, `step`, and the columns to average.
@@ -61,7 +61,7 @@ def mean_over_runs(curves: pandas.DataFrame, lines: Sequence[str]) -> pandas.Dat
 
 
 def names_of_encoders(points: pandas.DataFrame) -> pandas.Series:
-    """Return a name for each row: its cell, and also its encoder if the rows have several encoders."""
+    """Return a name for each row: its cell, followed by its encoder if the rows have several encoders."""
     if points["encoder"].nunique() > 1:
         return points["cell"] + ": " + points["encoder"]
     return points["cell"]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_LINES = 12
-"""Largest number of lines, or of points with names, that a figure can show readably."""
+"""Maximum number of lines, or of points with names, in a figure; more would not be readable."""
 
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 
@@ -43,7 +43,7 @@ def line_style(index: int) -> dict[str, Any]:
 
 @attrs.frozen
 class CellMarkers:
-    """Markers of a study's cells: the colour shows the label on one axis, the shape that on a second axis."""
+    """Markers of a study's cells: their colour shows the label on one axis, their shape the label on another."""
 
     data: StudyData
 
@@ -115,7 +115,7 @@ class CellMarkers:
             legend_above(figure, columns, handles)
 
     def sentences(self, points: pandas.DataFrame) -> str:
-        """Return sentences that explain rings and hollow points; the text is empty without such points."""
+        """Return sentences that explain rings and hollow points; empty if there are no such points."""
         sentences = []
         if self.data.baseline in set(points["cell"]):
             sentences.append("Ringed: the baseline.")
@@ -130,7 +130,7 @@ def best_cells(
     baseline: str | None,
     limit: int = MOST_LINES,
 ) -> tuple[str, ...]:
-    """Return up to `limit` cells in the order of `worth`: the baseline, and the cells with the highest worth."""
+    """Return up to `limit` cells: the baseline, and the cells with the highest worth, in the order of `worth`."""
 
     def rank(cell: str) -> tuple[bool, float]:
         value = worth[cell]
@@ -141,7 +141,7 @@ def best_cells(
 
 
 def sentence_on_choice(drawn: int, cells: int, what: str) -> str:
-    """Return a sentence on the number of cells that are drawn; it is empty if all are.
+    """Return a sentence on the number of cells that are drawn; it is empty if all cells are drawn.
 
     `what` names the number by which `best_cells` chose the cells.
     """
@@ -151,7 +151,7 @@ def sentence_on_choice(drawn: int, cells: int, what: str) -> str:
 
 
 def sentence_on_missing(data: StudyData, cells: Collection[str], what: str) -> str:
-    """Return a sentence with the names of the study's cells that are not in `cells`; empty if all are.
+    """Return a sentence with the names of the study's cells that are not in `cells`; empty if all are in it.
 
     `what` says what those cells lack, such as "scores".
     """

@@ -1,4 +1,7 @@
-"""Figures of cells during training: their trajectories in planes of two watched scores."""
+"""Figures of cells during training: their trajectories in planes of two watched scores.
+
+Watched scores are those of a stage's `watch` evaluations, which are made during training and choose no weights.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ def trajectory_plots(data: StudyData) -> list[Plot]:
 
 
 def _watched(entry: Mapping[str, Any]) -> Watched | None:
-    """Return the watched evaluation in an entry of `watched` in `report.json`; None if it is damaged."""
+    """Return the watched evaluation in an entry of `watched` in `report.json`; None if the entry is damaged."""
     try:
         common = {
             "encoder": entry["encoder"],
@@ -86,7 +89,7 @@ def _plot(data: StudyData, plane: ScorePlane) -> Plot | None:
         return None
     cells = means["cell"].unique()
     lines = len(means[["cell", "encoder"]].drop_duplicates())
-    # Few enough cells for each of their lines to have its own colour.
+    # The cells are few enough for each line to have its own colour.
     limit = max(1, SERIES * len(cells) // lines)
     shown = best_cells(dict.fromkeys(cells, 0.0), data.baseline, limit)
     named = means.assign(encoder=names_of_encoders(means))

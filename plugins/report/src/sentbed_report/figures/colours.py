@@ -20,7 +20,7 @@ _NAMES = ("fg", "muted", "line", "page", *(f"c{index}" for index in range(SERIES
 PAGE_COLOURS: Mapping[str, str] = {
     name: f"#0101{index:02x}" for index, name in enumerate(_NAMES, start=1)
 }
-"""Placeholder colours, which `page_svg` replaces by the CSS variables `var(--NAME)` of the page."""
+"""Placeholders for the colours of a page: `page_svg` replaces each by the page's CSS variable `var(--NAME)`."""
 
 _RULES = {"light": ":root", "dark": ':root[data-theme="dark"]'}
 
@@ -49,7 +49,7 @@ def use_colours(colours: Mapping[str, str]) -> Iterator[None]:
 
 
 def theme_colours(theme: Theme) -> dict[str, str]:
-    """Return a theme's colours, from the page's style sheet; in the light theme, `page` is white, like paper."""
+    """Return a theme's colours from the page's style sheet; in the light theme, `page` is white, like paper."""
     style = resource("sentbed_report.page", "style.css")
     block = re.search(
         rf"^{re.escape(_RULES[theme])} {{(.*?)}}", style, re.DOTALL | re.MULTILINE

@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     """Array `(points, 2)` with x and y of each point."""
 
 BUCKETS = 500
-"""Number of buckets of a long curve. Only the extremes of each bucket are drawn, so that spikes remain."""
+"""Number of buckets into which a long curve is cut. Only the extremes of each bucket are drawn, so that spikes
+remain."""
 
 MOST_MARKED = 60
-"""Largest number of points of a curve that is drawn with markers."""
+"""Maximum number of points of a curve with markers; a curve with more is drawn without markers."""
 
 
 def curves_plot(
@@ -72,7 +73,7 @@ def curves_plot(
 
 
 def finite_points(x: Sequence[float], y: Sequence[float]) -> Points:
-    """Return the points `(points, 2)` with two finite coordinates; the longer of `x` and `y` is truncated."""
+    """Return an array `(points, 2)` of the points that are finite; the longer of `x` and `y` is truncated."""
     import numpy as np
 
     points = np.array([*zip(x, y, strict=False)], float).reshape(-1, 2)
@@ -81,7 +82,7 @@ def finite_points(x: Sequence[float], y: Sequence[float]) -> Points:
 
 
 def smoothed(points: Points, reach: int) -> Points:
-    """Return the centred moving average over up to `reach` neighbours on each side."""
+    """Return points whose y is the centred moving average over up to `reach` neighbours on each side."""
     import numpy as np
 
     totals = np.concatenate([[0.0], np.cumsum(points[:, 1])])

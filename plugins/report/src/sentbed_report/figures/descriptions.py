@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 _FEW = 8
-"""Largest number of points that are described; of a line with more, only the first and the last point are."""
+"""Maximum number of points of a line that are all described; of a longer line, only the first and the last
+point are."""
 
 
 def describe(figure: Figure) -> str:

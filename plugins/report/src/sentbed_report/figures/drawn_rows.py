@@ -1,4 +1,4 @@
-"""Rows of a table that a figure of its last column can draw, and the reasons against drawing the others."""
+"""Rows of a table that a figure of the table's last column can draw, and why it cannot draw the others."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ class DrawnRows:
     """Rows of a table that a figure can draw, and the rows that it cannot."""
 
     rows: pandas.DataFrame
-    """Rows that can be drawn. Their columns are `name`, `cell`, `row` (the `SummaryRow`), `value` and `std` (over
-    the seeds), and `degenerate`: whether the value says nothing about the encoder and is drawn hollow."""
+    """Rows that can be drawn. Their columns are `name`, `cell`, `row` (the `SummaryRow`), `value`, `std`
+    (standard deviation over the seeds, 0 if unknown), and `degenerate` (whether the value says nothing about
+    the encoder, so that it is drawn hollow)."""
 
     undrawn: tuple[tuple[str, str], ...]
     """Name of each row that cannot be drawn, with the reason."""
@@ -52,7 +53,7 @@ class DrawnRows:
 
 
 def drawn_rows(data: StudyData, summary: Summary) -> DrawnRows:
-    """Return the rows of a table that a figure of its last column can draw, and the rows that it cannot.
+    """Return the rows of a table that a figure of the table's last column can draw, and those that it cannot.
 
     A cell of the study that has no row in the table counts as a row without a score.
     """

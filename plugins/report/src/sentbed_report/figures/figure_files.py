@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH = 3.3
-"""Default width in inches: that of a column in a two-column paper."""
+"""Default width of a figure in inches: the width of a column in a two-column paper."""
 
 DPI = 300
-"""Default resolution of PNG files."""
+"""Default resolution of PNG files, in dots per inch."""
 
 _UNDATED: dict[str, dict[str, None]] = {
     "pdf": {"CreationDate": None},
     "svg": {"Date": None},
     "png": {},
 }
-"""Format -> metadata to leave out, such as the date, so that the same figure gives the same bytes."""
+"""Format -> metadata to leave out, such as the date; then the same figure gives the same bytes."""
 
 _SETTINGS: dict[Any, Any] = {
     # Fonts are embedded as TrueType (42); many publishers refuse the default, Type 3.
@@ -38,9 +38,9 @@ _SETTINGS: dict[Any, Any] = {
 def write_figure(figure: Figure, path: Path, title: str = "", dpi: int = DPI) -> str:
     """Write a figure to a file, in the format that the file's suffix names.
 
-    `title` is written into the file's metadata; `dpi` is the resolution of PNG. The same figure gives the same
-    bytes. Return a sentence on characters that no installed font has, which are drawn as boxes; it is empty if
-    there are none.
+    `title` is written into the file's metadata; `dpi` is the resolution of PNG in dots per inch. The same
+    figure gives the same bytes. The returned sentence is on characters that no installed font has, which are
+    drawn as boxes; it is empty if there are none.
 
     Raises:
         RunError: if the suffix is not `.pdf`, `.svg` or `.png`, or if the file cannot be written.

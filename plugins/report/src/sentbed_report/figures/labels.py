@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LEGEND_LENGTH = 28
-"""Largest number of characters of a name in a legend, or beside a point or a row."""
+"""Maximum number of characters of a name in a legend, or beside a point or a row."""
 
 
 def label_text(text: str, longest: int = 40) -> str:
@@ -42,10 +42,10 @@ def primary_score(evaluator: str) -> str:
 
 
 def legend_above(figure: Figure, columns: int, handles: Sequence[Artist] = ()) -> None:
-    """Draw a legend above a figure, in up to `columns` columns, as many as fit into the figure's width.
+    """Draw a legend above a figure, with as many columns as fit into its width, but at most `columns`.
 
-    The legend shows `handles`. By default, these are the named lines of all axes; if only one line has a name,
-    there is no legend.
+    The legend shows `handles`. By default, these are the named lines of all axes; there is then no legend for a
+    single name.
     """
     if not handles:
         lines: dict[str, Artist] = {}

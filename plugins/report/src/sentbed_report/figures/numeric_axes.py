@@ -1,4 +1,8 @@
-"""Figures of scores over the numeric axes of a study, with reference systems as dashed lines."""
+"""Figures of scores over the numeric axes of a study, with reference systems as dashed lines.
+
+An axis of a study is numeric if each of its labels sets one number in the recipe. A reference is an entry of
+`[study.references]`: another system, or a cell, with which cells are compared.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_THIN_LINES = 60
-"""Largest number of thin lines; more lines would merge into a surface."""
+"""Maximum number of thin lines; more lines would merge into a surface."""
 
 _DASHES = (
     (6.0, 3.0),
@@ -38,7 +42,8 @@ _DASHES = (
     (4.0, 2.0, 1.0, 2.0),
     (10.0, 4.0),
 )
-"""Lengths of dashes and gaps, by which references differ. Colours stand for labels of axes."""
+"""Lengths of dashes and gaps. References differ in these and not in colour, since colours stand for labels of
+axes."""
 
 
 def numeric_axis_plots(data: StudyData, summary: Summary) -> list[Plot]:
@@ -65,7 +70,7 @@ def numeric_axis_plots(data: StudyData, summary: Summary) -> list[Plot]:
 
 
 def _numbers_of_labels(axis: AxisInfo, cells: Sequence[CellInfo]) -> dict[str, float]:
-    """Return the number of each label of these cells; empty if the axis is not numeric."""
+    """Return label -> number that it sets, for the labels of these cells; empty if the axis is not numeric."""
     labels = {cell.labels[axis.name] for cell in cells}
     numbers = {}
     for label, value in zip(axis.labels, axis.numbers or (), strict=False):
@@ -81,7 +86,7 @@ def _plot(
     numbers: Mapping[str, float],
     drawn: DrawnRows,
 ) -> Plot:
-    """Draw the rows of a table over one axis; `numbers` has the number of each label."""
+    """Draw the rows of a table over one axis; `numbers` has the number that each label sets."""
     references = _references(summary)
     rows = drawn.rows.assign(
         number=[numbers[row.labels[effect.axis]] for row in drawn.rows["row"]],

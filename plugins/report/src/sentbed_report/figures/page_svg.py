@@ -11,7 +11,8 @@ _VARIABLES = {stand_in: f"var(--{name})" for name, stand_in in PAGE_COLOURS.item
 
 
 _GROUP_NAME = re.compile(r'^<g id="[^"]*"')
-"""Beginning of a group with its id, which matplotlib makes the same in every figure."""
+"""Beginning of a group with its id. These ids are left out, since matplotlib uses the same ones in every
+figure."""
 
 _ID = re.compile(r'( id="|href="#|url\(#)')
 """Text before an id, or before a reference to an id."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PAGE_FONT_SIZE = 12
-"""Font size in a page, in units of the view box: CSS pixels, unless the page scales the figure."""
+"""Font size in a page, in units of the SVG view box, which are CSS pixels unless the page scales the figure."""
 
 FILE_FONT_SIZE = 8
 """Font size of a separate figure in points, as in captions of two-column papers."""
@@ -34,7 +34,7 @@ SMALLEST, LARGEST = 0.5, 50.0
 """Smallest and largest width and height of a separate figure, in inches."""
 
 _LONGEST_LABEL = 800
-"""Largest number of characters of the description for screen readers."""
+"""Maximum number of characters of the description for screen readers."""
 
 _FALLBACKS = (
     "Noto Sans SC",
@@ -95,7 +95,9 @@ class Plot:
     def figure(
         self, width: float, height: float | None = None, theme: Theme = "light"
     ) -> Figure:
-        """Return a separate figure of `width` by `height` inches; its default proportions are those in a page.
+        """Return a separate figure of `width` by `height` inches.
+
+        Without `height`, its proportions are those in a page.
 
         Raises:
             RunError: if width or height is not from `SMALLEST` to `LARGEST`, or if the labels have no room.
@@ -120,7 +122,7 @@ class Plot:
                 "error", message="constrained_layout not applied", category=UserWarning
             )
             try:
-                # This creates the ticks with these settings; later, the caller's settings would apply.
+                # This creates the ticks with these settings; ticks created later would have the caller's.
                 figure.draw_without_rendering()
             except UserWarning as error:
                 raise RunError(
@@ -138,7 +140,7 @@ def _check_inches(side: str, inches: float) -> None:
 
 
 def _installed_fallbacks() -> list[str]:
-    """Return the fallback fonts that are installed as TrueType, which PDF needs."""
+    """Return those of the fallback fonts that are installed as TrueType, the format that PDF needs."""
     from matplotlib.font_manager import fontManager
 
     installed = {

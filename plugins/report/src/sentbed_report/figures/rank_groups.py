@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_ROWS = 40
-"""Largest number of cells in a figure; of more cells, only the best are drawn."""
+"""Maximum number of cells in a figure; if there are more, only the best are drawn."""
 
 
 def rank_groups_plot(data: StudyData, summary: Summary) -> Plot | None:
-    """Draw the cells of a table, the best at the top, with intervals and rank groups; None without groups."""
+    """Draw a table's cells with intervals and rank groups, the best cell at the top; None without groups."""
     groups = summary.groups
     if groups is None or not groups.rows:
         return None
@@ -131,7 +131,7 @@ def _intervals(rows: Sequence[GroupedRow]) -> pandas.DataFrame:
     for row in rows:
         mean = row.mean
         if row.stopped:
-            # A stopped cell's mean is over other seeds, and may be better than the best cell's.
+            # A stopped cell's mean is over fewer seeds, so it may be better than the mean of the best cell.
             mean = rows[0].mean + row.from_best
         low = mean + row.low - row.from_best
         high = mean + row.high - row.from_best
@@ -146,7 +146,7 @@ def _intervals(rows: Sequence[GroupedRow]) -> pandas.DataFrame:
 def _range(
     intervals: pandas.DataFrame, hollow: pandas.DataFrame
 ) -> tuple[float, float]:
-    """Return the limits of the horizontal axis, which shows all means, and the intervals as far as is readable.
+    """Return the limits of the horizontal axis. It shows all means, and the intervals as far as is readable.
 
     On each side, the axis extends beyond the means by at most their range, since the interval of two seeds can be
     a hundred times as wide. If all means are equal, it shows all intervals.

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from sentbed_report.figures.curves import Points
 
 POINTS_PER_SCATTER = 1500
-"""Largest number of points per plot; more points could not be distinguished."""
+"""Maximum number of points that a plot shows; more points could not be distinguished."""
 
 _POINTS_PER_PAGE = 30_000
-"""Largest number of points per page. With it, a page with dozens of tasks stays below about a megabyte."""
+"""Maximum number of points in all plots of a page together, unless there are hundreds of plots: each shows up
+to 50 points in any case. A page with dozens of tasks stays below about a megabyte."""
 
 _LAYERS = 10
 """Number of SVG paths per plot. Overlapping points look darker only if they are in different paths."""

@@ -41,7 +41,7 @@ def cost_plot(data: StudyData, against: ScoreAgainstCost) -> Plot:
             axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             plain_logarithms(axes.xaxis)
 
-        # At a cost between two points of the front, the best score is that of the cheaper point.
+        # At a cost between those of two points of the front, the best score is that of the cheaper point.
         axes.step(
             front["x"],
             front["y"],
@@ -89,7 +89,8 @@ def _undrawn(
 def _points(data: StudyData, against: ScoreAgainstCost) -> pandas.DataFrame:
     """Return a point for each row that has a score and a cost.
 
-    The points of the Pareto front come in its order after the other points; degenerate points come last.
+    Points that are not on the Pareto front come first, then those on it in the front's order, then degenerate
+    points.
     """
     import pandas
 

@@ -1,4 +1,8 @@
-"""Figures of a training stage: loss, metrics of the loss, validation scores, watched scores."""
+"""Figures of a training stage: loss, metrics of the loss, validation scores, watched scores.
+
+Watched scores are those of the stage's `watch` evaluations, which are made during training and choose no
+weights.
+"""
 
 from __future__ import annotations
 
@@ -140,8 +144,8 @@ def _curves_outside_planes(
 ) -> Iterator[tuple[_Subject, Sequence[float]]]:
     """Yield the curves of a watched evaluation, each with its subject.
 
-    There is one curve, of the primary score. If two scores are the coordinates of a plane, there is a curve for
-    each of the other scores instead.
+    If no score is a coordinate of a plane, there is one curve, of the evaluator's primary score. Otherwise,
+    each score that is no coordinate has a curve.
     """
     if not any(score.axis in ("x", "y") for score in watch.scores):
         tasks = ", ".join(dict.fromkeys(score.task for score in watch.scores))

@@ -39,7 +39,7 @@ class FigureKind:
     draw: Callable[[StudyData, Sequence[Summary]], Iterable[Plot | None]]
     """Function that makes the plots from a study and its tables."""
     tables: bool = False
-    """Whether the figure shows the scores of one column of a table: of the last one, or of a chosen task."""
+    """Whether the figure shows one column of a table. This is the last column, or that of a chosen task."""
 
 
 def ranked_tables(summaries: Sequence[Summary]) -> list[Summary]:
@@ -222,7 +222,11 @@ def _tables_of_task(
 
 
 def _place_of_task(summary: Summary, task: str, cost: str) -> int | None:
-    """Return the index of a task's first column, or of the last cost if there is none; None without both."""
+    """Return the index of the task's first column.
+
+    If the table has no such column, it is the index of the last column of a cost; None if there is no cost,
+    either. `cost` is a task that counts as a cost.
+    """
     place_of_cost = None
     for place, column in enumerate(summary.columns):
         if column.task == task:

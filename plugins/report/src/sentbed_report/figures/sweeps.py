@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_PANELS = 6
-"""Largest number of panels in a figure."""
+"""Maximum number of panels in a figure; if there are more, only the first are drawn."""
 
 _COLUMNS = 2
 """Number of panels beside each other."""
@@ -43,12 +43,13 @@ class _Variable:
 
     name: str
     places: Mapping[float | str, float]
-    """Value of the variable -> its position on the horizontal axis."""
+    """Value of the variable -> position of this value on the horizontal axis."""
 
     coordinate: bool
-    """Whether it is a coordinate, whose values are numbers instead of labels."""
+    """Whether the variable is a coordinate; its values are then numbers, otherwise labels."""
     numeric: bool
-    """Whether its values are numbers, or labels that stand for numbers. If so, lines connect the points."""
+    """Whether the variable's values are numbers, or labels that stand for numbers. If so, lines connect the
+    points."""
 
     def text(self, value: float | str) -> str:
         """Return a value as it is printed."""

@@ -1,4 +1,4 @@
-"""Figures of a run's encoders in planes of two scores: before and after training, or at each training step."""
+"""Figures of a run's encoders in planes of two scores: before and after training, or during training."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _ARROWS = 12
-"""Largest number of arrows per line."""
+"""Maximum number of arrows per line."""
 
 
 def encoder_planes(scores: Sequence[Score]) -> list[ScorePlane]:
@@ -42,7 +42,7 @@ def encoder_planes(scores: Sequence[Score]) -> list[ScorePlane]:
 
 
 def watched_planes(watched: Sequence[Watched]) -> list[ScorePlane]:
-    """Return the planes of the scores that were watched during a stage."""
+    """Return the planes of a stage's watched scores: those of its `watch` evaluations, made during training."""
     return score_planes(watched_scores(watched))
 
 

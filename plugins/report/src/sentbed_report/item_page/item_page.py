@@ -1,7 +1,7 @@
 """Pages of the items of a study, one page per task: `pages/NAME.html` beside the study's report.
 
-A page compares two cells, which the reader chooses, item by item: their predictions, and each item's share of
-the score. It is self-contained. The numbers of the report link to it.
+The reader of a page chooses two cells, and the page compares them item by item: their predictions, and each
+item's share of the score. A page is self-contained. Numbers in the study's report link to it.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ DIRECTORY = "pages"
 """Name of the directory of item pages in the study's directory."""
 
 MOST_CELLS = 40
-"""Largest number of cells on a page, which are the baseline and the best cells."""
+"""Maximum number of cells on a page. If a study has more, the page has the baseline and the best cells."""
 
 MOST_NUMBERS = 4_000_000
-"""Largest product of the numbers of items and cells; a page with many items has fewer cells."""
+"""Maximum product of the number of items and the number of cells on a page. A page with many items has fewer
+cells, but at least two."""
 
 _DIGITS = 5
 """Number of significant digits of a number on a page."""
@@ -78,9 +79,9 @@ class ItemPage:
 
 
 def item_pages(summaries: Sequence[Summary], data: StudyData) -> list[ItemPage]:
-    """Return the item pages of a study: one for each column of scores whose items were saved.
+    """Return the item pages of a study: one for each column whose scores have saved items.
 
-    Tables of further metrics, costs and averages have no page.
+    There is no page for a table of further metrics, for a cost, or for an average.
     """
     pages = []
     taken: set[str] = set()

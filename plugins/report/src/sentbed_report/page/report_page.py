@@ -47,7 +47,7 @@ class Page:
     answer: tuple[AnswerLine, ...]
     """Lines at the top of the page, with what most readers want to know."""
     facts: tuple[Fact, ...]
-    """Settings of the run or study, by name."""
+    """Settings of the run or study: name and value."""
     sections: tuple[Section, ...]
     labels: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
     """Cell -> axis -> label, for filters."""
@@ -56,7 +56,7 @@ class Page:
 
     @property
     def anchored(self) -> list[tuple[str, Section]]:
-        """Each section with an id for its heading, which is unique on the page.
+        """Each section, with an id for its heading; the id is unique on the page.
 
         Titles need not be unique, since plugins choose the titles of their sections.
         """
@@ -69,7 +69,7 @@ class Page:
 
 
 def page_html(page: Page, script: str = "") -> str:
-    """Return a page as HTML. `script` is an additional script, for pages that a server serves."""
+    """Return a page as HTML. `script` is a further script, which only pages from a server have."""
     numbers = count()
 
     def figure_html(plot: Plot) -> str:

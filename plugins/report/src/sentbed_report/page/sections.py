@@ -27,7 +27,7 @@ class Text:
 
 @attrs.frozen(eq=False)
 class Section:
-    """A section of a report. The page shows its title and summary, and the rest after a click."""
+    """A section of a report. The page shows its title and summary at first, and all else after a click."""
 
     title: str
     summary: str = ""
@@ -45,7 +45,7 @@ class Section:
 
 @runtime_checkable
 class CellRow(Protocol):
-    """A cell of a study, or an encoder of a cell, that names a row of a table."""
+    """What names a row of a table: a cell of a study, or an encoder of a cell."""
 
     @property
     def name(self) -> str:

@@ -13,7 +13,7 @@ from sentbed_report.tables.table import Table
 def search_section(ranking: Ranking | None) -> Section | None:
     """Return the section; None without a search.
 
-    It has the best candidate, as in PromptEOL's table 4, then all candidates.
+    The section has the best candidate, as in PromptEOL's table 4, then all candidates.
     """
     if ranking is None:
         return None

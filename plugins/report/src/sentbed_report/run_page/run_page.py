@@ -133,7 +133,7 @@ def _error(data: RunReport) -> Section | None:
 
 
 def _plugin_section(section: ReportSection) -> Section:
-    """Return the section of a plugin as a table, whose first column has the names of the rows."""
+    """Return the section of a plugin, with one table; the table's first column has the names of the rows."""
     heading, *columns = section.columns or ("",)
     rows = [map(_plugin_cell, row) for row in section.rows]
     table = table_of("", [heading], columns, rows)

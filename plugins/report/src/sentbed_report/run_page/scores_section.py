@@ -27,7 +27,7 @@ _INTERVAL_HEADERS = ("encoder", "task", "metric", "evaluator", "protocol")
 def run_summaries(data: RunReport) -> tuple[Summary, ...]:
     """Return the tables of a run with one row per encoder; an encoder before training has its own row.
 
-    A number after training also has its change since before training.
+    A number after training also has its change by training: the difference from the number before training.
     """
     run = CellRun(data.name, 0, "finished", scores=data.scores)
     cell = CellInfo(data.name, {}, (run,))
@@ -36,7 +36,7 @@ def run_summaries(data: RunReport) -> tuple[Summary, ...]:
 
 
 def _with_changes(summary: Summary) -> Summary:
-    """Return a table whose numbers after training have their change since before training."""
+    """Return a table in which numbers after training also have their change by training."""
     by_encoder = {row.encoder: row for row in summary.rows}
     rows = []
     for row in summary.rows:
@@ -85,7 +85,7 @@ def scores_section(data: RunReport, summaries: Sequence[Summary]) -> Section | N
 
 
 def intervals_section(intervals: Sequence[ScoreInterval]) -> Section | None:
-    """Return the section with intervals of scores, and of their changes by training; None without intervals."""
+    """Return the section with intervals of scores, and of their changes by training; None if there are none."""
     if not intervals:
         return None
 

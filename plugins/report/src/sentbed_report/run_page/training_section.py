@@ -73,7 +73,7 @@ def _last(values: Sequence[float]) -> float | None:
 
 
 def _best(stage: StageCurve) -> str | None:
-    """Return the step with the best validation score, and the score if it was recorded."""
+    """Return the best validation score and its step as text; only the step if the score was not recorded."""
     if stage.best_step is None:
         return None
     value = dict(stage.validations).get(stage.best_step)

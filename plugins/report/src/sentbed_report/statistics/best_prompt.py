@@ -1,17 +1,17 @@
 """Selection bias of the best of several prompts, if it was chosen by the scores that are reported for it.
 
-The best of k prompts is the best partly by chance: with other items and seeds, another prompt would have been.
-On new items and seeds, its lead over the mean of all prompts is expected to shrink (regression to the mean;
-empirical Bayes, Efron and Morris, 1977):
+The best of k prompts is the best partly by chance: with other items and seeds, another prompt might be the
+best. On new items and seeds, the lead of the best prompt over the mean of all prompts is expected to shrink
+(regression to the mean; empirical Bayes, Efron and Morris, 1977):
 
 - x(p) is the mean score under prompt p, `spread` the sample variance of x over the prompts;
-- `chance` is the part of the spread that is due to items and seeds. For each prompt p, take the variance of
-  x(p) minus the mean over all prompts, over items (`item_components.py`) plus over seeds; `chance` is the mean
-  of these variances over the prompts, times k / (k - 1);
+- `chance` is the part of the spread that is due to items and seeds. For each prompt p, let y(p) be x(p) minus
+  the mean over all prompts. The variance of y(p) over items (`item_components.py`) and its variance over seeds
+  are added. `chance` is the mean of this sum over the prompts, times k / (k - 1);
 - the lead is expected to shrink by the share min(1, chance / spread).
 
-What remains of the lead is expected for this prompt on new items and seeds. Another prompt of the same kind is
-expected to score the mean.
+On new items and seeds, the best prompt is expected to keep what remains of its lead. Another prompt of the same
+kind is expected to score the mean.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class BestPrompt:
     among: int
     """Number of prompts that were compared."""
     score: float
-    """Mean score over the seeds under this prompt."""
+    """Mean score under the best prompt, over the seeds."""
     mean: float
     """Mean score over all prompts, which is the expected score of another prompt of the same kind."""
     optimism: float | None
-    """Part of `lead`, >= 0, that is expected to vanish on new items and seeds; None with a single seed and no
-    items."""
+    """Part of `lead`, >= 0, that is expected to vanish on new items and seeds. None if it cannot be estimated:
+    there is a single seed, and the scores have no items in common."""
 
     @property
     def lead(self) -> float:
@@ -52,10 +52,10 @@ class BestPrompt:
 def best_prompt(
     scores: Mapping[int, PromptScores], store: ComponentStore, lower: bool
 ) -> BestPrompt:
-    """Return the best prompt of a cell; `lower` says that lower scores are better.
+    """Return the best prompt of a cell; `lower` says whether lower scores are better.
 
     `scores` maps each seed to its scores under two or more prompts. If the scores under the prompts are not on
-    the same items, `chance` is computed over the seeds alone.
+    the same items, the module's `chance` is computed from the seeds alone.
     """
     import numpy as np
 
@@ -98,7 +98,7 @@ def best_prompt(
 def _components(
     prompts: Sequence[str], scores: Mapping[int, PromptScores], store: ComponentStore
 ) -> list[ItemComponents]:
-    """Return the item components under each prompt and seed; empty if items are missing or not the same."""
+    """Return the item components under each prompt and seed; empty if the scores are not on the same items."""
     scores_of_runs = []
     for prompt in prompts:
         for of_seed in scores.values():

@@ -50,7 +50,7 @@ def equivalence_of(
 ) -> Equivalence:
     """Return both tests of one cell, before the correction; `estimate` is its score minus the baseline's.
 
-    `margin` is above 0. `lower` says that lower scores are better.
+    `margin` is above 0. `lower` says whether lower scores are better.
     """
     above = estimate.p_above(-margin)
     below = estimate.p_below(margin)
@@ -68,7 +68,7 @@ def equivalences_of(
     lower: bool,
     looks: int = 1,
 ) -> dict[Key, Equivalence]:
-    """Return both tests of several cells against one baseline, corrected; see `holm` for `looks`."""
+    """Return both tests of several cells against one baseline, with Holm's correction; see `holm` for `looks`."""
     tests = {}
     no_worse = {}
     equivalent = {}

@@ -1,4 +1,8 @@
-"""Scores of a table's cells, and their components per item (`sentbed.statistics.ItemComponents`)."""
+"""Scores of a table's cells, and their components per item (`sentbed.statistics.ItemComponents`).
+
+The components of a score have one entry per item or cluster of items. They are what the variance of the score
+over the items is computed from.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +40,9 @@ class PromptScores:
     """Scores of one seed under several prompts, one run per prompt; `value` is their mean."""
 
     of_prompts: Mapping[str, Score | MeanScore]
-    """Label of a prompt -> score under it; at least one. All scores are on the same items."""
+    """Label of a prompt -> score under this prompt; at least one prompt. All scores are on the same items."""
     are_sample: bool = True
-    """Whether the prompts are a sample of those that might be used; False if they are all of interest."""
+    """Whether the prompts are a sample of those that might be used; False if they are all prompts of interest."""
 
     @property
     def value(self) -> float:
@@ -69,7 +73,7 @@ def is_degenerate(score: AnyScore) -> bool:
 
 
 def degenerate_reason(score: Score | MeanScore) -> str:
-    """Return why a score, or a score that is part of a mean, says nothing about its encoder; else empty."""
+    """Return why a score, or a part of a mean, says nothing about its encoder; empty if it is not degenerate."""
     degenerate = {}
     for part in parts_of(score):
         reason = degenerate_of(part)
@@ -110,10 +114,10 @@ class ComponentStore:
         ] = {}
 
     def of(self, score: AnyScore) -> ItemComponents | None:
-        """Return the item components of a score; None if it, or any score that is part of a mean, has no items.
+        """Return the item components of a score; None if the score, or any part of it, has no items.
 
         Raises:
-            RunError: if its items cannot be used.
+            RunError: if the score's items cannot be used.
         """
         parts = parts_of(score)
         key = type(score), tuple(map(id, parts))
@@ -132,7 +136,7 @@ class ComponentStore:
         return components
 
     def _of_each(self, scores: Sequence[AnyScore]) -> list[ItemComponents]:
-        """Return the item components of scores, which may be on different items; empty if any has no items."""
+        """Return the item components of scores on any items, equal or not; empty if any score has no items."""
         components = []
         # Each score is looked up, even after one without items: its items may be unusable, which raises.
         for score in scores:
@@ -169,8 +173,7 @@ class ComponentStore:
 def _mean(parts: Sequence[ItemComponents]) -> ItemComponents:
     """Return the item components of the mean over tasks from those of the tasks.
 
-    Items with the same name in several tasks are one item. An item without a name counts as an item of one
-    task.
+    Items with the same name in several tasks are one item. An item without a name belongs to one task only.
     """
     import numpy as np
 

@@ -29,16 +29,18 @@ Pairs: TypeAlias = Mapping[tuple[int, int], Judged]
 """(Number of a row, number of a later row) -> comparison of the later row with the earlier one."""
 
 MOST_SETS = 500
-"""Largest number of maximal sets; the search is given up beyond it, since there are usually far too many."""
+"""Maximum number of maximal sets. With more, the search ends without a result: there are usually far too many
+then."""
 _NODES = 1000
-"""Largest number of nodes in the search for the fewest letters; if it ends early, there may be more letters."""
+"""Maximum number of nodes that the search for the fewest letters visits. If it is reached, there may be more
+letters than needed."""
 
 
 def not_comparable(pairs: Pairs) -> dict[int, str]:
-    """Return row -> reason for the rows to leave out, so that every pair of the other rows has a p-value.
+    """Return the rows to leave out, so that every pair of the other rows has a p-value: row -> reason.
 
-    Rows are left out one by one. In each step, it is the row with the most pairs that have no p-value; of
-    several such rows, it is the last.
+    Rows are left out one by one. Each step leaves out the row with the most pairs that have no p-value; of
+    several such rows, the last.
     """
     failed = {}
     for pair, judged in pairs.items():
@@ -60,7 +62,7 @@ def not_comparable(pairs: Pairs) -> dict[int, str]:
 def significantly_better(pairs: Pairs, rows: int, lower: bool) -> Matrix:
     """Return a matrix `(rows, rows)`: whether row i is significantly better than row j.
 
-    `lower` says that lower scores are better.
+    `lower` says whether lower scores are better.
     """
     import numpy as np
 
@@ -75,14 +77,14 @@ def significantly_better(pairs: Pairs, rows: int, lower: bool) -> Matrix:
 
 
 def rank_intervals(better: Matrix) -> list[tuple[int, int]]:
-    """Return each row's best and worst possible rank; `better[i, j]` says that row i is better than j."""
+    """Return each row's best and worst possible rank; `better[i, j]` says whether row i is better than row j."""
     lowest = 1 + better.sum(axis=0)
     highest = len(better) - better.sum(axis=1)
     return list(zip(lowest.tolist(), highest.tolist(), strict=True))
 
 
 def letters_of(groups: Sequence[int]) -> str:
-    """Return the letters of groups: a to z, then aa, ab and so on; with spaces if any has two letters."""
+    """Return the letters of groups: a to z, then aa, ab and so on. Spaces separate them if any is a pair."""
     names = list(map(_letter, groups))
     has_long_name = max(map(len, names), default=0) > 1
     return " ".join(names) if has_long_name else "".join(names)
@@ -160,7 +162,7 @@ def _fewest_groups(groups: Sequence[tuple[int, ...]], different: Matrix) -> list
 
 
 def _fewest(choices: Sequence[tuple[int, ...]]) -> set[int]:
-    """Return the fewest numbers of which every choice has one (set cover); all if the search takes too long."""
+    """Return the smallest set with a number of each choice (set cover), or a larger one at `_NODES` nodes."""
     if not choices:
         return set()
     import numpy as np

@@ -42,17 +42,18 @@ MOST = 10_000
 """Largest number of seeds, or of prompts, that is tried."""
 
 _LEAST = 1e-100
-"""Smallest standard deviation; the square of a smaller one might be rounded to 0."""
+"""Smallest standard deviation that is not 0; the square of a smaller one might be rounded to 0."""
 _LEAST_LEVEL = 1e-6
 _MOST_POWER = 0.9999
 _FINEST = {1: (1 / 200,), 2: (1 / 40, 1 / 200), 3: (1 / 40, 1 / 40, 1 / 40)}
-"""Number of sources -> smallest step of the trapezoidal rule for each of them, in the order items, seeds,
-prompts. Smaller steps matter only for differences of more than 30 (items) or 150 (seeds) standard errors,
-which are needed only with two seeds."""
+"""Number of sources of variance -> smallest step of the trapezoidal rule for each source, in the order items,
+seeds, prompts. Smaller steps matter only if the true difference is more than 30 (items) or 150 (seeds) standard
+errors. Only with two seeds are such differences needed."""
 _BIN = 0.02
-"""Width of the bins, on a logarithmic scale, in which values are merged before a third source is added."""
+"""Width of the bins, in natural logarithms, in which values are merged before a third source of variance is
+added."""
 _TAIL = 1e-10
-"""Probability of each tail of a variance's distribution that the integral leaves out."""
+"""Probability of each of the two tails that the integral over an estimated variance leaves out."""
 
 
 @attrs.frozen
@@ -101,10 +102,11 @@ class Spread:
             )
 
     def sources(self, seeds: float) -> tuple[Source, ...]:
-        """Return the sources of variance of the mean difference over `seeds` seeds, which may be `math.inf`.
+        """Return the sources of variance of the mean difference over `seeds` seeds; `seeds` may be `math.inf`.
 
         Raises:
-            RunError: if `seeds` is below 1; or below 2 although seeds differ, since their spread is then unknown.
+            RunError: if `seeds` is below 1; or below 2 although seeds vary, since their variance cannot be
+                estimated from one seed.
         """
         if not seeds >= 1:
             raise RunError(f"the number of seeds is {seeds}; give 1 or more")
@@ -127,21 +129,23 @@ class SeedsNeeded:
     """Number of seeds, or of prompts, with which a difference is significant with the required power."""
 
     seeds: int | None
-    """The smallest sufficient number; None if even 10,000 are too few."""
+    """The smallest sufficient number; None if there is no such number, or if it is above 10,000."""
     reason: str = ""
-    """Why there is no such number."""
+    """Why `seeds` is None; empty otherwise."""
     items_leave: float | None = None
-    """Half the width of the interval that infinitely many seeds (or prompts) would leave, if no number suffices
-    because of the other sources of variance, such as the items; else None."""
+    """If no number of seeds (or prompts) suffices because of the other sources of variance, such as the items:
+    half the width of the confidence interval that infinitely many seeds (or prompts) would leave. Otherwise
+    None."""
     others: str = "items"
     """Names of these other sources."""
 
 
 def observed_spread(judged: Sequence[Judged]) -> tuple[Spread, int] | None:
-    """Return the average spread of comparisons, and the number of seeds that most of them have.
+    """Return the average spread of comparisons, and the most frequent number of seeds among them.
 
-    Variances over seeds and over prompts are pooled, variances over items are averaged. None if no comparison
-    has two seeds or more, since the spread over seeds is then unknown, or if nothing varies.
+    Variances over seeds and over prompts are pooled, variances over items are averaged. The result is None if
+    no comparison has two seeds or more, since the standard deviation over seeds is then unknown. It is also
+    None if nothing varies.
     """
     of_seeds = []
     of_prompts = []
@@ -283,7 +287,7 @@ def prompts_needed(
 
 
 def _names_of_positive(stds: Mapping[str, float]) -> str:
-    """Return the names of the standard deviations above 0, such as `items and seeds`."""
+    """Return the names of the sources whose standard deviation is above 0, such as `items and seeds`."""
     return " and ".join(name for name, std in stds.items() if std > 0)
 
 
@@ -296,7 +300,7 @@ def _number_needed(
     level: float,
     comparisons: int,
 ) -> SeedsNeeded:
-    """Return the smallest number, at least `least`, of seeds or prompts that gives the required power.
+    """Return the smallest number of seeds or prompts, at least `least`, that gives the required power.
 
     `sources_with(number)` returns the sources of variance with this number. `names` has the name of what is
     counted (`seeds` or `prompts`) and the names of the other sources of variance.

@@ -1,6 +1,6 @@
 """Ranks of rows over many tasks: Friedman's test and Nemenyi's critical difference (Demšar, 2006).
 
-They answer whether other tasks would give the same order. The tasks are the blocks of the test; the variance of
+Both answer whether other tasks would give the same order. The tasks are the blocks of the test; the variance of
 a score over its items and seeds is not considered.
 """
 

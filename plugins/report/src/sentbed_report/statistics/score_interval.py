@@ -34,7 +34,7 @@ def judged_mean(
         try:
             prompts = sums_under_prompts([(1.0, scores)], list(scores))
         except RunError:
-            # If each seed has prompts of its own, there is no mean for a prompt.
+            # If each seed has prompts of its own, there is no mean over the seeds for a prompt.
             return judged
         values = {seed: score.value for seed, score in scores.items()}
         judged = Judged(values, prompts=prompts)

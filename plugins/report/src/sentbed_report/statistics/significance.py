@@ -125,24 +125,24 @@ class Judged:
     differences: Mapping[int, float] = attrs.field(factory=dict)
     """Seed -> the cell's score minus the baseline's score, for the seeds that both have."""
     item_variance: float | None = None
-    """Variance of the mean difference over the items, without the interaction of seed and item; None without
+    """Variance over the items of the mean difference, without the interaction of seed and item; None without
     items."""
     item_degrees: float = math.inf
     """Degrees of freedom of `item_variance`; infinite without items."""
     prompts: Mapping[str, float] = attrs.field(factory=dict)
     """Prompt -> mean difference over the seeds under this prompt; empty unless the prompts are a sample."""
     interval: tuple[float, float] | None = None
-    """Confidence interval of the mean difference."""
+    """Confidence interval of the mean difference; None without a p-value."""
     p_value: float | None = None
-    """Two-sided p-value; None if unknown."""
+    """Two-sided p-value; None before the test, and if there is a `reason` why it cannot be computed."""
     corrected: float | None = None
-    """The p-value after Holm's correction over the cells of the column."""
+    """The p-value after Holm's correction over its family, such as the cells of the column; None before it."""
     degrees: float | None = None
     """Degrees of freedom of the test; None if there are several sources of variance, since each has its own."""
     basis: Basis | None = None
-    """Sources of variance that the p-value takes into account."""
+    """Sources of variance that the p-value takes into account; None without a p-value."""
     reason: str = ""
-    """Why the cell was not compared, or has no p-value."""
+    """Why the cell was not compared, or has no p-value; empty otherwise."""
     unpaired: tuple[int, ...] = ()
     """Seeds that only the cell or only the baseline has; the comparison leaves them out."""
 
@@ -163,7 +163,7 @@ class Judged:
 
     @property
     def sources(self) -> dict[SourceName, Source]:
-        """Each source of variance -> its part in the variance of the mean difference, which may be 0."""
+        """Each source of variance -> its part, which may be 0, of the variance of the mean difference."""
         seeds = len(self.differences)
         prompts = len(self.prompts)
         variance_of_seeds = (self.seed_variance or 0.0) / seeds
@@ -200,7 +200,7 @@ class TableScores(Generic[Key]):
     column: Mapping[Key, Scored]
     """Row -> seed -> score in the last column."""
     components: ComponentStore
-    """Cache of the scores' item components, which several tests use."""
+    """Cache of the scores' item components, since several tests use the same ones."""
 
     def contrast(self, weights: Mapping[Key, float]) -> Judged:
         """Test the weighted sum of the rows' scores, such as a label's effect, like a difference of two cells.
@@ -347,7 +347,7 @@ def _unpaired(before: Scored, after: Scored) -> tuple[int, ...]:
 
 
 def _degenerate(before: Scored, after: Scored) -> str:
-    """Return a reason if either side has a degenerate score under a seed that both have; else empty."""
+    """Return a reason if either side has a degenerate score under a seed that both have; empty otherwise."""
     shared = _shared_seeds([before, after])
     if _has_degenerate(before, shared):
         return "the baseline's score is degenerate"
@@ -366,10 +366,10 @@ def _with_item_variance(
     layout: ItemComponents,
     prompts: Mapping[str, float],
 ) -> Judged:
-    """Return the values, one per seed, with the variance of their mean over the items, before any test.
+    """Return a comparison of the values, one per seed, before any test; it has the variance due to the items.
 
-    `values_of_items` has one array per seed: the item components of the value of this seed, over the items that
-    `layout` describes. `prompts` has the mean over the seeds for each prompt of a sample.
+    `values_of_items` has one array per seed: the item components of this seed's value, for the items that
+    `layout` describes. `prompts` has the mean over the seeds under each prompt, if the prompts are a sample.
     """
     import numpy as np
 
@@ -450,8 +450,8 @@ def corrected(judged: Mapping[Key, Judged], looks: int = 1) -> dict[Key, Judged]
 def holm(p_values: Mapping[Key, float], looks: int = 1) -> dict[Key, float]:
     """Return the p-values of a family, corrected by Holm's method (1979), in the order of `p_values`.
 
-    A study that may stop tests its scores at several `looks`; the p-values are also multiplied by their number
-    (Bonferroni).
+    A study that may stop cells tests its scores several times. `looks` is the number of these tests, by which
+    the p-values are also multiplied (Bonferroni).
     """
     result = dict(p_values)
     largest = 0.0
@@ -466,7 +466,7 @@ def holm(p_values: Mapping[Key, float], looks: int = 1) -> dict[Key, float]:
 def mean_column(
     columns: Sequence[Mapping[int, ScoreOfSeed]],
 ) -> dict[int, MeanScore | PromptScores]:
-    """Return a cell's mean over several columns, for each seed that has a score in all of them."""
+    """Return seed -> a cell's mean over several columns, for the seeds with a score in all these columns."""
     if not columns:
         return {}
     means = {}

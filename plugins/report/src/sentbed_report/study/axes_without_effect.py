@@ -19,7 +19,7 @@ def axes_without_effect(data: StudyData) -> Iterator[str]:
 
 
 def _changes_nothing(data: StudyData, axis: str) -> bool:
-    """Whether all cells that differ only in this axis have the same scores; False if there are none."""
+    """Whether all cells that differ only in this axis have the same scores; False if no two can be compared."""
     earlier_scores: dict[tuple[Any, ...], Mapping[Any, float]] = {}
     has_comparison = False
     for cell in data.cells:
@@ -41,7 +41,7 @@ def _changes_nothing(data: StudyData, axis: str) -> bool:
 
 
 def _scores(run: CellRun) -> dict[Any, float]:
-    """Return the scores of a run by what they measure, without costs and scores that depend on the machine."""
+    """Return what is measured -> score, without costs and without scores that depend on the machine."""
     scores = {}
     for score in run.scores:
         if score.axis != "cost" and "machine" not in score.evaluator_protocol:

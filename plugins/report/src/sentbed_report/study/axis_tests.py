@@ -25,7 +25,8 @@ Weights: TypeAlias = dict[RowKey, float]
 """Row of a table -> its weight in a contrast."""
 
 MOST_CONTRASTS = 500
-"""Largest number of interaction contrasts that are tested; only axes with dozens of labels have more."""
+"""Maximum number of interaction contrasts of one table; if it has more, no interaction is tested. Only axes
+with dozens of labels have more."""
 
 
 @attrs.frozen(eq=False)
@@ -49,7 +50,8 @@ class AxisFindings:
 def axis_findings(data: StudyData, summaries: Sequence[Summary]) -> list[AxisFindings]:
     """Return the effects of the axes in each table.
 
-    A table needs a finished cell, and a last column whose scores have a direction.
+    Two kinds of tables are left out: those without a finished cell, and those in whose last column neither
+    higher nor lower scores are better.
     """
     findings = []
     for summary in summaries:
@@ -75,8 +77,8 @@ def effect_tests(
     """Return (axis, label) -> test of the label against the reference label of its axis.
 
     `references` maps each axis that is tested to its reference label. The tested difference is the mean over
-    pairs of cells that differ only in this axis. The p-values of all labels of all axes are corrected together
-    (Holm).
+    pairs of cells that differ only in this axis. Holm's correction is over the p-values of all labels of all
+    axes.
     """
     scores = summary.scores
     if scores is None:
@@ -102,10 +104,10 @@ def interaction_tests(
 ) -> dict[tuple[str, str], Judged]:
     """Return (axis, axis) -> test of the clearest interaction of the two axes.
 
-    A contrast has a label of each axis. It is the effect of the first axis's label under the second axis's
-    label, minus its effect under the second axis's reference label. The p-values of all contrasts of all axes
-    are corrected together (Holm); the clearest contrast of two axes has the smallest. Nothing is tested if
-    there are more than `MOST_CONTRASTS` contrasts.
+    A contrast belongs to one label of each axis. It is the effect of the first axis's label under the second
+    axis's label, minus the effect of the first axis's label under the second axis's reference label. Holm's
+    correction is over the p-values of all contrasts of all axes. Of the contrasts of two axes, the clearest is
+    the one with the smallest p-value. Nothing is tested if there are more than `MOST_CONTRASTS` contrasts.
     """
     scores = summary.scores
     if scores is None:
@@ -147,7 +149,7 @@ def _interaction_contrasts(
     axes: tuple[AxisInfo, AxisInfo],
     references: Mapping[str, str],
 ) -> Iterator[tuple[Labels, Weights]]:
-    """Yield the contrast of each pair of labels of the two axes, with the labels.
+    """Yield each pair of labels of the two axes, and the contrast of the pair.
 
     Pairs with a reference label are left out, since each contrast compares with the references.
     """
@@ -171,10 +173,10 @@ def _interaction_contrasts(
 def _contrast_weights(
     corners: Sequence[tuple[Mapping[Context, SummaryRow], int]],
 ) -> Weights:
-    """Return the weight of each row in a contrast of corners, each of which has cells and a sign.
+    """Return the weight of each row in a contrast: a sum of corners, each with its sign.
 
-    The cells of a corner are given as context -> row. The contrast is the mean over the contexts in which every
-    corner has a cell.
+    A corner has the cells with given labels on the examined axes, as context -> row; the context is the cell's
+    labels on all other axes. The contrast is the mean over the contexts in which every corner has a cell.
     """
     contexts = []
     for context in corners[0][0]:

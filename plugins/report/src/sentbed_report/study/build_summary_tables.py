@@ -44,9 +44,9 @@ def summarise(
 ) -> tuple[Summary, ...]:
     """Return the tables of a study: one per evaluator and protocol id, and one per further metric.
 
-    Cells whose scores have another protocol get a further table, whose notes name the protocol entries that
-    differ. `start` adds rows of the encoders before training. A cell that has not finished has a row without
-    values.
+    Scores that were measured under another protocol are in a further table; both tables say which protocol
+    entries differ. `start` adds rows of the encoders before training. A cell without a finished run has a row
+    without values.
     """
     measured = list(measurements(data))
     if not start:
@@ -101,9 +101,9 @@ class _ScoredColumn:
 
 
 def _degenerate_reason(scores: Scored) -> str:
-    """Return why a row's scores say nothing about their encoder; else empty.
+    """Return why a row's scores say nothing about their encoder; empty if none is degenerate.
 
-    The seeds are added if this is true only under some seeds.
+    If this is true of some seeds only, the text names these seeds.
     """
     reasons = {}
     for seed, score in scores.items():
@@ -120,7 +120,7 @@ def _degenerate_reason(scores: Scored) -> str:
 
 
 def _degenerate_under_prompts(scores: PromptScores) -> str:
-    """Return why scores of one seed say nothing about their encoder, and under which prompts; else empty."""
+    """Return why a seed's scores say nothing about their encoder, and under which prompts; empty if none does."""
     reasons: dict[str, dict[str, None]] = {}
     for prompt, score in scores.of_prompts.items():
         for part in parts_of(score):
@@ -134,7 +134,7 @@ def _degenerate_under_prompts(scores: PromptScores) -> str:
 
 
 def _summary(data: StudyData, comparable: ComparableScores, resamples: int) -> Summary:
-    """Return the table of comparable scores, with p-values before any correction."""
+    """Return the table of comparable scores; p-values are not corrected yet."""
     scored_columns = _columns(data, comparable)
     if not data.axes and all(len(cell.runs) == 1 for cell in data.cells):
         scored_columns = list(map(_under_one_seed, scored_columns))
@@ -192,7 +192,7 @@ def _scored_seeds(data: StudyData, rows: Sequence[SummaryRow]) -> tuple[int, ...
 
 
 def _values(columns: Sequence[_ScoredColumn]) -> list[float]:
-    """Return the numbers of all rows in the columns."""
+    """Return all numbers in the columns, without rows that have none."""
     values = []
     for scored in columns:
         for estimate in scored.estimates.values():
@@ -208,7 +208,7 @@ def _columns(data: StudyData, comparable: ComparableScores) -> list[_ScoredColum
     """Return the columns: the tasks in their order, then their average.
 
     The average is the one that the evaluator reports, if it reports one. Otherwise it is the mean over the
-    tasks; there is none for a single task, nor if a column is a cost.
+    tasks. There is no mean over a single task, and none if a column is a cost.
     """
     averaged = []
     columns = []
@@ -288,7 +288,8 @@ def _average(
 ) -> _ScoredColumn:
     """Return the column of the mean over tasks.
 
-    If the tasks differ in their metrics, it has no direction and no tests.
+    If the tasks differ in their metrics, the column has no direction (neither higher nor lower is better) and
+    no tests.
     """
     metrics = set()
     directions = set()
@@ -310,9 +311,9 @@ def _average(
 
 
 def _under_one_seed(scored: _ScoredColumn) -> _ScoredColumn:
-    """Return a column of cells with one run each, in which all runs have the seed 0.
+    """Return the column of cells with one run each, as if every run had the seed 0.
 
-    Runs with different seeds are then paired in the tests.
+    The tests pair runs by their seeds, so they then pair runs that had different seeds.
     """
     tested: dict[RowKey, Scored] = {}
     for row, scores in scored.tested.items():
@@ -409,7 +410,7 @@ def _rows(
     rows = []
     for cell in data.cells:
         encoders_of_cell = encoders.get(cell.name, [])
-        # If a run has finished without a score for this table, the other seeds will have none, either.
+        # If a run has finished without a score in this table, the cell's other runs will have none here, either.
         if not encoders_of_cell and any(run.status == "finished" for run in cell.runs):
             continue
         for encoder in encoders_of_cell or [""]:
@@ -451,8 +452,8 @@ def _row(
 def _ranked_rows(data: StudyData, keys: Sequence[RowKey]) -> list[RowKey]:
     """Return the rows that get places and ranks: their cells have finished and were not stopped.
 
-    The mean of a stopped cell lacks the later seeds. If these are bad seeds for all cells, its mean is too
-    good.
+    The mean of a stopped cell lacks the later seeds. If all cells score badly under the later seeds, the
+    stopped cell's mean looks too good.
     """
     complete = set()
     for cell in data.cells:
@@ -537,8 +538,8 @@ def _rows_of_baseline(
 ) -> dict[RowKey, RowKey]:
     """Return row -> row of the baseline with which it is compared.
 
-    This is the baseline's row of the same encoder. If there is none, it is the baseline's only row of a trained
-    encoder.
+    A row is compared with the baseline's row of the same encoder. If the baseline has no such row, it is
+    compared with the baseline's only row of a trained encoder. It is not compared if there are several.
     """
     if data.baseline is None:
         return {}
@@ -571,7 +572,7 @@ def _with_comparisons(
     references: Mapping[RowKey, RowKey],
     components: ComponentStore,
 ) -> _ScoredColumn:
-    """Return a column with the comparison of each row with the baseline, before any correction."""
+    """Return a column with each row's comparison with the baseline; p-values are not corrected yet."""
     if scored.column.cost:
         return scored
     estimates = dict(scored.estimates)
@@ -588,7 +589,7 @@ def _with_corrections(data: StudyData, summaries: Sequence[Summary]) -> list[Sum
 
     `StudyData.family` says which p-values are corrected together.
     """
-    # Estimates are identified by `id`: equal numbers may stand in several cells.
+    # Estimates are identified by `id`, since several cells of the table may have equal numbers.
     families: dict[tuple[int, ...], dict[int, Judged]] = {}
     for number_of_table, summary in enumerate(summaries):
         for row in summary.rows:

@@ -26,7 +26,7 @@ Protocol: TypeAlias = dict[str, Any]
 
 @attrs.frozen(order=True)
 class EncoderInRun:
-    """An encoder in a run of a cell, whose scores are in one row."""
+    """One encoder in one run of a cell. Its scores are what this module calls a row."""
 
     cell: str
     prompt: str
@@ -55,7 +55,7 @@ class NotCompared:
 
 @attrs.define(eq=False)
 class ComparableScores:
-    """Scores that share a table; at first only those of one row, to which others are added."""
+    """Scores that share a table. A table begins with one row's scores; those of other rows are added."""
 
     key: TableKey
     metric: str
@@ -67,13 +67,15 @@ class ComparableScores:
     """Rows that have scores in this table."""
     apart: str = ""
     """Protocol entries in which the table differs from other tables of the same evaluator and protocol id;
-    empty without such tables."""
+    empty if there are no such tables."""
     tasks_elsewhere: set[str] = attrs.field(factory=set)
-    """Tasks whose scores are in another table for some rows of this table, since their protocol differs."""
+    """Tasks of which some rows of this table have their score in another table, since the protocol differs."""
     left_out: dict[NotCompared, list[EncoderInRun]] = attrs.field(factory=dict)
-    """Tasks whose scores are in another table -> rows that have these scores, and others in this table."""
+    """Tasks with another protocol -> rows that have their scores of these tasks in another table, and their
+    scores of other tasks in this table."""
     refused: dict[NotCompared, list[EncoderInRun]] = attrs.field(factory=dict)
-    """Tasks whose scores are in another table -> rows that have these scores, and none in this table."""
+    """Tasks with another protocol -> rows that have their scores of these tasks in another table, and no score
+    in this table."""
     prompts: tuple[str, ...] = ()
     """Labels of the study's prompts."""
 
@@ -158,7 +160,7 @@ class ComparableScores:
 
     @property
     def has_means(self) -> bool:
-        """Whether the scores of any task include a seed with a score under every prompt."""
+        """Whether the table has any mean: a mean needs a seed with a score of the task under every prompt."""
         rows_of_tasks: dict[str, list[EncoderInRun]] = {}
         for measurement in self.measured:
             rows = rows_of_tasks.setdefault(measurement.score.task, [])
@@ -173,7 +175,7 @@ class ComparableScores:
 def _cells_with_all_prompts(
     rows: Iterable[EncoderInRun], prompts: Collection[str]
 ) -> list[str]:
-    """Return the cells that have a seed with every prompt; in a study without prompts, all cells."""
+    """Return the cells that have a seed with every prompt; in a study without prompts, all cells of `rows`."""
     prompts_of_seeds: dict[EncoderInRun, set[str]] = {}
     for row in rows:
         without_prompt = attrs.evolve(row, prompt="")
@@ -251,8 +253,8 @@ def _tables_of(
 ) -> Iterator[ComparableScores]:
     """Yield the tables of one layer.
 
-    The scores of a row by one evaluator stay in one table, except for tasks with another protocol in this
-    table.
+    A row's scores by one evaluator stay together in one table, except its scores of tasks for which this table
+    has another protocol.
     """
     tables: dict[TableKey, list[ComparableScores]] = {}
     for row in _usual_first(_scores_of_rows(layer, metric, prompts)):
@@ -271,7 +273,7 @@ def _scores_of_rows(
 ) -> list[ComparableScores]:
     """Return the scores of each row by each evaluator.
 
-    If a row has scores of one task under several protocols, it is in the result several times, once for each.
+    If a row has scores of one task under several protocols, the row is in the result once for each protocol.
     """
     scores_of_rows: dict[tuple[TableKey, EncoderInRun], list[ComparableScores]] = {}
     for measurement in sorted(layer, key=lambda each: is_development(each.score)):
@@ -280,7 +282,7 @@ def _scores_of_rows(
         protocol = {"metric": score.metric, **evaluation_protocol(score)}
         key = (table, _row_of(measurement))
         scores_of_row = scores_of_rows.setdefault(key, [])
-        # The latest first, as successive scores of a run come from the same evaluation.
+        # The latest entry is tried first, as successive scores of a run come from the same evaluation.
         for scores in reversed(scores_of_row):
             if scores.accepts(score.task, protocol):
                 scores.add(measurement, protocol)
@@ -295,7 +297,8 @@ def _scores_of_rows(
 def _usual_first(rows: Sequence[ComparableScores]) -> list[ComparableScores]:
     """Return rows whose tasks all have their most frequent protocol, then the other rows.
 
-    In another order, a row with an unusual protocol of a task could displace this task of all other rows.
+    In another order, a row with an unusual protocol of a task could come first in a table. The scores of all
+    other rows in this task would then move to a further table.
     """
     counts: dict[tuple[TableKey, str], Counter[str]] = {}
     for row in rows:
@@ -319,9 +322,9 @@ def _usual_first(rows: Sequence[ComparableScores]) -> list[ComparableScores]:
 
 
 def _add_row(row: ComparableScores, tables: list[ComparableScores]) -> None:
-    """Add a row's scores to the first tables that accept them; the scores that none accepts are a new table."""
+    """Add a row's scores to the first tables that accept them. Scores that none accepts become a new table."""
     for table in list(tables):
-        # A table that has the row already has it from another evaluation of the same run.
+        # If a table already has scores of this row, they come from another evaluation of the same run.
         if table.rows.isdisjoint(row.rows):
             table.take_from(row)
             if not row.measured:

@@ -21,8 +21,8 @@ class Decide:
     """
 
     tasks: tuple[str, ...] = ()
-    """Names of the deciding tasks, as in tables. By default all tasks on development data (with `test_data`: on
-    test data) that have the metric of the first such task."""
+    """Names of the deciding tasks, as in tables. By default, all tasks on development data (with `test_data`,
+    on test data) that have the same metric as the first of them."""
     evaluator: str = ""
     """Evaluator of the deciding tasks; by default any evaluator. Scores that depend on the machine, such as
     those of `memory` and `throughput`, decide only if this names their evaluator, or `tasks` names their
@@ -30,9 +30,9 @@ class Decide:
     test_data: bool = False
     """Whether scores on test data decide; the scores of the chosen cell are then too optimistic."""
     confirm: int = attrs.field(default=0)
-    """Number of fresh seeds, such as 3, with which the chosen cell is run after the study, to report its
-    scores. With 0, the scores are those of the study's seeds, and their intervals are widened for the number
-    of cells."""
+    """Number of fresh seeds, such as 3. After the study, the chosen cell is run with them, and its reported
+    scores are those of these runs. With 0, the reported scores are those of the study's seeds, and their
+    intervals are the wider, the more cells were tried."""
 
     @confirm.validator
     def _check_confirm(self, _: Any, value: int) -> None:
@@ -45,9 +45,10 @@ class Decide:
 def deciding_scores(scores: Iterable[Score], decide: Decide) -> tuple[Score, ...]:
     """Return the deciding scores of a run, one per task, evaluator and protocol, in the order of the run.
 
-    Costs, scores without a direction, and scores before training are left out. If `[study.decide]` names no
-    tasks, scores whose metric or direction differs from the first score's are left out too, as they have no
-    common unit. If several encoders were scored, the first encoder's scores are used.
+    Three kinds of scores are left out: costs, scores of which neither higher nor lower ones are better, and
+    scores before training. If `[study.decide]` names no tasks, scores whose metric or direction differs from
+    the first score's are left out too, as they have no common unit. If several encoders were scored, the first
+    encoder's scores are used.
     """
     deciding: dict[tuple[str, str, str], Score] = {}
     unit = None
@@ -86,7 +87,7 @@ def described(score: Score) -> str:
 
 
 def without_mean(scores: Sequence[Score]) -> str:
-    """Return why scores have no mean, because of different metrics or directions; empty if they have one."""
+    """Return why scores have no mean: their metrics or directions differ. Empty if they have a mean."""
     if len(set(map(_unit, scores))) < 2:
         return ""
     listed = ", ".join(dict.fromkeys(map(described, scores)))

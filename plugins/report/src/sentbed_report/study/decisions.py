@@ -1,4 +1,8 @@
-"""Decisions that a study with `[study.stop]` made while it ran: `decisions.json` in its directory."""
+"""Decisions that a study with `[study.stop]` made while it ran: `decisions.json` in its directory.
+
+At each look (interim analysis), the study tests its cells with the seeds that have finished so far. A claim is
+a test result by which it stops a cell.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +20,16 @@ DECISIONS = "decisions.json"
 SCHEMA = 2
 
 LARGEST_DECISIONS = 1 << 26
-"""Largest size in bytes of a `decisions.json` that is read."""
+"""Maximum size in bytes of a `decisions.json`; a larger file is not read."""
 
 Promise: TypeAlias = Literal["all", "best"]
-"""Error whose probability is bounded: any wrong claim (`all`), or a claim that the best cell is worse
-(`best`)."""
+"""Error whose probability the study bounds: any wrong claim (`all`), or the wrong claim that the truly best
+cell is worse than another (`best`)."""
 
 
 @attrs.frozen
 class Claim:
-    """Claim that one cell is worse than another by more than the margin."""
+    """Claim that one cell is worse than another by more than the margin of the study's rule."""
 
     cell: str
     than: str
@@ -35,9 +39,10 @@ class Claim:
     difference: float
     """Estimated difference between the cells, in the unit of the score; positive."""
     at_least: float
-    """Lower bound of the difference, at the study's error rate; above the margin."""
+    """Lower confidence bound of the difference, at the study's error rate; it is above the margin."""
     p_value: float
-    """p-value, multiplied by the number of looks and of possible claims; below the error rate."""
+    """p-value, after multiplication by the number of looks and by the number of possible claims; it is below
+    the error rate."""
 
 
 @attrs.frozen
@@ -58,9 +63,9 @@ class Rule:
     promise: Promise = "all"
     """Error whose probability is at most `error_rate`."""
     prompts: tuple[str, ...] = ()
-    """Labels of the prompts; for a look, every seed needs a run with each prompt."""
+    """Labels of the prompts. A look at n seeds needs a run of each of these seeds with each prompt."""
     prompt_factor: Literal["random", "fixed"] | None = None
-    """See `StudyData.prompt_factor`; None without prompts."""
+    """See `StudyData.prompt_factor`; None in a study without prompts."""
 
 
 @attrs.frozen
@@ -76,7 +81,8 @@ class Decisions:
     left: Mapping[str, str] = attrs.field(factory=dict)
     """Cell that could not be compared at the last look -> the reason."""
     over_items: bool = True
-    """Whether scores had items at the last look; without items, claims consider seeds alone."""
+    """Whether the deciding scores had items at the last look; if not, the claims ignore the variance over
+    items."""
     ended: bool = False
     """Whether all looks have been made."""
     earlier: tuple[Rule, ...] = ()
@@ -85,7 +91,7 @@ class Decisions:
 
     @property
     def winner(self) -> str | None:
-        """The only cell that is left, if all others were shown to be worse; else None."""
+        """The only cell that has not been shown to be worse than another; None if there are several."""
         return self.at_work[0] if len(self.at_work) == 1 else None
 
     def last_seeds(self, cell: str) -> int | None:

@@ -15,7 +15,7 @@ from sentbed_report.study.measurements import Measurement
 from sentbed_report.study.study_data import StudyData
 
 _NAMES_OF_ENCODERS = {"encoder", "encoders"}
-"""Keys in the paths of recipes that do not help to identify what differs."""
+"""Keys that many paths of recipes contain, so that they do not identify what differs."""
 
 
 _PromptAndSeed: TypeAlias = tuple[str, int]
@@ -33,11 +33,11 @@ class _Entry:
 
 
 def encoder_differences(data: StudyData, measured: Sequence[Measurement]) -> str:
-    """Return a sentence on differences in how encoders were used that no recipe explains; else empty.
+    """Return a sentence on differences in how encoders were used that no recipe explains; empty without any.
 
-    The reference is the baseline, or else the first cell. Each score is compared with the reference's score in
-    the same task, under the same prompt, by the encoder of the same name or by the reference's only encoder.
-    Protocol entries in which the cells' recipes differ are left out.
+    The reference is the baseline, or the first cell if the baseline has no scores. Each score is compared with
+    the reference's score in the same task, under the same prompt, by the encoder of the same name or by the
+    reference's only encoder. Protocol entries in which the cells' recipes differ are left out.
     """
     if not measured:
         return ""
@@ -119,9 +119,9 @@ def _described(data: StudyData, name: str, entry: _Entry) -> str:
 def _which_runs(
     runs: Collection[_PromptAndSeed], finished: Sequence[_PromptAndSeed]
 ) -> str:
-    """Return the prompts and seeds of `runs`, which are some of a cell's finished runs; empty if they are all.
+    """Return the prompts and seeds of `runs` as text; empty if `runs` are all `finished` runs of the cell.
 
-    If they are not all combinations of some prompts and some seeds, every run is listed.
+    If `runs` are not all combinations of some prompts with some seeds, the text lists every run.
     """
     prompts: dict[str, None] = {}
     seeds = set()

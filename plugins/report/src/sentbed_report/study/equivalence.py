@@ -13,7 +13,8 @@ from sentbed_report.tables.estimate import Estimate
 def with_equivalence(summary: Summary) -> Summary:
     """Return the table with equivalence tests of the rows that have a p-value in the last column.
 
-    The table is returned unchanged if the study sets no margin, or the column has no direction.
+    The table is returned unchanged if the study sets no margin, or if neither higher nor lower scores are
+    better in the column.
     """
     column = summary.columns[-1]
     if summary.equivalence is None or not column.ranked:

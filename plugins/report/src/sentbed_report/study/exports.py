@@ -99,8 +99,9 @@ def score_frame(data: StudyData, summaries: Sequence[Summary]) -> pandas.DataFra
     """Return every score in the tables under every seed, one per row.
 
     Columns: evaluator, protocol, metric, cell, encoder, one column per axis, prompt (in a study with
-    `prompts`), seed, task, value, direction, degenerate. The last says why the score says nothing about its
-    encoder; in a study without `prompts`, it names the seeds for which this is true.
+    `prompts`), seed, task, value, direction, degenerate. `degenerate` says why the score says nothing about its
+    encoder, and is empty for other scores. In a study without `prompts`, this text is the same for all seeds of
+    a row and task; if it is true of some seeds only, it names them.
     """
     import pandas
 
@@ -136,7 +137,7 @@ def _scores_of_row(
                 "metric": column.metric,
                 "cell": row.cell,
                 "encoder": row.encoder,
-                # The prompt comes first: without prompts, an axis may be called `prompt`, and replaces it.
+                # The prompt comes before the labels: in a study without prompts, an axis may be called `prompt`.
                 "prompt": prompt,
                 **labels,
                 "seed": seed,
@@ -150,8 +151,8 @@ def _scores_of_row(
 def table_names(summaries: Iterable[Summary]) -> tuple[str, ...]:
     """Return a unique name for the files and labels of each table.
 
-    It consists of evaluator, protocol, metric, and a number if needed. The names differ in their letters and
-    digits, regardless of case, also from the name of the file of all scores.
+    It consists of evaluator, protocol, metric, and a number if needed. Names stay different if only their
+    letters and digits are compared, regardless of case. This includes the name of the file with all scores.
     """
     taken = {reduced(Path(SCORES).stem)}
     names = []

@@ -1,6 +1,7 @@
 """Results of the demonstration searches in a study: each run's best demonstration, and what it gains.
 
-The results have the columns of table 4 and the shares of figure 3 in the paper of PromptEOL.
+A demonstration is a sentence with a word that sums it up; it precedes the sentence to encode in the prompt. The
+results have the columns of table 4 and the shares of figure 3 in the paper of PromptEOL.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Found:
 
 @attrs.frozen
 class Gain:
-    """Gain by a search in one table: score of the cell minus score of the cell `without` a search."""
+    """Gain by a search in one table: score of the cell with the search, minus score of the cell `without`."""
 
     without: str
     """Name of the cell without a search; it differs from the cell in a single label."""
@@ -89,7 +90,7 @@ def found_demonstrations(
 
 
 def search_of(run: CellRun) -> Found | None:
-    """Return the result of a run's search; None if there was no search, or its record cannot be read."""
+    """Return the result of a run's search; None if it has none, or no candidate's score can be read."""
     ranking = run.record.get("ranking")
     if not isinstance(ranking, Mapping):
         return None
@@ -132,9 +133,10 @@ def search_of(run: CellRun) -> Found | None:
 def _gains(
     cell: CellInfo, without_search: Sequence[CellInfo], summaries: Sequence[Summary]
 ) -> Iterator[Gain]:
-    """Yield the gains of a cell over the cell without a search that differs from it in a single label.
+    """Yield the gain of a cell over its neighbour without a search, for each table in which both have a score.
 
-    There are none if several cells, or no cell, differ in this way.
+    The neighbour is the only cell without a search that differs from `cell` in a single label. If there are
+    several such cells, or none, there are no gains.
     """
     neighbours = []
     for other in without_search:
@@ -152,7 +154,7 @@ def _gains(
 
 
 def _mean_of_cell(rows: Sequence[SummaryRow], cell: str) -> float | None:
-    """Return a cell's mean in the last column; None unless it has exactly one finished row."""
+    """Return a cell's mean in the last column if it is finite and the cell has one finished row; else None."""
     values = []
     for row in rows:
         if row.cell == cell and row.status == "finished":

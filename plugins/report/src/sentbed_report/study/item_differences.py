@@ -2,9 +2,9 @@
 
 If the score is a mean, an item's share is its value divided by the number of items n. If the score is a
 correlation, the share is the product of the item's two standardised values (standardised ranks, for Spearman's
-correlation) divided by n. These shares sum to the score. Other statistics are not sums over items. Their share
-is the influence of the item (`Items.influences`), which says how much the item moves the score; these shares
-sum to 0.
+correlation) divided by n. These shares sum to the score. Other built-in statistics are not sums over items. An
+item's share is then its influence (`Items.influences`), which says how much the item moves the score; these
+shares sum to 0. If the statistic is a function of a plugin, all shares are 0.
 
 An item's share of the difference is its share in the second cell minus its share in the first cell.
 """
@@ -48,11 +48,11 @@ class CellItems:
     """Items of one task in one cell."""
 
     of_runs: tuple[Items, ...]
-    """The items in the run of each seed and prompt; they are the same in all runs. At least one run."""
+    """One entry per run of the cell, at least one. All runs have the same items."""
 
     @property
     def predictions(self) -> Floats:
-        """`(items,)`: mean prediction over the runs, such as a cosine; for a mean, the item's value."""
+        """`(items,)`: mean over the runs of each item's prediction, or of its value if the score is a mean."""
         import numpy as np
 
         predictions = []
@@ -66,7 +66,7 @@ class CellItems:
 
     @property
     def shares(self) -> Floats:
-        """`(items,)`: mean share over the runs, in the unit of the score."""
+        """`(items,)`: each item's mean share over the runs, in the unit of the score."""
         import numpy as np
 
         shares_of_runs = list(map(item_shares, self.of_runs))
@@ -239,7 +239,7 @@ def _under_every_prompt(
 
 
 def _has_same_items(items: Items, first: Items) -> bool:
-    """Whether items are the same as the first ones and can be used."""
+    """Whether `items` are the same items as `first`, and can be used."""
     try:
         require_same(first, items)
         items.require_usable()

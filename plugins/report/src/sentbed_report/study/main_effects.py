@@ -1,6 +1,6 @@
 """Main effects of a study's axes on one score column, and interactions of two axes.
 
-Means are compared on matched cells only: all of them are over the same combinations of labels on the other
+Only means over matched cells are compared: all means are over the same combinations of labels on the other
 axes. Otherwise a label could have the higher mean although it is worse in every combination (Simpson's paradox,
 1951). A label without a score in these combinations is left out, with the reason. All means are also over the
 same seeds, which all compared cells have; cells may lack seeds, for instance because they were stopped.
@@ -34,7 +34,7 @@ Cells: TypeAlias = dict[Labels, dict[Context, SummaryRow]]
 class LabelEffect:
     """Mean of one label of an axis, and its difference from the reference label.
 
-    Both are means over cells of the cells' means over seeds.
+    For both, each cell's scores are averaged over the seeds, then these averages over the cells.
     """
 
     label: str
@@ -57,10 +57,11 @@ class AxisEffect:
 
     axis: str
     reference: str
-    """Label of the baseline, by default the first label; if it cannot be compared, another label that can."""
+    """Label of the baseline, by default the first label; if that label cannot be compared, another one that
+    can."""
     labels: tuple[LabelEffect, ...]
     numbers: tuple[float, ...] | None
-    """Number of each label; see `AxisInfo.numbers`."""
+    """The number that each label sets in the recipe; see `AxisInfo.numbers`."""
     together: tuple[str, ...]
     """Axes whose labels always change together with the labels of this axis, so their effects cannot be
     separated."""
@@ -74,7 +75,7 @@ class AxisEffect:
 
     @property
     def points(self) -> tuple[tuple[float, float], ...]:
-        """Number and mean of each compared label, sorted by number; empty if the axis has no numbers."""
+        """The number that each compared label sets, with the label's mean, sorted; empty without numbers."""
         if not self.numbers:
             return ()
         points = []
@@ -140,7 +141,7 @@ def _effect_of_axis(data: StudyData, axis: AxisInfo, summary: Summary) -> AxisEf
 
     compared, shared_contexts = _labels_and_contexts(cells, reference)
     if len(compared) < 2:
-        # The mean of a single label is compared with nothing.
+        # A single label has no other label with which it could be compared.
         compared = ()
         shared_contexts = ()
     if reference is None:
@@ -217,7 +218,7 @@ def _means_of_labels(
 def _difference_of_cells(
     cell: Mapping[int, float], reference: Mapping[int, float]
 ) -> float:
-    """Return a cell's mean minus the reference's, over the seeds that both have."""
+    """Return a cell's mean minus the mean of the reference, both over the seeds that both have."""
     seeds = _shared_seeds([cell, reference])
     return _mean_over_seeds(cell, seeds) - _mean_over_seeds(reference, seeds)
 
@@ -238,8 +239,9 @@ def _labels_and_contexts(
 ) -> tuple[tuple[Labels, ...], tuple[Context, ...]]:
     """Return the labels that can be compared, and the contexts in which all these labels have a cell.
 
-    All labels are compared if they share a context. Otherwise, the labels of one context are chosen: preferably
-    a context with `reference`, then with the most labels, then with labels that share the most contexts.
+    All labels are compared if they share a context. Otherwise, the labels of one context are compared. Contexts
+    with `reference` are preferred, then contexts with the most labels, then those whose labels share the most
+    contexts.
     """
     labels_in: dict[Context, list[Labels]] = {}
     for labels, cells_of_labels in cells.items():
@@ -280,7 +282,7 @@ def _why_not_compared(
 def _reasons_for_exclusion(
     data: StudyData, labels: Mapping[str, str]
 ) -> Iterator[tuple[str, ...]]:
-    """Yield the reasons for which each cell with these labels is left out of the study."""
+    """For each cell with these labels that the study leaves out, yield the reasons."""
     names = [axis.name for axis in data.axes]
     for cell, reasons in data.excluded:
         parts = cell.split(", ")

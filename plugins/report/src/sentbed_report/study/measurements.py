@@ -28,7 +28,7 @@ class Measurement:
 
 
 def measurements(data: StudyData) -> Iterator[Measurement]:
-    """Yield every score of the finished runs, encoder by encoder, each with the costs of its run last."""
+    """Yield every score of the finished runs. In a run, each encoder's scores are followed by the costs."""
     for cell in data.cells:
         for run in cell.runs:
             for encoder in encoder_order(score.encoder for score in run.scores):
@@ -44,8 +44,8 @@ def study_frame(data: StudyData) -> pandas.DataFrame:
 
     Columns: `cell`, one column per axis (an ordered category), `prompt` (in a study with `prompts`), `seed`,
     `encoder`, `evaluator`, `protocol`, `task`, `metric`, `value`, `direction`, `degenerate`, `split` (`test` or
-    `development`), `axis` (`cost` for a cost) and `score`, which is the `Score` with its items. The column of
-    an axis is named by `axis_column`.
+    `development`), `axis` (`Score.axis`, which is `cost` for a cost) and `score`, which is the `Score` with its
+    items. The column of an axis is named by `axis_column`.
 
     Rows are in the order of cells, prompts and seeds. The rows of a run are in the order of scoring; its costs
     come last.
@@ -60,7 +60,7 @@ def study_frame(data: StudyData) -> pandas.DataFrame:
             for encoder in dict.fromkeys(score.encoder for score in run.scores):
                 scores += cost_scores(run.cost, encoder)
             for score in scores:
-                # The prompt comes first: without prompts, an axis may be called `prompt`, and replaces it.
+                # The prompt comes before the labels: in a study without prompts, an axis may be called `prompt`.
                 place = {
                     "cell": cell.name,
                     "prompt": run.prompt,

@@ -31,12 +31,13 @@ class ObservedPower:
 
     summary: Summary
     spread: Spread
-    """Average spread of these comparisons; see `observed_spread`."""
+    """Standard deviations of the difference over seeds, items and prompts, averaged over these comparisons; see
+    `observed_spread`."""
     seeds: int
-    """Number of seeds that most of the comparisons have."""
+    """The most frequent number of seeds of these comparisons."""
     comparisons: int
-    """Number of p-values that are corrected together: compared cells, times the looks of a study that stops
-    cells."""
+    """Number of p-values that the correction takes into account: the number of compared cells, times the number
+    of looks (interim analyses) if the study stops cells."""
 
     @property
     def hangs_on_prompts(self) -> bool:
@@ -53,9 +54,9 @@ class ObservedPower:
     ) -> SeedsNeeded:
         """Return the number of seeds with which a cell would differ significantly from the baseline.
 
-        The observed difference is taken to be the true one. The variances over seeds and prompts are pooled
-        over cells, since a few seeds hardly show those of a single cell; the variance over items is the cell's
-        own.
+        With this number of seeds, the difference is significant with a probability of at least `power`. The
+        observed difference is taken to be the true one. The variances over seeds and prompts are pooled over
+        cells, since a few seeds hardly show those of a single cell; the variance over items is the cell's own.
         """
         spread = self._spread_of(judged)
         if spread is None:
@@ -69,7 +70,7 @@ class ObservedPower:
     ) -> SeedsNeeded:
         """Return the number of prompts with which a cell would differ significantly from the baseline.
 
-        The number of seeds is the study's; see `needed_by` for the difference and its variances.
+        The number of seeds stays that of the study; for all else, see `needed_by`.
         """
         spread = self._spread_of(judged)
         if spread is None:
@@ -80,7 +81,7 @@ class ObservedPower:
         )
 
     def _spread_of(self, judged: Judged) -> Spread | None:
-        """Return the spread of one comparison; None if neither seeds, prompts nor items vary."""
+        """Return the standard deviations of one comparison; None if neither seeds, prompts nor items vary."""
         item_std = math.sqrt(judged.item_variance or 0.0)
         if self.spread.seed_std == self.spread.prompt_std == item_std == 0:
             return None
@@ -90,7 +91,7 @@ class ObservedPower:
 
 
 def observed_power(summaries: Sequence[Summary]) -> tuple[ObservedPower, ...]:
-    """Return the power in the last column of each table whose last column has a direction.
+    """Return the power in the last column of each table in which higher, or lower, scores are better.
 
     Tables without a comparison under at least two seeds are left out, since the spread over seeds is then
     unknown.

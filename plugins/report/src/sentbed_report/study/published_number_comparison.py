@@ -18,7 +18,7 @@ from sentbed_report.tables.estimate import Estimate
 
 @attrs.frozen
 class Number:
-    """Number of a cell in a published table, with the study's number."""
+    """A published number of a cell, and the study's number of this cell."""
 
     cell: str
     row: ExpectedRow
@@ -29,7 +29,7 @@ def with_published(
     data: StudyData, summaries: Sequence[Summary]
 ) -> tuple[Summary, ...]:
     """Return the tables, with published numbers added to the study's numbers, and with rows of other systems."""
-    # Estimates are identified by `id`: equal numbers may stand in several cells.
+    # Estimates are identified by `id`, since several cells of the table may have equal numbers.
     numbers: dict[int, list[ExpectedRow]] = {}
     for number, estimates in _numbers_with_estimates(data, summaries):
         if len(estimates) == 1:
@@ -136,9 +136,9 @@ def _is_comparable(
     column: Column,
     numbers: Mapping[str, float],
 ) -> bool:
-    """Whether a published number can be compared with a column, which is in doubt only for averages.
+    """Whether a published number can be compared with a column; it always can, unless the column is an average.
 
-    An average over only some of its tasks cannot be compared. An average that the report computes can be
+    An average that lacks some of its tasks cannot be compared. An average that the report computes can be
     compared if it is over exactly the tasks for which the paper has numbers. Numbers that belong to columns of
     other tables, such as transfer tasks beside STS tasks, are ignored.
     """

@@ -17,7 +17,8 @@ class Published:
     cells: Mapping[str, Mapping[str, float]]
     """Name of a cell -> key of a score (see `[expected]`) -> number."""
     tolerance: float | None = attrs.field(default=None, validator=optional(ge(0)))
-    """Largest absolute difference with which a number counts as reproduced; by default numbers are only shown."""
+    """Maximum absolute difference from the study's number at which a number counts as reproduced. By default,
+    numbers are shown without a verdict."""
     source: str = ""
     """Where the numbers are published, if the name of the table does not say so."""
     hardware: str = ""
@@ -50,9 +51,9 @@ class Reference:
 
     scores: Mapping[str, float] = attrs.field(factory=dict)
     """Key of a score (see `[expected]`), without an encoder -> published number. The numbers are a row of the
-    table with these columns, and a line in plots of a column. A published average is compared with an
-    average that the report computes only if each task of the latter has a number, too, which shows that
-    both are over the same tasks."""
+    table with these columns, and a line in plots of a column. If the report itself computes an average, a
+    published average is compared with it only if `scores` also has a number for each task of the average. This
+    shows that both averages are over the same tasks."""
     cell: str = ""
     """Cell of the study whose score is the line; plots over a numeric axis then have no point for this cell."""
     results: FilePath | None = None
@@ -63,9 +64,9 @@ class Reference:
     """Models in `results` to show as rows: `NAME`, or `NAME@REVISION` for one revision. Not needed if there is
     only one model."""
     tasks: Mapping[str, str] = attrs.field(factory=dict)
-    """Task in `results` -> name of this task in the study, if it is different. After `@` follows the study's
-    name of the split, if it is different:
-    `{ STSBenchmark = "STSB", "SICK-R" = "SICKR-all@train+dev+test" }`."""
+    """Task in `results` -> name of this task in the study, if it is different. If the split has another name in
+    the study, too, this name follows after `@`: `{ STSBenchmark = "STSB", "SICK-R" = "SICKR-all@train+dev+test"
+    }`."""
     unit: Literal["share", "per cent"] | None = None
     """Unit of the scores in `results`: `share` (in [0, 1], shown in per cent) or `per cent`. Only a CSV file
     needs it, since the units of other files are known."""

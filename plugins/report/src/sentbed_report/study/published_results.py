@@ -66,8 +66,8 @@ def with_published_results(
 def _is_main(summary: Summary) -> bool:
     """Whether published results are expected in a table.
 
-    They are in the first metric of a task, so they are expected where the table has rows and is not for further
-    metrics or costs.
+    Published results are in the first metric of a task. So they are expected in a table that has rows, and that
+    is neither for further metrics nor for costs.
     """
     has_scores = any(not column.cost for column in summary.columns)
     return bool(summary.rows) and not summary.metric and has_scores
@@ -119,7 +119,7 @@ def _software(matches: Sequence[_Match]) -> tuple[str, ...]:
 
 
 def _matches_of_table(system: PublishedSystem, summary: Summary) -> list[_Match]:
-    """Return a system's number for each column of a table."""
+    """Return a system's number, or the reason why there is none, for each column of a table."""
     matches = []
     of_tasks = []
     for column in summary.columns:
@@ -288,7 +288,7 @@ def _protocol_differences(
 def _notes_on_table(
     system: PublishedSystem, summary: Summary, matches: Sequence[_Match]
 ) -> Iterator[str]:
-    """Yield sentences on how a system's numbers relate to the study's, and on columns without a number."""
+    """Yield sentences on how a system's numbers relate to those of the study, and on columns without a number."""
     same: list[str] = []
     unlike: dict[str, list[str]] = {}
     missing: dict[str, list[str]] = {}
@@ -316,7 +316,7 @@ def _notes_on_table(
 def _notes_on_system(
     system: PublishedSystem, matches_of_tables: Sequence[Sequence[_Match]]
 ) -> list[str]:
-    """Return sentences on results that no column has, and on results that were not read."""
+    """Return sentences on results that match no column of any table, and on results that were not read."""
     unmatched = dict.fromkeys(score.task for score in system.scores)
     for match in chain.from_iterable(matches_of_tables):
         for score in match.scores:

@@ -8,7 +8,7 @@ If a table has many tasks, Friedman's test and Nemenyi's critical difference of 
 question: whether other tasks, not other seeds and items, would give the same order
 (`sentbed_report.statistics.ranks_over_tasks`). The ranked scores are means over the seeds that all rows have.
 
-Rows of stopped cells (`StudyData.stopped`) come after all others, since their means are over other seeds.
+Rows of stopped cells (`StudyData.stopped`) come after all others, since their means are over fewer seeds.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import MEAN_DECIMALS
 
 MOST_ROWS = 200
-"""Largest number of rows for which groups are computed; more rows have too many pairs."""
+"""Maximum number of rows for which groups are computed; a table with more rows has too many pairs of rows."""
 FEWEST_TASKS = 5
 """Smallest number of tasks for ranks over tasks; with fewer tasks, the test has hardly any power."""
 FEWEST_ROWS = 3
@@ -76,7 +76,7 @@ class GroupedRow:
     high: float
     """Upper bound of `from_best`, valid for all pairs together; 0 for the best row."""
     stopped: bool = False
-    """Whether the cell was stopped, so that `mean` is over other seeds than the means of other rows."""
+    """Whether the cell was stopped, so that `mean` is over fewer seeds than the means of other rows."""
 
     def is_like(self, other: GroupedRow) -> bool:
         """Whether this row and another cannot be told apart, which means that they share a group."""
@@ -149,7 +149,7 @@ class RankGroups:
     reason: str = ""
     """Why there are no rows, or the rows have no groups; empty otherwise."""
     basis: Basis | Literal[""] = ""
-    """Sources of variance that the tests consider."""
+    """Sources of variance that the tests consider; empty without tests."""
     lettered: bool = True
     """Whether rows have groups; False if there would be hundreds of groups."""
     tasks: TaskRanks | None = None
@@ -170,7 +170,8 @@ def rank_groups(
 ) -> RankGroups | None:
     """Return the groups of a table's rows in its last column; None if fewer than two rows have finished.
 
-    Rows that have not finished, are degenerate, or cannot be compared with the others are left out.
+    Rows that have not finished, are degenerate, or cannot be compared with the others are left out. P-values
+    are multiplied by the number of `looks`; see `StudyData.looks`.
     """
     left: list[tuple[str, str]] = []
     number_finished = 0
@@ -362,7 +363,7 @@ def _why_not_ranked(
 def _shared_seeds(
     rows: Sequence[SummaryRow], places: Sequence[int], seeds: Sequence[int]
 ) -> list[int]:
-    """Return the seeds, of `seeds`, under which all rows have a score in all columns `places`."""
+    """Return those of `seeds` under which all rows have a score in all columns `places`."""
     shared = set(seeds)
     for row in rows:
         for place in places:

@@ -43,8 +43,8 @@ def read_run(
     evaluations whose scores are read, by default those of the run itself. (The key of an evaluation is the hash
     of everything that determines its scores.) An evaluation that has not been made yet has no scores.
 
-    A run without a manifest is waiting. Scores and items are read only if the run has finished; to know the
-    status of other runs, two small files are read.
+    A run without a manifest is waiting. Scores and items are read only if the run has finished. Of other runs,
+    only two small files are read, to know their status.
 
     Raises:
         RunError: if an existing file cannot be read.
@@ -96,7 +96,7 @@ def read_run(
 
 
 def _seconds(record: Mapping[str, Any], searched: Mapping[str, Any]) -> float | None:
-    """Return the seconds of a run plus those of the search before it; None if neither was recorded."""
+    """Return the duration of a run and of the search before it, in seconds; None if neither was recorded."""
     total = None
     for part in (record, searched):
         seconds = part.get("seconds")

@@ -135,7 +135,7 @@ def _require_axes(record: StudyRecord) -> None:
 
 
 def _looks(record: StudyRecord, decisions: Decisions | None) -> int:
-    """Return the largest number of looks that the study's recipe, or an earlier recipe of the study, allows."""
+    """Return the largest number of looks (interim analyses) that the study's recipe, now or earlier, allows."""
     looks = 1
     if decisions is not None:
         for rule in (decisions.rule, *decisions.earlier):
@@ -175,10 +175,10 @@ def _cells(place: Path, record: StudyRecord, sampled: Sampled | None) -> list[Ce
 
 
 def _runs_to_do(cell: CellInfo, decisions: Decisions | None) -> tuple[CellRun, ...]:
-    """Return a cell's runs without those that are not needed: the cell was stopped, or the study has ended.
+    """Return a cell's runs, without those that will not be done because of `decisions`.
 
-    A run of a later seed is kept only if the seed's runs under all prompts have finished, as the seed has no
-    score otherwise.
+    A run of a seed after the last look is kept only if the cell's runs of this seed have finished under all
+    prompts; otherwise the seed has no score.
     """
     if decisions is None:
         return cell.runs

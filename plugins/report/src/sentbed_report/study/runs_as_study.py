@@ -28,7 +28,7 @@ from sentbed_report.study.study_data import (
 
 @attrs.define
 class _Group:
-    """Runs that become one cell, since they have the same recipe."""
+    """Runs that become one cell, since their recipes differ only in name and seed."""
 
     recipe: Any
     """Their resolved recipe, without name and seed."""
@@ -39,7 +39,7 @@ class _Group:
     evaluations: Mapping[int, tuple[str, ...] | None] = attrs.field(factory=dict)
     """Seed -> keys of the evaluations to read; see `read_run`."""
     in_study: bool = False
-    """Whether the group is a cell of a study; other runs are not added to it."""
+    """Whether the group is a cell of a study; if so, no run outside this study is added to it."""
 
     @property
     def name(self) -> str:
@@ -65,9 +65,9 @@ def runs_as_study(
 
     Runs whose recipes differ only in seed and name are one cell, which is named by the common beginning of
     their names. Any other run is a cell with the name of the run. A cell of a study remains a cell, with the
-    name `STUDY: CELL`. The baseline is the first cell; if the first directory is a study, it is the baseline of
-    this study. The directories of runs are made relative to `base`, by default the current directory. With
-    `is_row_each`, every run is a cell of its own, and may be given twice.
+    name `STUDY: CELL`. The baseline is the first cell; if the first directory is a study with a baseline, that
+    one is the baseline. The directories of runs are made relative to `base`, by default the current directory.
+    With `is_row_each`, every run is a cell of its own, and may be given twice.
 
     Raises:
         RunError: if a directory is neither a run directory nor a study, or is given twice, or if a study with
@@ -133,7 +133,7 @@ def _require_once(directories: Sequence[Path]) -> None:
 
 
 def _add_run(groups: list[_Group], directory: Path, is_row_each: bool) -> None:
-    """Add a run to the group with its recipe; if there is none, as a new group."""
+    """Add a run to the group with the same recipe. If there is no such group, add a new group with this run."""
     recipe, name, seed = _recipe(directory)
     for group in groups:
         if is_row_each or group.in_study or group.recipe != recipe:
@@ -149,7 +149,7 @@ def _add_run(groups: list[_Group], directory: Path, is_row_each: bool) -> None:
 def _unique_names(groups: Sequence[_Group]) -> list[str]:
     """Return the name of each group.
 
-    If several groups have the same name, the directory of a group's first run is added.
+    If several groups have the same name, each of these names ends with the directory of the group's first run.
     """
     first_runs = []
     runs_of_names: dict[str, set[Path]] = {}
@@ -171,7 +171,7 @@ def _unique_names(groups: Sequence[_Group]) -> list[str]:
 def _groups_of_study(
     data: StudyData, directory: Path
 ) -> Iterator[tuple[CellInfo, _Group]]:
-    """Yield each cell of a study that has a run which has begun.
+    """Yield the cells of a study, each with its group; cells of which no run has begun are left out.
 
     Raises:
         RunError: if the study has prompts.

@@ -69,8 +69,9 @@ def scores_against_cost(
 ) -> tuple[ScoreAgainstCost, ...]:
     """Return the last column of each table of scores, against the cost of its rows.
 
-    `cost` is a task of any table, by default the first cost that each evaluator has measured. Score columns
-    without a direction and tables of further metrics are left out. The result is empty if there is no cost.
+    `cost` is a task of any table, by default the first cost that each evaluator has measured. Tables of further
+    metrics are left out, and tables in whose last column neither higher nor lower scores are better. The result
+    is empty if there is no cost.
     """
     tables = []
     for costs, index in _columns_of_cost(summaries, cost):
@@ -84,7 +85,10 @@ def scores_against_cost(
 
 
 def unknown_cost(summaries: Sequence[Summary], cost: str) -> str:
-    """Return a sentence with the known costs if `cost` was not measured; else empty."""
+    """Return a sentence with the known costs if the study's `cost` was not measured.
+
+    It is empty if the cost was measured, if `cost` is empty, or if there are no tables.
+    """
     if not cost or not summaries or any(_columns_of_cost(summaries, cost)):
         return ""
     remedy = "add the evaluator `encoding-cost`."
@@ -120,7 +124,7 @@ def _columns_of_cost(
 
 
 def _first_cost(summary: Summary) -> str:
-    """Return the name of the first cost of a table; empty if it has none, and for the costs of runs."""
+    """Return the name of a table's first cost; empty if it has none, or if its costs are those of runs."""
     # The seconds of runs often differ by chance alone, so they are drawn only if they are asked for.
     if summary.evaluator == KEY:
         return ""

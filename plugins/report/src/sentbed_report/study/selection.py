@@ -48,8 +48,8 @@ class ChosenScore:
     """Sample standard deviation over the seeds; None for one seed."""
     seeds: int
     low: float | None
-    """Lower bound of the interval, within the range of the metric if this is known; None without interval,
-    which needs items, or several seeds or prompts that differ."""
+    """Lower bound of the interval, within the range of the metric if this range is known. None without
+    interval: an interval needs items, or several seeds or prompts whose scores differ."""
     high: float | None
     """Upper bound of the interval; None without interval."""
     over: str
@@ -70,7 +70,8 @@ class Selection:
     among: int
     """Number of cells that were tried: the cells that have a deciding score."""
     compared: int
-    """Number of tried cells that were compared; the others lack scores, or have scores that cannot decide."""
+    """Number of tried cells that were compared; the other tried cells lack scores, or have scores that cannot
+    decide."""
     tasks: tuple[str, ...]
     """Deciding tasks, each with its evaluator and metric."""
     test_data: bool
@@ -93,7 +94,8 @@ class Selection:
     confidence: float = CONFIDENCE
     """Confidence level of the intervals in `scores`: 0.95 if the seeds are fresh, else 1 - 0.05 / `among`."""
     fresh_seeds: tuple[int, ...] = ()
-    """Seeds of `scores`, if they had no part in the choice; empty if `scores` are of the seeds of the choice."""
+    """Seeds of `scores`, if these seeds had no part in the choice; empty if `scores` have the seeds of the
+    choice."""
 
     @property
     def sentence(self) -> str:
@@ -132,9 +134,9 @@ def select(data: StudyData, summaries: Sequence[Summary]) -> Selection | None:
 
     The choice depends on the weights that the study's seeds gave: a lucky seed raises the scores on all data,
     so the chosen cell's scores on test data are too high. If the study has run the cell with fresh seeds
-    (`Decide.confirm`), the scores are those of the fresh seeds. If not, the level of the intervals, 5 %, is
-    divided by the number of cells that were tried (Bonferroni). This bounds the probability that the interval
-    of the chosen cell, whichever it is, misses the true mean.
+    (`Decide.confirm`), the scores are those of the fresh seeds. If not, the error rate of each interval, 5 %,
+    is divided by the number of cells that were tried (Bonferroni). Then the interval of the chosen cell,
+    whichever it is, misses the true mean with a probability of at most 5 %.
     """
     selection = choose(data)
     if selection is None or data.decide is None or not selection.cell:
@@ -292,7 +294,8 @@ def _ineligible(
 ) -> str:
     """Return why a cell cannot be chosen; empty if it can be chosen.
 
-    `tasks` are all tasks of which any cell has scores, `most` is the largest number of runs of any cell.
+    `scores` are the cell's deciding scores, run by run. `tasks` are all tasks of which any cell has deciding
+    scores. `most` is the largest number of finished runs of any cell.
     """
     prompts = max(len(data.prompts), 1)
     if len(scores) < most:

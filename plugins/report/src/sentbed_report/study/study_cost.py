@@ -20,7 +20,8 @@ class StudyCost:
     cells: RunCost
     """Cost of these runs without shared stages."""
     shared: RunCost | None
-    """Cost of the shared stages, each stage counted once; None if no stages are shared."""
+    """Cost of the shared stages, which are trained once and from which several runs start. Each is counted
+    once. None if no stages are shared."""
     alone: RunCost
     """Cost if every run had trained all its stages itself."""
     begun: Mapping[str, int]

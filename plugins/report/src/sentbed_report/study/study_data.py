@@ -28,7 +28,8 @@ Family: TypeAlias = Literal["column", "study"]
 columns."""
 
 PromptFactor: TypeAlias = Literal["random", "fixed"]
-"""Whether a study's prompts are a sample of those that might be used (`random`), or all of interest (`fixed`)."""
+"""Whether a study's prompts are a sample of those that might be used (`random`), or all prompts of interest
+(`fixed`)."""
 
 
 @attrs.frozen
@@ -40,8 +41,8 @@ class AxisInfo:
     numbers: tuple[float, ...] | None = None
     """Number that each label sets in the recipe, for plots; None if any label sets no number or several."""
     paths: tuple[str, ...] = ()
-    """Paths of the recipe that the labels set, in which stages have their names; empty in studies of earlier
-    versions."""
+    """Paths of the recipe that the labels set; a stage stands in a path by its name. Empty in studies of
+    earlier versions."""
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -55,17 +56,18 @@ class CellRun:
     directory: Path | None = None
     """Run directory, relative to the study's directory; None if the run has not begun."""
     error: str = ""
-    """Error message of a failed run; else empty."""
+    """Error message of a failed run; empty for other runs."""
     seconds: float | None = None
-    """Duration of the run, with the demonstration search before it; None if it was not recorded."""
+    """Duration of the run in seconds, including the demonstration search before it; None if it was not
+    recorded."""
     scores: tuple[Score, ...] = ()
-    """Scores, with their items if these were kept; empty unless the run has finished."""
+    """Scores, each with its items if they were saved; empty unless the run has finished."""
     record: Mapping[str, Any] = attrs.field(factory=dict)
     """Content of the run's `report.json`: `stages` has its learning curves, `ranking` the result of a search."""
     cost: RecordedCost | None = None
     """Cost of a finished or failed run, without the search before it; None if it was not recorded."""
     evaluations: tuple[str, ...] | None = None
-    """Keys of the evaluations that made the scores, see `read_run`; None if they are all the run's own."""
+    """Keys of the evaluations that made the scores (see `read_run`); None if the run itself made all of them."""
     prompt: str = ""
     """Label of the run's prompt; empty in a study without `prompts`."""
 
@@ -101,7 +103,7 @@ class CellInfo:
     differences: tuple[str, ...] = ()
     """Differences from the recipe of the baseline, or of the first cell: `PATH: BEFORE -> AFTER`."""
     confirmation: tuple[CellRun, ...] = ()
-    """Runs of the chosen cell with fresh seeds, which are in no table; see `Decide.confirm`."""
+    """Runs with fresh seeds, if this is the chosen cell; they are in no table. See `Decide.confirm`."""
 
     @property
     def status(self) -> CellStatus:
@@ -135,10 +137,10 @@ def sources_of_tests(data: StudyData) -> str:
 
 
 def with_decided_splits(cells: Sequence[CellInfo]) -> tuple[CellInfo, ...]:
-    """Return cells whose scores are declared as on development data if their data file decided anything.
+    """Return the cells; scores count as on development data if their data file decided anything in the study.
 
-    A file decided something if any score of the study declares it as development data, or if a validation chose
-    weights by it.
+    A file decided something if any score of the study declares it as development data, or if a validation on it
+    chose weights.
     """
     decided: set[str] = set()
     for cell in cells:
@@ -171,7 +173,7 @@ def with_runs(
 
 @attrs.frozen
 class Sampled:
-    """Random choice, by a sampler, of the cells that are run."""
+    """The choice, by a sampler, of the cells that are run."""
 
     sampler: str
     """Name of the sampler."""
@@ -242,7 +244,7 @@ class StudyData:
     prompts: tuple[str, ...] = ()
     """Labels of the prompts; every cell is run with each of them. Empty without `[study] prompts`."""
     prompt_factor: PromptFactor = "random"
-    """Whether the prompts are a sample or all of interest; see `PromptFactor`."""
+    """Whether the prompts are a sample, or all prompts of interest; see `PromptFactor`."""
 
     def __repr__(self) -> str:
         return f"<study {self.name}: {len(self.cells)} cells, {self.finished} of {self.total} runs finished>"

@@ -55,7 +55,7 @@ class SummaryRow:
 
     @property
     def remark(self) -> str:
-        """Status of an unfinished row; number of seeds of a finished row, if it is stopped or `counted`."""
+        """Status of an unfinished row; for a finished row, its number of seeds if it is stopped or `counted`."""
         if self.status != "finished":
             if not self.seeds:
                 return self.status

@@ -74,15 +74,16 @@ class Summary:
     baseline: str | None
     """Name of the cell with which others are compared."""
     resamples: int
-    """Number of bootstrap resamples of the items, for statistics of plugins."""
+    """Number of bootstrap resamples of the items, for scores whose statistic is a function of a plugin."""
     seeds: tuple[int, ...]
     """Seeds under which any row has a score, in the study's order."""
     references: tuple[ReferenceRow, ...] = ()
     """Rows of other systems that have a number in any column, in the recipe's order."""
     reference_notes: tuple[str, ...] = ()
-    """Sentences on published results: how they relate to the study's, and which results no column has."""
+    """Sentences on published results: how they relate to the study's results, and which of them match no
+    column."""
     ranks: tuple[str, ...] | None = None
-    """Axes within whose labels numbers are ranked; see `StudyData.ranks`."""
+    """Axes that divide the rows into groups, within which numbers are ranked; see `StudyData.ranks`."""
     looks: int = 1
     """Number of looks by which p-values are multiplied; see `StudyData.looks`."""
     equivalence: float | None = None
@@ -100,7 +101,7 @@ class Summary:
     prompts: tuple[str, ...] = ()
     """Labels of the prompts over which each number is a mean; empty in a study without `prompts`."""
     prompt_factor: PromptFactor = "random"
-    """Whether the prompts are a sample or all of interest; see `PromptFactor`."""
+    """Whether the prompts are a sample, or all prompts of interest; see `PromptFactor`."""
     protocol_notes: tuple[str, ...] = ()
     """Sentences on scores of the rows that are in another table, and on encoders that were used differently."""
 
@@ -130,8 +131,8 @@ class Summary:
     def groups(self) -> RankGroups | None:
         """Groups of rows that cannot be told apart in the last column.
 
-        None if the study does not ask for groups, if the column has no direction, if the table is for a further
-        metric, or if fewer than two rows have finished.
+        None if the study does not ask for groups, if neither higher nor lower scores are better in the column,
+        if the table is for a further metric, or if fewer than two rows have finished.
         """
         if not self.has_groups or self.scores is None:
             return None
@@ -215,7 +216,7 @@ class Summary:
         return f"Mean and standard deviation over {most} seeds per row, of {listed}."
 
     def _over_prompts(self, counts: set[int]) -> str:
-        """Return the sentence `over` of a study with prompts; `counts` are the rows' numbers of seeds."""
+        """Return what `over` says of a study with prompts; `counts` are the rows' different numbers of seeds."""
         seeds = count(max(counts), "seed")
         if len(counts) > 1:
             seeds = f"up to {seeds}"
@@ -258,7 +259,10 @@ class Summary:
 
     @property
     def covered(self) -> str:
-        """Sentence on how many columns the correction of p-values covers; empty if it covers all."""
+        """Sentence that p-values are corrected in each column on its own.
+
+        It is empty if the p-values of all columns are corrected together, or if only one column is tested.
+        """
         tested = set()
         for row in self.rows:
             for place, cell in enumerate(row.cells):
@@ -275,7 +279,7 @@ class Summary:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences below the table: over what its numbers are means, how they were tested, what was not."""
+        """Sentences below the table, such as over what its numbers are means, and how they were tested."""
         return tuple(self._notes())
 
     @property

@@ -63,7 +63,8 @@ def answer_lines(
 def main_table(summaries: Sequence[Summary]) -> Summary | None:
     """Return the main table, from which conclusions are drawn: the first on test data that ranks its cells.
 
-    Without such a table, it is the first on development data that ranks its cells; None if there is none.
+    Without such a table, it is the first on development data that ranks its cells. It is None if there is no
+    such table, either. Tables without scores, and tables of further metrics, are left out.
     """
     on_development_data = None
     for summary in summaries:
@@ -82,7 +83,7 @@ def _best(
     selection: Selection | None,
     main: Summary | None,
 ) -> str:
-    """Return the best cell and how it was chosen; empty if the study has no best cell.
+    """Return the best cell, and how it was chosen; empty if the study has no best cell.
 
     In a study without `[study.decide]`, the cell is chosen by the tasks of the main table.
     """
@@ -135,7 +136,7 @@ def _with_score(selection: Selection, main: Summary | None, how: str) -> str:
 
 
 def _score_name(main: Summary) -> str:
-    """Return the heading of a table's last column with its metric, and a remark if lower is better."""
+    """Return the heading of a table's last column, with its metric, and with a remark if lower is better."""
     column = main.columns[-1]
     details = []
     if column.metric not in ("", "mean") and f"({column.metric})" not in column.heading:
@@ -148,7 +149,7 @@ def _score_name(main: Summary) -> str:
 
 
 def _score_of(selection: Selection, main: Summary | None) -> ChosenScore | None:
-    """Return the chosen cell's score in the last column of the main table."""
+    """Return the chosen cell's score in the last column of the main table; None if it has none there."""
     if main is None:
         return None
     column = main.columns[-1]
@@ -160,7 +161,7 @@ def _score_of(selection: Selection, main: Summary | None) -> ChosenScore | None:
 
 
 def _not_told_apart(main: Summary, groups: RankGroups, chosen: str) -> str:
-    """Return the rows that the tests cannot tell apart from the best row."""
+    """Return which rows the tests cannot tell apart from the best row, or which rows are better than it."""
     title = title_of(main)
     if not groups.rows or not groups.lettered:
         return f"unknown in {title}: {groups.reason}"
@@ -187,7 +188,7 @@ def _not_told_apart(main: Summary, groups: RankGroups, chosen: str) -> str:
 def _other_rows(
     main: Summary, groups: RankGroups, best: GroupedRow
 ) -> list[GroupedRow]:
-    """Return all rows but the best, without those of stopped cells, which have too few seeds to tell."""
+    """Return all rows but the best and those of stopped cells, which have too few seeds to be told apart."""
     stopped = set(main.stopped_rows)
     others = []
     for row in groups.rows:
@@ -197,7 +198,7 @@ def _other_rows(
 
 
 def _best_row(groups: RankGroups, chosen: str) -> GroupedRow:
-    """Return the row of the chosen cell; without a chosen cell, the best row of the table."""
+    """Return the row of the chosen cell; if it has no row, or no cell was chosen, the best row of the table."""
     for row in groups.rows:
         if row.cell == chosen:
             return row
@@ -249,7 +250,7 @@ def _problems(
 
 
 def _better_than_chosen(main: Summary, selection: Selection) -> Iterator[str]:
-    """Yield that the chosen cell is not the best on test data, if the tests show that other cells are better."""
+    """Yield a warning if the tests show that cells are better on test data than the chosen one."""
     if main.groups is None or not main.groups.rows:
         return
     best = _best_row(main.groups, selection.cell)
@@ -269,7 +270,7 @@ def _degenerate_rows(summaries: Sequence[Summary]) -> dict[str, str]:
 
 
 def _few_seeds(main: Summary) -> Iterator[str]:
-    """Yield which rows have too few seeds. Stopped rows are left out: they have few seeds on purpose."""
+    """Yield a sentence on the rows that have too few seeds, without stopped rows, which have few on purpose."""
     names = []
     counts = []
     has_other_rows = False
@@ -309,7 +310,7 @@ def _next_step(data: StudyData, main: Summary | None, chosen: str) -> str:
 
 
 def _next_step_of_comparison(data: StudyData, main: Summary, chosen: str) -> str:
-    """Return what the reader should do next if all cells have finished on test data; empty if unknown."""
+    """Return what the reader should do next if all runs have finished, with test data; empty if unknown."""
     degenerate = main.degenerate_rows
     if degenerate:
         return (

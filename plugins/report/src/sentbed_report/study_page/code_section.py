@@ -1,4 +1,4 @@
-"""Section on the code and versions of the runs, if not all runs were made with the same."""
+"""Section on the code and versions with which the runs were made, if they are not the same for all runs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _code(run: CellRun) -> Mapping[str, str]:
 
 
 def _shown(text: str | None) -> str:
-    """Return a version and the first digits of its hash, for the table."""
+    """Return a version with the first digits of the code's hash, for the table."""
     if text is None:
         return "not used"
     version, _, digest = text.partition(" ")
@@ -64,6 +64,6 @@ def _shown(text: str | None) -> str:
 
 
 def runs_and_cells(runs: Sequence[CellRun]) -> str:
-    """Return the number of runs, and the names of the first few cells that they belong to."""
+    """Return the number of runs, and the names of the first few cells to which the runs belong."""
     cells = list(dict.fromkeys(run.cell for run in runs))
     return f"{count(len(runs), 'run')}: {first_names(cells)}"

@@ -16,7 +16,7 @@ from sentbed_report.tables.table import Table
 
 
 def decisions_section(data: StudyData) -> Section | None:
-    """Return the section; None if the study has not tested any cells yet."""
+    """Return the section; None if the study does not stop cells, or has not tested any yet."""
     decisions = data.decisions
     if decisions is None or not decisions.looks:
         return None
@@ -45,7 +45,7 @@ def _table(decisions: Decisions) -> Table:
 
 
 def outcome(decisions: Decisions) -> str:
-    """Return a sentence on what has been decided: the best cell, or the cells that may still be the best."""
+    """Return a sentence on the outcome so far: the best cell, or the cells that may still be the best."""
     if decisions.rule.worse_than == "best" and decisions.winner is not None:
         return (
             f"The best cell is {decisions.winner}: all others were shown to be worse."
@@ -60,9 +60,10 @@ def outcome(decisions: Decisions) -> str:
 
 
 def saved(data: StudyData) -> tuple[str, ...]:
-    """Return a sentence on the time that skipped runs would have taken; empty if no run was skipped.
+    """Return a sentence on the time that skipped runs would have taken; an empty tuple if none was skipped.
 
-    The time of the stages that they share with other runs is not counted.
+    Skipped runs are those that stopping made needless. The time of stages that several runs share is not
+    counted.
     """
     decisions = data.decisions
     if decisions is None or not data.needless:
@@ -86,7 +87,7 @@ def saved(data: StudyData) -> tuple[str, ...]:
 
 
 def _seconds_without_shared_stages(run: CellRun) -> float | None:
-    """Return the time of a run and its search, without shared stages if the recorded cost has their time."""
+    """Return a run's time with its search, in seconds, and without shared stages if their time is known."""
     whole = run.record.get("seconds")
     if (
         run.seconds is None
@@ -99,7 +100,7 @@ def _seconds_without_shared_stages(run: CellRun) -> float | None:
 
 
 def decided(data: StudyData) -> tuple[str, ...]:
-    """Return sentences on the decisions, and on the number of skipped runs; empty before the first look."""
+    """Return sentences on the decisions and on the number of skipped runs; none before the first look (test)."""
     decisions = data.decisions
     if decisions is None or not decisions.looks:
         return ()

@@ -45,7 +45,7 @@ def demonstrations_section(
 
 
 def _table(searches: Sequence[FoundRow], gained: Sequence[Summary], note: str) -> Table:
-    """Return a table with one row per search: columns of PromptEOL's table 4, and the shares of its figure 3."""
+    """Return a table with one row per search: columns as in PromptEOL's table 4, shares as in its figure 3."""
     scores: list[float] = []
     cells: set[str] = set()
     for search in searches:

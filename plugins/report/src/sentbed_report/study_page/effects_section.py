@@ -35,7 +35,7 @@ _NOTES = (
 def effects_section(
     data: StudyData, findings: Sequence[AxisFindings]
 ) -> Section | None:
-    """Return the section with the effects of single axes; None without findings."""
+    """Return the section with the effects of single axes; None if `findings` is empty."""
     if not findings:
         return None
 
@@ -62,7 +62,7 @@ def effects_section(
 
 
 def effects_line(findings: AxisFindings) -> str:
-    """Return a line with the largest effect of each axis in a table, with interval and significance mark."""
+    """Return a line: the largest effect of each axis in a table, each with interval and significance mark."""
     return "; ".join(_axis_lines(findings))
 
 
@@ -95,7 +95,7 @@ def _axis_lines(findings: AxisFindings) -> Iterator[str]:
 
 
 def _is_significant_only_alone(test: Judged) -> bool:
-    """Whether a difference is significant on its own, but no longer after the correction for all labels."""
+    """Whether a difference is significant without the correction for several tests, and is not with it."""
     if test.interval is None or sign_of(test.corrected):
         return False
     low, high = test.interval
@@ -117,7 +117,7 @@ def _interacting(
 
 
 def _effect_table(findings: AxisFindings) -> Table:
-    """Return a table with one row per label: its mean, and its difference from the reference."""
+    """Return a table with one row per label: its mean, and the difference from the reference label."""
     summary = findings.summary
     direction = summary.columns[-1].direction
     columns = (
@@ -144,7 +144,7 @@ def _effect_table(findings: AxisFindings) -> Table:
 
 
 def _remarks(findings: AxisFindings) -> Iterator[str]:
-    """Yield which axes and labels have no effects in a table, and why."""
+    """Yield sentences on axes and labels without an effect in a table, with the reason."""
     for effect in findings.effects:
         if effect.together:
             others = ", ".join(effect.together)
@@ -209,7 +209,7 @@ def interactions_section(
 
 
 def _grids(data: StudyData, findings: AxisFindings) -> Iterator[Grid]:
-    """Yield the grid of means of each pair of axes, unless the two change together or no mean is known."""
+    """Yield the grid of means of each pair of axes, except pairs that change together or have no known mean."""
     changes_with = {effect.axis: effect.together for effect in findings.effects}
     axes = [axis for axis in data.axes if len(axis.labels) > 1]
     for first, second in combinations(axes, 2):

@@ -17,7 +17,7 @@ from sentbed_report.tables.table import Table
 def equivalence_section(
     data: StudyData, summaries: Sequence[Summary]
 ) -> Section | None:
-    """Return the section; None if the study has no margin, or if nothing was compared."""
+    """Return the section; None if the study has no margin of equivalence, or if no cells were compared."""
     if data.equivalence is None:
         return None
 

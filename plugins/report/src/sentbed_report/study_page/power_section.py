@@ -1,4 +1,4 @@
-"""Section "Power": the smallest differences that the study can find, and the numbers of seeds needed."""
+"""Section "Power": the smallest differences that the study can find, and the seeds that smaller ones need."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | No
 
 
 def _smallest_differences(powers: Sequence[ObservedPower]) -> Iterator[Table]:
-    """Yield one table per number of seeds, on which the headings depend, and per number of decimals."""
+    """Yield one table per number of seeds and number of decimals; its headings depend on the number of seeds."""
     groups: dict[tuple[int, int], list[ObservedPower]] = {}
     for power in powers:
         groups.setdefault((power.seeds, power.summary.digits), []).append(power)
@@ -104,7 +104,7 @@ def _needed(
     what: Literal["seeds", "prompts"],
     number_text: Callable[[ObservedPower, Judged], str],
 ) -> Table:
-    """Return the seeds or prompts needed by each cell that does not differ significantly from the baseline."""
+    """Return a table of cells that do not differ significantly, with the seeds or prompts that they need."""
     rows = []
     for row, judged in judged_rows(power.summary):
         if not judged.significant and judged.corrected is not None:
@@ -120,12 +120,12 @@ def _needed(
 
 
 def seeds_text(power: ObservedPower, judged: Judged) -> str:
-    """Return with how many seeds the observed difference would be significant, or why no number suffices."""
+    """Return how many seeds would make the observed difference significant, or why no number suffices."""
     return _number_text(power.needed_by(judged))
 
 
 def prompts_text(power: ObservedPower, judged: Judged) -> str:
-    """Return with how many prompts the observed difference would be significant, or why no number suffices."""
+    """Return how many prompts would make the observed difference significant, or why no number suffices."""
     return _number_text(power.prompts_needed_by(judged))
 
 

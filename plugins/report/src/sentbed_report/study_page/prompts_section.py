@@ -16,7 +16,7 @@ from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.table import Table
 
 _Effects: TypeAlias = tuple[Summary, Sequence[RowUnderPrompts]]
-"""A table and its rows, with their scores under each prompt."""
+"""A table, and its rows with their scores under each prompt."""
 
 
 def prompts_section(data: StudyData, summaries: Sequence[Summary]) -> Section | None:

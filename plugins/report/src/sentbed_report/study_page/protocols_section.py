@@ -20,7 +20,8 @@ def protocols_section(
 ) -> Section | None:
     """Return the section with each table's protocol; None if no protocol has an entry.
 
-    On the page of a run, `scores` are the run's scores. They add the protocols of the encoders, and notes.
+    On the page of a run, `scores` are the run's scores. With them, the section also has the protocols of the
+    encoders, and the scores' notes.
     """
     rows = []
     for summary in summaries:

@@ -1,4 +1,4 @@
-"""Section that compares published numbers with the study's."""
+"""Section that compares published numbers with the numbers of the study."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def published_section(data: StudyData, summaries: Sequence[Summary]) -> Section 
 
 
 def met_line(rows: Sequence[ExpectedRow]) -> str:
-    """Return how many of the numbers with a tolerance are met. Numbers without a tolerance are not counted."""
+    """Return how many of the numbers with a tolerance are met; other numbers are not counted."""
     deciding = 0
     met = 0
     for row in rows:

@@ -125,7 +125,7 @@ def _joined_rows(tables: Sequence[Table]) -> list[Row]:
 
 
 def _group(summary: Summary) -> str:
-    """Return the heading above all columns of a table: names, metric and data that they have in common."""
+    """Return the heading above all columns of a table: evaluator, protocol, metric and data that they share."""
     parts = list(summary.names)
     metrics = {column.metric for column in summary.columns if not column.average}
     if len(metrics) == 1:
@@ -152,6 +152,6 @@ def _notes(summaries: Sequence[Summary]) -> list[str]:
         else:
             notes.append(f"{', '.join(dict.fromkeys(names))}: {note}")
 
-    # The notes on covered tasks differ only in the number of columns: one of them is enough.
+    # The notes `covered` of the tables differ only in the number of columns: one of them is enough.
     covered = [summary.covered for summary in summaries if summary.covered]
     return notes + covered[:1]

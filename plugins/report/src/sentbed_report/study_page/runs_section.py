@@ -56,7 +56,7 @@ def summary_line(data: StudyData) -> str:
 
 
 def _seconds_counted_twice(data: StudyData) -> float:
-    """Return the time of shared stages, as far as it is part of the time of several runs."""
+    """Return by how many seconds the sum of the runs' times is too large, since the runs share stages."""
     cost = study_cost(data)
     if cost is None:
         return 0.0
@@ -65,7 +65,7 @@ def _seconds_counted_twice(data: StudyData) -> float:
 
 def facts(data: StudyData) -> tuple[Fact, ...]:
     """Return the facts at the top of the page: common settings, axes, baseline, seeds and excluded cells."""
-    # These keys of the recipe are no common settings: their values are listed below.
+    # The values of these keys differ between cells, so they are no common settings; they are listed below.
     varied = {"run.seed"}
     for cell in data.cells:
         for difference in cell.differences:
@@ -138,7 +138,7 @@ def runs_section(data: StudyData) -> Section:
 
 
 def _states(cell: CellInfo, prompt: str, seeds: Iterable[int]) -> list[Link | None]:
-    """Return the state of a cell's run under each seed, linked to the run's report; None without a run."""
+    """Return the state of a cell's run under each seed, linked to its report; None for a seed without a run."""
     states: dict[int, Link | None] = dict.fromkeys(seeds)
     for run in cell.runs:
         if run.prompt == prompt:
@@ -154,7 +154,7 @@ def _linked(run: CellRun, text: str) -> Link:
 
 
 def report_address(run: CellRun) -> str:
-    """Return the address of a run's report, relative to the study's report; empty if the run has no report."""
+    """Return the address of a run's report, relative to the study's report; empty if the run has none."""
     if run.directory is None or not (run.record or run.status == "finished"):
         return ""
     return quote((run.directory / "report.html").as_posix())

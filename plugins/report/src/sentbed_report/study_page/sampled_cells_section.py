@@ -48,7 +48,7 @@ def sampled_cells_section(data: StudyData) -> Section | None:
 
 
 def _deciding_scores(data: StudyData, seed: int | None) -> dict[str, float | None]:
-    """Return the mean of the deciding scores of each cell under a seed; cells without a mean are left out."""
+    """Return cell -> mean of the cell's deciding scores under a seed; cells without a mean are left out."""
     means = {}
     for cell in data.cells:
         for run in cell.runs:

@@ -22,7 +22,11 @@ from sentbed_report.tables.table import Table
 
 
 def score_cost_section(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
-    """Return the section; None without scores and costs, unless the study names a cost that is unknown."""
+    """Return the section.
+
+    It is None if no cells have scores and costs, unless the study names a cost that was not measured: the
+    section then says so.
+    """
     against = scores_against_cost(summaries, data.cost)
     unknown = unknown_cost(summaries, data.cost)
     if not against and not unknown:
@@ -47,7 +51,7 @@ def score_cost_section(data: StudyData, summaries: Sequence[Summary]) -> Section
 
 
 def _table(against: ScoreAgainstCost) -> Table:
-    """Return a table of scores and costs, with the cost of the figure first."""
+    """Return a table of scores and costs. The first cost is the one that the figure shows."""
     scores, costs = against.scores, against.costs
     order = sorted(range(len(costs.columns)), key=lambda index: index != against.index)
     columns = [

@@ -1,4 +1,7 @@
-"""Section "Cost of the study": the total cost of its runs, and what shared stages saved."""
+"""Section "Cost of the study": the total cost of its runs, and what shared stages saved.
+
+Several runs start from a shared stage, which is trained once.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ def study_cost_section(data: StudyData, further: Sequence[str] = ()) -> Section 
 
 
 def _table(cost: StudyCost) -> Table:
-    """Return a table of the amounts that are known, for all runs and for their parts."""
+    """Return a table of the known amounts: of the runs, of the shared stages, of both, and what sharing saved."""
     parts = {"taken": cost.taken}
     if cost.shared is not None:
         parts = {
@@ -74,7 +77,7 @@ def _table(cost: StudyCost) -> Table:
 
 
 def _saved(taken: RunCost, alone: RunCost, name: str) -> str | None:
-    """Return the share of an amount that was saved by shared stages; None if the amount is not known."""
+    """Return the share of an amount that shared stages saved, as text; None if the amount is unknown or 0."""
     used, unshared = getattr(taken, name), getattr(alone, name)
     if used is None or not unshared:
         return None

@@ -60,7 +60,11 @@ def write_study_report(
 
 
 def _item_pages_of_report(directory: Path) -> set[str]:
-    """Return the addresses of the item pages to which `report.html` links; none if links lead elsewhere."""
+    """Return the addresses of the item pages to which `report.html` links.
+
+    There are none if the report cannot be read, or if it or the directory of item pages is a symbolic link,
+    which could lead out of `directory`.
+    """
     report = directory / "report.html"
     if report.is_symlink() or (directory / DIRECTORY).is_symlink():
         return set()

@@ -32,7 +32,7 @@ def warnings_of_runs(data: StudyData) -> list[tuple[CellRun, list[str]]]:
 def warnings_section(data: StudyData) -> Section | None:
     """Return the section; None if no finished run has a warning.
 
-    Warnings that differ only in their numbers share a row with the text of the first warning.
+    Warnings that differ only in their numbers share a row, which has the text of the first of them.
     """
     finished = warnings_of_runs(data)
     warned = 0

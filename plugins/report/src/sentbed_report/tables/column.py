@@ -18,7 +18,7 @@ from sentbed_report.formatting import (
 )
 
 AVERAGE = "AVG"
-"""Task of an average over tasks, both if the evaluator reports it and if it is computed here."""
+"""Task of every average over tasks, whether the evaluator reports it or the report computes it."""
 
 Form: TypeAlias = Literal["number", "signed", "count", "p-value", "share", "duration"]
 """How the numbers of a column are printed."""
@@ -32,10 +32,10 @@ class Column:
     """Task, or another name of what the numbers measure."""
     metric: str = ""
     protocol: Mapping[str, Any] = attrs.field(factory=dict)
-    """Protocol that all scores of the column share; empty for an average computed here."""
+    """Protocol that all scores of the column share; empty for an average that the report computes."""
     direction: Direction = "none"
     part: str = ""
-    """For an average in which tasks are missing: how many of them it has, such as `5 of 7`; else empty."""
+    """How many tasks an average is over, such as `5 of 7`, if tasks are missing in it; otherwise empty."""
     cost: bool = False
     """Whether the column is a cost of encoders, such as time or memory; costs are neither ranked nor tested."""
     heading: str = attrs.field()
@@ -48,7 +48,8 @@ class Column:
     reference: str = ""
     """Name of the row with which the other rows are compared."""
     address: str = ""
-    """Address of the page with the items behind the numbers, relative to the report; empty without a page."""
+    """Address, relative to the report, of the page with the items behind the numbers; empty if there is no
+    page."""
 
     @heading.default
     def _task_as_heading(self) -> str:
@@ -80,11 +81,11 @@ class Column:
 
     @property
     def ranked(self) -> bool:
-        """Whether cells are ranked by the column: it has a direction, and is no cost."""
+        """Whether cells are ranked by the column: higher or lower numbers are better in it, and it is no cost."""
         return self.direction != "none" and not self.cost
 
     def text(self, value: float | None) -> str:
-        """Return a number of the column as it is printed; see `form` and `digits`."""
+        """Return a number of the column as text, as `form` and `digits` say."""
         if value is None or self.form == "number":
             return number(value, self.digits)
         if self.form == "signed":

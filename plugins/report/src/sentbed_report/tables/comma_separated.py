@@ -14,10 +14,10 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def to_csv(table: Table) -> str:
-    """Return a table as CSV with one line per row, and a CSV column for each quantity: mean, std, seeds, etc.
+    """Return a table as CSV: one line per row, and a CSV column for each quantity, such as mean and std.
 
-    A value that was not measured or compared is empty. A number that is not finite is `nan`, `inf` or `-inf`. A
-    text that a spreadsheet would treat as a formula gets a leading apostrophe.
+    A quantity that is unknown is empty. A number that is not finite is `nan`, `inf` or `-inf`. A text that a
+    spreadsheet would treat as a formula gets a leading apostrophe.
     """
     heading: list[object] = [*table.header_names]
     lines: list[list[object]] = [[*row.headers] for row in table.rows]
@@ -41,7 +41,7 @@ def to_csv(table: Table) -> str:
 
 
 def to_long_csv(tables: Sequence[Table]) -> str:
-    """Return tables as CSV with one line per number: its table, headers, task and metric, then its quantities."""
+    """Return tables as CSV: one line per number, with table, headers, task and metric before its quantities."""
     headers: dict[str, None] = {}
     estimates: list[Estimate] = []
     for table in tables:
@@ -62,7 +62,7 @@ def to_long_csv(tables: Sequence[Table]) -> str:
 
 
 def _quantities(cells: Sequence[Cell]) -> dict[str, Callable[[Estimate], object]]:
-    """Return the CSV columns for estimates, each with the function for its values; empty without estimates."""
+    """Return name of a CSV column -> function that returns its value for an estimate; empty without estimates."""
     estimates = [cell for cell in cells if isinstance(cell, Estimate)]
     columns: dict[str, Callable[[Estimate], object]] = {}
     if not estimates:
@@ -89,7 +89,7 @@ def _not_a_formula(value: object) -> object:
     """Return a value; a text that begins like a formula, but is no number, gets a leading apostrophe."""
     if not isinstance(value, str):
         return value
-    # The module `csv` does not quote a carriage return, which readers would take for the end of the row.
+    # Readers would take a carriage return for the end of the row, since the module `csv` does not quote it.
     text = value.replace("\r", "\n")
     if not value.startswith(_FORMULA):
         return text

@@ -29,45 +29,48 @@ from sentbed_report.statistics.significance import Judged
 from sentbed_report.tables.column import Column
 
 Place: TypeAlias = Literal[1, 2]
-"""1 for the best number of a column, 2 for the second best; numbers that are equal in print share a place."""
+"""1 for the best number of a column, 2 for the second best; numbers that are printed equal share a place."""
 
 DEGENERATE = "◇"
 """Mark of a number that says nothing about its encoder."""
 
 MEAN_DECIMALS = 9
-"""Decimals to which means are rounded before they are compared, since means have rounding errors."""
+"""Number of decimals to which means are rounded before they are compared, since means have rounding errors."""
 
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @attrs.frozen
 class Estimate:
-    """A number of a table. All its quantities have the unit of the number, except p-values and counts."""
+    """A number of a table, with its quantities. Except p-values and counts, they have the unit of the number."""
 
     seeds: Mapping[int, float] = attrs.field(factory=dict)
-    """Seed -> number, if the number is a mean over seeds."""
+    """Seed -> number under this seed, if the number is a mean over seeds; otherwise empty."""
     value: float | None = attrs.field()
     """The number, by default the mean over `seeds`; None if nothing was measured."""
     std: float | None = attrs.field()
-    """Sample standard deviation over the seeds, or over the `count` cells or pairs; None for fewer than two."""
+    """Sample standard deviation over the seeds, or over the cells or pairs that `count` counts; None for fewer
+    than two."""
     interval: tuple[float, float] | None = None
-    """Confidence interval of the number."""
+    """Confidence interval of the number; None if it is unknown."""
     change: float | None = None
-    """Difference from the same encoder before training."""
+    """Difference from the number of the same encoder before training; None if there is no such number."""
     count: int | None = None
-    """Number of cells, or of pairs of cells, over which the number is a mean."""
+    """Number of cells, or of pairs of cells, over which the number is a mean; None for other numbers."""
     place: Place | None = None
     """Whether the number is the best or the second best of its column; None if it is neither."""
     rank: int | None = None
     """Rank of the number in its column, from 1; None unless the study asks for ranks."""
     judged: Judged | None = None
-    """Test against the baseline; if the number is a difference, test against 0."""
+    """Test of the number against the baseline's; if the number is a difference, test against 0. None without a
+    test."""
     equivalence: Equivalence | None = None
-    """Tests of whether the number is as good as the baseline's, up to the study's margin."""
+    """Tests of whether the number is as good as the baseline's, up to the study's margin; None without these
+    tests."""
     degenerate: str = ""
     """Why the number is degenerate: it says nothing about its encoder. Empty if it is not degenerate."""
     published: tuple[ExpectedRow, ...] = ()
-    """Published numbers with which the number is compared."""
+    """Published numbers with which the number is compared; empty if there are none."""
 
     @value.default
     def _mean_over_seeds(self) -> float | None:
@@ -122,9 +125,10 @@ class Quantity:
     name: str
     """Key in JSON, and by default the name of its CSV column."""
     record: Callable[[Estimate], Any]
-    """Function that returns the quantity's value for JSON, which is None if unknown."""
+    """Function that returns the quantity's value for JSON; it returns None if the value is unknown."""
     cells: Mapping[str, Callable[[Estimate], Any]] = attrs.field()
-    """Name of a CSV column -> function that returns its value, which is None if unknown."""
+    """Name of a CSV column -> function that returns the column's value; it returns None if the value is
+    unknown."""
     pieces: Pieces = _no_pieces
     """Function that returns the texts that readers see."""
     placing: Literal["beside", "mark", "below"] = "beside"
@@ -259,7 +263,7 @@ def _published_record(estimate: Estimate) -> list[dict[str, Any]]:
 
 
 def _value_of_test(test: str, name: str) -> Callable[[Estimate], float | None]:
-    """Return a function for one value of a test of the estimate; the value is None without the test."""
+    """Return a function that returns the value `name` of an estimate's `test`; None if there is no such test."""
 
     def value(estimate: Estimate) -> float | None:
         result = getattr(estimate, test)

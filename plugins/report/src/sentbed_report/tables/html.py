@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _PLACES: dict[int | None, str] = {1: "<b>{}</b>", 2: "<u>{}</u>", None: "{}"}
 
 LONG = 30
-"""Largest number of rows of a table that is shown whole; a longer table scrolls in a box."""
+"""Maximum number of rows of a table that a page shows whole; a longer table scrolls in a box."""
 
 
 def to_html(table: Table) -> str:
@@ -72,7 +72,8 @@ def _legend(table: Table) -> Iterator[str]:
 
 
 _HEAT = (6, 62)
-"""Smallest and largest share of colour behind a number, in per cent; the number remains readable."""
+"""Share of colour behind the worst and behind the best number of a heat map, in per cent. Numbers are readable
+on both."""
 
 
 def _heat(table: Table) -> Callable[[Cell, Column], int | None]:
@@ -150,7 +151,7 @@ def _estimate_html(estimate: Estimate, column: Column, address: str) -> str:
 
 
 def _bars(bars: Bars, longest: float, index: int) -> str:
-    """Return bars as HTML, in proportion to the longest bar of the table; `index` is that of the column."""
+    """Return bars as HTML, in proportion to the longest bar of the table; `index` is the index of the column."""
     items = []
     for label, part in bars.shares:
         width = 100 * part / (longest or 1)

@@ -14,10 +14,11 @@ from sentbed_report.tables.estimate import DEGENERATE, QUANTITIES, Estimate, pie
 from sentbed_report.tables.table import Row, Table, grouped_headings, legend, plain_text
 
 WIDEST = 7
-"""Largest number of LaTeX columns that fit into a column of a paper; a wider table spans the page."""
+"""Maximum number of LaTeX columns of a table that fits into one column of a paper; a wider table spans the
+page."""
 
 _SIZES = {4: r"\small", 6: r"\footnotesize", 1000: r"\scriptsize"}
-"""Largest number of a table's columns -> its font size."""
+"""Maximum number of columns of a table -> font size of the table."""
 
 _PLACES = {1: r"{{\textbf{{{}}}}}", 2: r"{{\underline{{{}}}}}", None: "{}"}
 
@@ -121,7 +122,7 @@ def _with_symbols(text: str) -> str:
 
 
 def _specification(table: Table, numbers: Sequence[list[str] | None]) -> str:
-    """Return the alignment of the LaTeX columns; after each column of numbers comes one for marks and spreads."""
+    """Return the alignment of the LaTeX columns. After each column of numbers, there is one for marks."""
     parts = ["l" * len(table.shown_headers)]
     for column, of_column in zip(table.columns, numbers, strict=True):
         if of_column is None:
@@ -205,7 +206,7 @@ def _body(table: Table, widths: Sequence[int]) -> list[str]:
 
 
 def _cells(row: Row, index: int, column: Column, aligned: bool) -> list[str]:
-    """Return the LaTeX cells of a cell: two if its column has aligned numbers."""
+    """Return the LaTeX cells of a cell: two if its column has aligned numbers, otherwise one."""
     cell = row.cells[index]
     if not isinstance(cell, Estimate):
         text = latex(plain_text(cell))

@@ -10,7 +10,7 @@ from sentbed_report.tables.estimate import Estimate, pieces_of
 from sentbed_report.tables.table import Cell, Link, Table, legend, plain_text
 
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~&$#]|(?<![^\W_])_|_(?![^\W_])")
-"""Characters that Markdown may treat as markup within a line. Underscores within a word are no markup."""
+"""Characters that Markdown may treat as markup within a line. Underscores within a word are not markup."""
 
 _PLACES = {1: "**{}**", 2: "*{}*", None: "{}"}
 
@@ -85,7 +85,7 @@ def markdown_table(
 
 
 def fenced(text: str, language: str = "text") -> str:
-    """Return a code block, whose fence is longer than any fence in the text."""
+    """Return a text as a code block; the fence of the block is longer than any fence in the text."""
     longest = max(map(len, re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"

@@ -29,7 +29,7 @@ class Link:
 
 @attrs.frozen
 class Bars:
-    """Labels with their shares in [0, 1], which a page draws as bars."""
+    """Labels, each with a share in [0, 1]. A page draws the shares as bars."""
 
     shares: tuple[tuple[str, float], ...]
 
@@ -63,7 +63,7 @@ class Row:
     headers: tuple[str, ...]
     """Texts that identify the row, one for each header of the table."""
     cells: tuple[Cell, ...]
-    """Cells, one for each column."""
+    """Cells, one for each column of the table."""
     tags: tuple[str, ...] = ()
     """Remarks on the row, such as `baseline`."""
     cell: str = ""
@@ -87,15 +87,16 @@ class Table:
     baseline: str = ""
     """Name of the row with which the other rows are compared."""
     is_complete: bool = True
-    """Whether all rows have finished. If not, the best number is the best of the finished rows."""
+    """Whether all rows have finished. If not, the best number of a column is the best of the finished rows."""
     ranked_within: tuple[str, ...] | None = None
-    """Axes on which rows must have equal labels to be ranked together; None if there are no ranks."""
+    """Axes on which rows must have equal labels to be ranked together; `()` if all rows are ranked together,
+    None if there are no ranks."""
     study: str = ""
     """Name of the study. LaTeX labels begin with it, so that tables of two studies have different labels."""
     is_one_score: bool = False
     """Whether all columns have the same score, so that places and ranks are among all numbers of the table."""
     is_heat_map: bool = False
-    """Whether a page colours the background of the numbers, the stronger the better they are."""
+    """Whether a page colours the background of numbers; better numbers have more colour."""
 
     @property
     def header_names(self) -> list[str]:
@@ -193,7 +194,7 @@ def _degenerate_legend(table: Table) -> Iterator[str]:
 
 
 def grouped_headings(columns: Sequence[Column]) -> list[tuple[str, int]]:
-    """Return the heading of each group of adjacent columns, with their number; empty if no column has a group."""
+    """Return (heading, number of columns) of each group of adjacent columns; empty if no column has a group."""
     groups = []
     for heading, of_group in groupby(columns, attrgetter("group")):
         groups.append((heading, len(list(of_group))))

@@ -36,7 +36,7 @@ def _cell(cell: Cell, column: Column) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], left: int = 1) -> Iterator[str]:
-    """Yield rows with aligned columns: the first `left` columns left-aligned, the other columns right-aligned."""
+    """Yield rows as lines: the first `left` columns are left-aligned, the other columns right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = []
