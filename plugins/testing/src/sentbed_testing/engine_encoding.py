@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ROWS = 8
-"""Number of sentences per batch. They have 2 to 19 words."""
+"""Maximum number of sentences per batch."""
 
 
 def check_encode(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
 
 ROWS = 20
-"""Maximum number of rows that are read by index."""
+"""Number of rows, spread over the data set, that the rule `rows` reads in addition to the last row."""
 
 
 def columns(subject: Subject) -> Findings:

@@ -1,4 +1,4 @@
-"""Reading of a saved encoder's weights without a tensor library."""
+"""Reading of a saved encoder's weights as NumPy arrays, without PyTorch or the library safetensors."""
 
 from __future__ import annotations
 
