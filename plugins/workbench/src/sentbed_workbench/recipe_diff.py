@@ -127,8 +127,8 @@ def compare(a: Explanation, b: Explanation) -> list[Difference]:
 class _Comparison:
     """Comparison of two recipes.
 
-    In its methods, `at` has the paths of the compared values in the two recipes. In `shown`, the path that is
-    shown, the elements of arrays have names instead of indices.
+    In its methods, `at` has the paths of the compared values in the two recipes. `shown` is the path that is
+    shown for them, in which the elements of arrays have names instead of indices.
     """
 
     a: Explanation

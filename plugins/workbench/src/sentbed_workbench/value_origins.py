@@ -276,7 +276,7 @@ def _is_below(path: KeyPath, at: KeyPath) -> bool:
 
 
 def variants_key(document: Document, plugins: Plugins) -> str | None:
-    """Return the key of the table that makes several recipes of one, such as `study`, or None."""
+    """Return the key of the table by which one recipe stands for several, such as `study`; None without one."""
     for key, table in plugins.tables.items():
         if key in document.data and table.value.traits.variants:
             return key
