@@ -33,7 +33,7 @@ def check_plugin(
     examples: tuple[tuple[str, str], ...],
     skipped: tuple[tuple[str, str, str], ...],
 ) -> None:
-    """Check the plugin NAME against the rules of plugins, and its components against those of their kinds.
+    """Check the plugin NAME against the rules of plugins, and its components against the rules of their kinds.
 
     NAME is the name of a plugin or of its distribution, as `sentbed plugins` lists them.
     """

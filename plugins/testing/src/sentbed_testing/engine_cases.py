@@ -251,7 +251,7 @@ def _combination(case: Case, group: Sequence[str]) -> tuple[tuple[str, str], ...
 
 
 PAIRS = (("backbone", "pooler"), ("backbone", "loss"), ("pooler", "loss"))
-"""Groups for pairwise testing: any two parts that fit together occur in one of the cases."""
+"""Groups for pairwise testing: any two parts that fit together occur together in at least one case."""
 
 
 @attrs.frozen

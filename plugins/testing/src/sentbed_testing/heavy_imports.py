@@ -98,7 +98,7 @@ def heavy_imports(subject: Subject) -> Iterator[tuple[str, str]]:
 
 
 def _pickled_fields(subject: Subject) -> str | None:
-    """Return the arguments that create the component, pickled, in base64; None if they cannot be pickled."""
+    """Return the component's arguments, pickled, in base64; None if creating or pickling it fails."""
     try:
         part = subject.part
         values = {}

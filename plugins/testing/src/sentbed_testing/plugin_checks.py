@@ -348,7 +348,7 @@ def _plugins_named(name: str, plugins: Plugins) -> list[Any]:
 def _offers_of(plugins: Plugins, info: Any) -> dict[str, Offer]:
     """Return everything that a plugin offers, by `KIND/NAME`.
 
-    Names that another distribution offers, too, are included.
+    An offer is included even if another distribution has an offer of the same name.
     """
     candidates = [
         *plugins.components.values(),

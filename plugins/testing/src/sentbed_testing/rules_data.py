@@ -77,7 +77,7 @@ def _one_by_one(
 def _differing_column(
     actual: Mapping[str, Sequence[Any]], expected: Mapping[str, Sequence[Any]]
 ) -> str | None:
-    """Return the name of a column whose values differ, or None."""
+    """Return the name of a column whose values differ; None if the values of all columns are equal."""
     for name, values in actual.items():
         if list(values) != list(expected.get(name, ())):
             return name

@@ -158,7 +158,7 @@ def not_finite(
 
     The name of a gradient is the name of its leaf; the name of the result is empty. The mask is true for the NaN
     and infinite values. Gradients are computed only if the result is finite. Raises `NotRunError` if `call`
-    raises, which other rules report.
+    raises an exception, since other rules report it.
     """
     torch = load_torch()
     try:

@@ -302,7 +302,7 @@ def sample_of_lengths(texts: Sequence[str], number: int) -> list[str]:
 
 
 def _trial(runtime: Runtime, threads: int | None) -> Trial:
-    """Return a trial of a runtime. It gets `threads` threads unless it sets its own number."""
+    """Return a trial of a runtime. The runtime gets `threads` threads unless it sets the number itself."""
     if threads is not None:
         runtime = runtime.with_threads(threads)
     return Trial(unstructure(runtime), runtime)
@@ -383,7 +383,7 @@ class Comparison:
         trial.seconds.append(answer.seconds)
 
     def fastest_with_near_scores(self, trials: Sequence[Trial]) -> Trial | None:
-        """Return the fastest candidate whose scores are near to the reference's, or None if there is none.
+        """Return the fastest candidate whose scores are near to the reference's. None means that no candidate is left.
 
         Raises:
             RunError: if the reference fails.

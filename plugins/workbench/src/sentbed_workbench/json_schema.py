@@ -357,7 +357,7 @@ class _SchemaBuilder:
         }
 
     def required_in_component(self, kind: str) -> Schema:
-        """Return the schema of the required keys of a component's table: `use`, and those of its component."""
+        """Return the schema of the required keys of a component's table: `use`, and the component's own keys."""
         variants = []
         for name in self.plugins.names(kind):
             if schema := self.required_in_table(self.plugins.find(kind, name).cls):
@@ -410,7 +410,7 @@ def _all_of(schemas: Iterable[Schema]) -> Schema:
 
 
 def _inlined_class(cls: type[Any]) -> Any:
-    """Return the base class of the component whose fields are keys of a class's own table, or None."""
+    """Return the base class of a component whose fields are keys of the class's own table; None without one."""
     for field in attrs.fields(cls):
         if field.metadata.get("inline"):
             return get_type_hints(cls)[field.name]

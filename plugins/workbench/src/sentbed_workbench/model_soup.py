@@ -285,7 +285,7 @@ def _require_alike(
 
 
 def _first_difference(a: Mapping[str, Any], b: Mapping[str, Any]) -> str | None:
-    """Return the first key in alphabetical order whose values differ, or None."""
+    """Return the first key in alphabetical order whose values differ; None if all values are equal."""
     for key in sorted(a.keys() | b.keys()):
         if a.get(key) != b.get(key):
             return key

@@ -53,7 +53,7 @@ class Device:
     parallel: str = "ddp"
     """`ddp` (every device holds all weights) or `fsdp` (every device holds a share of them)."""
     memory: int | None = None
-    """Memory in bytes of one device, or of the machine if the device is a CPU; None if it is unknown."""
+    """Memory in bytes of one device, or one process's share of a CPU's memory; None if it is unknown."""
     libraries: int = ACCELERATOR_LIBRARIES
     """Memory in bytes that libraries take before an encoder is built."""
     rates: tuple[float, float] | None = None

@@ -222,7 +222,7 @@ class _Comparison:
 
 
 def _only(side: Side, first: bool, shown: KeyPath) -> Difference:
-    """Return the difference for a value that only the first recipe has or, unless `first`, only the second."""
+    """Return the difference for a value that only one recipe has: the first if `first`, else the second."""
     table, key = _split(shown)
     if first:
         return Difference(table, key, side, None)

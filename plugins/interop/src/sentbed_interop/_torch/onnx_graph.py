@@ -18,7 +18,7 @@ from torch.nn import functional
 INPUTS, OUTPUT = ("input_ids", "attention_mask"), "sentence_embedding"
 
 AXES = ("batch", "length")
-"""Names of the axes of the inputs, whose sizes are free."""
+"""Names of the axes of both inputs. Each axis may have any size."""
 
 ONE_FILE = 2_000_000_000
 """Largest size in bytes of weights in the graph's own file, since protobuf is limited to 2 GiB.

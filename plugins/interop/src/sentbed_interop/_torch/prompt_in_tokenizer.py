@@ -51,7 +51,7 @@ class Cut:
 
 
 def cuts(prompt: ResolvedPrompt, mask_token: str | None) -> Iterator[Cut]:
-    """Yield the ways to cut a template. The first adds most of it as ids; the last adds nothing as ids."""
+    """Yield the ways to cut a template. The first adds most of it as ids, and the last adds nothing as ids."""
     template = prompt.template
     prefix = template.prefix.lstrip()
     suffix = template.suffix.replace(MASK, mask_token or MASK).rstrip()

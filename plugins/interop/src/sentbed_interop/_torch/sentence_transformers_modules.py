@@ -237,7 +237,7 @@ def _settings_file(model: Path) -> Path | None:
 
 
 def read_config(directory: Path) -> Mapping[str, Any]:
-    """Return the settings of a module; empty without a file, as for `Normalize` before version 6."""
+    """Return the settings of a module. They are empty if it has no file, as `Normalize` before version 6."""
     file = directory / "config.json"
     if not file.is_file():
         return {}
