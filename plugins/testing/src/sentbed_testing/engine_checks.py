@@ -254,7 +254,7 @@ def _training_checks(
 
 
 def remembers(case: Case) -> bool:
-    """Whether the loss of a case has a memory or a moving average."""
+    """Whether the loss of a case has a memory of earlier vectors, or a moving average of the encoder."""
     return case.loss.traits.stateful or case.loss.traits.momentum is not None
 
 

@@ -185,7 +185,7 @@ def check_not_finite(pair: EnginePair, case: Case, tolerance: float = 1e-6) -> N
 
 
 def check_counters_and_describe(pair: EnginePair) -> None:
-    """The engine's `describe()` and `counters()` return values that a manifest can hold."""
+    """The engine's `describe()` and `counters()` return values that the manifest of a run can hold."""
     faults = [f"{what}; {fix}" for what, fix in description_faults(pair.engine)]
     Comparison("describe", "engine").require(not faults, "; ".join(faults))
 

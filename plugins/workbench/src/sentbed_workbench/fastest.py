@@ -383,7 +383,7 @@ class Comparison:
         trial.seconds.append(answer.seconds)
 
     def fastest_with_near_scores(self, trials: Sequence[Trial]) -> Trial | None:
-        """Return the fastest candidate whose scores are near to the reference's. None means that no candidate is left.
+        """Return the fastest candidate whose scores are near to the reference's; None if no candidate is left.
 
         Raises:
             RunError: if the reference fails.

@@ -1,4 +1,4 @@
-"""Listeners of the hooks that a run calls: the plugins that implement each hook, in the order of calls."""
+"""Listeners of the lifecycle hooks, which a run calls: plugins that implement each hook, in order of calls."""
 
 from __future__ import annotations
 

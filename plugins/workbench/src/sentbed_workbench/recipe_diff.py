@@ -93,8 +93,9 @@ def read(
 ) -> tuple[Explanation, Explanation]:
     """Read two recipes, or the recipes of run directories; see `value_origins.explain`.
 
-    A single cell is taken from each recipe that has a study. Of two cells, the first is taken from the first
-    recipe, and the second from the second.
+    `cells` are names of cells, the recipes that a study makes of one. If one cell is named, it is taken from each
+    recipe that has a study. If two are named, the first is a cell of the first recipe, and the second is a cell
+    of the second recipe.
 
     Raises:
         RecipeError: if a recipe is invalid, or has no such cell.

@@ -352,7 +352,7 @@ class _Step:
     def lengths(self, encoder: str, keys: bool) -> Lengths:
         """Return the lengths of the texts of a batch that an encoder encodes on one device, including padding.
 
-        With `keys`, they are the texts that the encoder's momentum copy encodes.
+        With `keys`, they are the texts that the encoder's momentum copy (the moving average) encodes.
         """
         traits = self.stage.loss.traits
         total = Lengths()

@@ -1,4 +1,7 @@
-"""Origins of a recipe's values: a file, a default, the command line or an axis of its study."""
+"""Origins of a recipe's values: a file, a default, the command line or an axis of its study.
+
+A study makes several recipes of one, its *cells*, which differ in the values that its axes set.
+"""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def with_prompt(tokenizer: Tokenizer, prompt: ResolvedPrompt, cut: Cut) -> Token
 
 
 def _normalizers(text_rules: str, cut: Cut) -> Iterator[Any]:
-    """Yield the normalizers of a text: text rules, removal of white space, and the template's text around it."""
+    """Yield the normalizers of a text: the prompt's rules, removal of white space, and the template around it."""
     for pattern, content in RULES[text_rules]:
         yield normalizers.Replace(Regex(pattern), content)
     if not cut.prefix:
