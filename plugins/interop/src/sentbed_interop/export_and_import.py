@@ -1,4 +1,4 @@
-"""Export and import of encoders, by an exporter or importer that is named or that recognises the files."""
+"""Export of encoders by a named exporter, and import by an importer that is named or recognises the files."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ def export_encoder(
     plugins: Plugins | None = None,
     trust_remote_code: bool = False,
 ) -> tuple[str, ...]:
-    """Write a saved encoder into a new directory, with the exporter `to`; without it, in sentbed's format.
+    """Write a saved encoder into a new directory with the exporter `to`, or in sentbed's format if `to` is None.
 
-    `overrides` (`FIELD=VALUE`) set the exporter's fields. The encoder is loaded on `runtime`, by default `cpu`;
-    formats with tensors need a runtime on PyTorch. For `trust_remote_code` see `Encoder.load`. Return the
-    exporter's notes for users, such as which texts get other vectors.
+    `overrides` (`FIELD=VALUE`) set the exporter's fields. The encoder is loaded on `runtime`, by default `cpu`.
+    An exporter that reads the encoder's PyTorch modules needs a runtime on PyTorch. For `trust_remote_code` see
+    `Encoder.load`. Return the exporter's notes for users, such as which texts get other vectors.
 
     Raises:
         RunError: if `output` is not new, or if the name of the exporter or an override is wrong.
-        ModelError: if the other library cannot compute the encoder's vectors; the message has an alternative.
+        ModelError: if the other library cannot compute the encoder's vectors; the message names an alternative.
     """
     plugins = plugins or load_plugins()
     target = _require_new(output)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sentbed import Encoder
 
 NO_LIMIT = 10**6
-"""A tokenizer with a limit of so many tokens or more has no limit."""
+"""Number of tokens. A tokenizer whose limit is this number or more counts as a tokenizer without a limit."""
 
 SETTINGS = "config_sentence_transformers.json"
 """File with a folder's prompts and its similarity."""
@@ -30,7 +30,7 @@ LONGEST_PROMPT = 10_000
 """Largest number of characters of a prompt that is imported."""
 
 _PLACES = (TEXT, MASK, INSTRUCTION, "*sent_0*")
-"""Placeholders of a template, which are plain text in a prompt of sentence-transformers."""
+"""Placeholders of a template. In a prompt of sentence-transformers, they are plain text."""
 
 SUPPORTED = (
     "__version__",
@@ -40,7 +40,7 @@ SUPPORTED = (
     "requirements",
     "similarity_fn_name",
 )
-"""Settings of a folder that are read, or that do not change vectors."""
+"""Settings in the file `SETTINGS` that are read, or that do not change vectors."""
 
 
 @attrs.frozen(kw_only=True)
@@ -107,7 +107,7 @@ class FromSentenceTransformers(Importer):
             "backbone": {"use": backbone, "model": str(model.resolve())},
             "pooler": {"use": modules.pooler},
             "head": _head(modules),
-            # It is set below: only with the tokenizer can the length left by the prompt be computed.
+            # The real value is set below. Only the tokenizer tells how many tokens the prompt leaves for a text.
             "max_length": 2,
         }
         if _is_bidirectional_decoder(backbone, config):
@@ -134,7 +134,7 @@ class FromSentenceTransformers(Importer):
             max_length = _tokens_left_for_sentence(encoder, limit, source)
             encoder.recipe = attrs.evolve(encoder.recipe, max_length=max_length)
         if modules.include_prompt:
-            # After `max_length` is set, since these prompts must leave some of these tokens for texts.
+            # This follows the setting of `max_length`, since a prompt must leave some of these tokens for texts.
             _set_task_prompts(encoder, _task_prompts(prompts, default))
 
         _set_dense_weights(encoder, modules)
@@ -185,7 +185,7 @@ class FromSentenceTransformers(Importer):
         return prompts, name
 
     def _similarity(self, source: Path) -> str | None:
-        """Return the name of the folder's similarity, which sentbed calls the same; None for the cosine."""
+        """Return the name of the folder's similarity, which sentbed uses, too; None means the cosine."""
         from sentbed_interop._torch.importer_common import read_json, read_setting
 
         file = source / SETTINGS
@@ -200,7 +200,7 @@ class FromSentenceTransformers(Importer):
 def _default_prompt(
     source: Path, prompts: Mapping[str, Any], name: str | None, modules: Any
 ) -> str:
-    """Return the text of the default prompt called `name`; empty without one.
+    """Return the text of the default prompt, which is called `name`. It is empty if `name` is None.
 
     Raises:
         ModelError: if the folder lacks the prompt, or if it cannot begin a template.
@@ -476,8 +476,8 @@ def _tokenizer_limit(model: Path) -> float:
 def _tokens_left_for_sentence(encoder: Encoder, limit: int, source: Path) -> int:
     """Return the number of tokens left for a sentence, if the input with the prompt has at most `limit` tokens.
 
-    Neighbouring numbers are tried, too. With the returned number, most long texts are truncated as in
-    sentence-transformers.
+    Neighbouring numbers are tried, too. The returned number is the one with which most of the long test texts are
+    truncated as in sentence-transformers.
 
     Raises:
         ModelError: if the prompt leaves too few tokens.

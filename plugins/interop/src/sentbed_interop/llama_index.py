@@ -16,7 +16,7 @@ except ImportError as error:
     raise missing_library("llama-index-core", "llama-index") from error
 
 BATCH = 2048
-"""Number of texts per call, the largest that LlamaIndex allows. sentbed divides them into its own batches."""
+"""Default number of texts per call, the largest that LlamaIndex allows. sentbed divides them into its batches."""
 
 
 class SentbedEmbedding(BaseEmbedding):

@@ -42,7 +42,9 @@ TASKS: Mapping[str, str] = {
 """Metric -> the hub's task type. For all other metrics, it is `feature-extraction`."""
 
 COMPARABLE = ("id", "aggregation", "precision", "data")
-"""Keys of a protocol that are repeated in the front matter; the text of the card has the whole protocol."""
+"""Keys of a score's protocol (how it was measured) that are repeated in the front matter.
+
+The text of the card has the whole protocol."""
 
 TEXTS = ("template", "demonstration")
 """Keys of a recipe whose values are texts, so that they are no paths even if they begin with `/`."""
@@ -415,7 +417,7 @@ def _is_location(value: Any) -> bool:
 
 
 def _short(digest: Any) -> str:
-    """Return the first twelve characters of a hash, or of each hash in a list."""
+    """Return the first twelve characters of a hash, or of each hash in a list; a dash if there is no hash."""
     if isinstance(digest, list | tuple):
         return ", ".join(map(_short, digest))
     if not digest:
@@ -426,7 +428,11 @@ def _short(digest: Any) -> str:
 def _versions(
     manifest: Mapping[str, Any], installed: Mapping[str, str]
 ) -> list[tuple[str, str]]:
-    """Return the versions of distributions and libraries: the run's, or else the installed versions."""
+    """Return the versions of distributions and libraries.
+
+    Versions that the run recorded take the place of installed versions. Libraries that the run did not record are
+    left out.
+    """
     versions = {"sentbed": __version__, **installed}
     for plugin in manifest.get("plugins", ()):
         if plugin["distribution"] in versions:

@@ -37,7 +37,7 @@ class RunRecord:
 
 
 def record_of(encoder: Encoder, run: str | None = None) -> RunRecord | None:
-    """Read the run directory `run`. By default, it is the directory that contains the encoder; None without one.
+    """Read the run directory `run`, by default the one that contains the encoder. Return None if there is none.
 
     Raises:
         RunError: if `run` is no run directory.
@@ -82,7 +82,7 @@ def _name_in_run(
     """Return the encoder's name in the run, and whether it is known to have the weights that the run saved.
 
     Raises:
-        ModelError: if the run has no such encoder, or if it has several.
+        ModelError: if the encoder can be none of the run's encoders, or any of several.
     """
     encoders = _encoders(recipe)
     equal = []
@@ -123,7 +123,10 @@ def _name_in_run(
 
 
 def parts_of(record: RunRecord) -> Any:
-    """Return the run's recipe with its components; None if a component's plugin is not installed."""
+    """Return the run's recipe with its components.
+
+    None means that the recipe is not valid here, for example because the plugin of a component is not installed.
+    """
     from sentbed.tools import Document, load_plugins, structure_recipe
 
     try:

@@ -33,7 +33,7 @@ def check_plugin(
     examples: tuple[tuple[str, str], ...],
     skipped: tuple[tuple[str, str, str], ...],
 ) -> None:
-    """Check the plugin NAME against the rules of plugins, and its components against those of their kinds.
+    """Check the plugin NAME against the rules of plugins, and its components against the rules of their kinds.
 
     NAME is the name of a plugin or of its distribution, as `sentbed plugins` lists them.
     """
@@ -57,9 +57,10 @@ def check_plugin(
 
 
 def _explain_example(name: str, message: str, broken: Sequence[str]) -> None:
-    """Print how the command line gives an example, if the message of the rules asks for an example.
+    """Print how an example (fields of a component) is given on the command line, if `message` asks for one.
 
-    `broken` are the names of the broken rules. A component that breaks the rule `defaults` needs an example.
+    `message` is the message of the rules, and `broken` are the names of the broken rules. If a component breaks
+    the rule `defaults`, the printed command names this component.
     """
     if "`example`" not in message:
         return

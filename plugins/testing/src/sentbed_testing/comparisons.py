@@ -16,18 +16,19 @@ Arrays: TypeAlias = "Mapping[str, NDArray[Any]]"
 """Weights or gradients by name."""
 
 ROUNDING_SHARE = 1e-5
-"""A parameter's gradient is only rounding if its norm is at most this share of the whole gradient's norm.
+"""A parameter's gradient counts as rounding error if its norm is at most this share of the whole gradient's norm.
 
-Examples are the biases of attention keys, on which a softmax does not depend, and the weights of attention over a
+Examples are the biases of attention keys, since they do not change a softmax, and the weights of attention over a
 single token."""
 LEAST_SCALE = 1e-2
-"""An array's difference is divided by the array's norm, or by this share of the norm of all arrays if that is
-larger."""
+"""Least divisor of an array's difference, as a share of the norm of all arrays.
+
+The usual divisor is the array's own norm."""
 
 
 @attrs.frozen
 class Comparison:
-    """Assertions of a rule in a case. Their messages begin with the names of the rule and the case."""
+    """Assertions that a rule makes in a test case. Their messages begin with the names of rule and case."""
 
     rule: str
     case: str
@@ -49,7 +50,7 @@ class Comparison:
     def same_number(
         self, what: str, actual: float, expected: float, bound: float, advice: str = ""
     ) -> None:
-        """Compare two numbers. The difference is relative to `expected`, or absolute if that is below 1."""
+        """Compare two numbers. The difference is divided by `expected`, or by 1 if `expected` is smaller."""
         difference = abs(actual - expected) / max(1.0, abs(expected))
         values = f"found {actual!r}, expected {expected!r}"
         self.at_most(what, difference, bound, _with_advice(values, advice))
@@ -74,7 +75,7 @@ class Comparison:
         advice: str = "",
         least_scale: float = LEAST_SCALE,
     ) -> None:
-        """Compare arrays of equal names. The largest difference counts; see `farthest`."""
+        """Compare the arrays of the same name. The largest difference counts; see `farthest`."""
         difference, name = farthest(actual, expected, least_scale)
         place = f"the farthest is `{name}`"
         self.at_most(what, difference, bound, _with_advice(place, advice))
@@ -121,10 +122,11 @@ def differences(actual: Arrays, reference: Arrays) -> dict[str, NDArray[np.float
 def farthest(
     actual: Arrays, reference: Arrays, least_scale: float
 ) -> tuple[float, str]:
-    """Return the largest relative difference `|actual - reference| / |reference|` in L2 norms, and its name.
+    """Return the largest relative difference between two arrays of the same name, and this name.
 
-    The divisor is at least `least_scale` times the norm of all arrays, since smaller arrays are often only
-    rounding. The difference is infinite if an array is missing on one side or has another shape there.
+    It is `|actual - reference| / |reference|` in L2 norms. The divisor is at least `least_scale` times the norm
+    of all arrays, since smaller arrays are often only rounding errors. The difference is infinite if an array is
+    missing on one side or has another shape there.
     """
     compared = differences(actual, reference)
     for name in sorted(actual.keys() | reference.keys()):
@@ -145,7 +147,7 @@ def farthest(
 
 
 def parameters_without_gradient(gradients: Arrays) -> set[str]:
-    """Return the names of the parameters whose gradient is only rounding; see `ROUNDING_SHARE`."""
+    """Return the names of the parameters whose gradient counts as rounding error; see `ROUNDING_SHARE`."""
     largest = ROUNDING_SHARE * norm(gradients)
     return {name for name, value in gradients.items() if norm({name: value}) <= largest}
 

@@ -17,7 +17,7 @@ from sentbed.tools import Document, Plugins, load_plugins, structure
 
 
 class NotRunError(SkipTest):
-    """Raised with the reason if a rule cannot be run."""
+    """Raised if a rule cannot be run. The message is the reason."""
 
 
 @attrs.define(eq=False)
@@ -47,7 +47,7 @@ class Subject:
         return self._part
 
     def _make_as_recipe(self) -> Any:
-        """Return the component that a recipe with these fields has, or None if a recipe cannot have it."""
+        """Create the component as a recipe with the example's fields does; None if no recipe can hold them."""
         try:
             part, problems = structure(
                 dict(self.example),
@@ -71,7 +71,7 @@ class Subject:
 
     @property
     def part(self) -> Any:
-        """The component. Raises `NotRunError` if it cannot be created or has another base class."""
+        """The component. Raises `NotRunError` if it cannot be created, or lacks the base class of its kind."""
         try:
             part = self.make()
         except Exception as error:
@@ -87,7 +87,7 @@ class Subject:
 
     @property
     def ready(self) -> Any:
-        """The component. Raises `NotRunError` if it cannot be created, or if its `check` finds a problem."""
+        """The component. Raises `NotRunError` if it cannot be created or its `check` fails or finds a problem."""
         part = self.part
         try:
             problems = list(part.check())

@@ -29,7 +29,7 @@ from sentbed_testing.component_under_test import NotRunError, Subject, deduce_ki
 from sentbed_testing.random_token_states import WIDTH
 
 Findings: TypeAlias = Iterator[tuple[str, str]]
-"""Pairs of a fault, with the measured and the allowed value, and a remedy. Both are clauses."""
+"""Pairs of a fault and a remedy, both as clauses. A fault contains the measured and the allowed value."""
 
 Check: TypeAlias = Callable[[Subject], Findings]
 
@@ -103,7 +103,7 @@ class ConformanceError(AssertionError):
 
 
 def _summary_lines(failures: tuple[Failure, ...]) -> Iterator[str]:
-    """Yield a line for each combination of rules and remedy: the first fault, and the number of other faults."""
+    """Yield a line for all faults with the same rules and remedy: the first fault, and the number of others."""
     rules_of_fault: dict[tuple[str, str], list[str]] = {}
     for failure in failures:
         fault = (failure.what, failure.fix)
@@ -140,7 +140,7 @@ def check_component(
         example: fields, as in a recipe, if the class cannot be created or tested without them.
         skip: rule -> reason why the rule does not apply to this component.
         jax: whether to test a pooler or a loss also under JAX, on all devices that JAX finds.
-        width: dimension of the states and vectors with which a pooler, a transform or a loss is tested.
+        width: dimension of the states and vectors with which a component is tested, such as a pooler or a loss.
 
     Raises:
         ConformanceError: if rules are broken, or if none of the rules that only this kind has could be run.
@@ -374,7 +374,10 @@ def _require_one_run(subject: Subject, kind_rules: Sequence[ComponentRule]) -> F
 
 
 def place(error: BaseException, cls: type[Any]) -> str:
-    """Return ` at FILE:LINE` for the innermost line in the component's package that led to an error."""
+    """Return ` at FILE:LINE` for the innermost line in the component's package that led to an error.
+
+    The text is empty if there is no such line.
+    """
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if is_in_package(frame.filename, cls):
             return f" at {frame.filename}:{frame.lineno}"

@@ -29,12 +29,14 @@ BACKBONES: Mapping[str, Table] = MappingProxyType(
         "static": {"use": "static", "init": "random", "vocab_size": 512},
     }
 )
-"""Name in ids -> table of a backbone of the smallest size. `t5` has a decoder if the pooler needs one."""
+"""Name in test ids -> table of a backbone of the smallest size. `t5` has a decoder if the pooler needs one."""
 
 POOLERS: Mapping[str, Table] = MappingProxyType(
     {"cls-mlp-train": {"use": "cls-mlp", "mlp_only_train": True}}
 )
-"""Name in ids -> table of a pooler that is tested besides the installed poolers with default fields."""
+"""Name in test ids -> table of a pooler.
+
+These poolers are tested in addition to the installed poolers, which have their default fields."""
 
 LOSSES: Mapping[str, tuple[Table, tuple[str, ...]]] = MappingProxyType(
     {
@@ -98,9 +100,9 @@ LOSSES: Mapping[str, tuple[Table, tuple[str, ...]]] = MappingProxyType(
         ),
     }
 )
-"""Name in ids -> table of a loss, and the optional columns that the loss gets.
+"""Name in test ids -> table of a loss, and the optional columns that the loss gets.
 
-A memory for 8 vectors overflows in the second batch, since a batch has 6 rows."""
+A memory of size 8 overflows in the second batch, since a batch has 6 rows."""
 
 OPTIMIZERS: Mapping[str, Table] = MappingProxyType(
     {
@@ -109,12 +111,12 @@ OPTIMIZERS: Mapping[str, Table] = MappingProxyType(
         "adafactor": {"use": "adafactor", "lr": 3e-4},
     }
 )
-"""Name in ids -> table of an optimiser."""
+"""Name in test ids -> table of an optimiser."""
 
 
 @attrs.frozen
 class Case:
-    """Combination of a backbone, a pooler and a loss, with the names that they have in ids."""
+    """Combination of a backbone, a pooler and a loss, with the names that they have in test ids."""
 
     backbone_name: str
     pooler_name: str
@@ -164,10 +166,10 @@ def cases(
 
     Args:
         plugins: plugins that offer the parts.
-        backbones: name in ids -> backbone; by default, those of `BACKBONES`.
-        poolers: name in ids -> pooler; by default, those of `POOLERS` and each installed pooler without
+        backbones: name in test ids -> backbone; by default, those of `BACKBONES`.
+        poolers: name in test ids -> pooler; by default, those of `POOLERS` and each installed pooler without
             required fields.
-        losses: name in ids -> loss, and the optional columns that it gets; by default, those of `LOSSES` and
+        losses: name in test ids -> loss, and the optional columns that it gets; by default, those of `LOSSES` and
             each other installed loss without required fields.
         dropout: dropout of the default backbones.
         head: head of all encoders.
@@ -200,7 +202,7 @@ def _cases_of_losses(
     losses: Mapping[str, tuple[Loss, Sequence[str]]],
     head: Head,
 ) -> Iterator[Case]:
-    """Yield a case for each loss; `names` are the names of the backbone and the pooler in ids."""
+    """Yield a case for each suitable loss; `names` are the names of the backbone and the pooler in test ids."""
     for loss_name, (loss, optional_columns) in losses.items():
         if loss.traits.predicts:
             continue
@@ -213,8 +215,8 @@ def _cases_of_losses(
 def fixed_columns(loss: Any) -> frozenset[str] | None:
     """Return the columns that a loss must get as vectors of a frozen encoder.
 
-    Tried in turn are no column, `positive`, and the `targets` of the loss. None means that the loss accepts none
-    of these choices.
+    Three choices are tried in turn: no column, the column `positive`, and the `targets` of the loss. None means
+    that the loss accepts none of them.
     """
     for fixed in (frozenset[str](), frozenset({"positive"}), loss.traits.targets):
         if not any(loss.misfits(ROWS, fixed)):
@@ -223,10 +225,11 @@ def fixed_columns(loss: Any) -> frozenset[str] | None:
 
 
 def cover(candidates: Sequence[Case], *groups: Sequence[str]) -> list[Case]:
-    """Return a few cases in which every combination of parts occurs that occurs in `candidates`.
+    """Return a few of the candidates. Together, they have every combination of parts that any candidate has.
 
-    Only combinations of the kinds in a group count. A group names some of `backbone`, `pooler` and `loss`. Always
-    the first case that adds most combinations is taken next, so the choice is deterministic.
+    Each group names some of the kinds `backbone`, `pooler` and `loss`. Only combinations of parts of these kinds
+    count. In each round, the case that adds most combinations is taken, or the first of several such cases. So
+    the choice is deterministic.
     """
     combinations: list[set[tuple[tuple[str, str], ...]]] = []
     for case in candidates:
@@ -243,17 +246,17 @@ def cover(candidates: Sequence[Case], *groups: Sequence[str]) -> list[Case]:
 
 
 def _combination(case: Case, group: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Return kind and name of a case's parts of the kinds in a group."""
+    """Return the kind and the name of each part of a case whose kind is in a group."""
     return tuple((kind, str(getattr(case, f"{kind}_name"))) for kind in group)
 
 
 PAIRS = (("backbone", "pooler"), ("backbone", "loss"), ("pooler", "loss"))
-"""Groups for pairwise testing: any two parts that fit together occur in one of the cases."""
+"""Groups for pairwise testing: any two parts that fit together occur together in at least one case."""
 
 
 @attrs.frozen
 class _Parts:
-    """Kinds of components that `part` can create."""
+    """Table from which `structure` builds a component. Its fields are the kinds that `part` can create."""
 
     backbone: Backbone | None = None
     pooler: Pooler | None = None
@@ -277,7 +280,7 @@ def part(kind: str, table: Table, plugins: Plugins) -> Any:
 
 
 def _default_backbones(plugins: Plugins, dropout: float) -> dict[str, Backbone]:
-    """Return the installed backbones of `BACKBONES` by name in ids."""
+    """Return the installed backbones of `BACKBONES` by name in test ids."""
     backbones: dict[str, Backbone] = {}
     for name, table in BACKBONES.items():
         if table["use"] not in plugins.names("backbone"):
@@ -290,7 +293,7 @@ def _default_backbones(plugins: Plugins, dropout: float) -> dict[str, Backbone]:
 
 
 def _default_poolers(plugins: Plugins) -> dict[str, Pooler]:
-    """Return the poolers without required fields, and the installed poolers of `POOLERS`, by name in ids."""
+    """Return the poolers without required fields, and the installed poolers of `POOLERS`, by name in test ids."""
     names = plugins.names("pooler")
     poolers = dict(_with_default_fields("pooler", names, plugins))
     for name, table in POOLERS.items():
@@ -300,7 +303,7 @@ def _default_poolers(plugins: Plugins) -> dict[str, Pooler]:
 
 
 def _default_losses(plugins: Plugins) -> dict[str, tuple[Loss, Sequence[str]]]:
-    """Return the installed losses of `LOSSES`, and other losses without required fields, by name in ids."""
+    """Return the installed losses of `LOSSES`, and other losses without required fields, by name in test ids."""
     names = plugins.names("loss")
     losses: dict[str, tuple[Loss, Sequence[str]]] = {}
     others = set(names)

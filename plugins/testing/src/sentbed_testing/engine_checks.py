@@ -100,16 +100,18 @@ def engine_rules(
 
     Engines are built when the first rule is called, and shared by all rules. A runtime whose traits have
     `untrainable` has only the rules `describe`, `encode`, `transform` and `saved`. A case is left out if the
-    runtime's `misfits` refuses it, for example because of its head. Rules and their cases:
+    runtime's `misfits` refuses it, for example because of the case's head. Rules and their cases:
 
     - `encode`: every backbone with every pooler that fits, and one case with a head;
-    - `gradients`: a few cases that cover every combination of the parts in `groups`;
+    - `gradients`: a few cases that cover every combination of the parts in `groups`, and one case with a head;
     - `steps`: each backbone and each loss once, with every optimiser of `OPTIMIZERS`;
     - `grad-cache`: each backbone once;
     - `dropout`: each backbone that has dropout once;
     - `state`: each loss once, with the optimisers in turn; the first case has dropout;
     - `momentum-and-queue`: every loss that has a memory or a moving average, with one encoder;
-    - all other rules: the first case.
+    - `describe`: no case;
+    - `not-finite`: the first case with a column `positive` and a loss that has a memory or a moving average;
+    - all other rules: the first case; it has dropout in `derivative`, and a head in `saved`.
 
     Args:
         runtime: runtime to test, or its recipe table.
@@ -117,8 +119,8 @@ def engine_rules(
         plugins: plugins that offer the parts of cases; by default, all installed plugins.
         groups: groups of kinds for `cover`; `[("backbone", "pooler", "loss")]` means every combination.
         tolerances: rule -> keyword arguments of its check, such as `{"state": {"tolerance": 1e-6}}`.
-        parts: kind (`backbone`, `pooler` or `loss`) -> the names in ids to which the cases are limited, such as
-            `{"pooler": ["mean"]}`; by default, cases are not limited.
+        parts: kind (`backbone`, `pooler` or `loss`) -> the names in test ids to which the cases are limited, such
+            as `{"pooler": ["mean"]}`; by default, cases are not limited.
 
     Raises:
         ValueError: if `parts` has an unknown kind or name, or if no encoder fits the runtime.
@@ -252,7 +254,7 @@ def _training_checks(
 
 
 def remembers(case: Case) -> bool:
-    """Whether the loss of a case has a memory or a moving average."""
+    """Whether the loss of a case has a memory of earlier vectors, or a moving average of the encoder."""
     return case.loss.traits.stateful or case.loss.traits.momentum is not None
 
 
@@ -289,7 +291,7 @@ def _select(
 
 
 def _case_for_not_finite(candidates: Sequence[Case]) -> Case:
-    """Return the first case with a column `positive` and a loss that remembers, or the first case."""
+    """Return the first case that `remembers` and has a column `positive`; without such a case, the first one."""
     for case in candidates:
         if remembers(case) and "positive" in case.columns:
             return case
@@ -309,9 +311,9 @@ def _trains(runtime: Runtime | Table, plugins: Plugins) -> bool:
 
 
 def _fits_runtime(runtime: Runtime | Table, plugins: Plugins) -> Callable[[Case], bool]:
-    """Return a function that says whether the encoder of a case runs on the runtime.
+    """Return a function that tells whether the encoder of a case runs on the runtime.
 
-    It says True of every case if the runtime cannot be created; see `_trains`.
+    If the runtime cannot be created, the function returns True for every case; see `_trains`.
     """
     try:
         tested = _runtime(runtime, plugins)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ROWS = 8
-"""Number of sentences per batch. They have 2 to 19 words."""
+"""Maximum number of sentences per batch."""
 
 
 def check_encode(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:
@@ -114,10 +114,10 @@ def _encode(
 
 
 def check_saved(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:
-    """A saved encoder gives the same vectors on either engine, and its protocol can be written as JSON.
+    """A saved encoder gives the same vectors on either engine, and JSON can hold its `PlacedEncoder.protocol`.
 
-    Loaded on the same engine, its vectors are equal to the bit. Loaded on the reference engine, they are compared
-    as in `check_encode`.
+    If it is loaded on the same engine, its vectors are equal to the bit. If it is loaded on the reference engine,
+    they are compared as in `check_encode`.
     """
     import numpy as np
 

@@ -26,8 +26,8 @@ def check_loss_and_gradients(
     """Loss and gradients of a batch equal the reference's, and computing them changes nothing.
 
     The tolerance `loss` is relative to the loss, or absolute if the loss is below 1. The tolerance `gradient` is
-    relative to the L2 norm of each parameter's gradient, or to a hundredth of the whole gradient's norm if that
-    is larger. The gradient of the biases of attention keys, for example, is only rounding.
+    relative to the L2 norm of each parameter's gradient, or to a hundredth of the norm over all parameters if
+    that is larger: some gradients, such as those of the biases of attention keys, are only rounding errors.
     """
     compare = Comparison("gradients", case.id)
     encoder = pair.shared(case, pair.engine)
@@ -71,7 +71,7 @@ def check_grad_cache(
     loss: float = 1e-5,
     gradient: float = 1e-4,
 ) -> None:
-    """With `micro_batch`, loss and gradients equal those of the whole batch on the same engine."""
+    """With gradient caching (`micro_batch`), an engine gets the loss and gradients of the whole batch."""
     compare = Comparison("grad-cache", case.id)
     encoder = pair.shared(case, pair.engine)
     for rows in (6, 5):
@@ -88,12 +88,12 @@ def check_derivative(
     micro_batch: int | None = None,
     tolerance: float = 0.03,
 ) -> None:
-    """A small step against the gradient lowers the loss as much as the gradient predicts, under dropout.
+    """A small step against the gradient lowers the loss as much as the gradient predicts, also under dropout.
 
     The step is `r` times the gradient `g`. Then the loss of the same batch is computed again with the same seed.
-    The quotient `(before - after) / (r |g|^2)` must be close to 1. It is not if the backward pass has other
-    dropout masks than the forward pass, for example if gradient caching does not restore the states of the random
-    generators.
+    The quotient `(before - after) / (r |g|^2)` must be close to 1. The quotient is another if the backward pass
+    has other dropout masks than the forward pass, for example if gradient caching does not restore the states of
+    the random generators.
     """
     compare = Comparison("derivative", case.id)
     encoder = pair.fresh(case, pair.engine)

@@ -78,7 +78,7 @@ def check_state(
 
 
 def _with_average(pair: EnginePair, encoder: Encoder, trainer: Trainer) -> Arrays:
-    """Return an encoder's weights and their moving averages. The encoder is left with the averages."""
+    """Return an encoder's weights and their moving averages. Afterwards, the encoder holds the averages."""
     weights = dict(pair.weights(encoder))
     trainer.swap_average()
     for name, value in pair.weights(encoder).items():
@@ -89,8 +89,8 @@ def _with_average(pair: EnginePair, encoder: Encoder, trainer: Trainer) -> Array
 def check_dropout_advances(pair: EnginePair, case: Case, seeds: bool = True) -> None:
     """Dropout masks change with every step, repeat with the same seed, and are not applied in `encode`.
 
-    `case` has dropout, and a loss without memory. Without `seeds`, only the change from step to step is checked.
-    An engine that compiles steps then compiles one step instead of four.
+    `case` has dropout, and a loss without memory. If `seeds` is False, the masks of equal and of other seeds are
+    not checked. An engine that compiles its steps then compiles one step instead of four.
     """
     compare = Comparison("dropout", case.id)
     encoder = pair.fresh(case, pair.engine)
@@ -185,7 +185,7 @@ def check_not_finite(pair: EnginePair, case: Case, tolerance: float = 1e-6) -> N
 
 
 def check_counters_and_describe(pair: EnginePair) -> None:
-    """The engine's `describe()` and `counters()` return values that a manifest can hold."""
+    """The engine's `describe()` and `counters()` return values that the manifest of a run can hold."""
     faults = [f"{what}; {fix}" for what, fix in description_faults(pair.engine)]
     Comparison("describe", "engine").require(not faults, "; ".join(faults))
 

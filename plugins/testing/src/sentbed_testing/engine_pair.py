@@ -85,10 +85,10 @@ class EnginePair:
     schedule: Schedule
     """Constant schedule."""
     warm_up: Loss | None = None
-    """Loss of the `WARM_UP` steps; None means no such steps.
+    """Loss of the `WARM_UP` steps; None means that the reference takes no such steps.
 
     The first token of a random BERT has nearly the same state in all texts (to four digits). Without these steps,
-    half of the difference between two vectors would be rounding."""
+    half of the difference between two vectors would be rounding errors."""
     directory: Path = attrs.field(factory=_directory)
     _saved: list[tuple[EncoderRecipe, Path]] = attrs.field(factory=list, init=False)
     _shared: list[tuple[Engine, EncoderRecipe, Encoder]] = attrs.field(

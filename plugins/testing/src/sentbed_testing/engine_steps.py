@@ -43,10 +43,10 @@ def check_steps(
     together must agree to `movement`, relative to the distance by which training moved them: after small steps,
     the first comparison would pass even if nothing had been learned.
 
-    The optimisers divide a gradient by its size. A gradient that is only rounding (see
-    `comparisons.ROUNDING_SHARE`) therefore makes steps of full length in a random direction. Its parameter
-    changes no vector and is left out if the reference has such a gradient before and after training. The
-    encoder has no ReLU; see `EnginePair.fresh_and_smooth`.
+    The optimisers divide a gradient by its size. A gradient that is only rounding error (see
+    `comparisons.ROUNDING_SHARE`) therefore makes steps of full length in a random direction. A parameter with
+    such a gradient changes no vector. It is not compared if the reference's gradient of it is only rounding error
+    both before and after training. The encoder has no ReLU; see `EnginePair.fresh_and_smooth`.
     """
     compare = Comparison(f"steps of {(optimizer or pair.optimizer).name}", case.id)
     start = pair.weights(pair.fresh_and_smooth(case, pair.reference))
@@ -200,8 +200,8 @@ class _Trained:
     results: list[StepResult]
     """Results of the steps, in order."""
     without_gradient: set[str]
-    """Parameters whose gradient is only rounding before and after training. Only the reference's are determined;
-    for other engines the set is empty."""
+    """Parameters whose gradient is only rounding error, both before and after training. They are determined for
+    the reference alone; for other engines the set is empty."""
 
 
 def _train(
@@ -226,7 +226,7 @@ def _train(
 
 
 def _without_gradient(trainer: Any, case: Case, encoder: Encoder) -> set[str]:
-    """Return the encoder's parameters whose gradient in the first batch is only rounding."""
+    """Return the encoder's parameters whose gradient in the first batch is only rounding error."""
     _, gradients = trainer.gradients(batch(case, encoder))
     encoder_gradients: dict[str, NDArray[Any]] = {
         name: value for name, value in gradients.items() if name.startswith(f"{TOWER}.")

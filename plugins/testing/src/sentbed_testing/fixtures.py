@@ -21,7 +21,7 @@ from sentbed_testing.sentences import SENTENCES
 
 @pytest.fixture
 def sentences() -> tuple[str, ...]:
-    """English sentences of 2 to 20 words."""
+    """English sentences of 2 to 19 words."""
     return SENTENCES
 
 
@@ -40,8 +40,8 @@ def token_states() -> Callable[..., TokenStates]:
 def tiny_encoder() -> Callable[..., Encoder]:
     """Return a function that builds a tiny random encoder: `tiny_encoder(pooler=MyPooler())`.
 
-    The function also takes a `backbone`, a `prompt` and a `max_length`. It skips the test if a part that is not
-    given is not installed.
+    The function also takes a `backbone`, a `prompt` and a `max_length`. If no backbone or pooler is given, it
+    chooses an installed one. It skips the test if nothing suitable is installed.
     """
     return _tiny_encoder
 

@@ -47,8 +47,8 @@ def import_in_new_process(
 
     Args:
         module: dotted name of the module.
-        root: directory of the module's package; lines in it are preferred as the place of an import.
-        file: file of the module, from which it is imported if it is not installed.
+        root: directory of the module's package. If a line below it led to an import, that line is reported.
+        file: file of the module, from which the module is imported if it is not installed.
         cls: name of the component's class in the module.
         fields: arguments of the class, pickled, in base64.
 
@@ -98,7 +98,7 @@ def heavy_imports(subject: Subject) -> Iterator[tuple[str, str]]:
 
 
 def _pickled_fields(subject: Subject) -> str | None:
-    """Return the arguments that create the component, pickled, in base64; None if they cannot be pickled."""
+    """Return the component's arguments, pickled, in base64; None if creating or pickling it fails."""
     try:
         part = subject.part
         values = {}

@@ -47,9 +47,9 @@ from sentbed_testing.conformance import (
 from sentbed_testing.heavy_imports import import_in_new_process
 
 IMPORT_SECONDS = 0.5
-"""Most CPU time, in seconds, that the import of a plugin may add to each command of sentbed."""
+"""Maximum CPU time, in seconds, that the import of a plugin may add to each command of sentbed."""
 TRIES = 3
-"""Number of times that a slow import is measured; the shortest time counts."""
+"""Number of times that an import over the limit is measured; the shortest time counts."""
 MINIMAL: Mapping[str, Any] = MappingProxyType(
     {
         "schema": 1,
@@ -348,7 +348,7 @@ def _plugins_named(name: str, plugins: Plugins) -> list[Any]:
 def _offers_of(plugins: Plugins, info: Any) -> dict[str, Offer]:
     """Return everything that a plugin offers, by `KIND/NAME`.
 
-    Names that another distribution offers, too, are included.
+    An offer is included even if another distribution has an offer of the same name.
     """
     candidates = [
         *plugins.components.values(),
@@ -493,7 +493,10 @@ def commands(plugin: _Plugin) -> Findings:
 
 
 def _help_faults(words: str, command: click.Command) -> Findings:
-    """Yield what is wrong with the help of a command and of its subcommands; `words` are typed to call it."""
+    """Yield what is wrong with the help of a command and of its subcommands.
+
+    `words` is the command as it is typed after `sentbed`.
+    """
     from click.testing import CliRunner
 
     result = CliRunner().invoke(command, ["--help"], prog_name=f"sentbed {words}")
@@ -514,7 +517,7 @@ def _help_faults(words: str, command: click.Command) -> Findings:
 
 
 def tables(plugin: _Plugin) -> Findings:
-    """Each recipe table can be created, and its method `problems` yields sentences for a minimal recipe."""
+    """Each recipe table can be created, and its `problems` yields paths and sentences for a minimal recipe."""
     for name, cls in plugin.offered("table"):
         example = dict(plugin.examples.get(f"table/{name}", {}))
         _, problems = structure(

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
 
 TOLERANCE = 1e-5
-"""Tolerance for computations in another shape, relative to the largest absolute value."""
+"""Largest allowed difference if equal operations are computed twice, relative to the largest absolute value."""
 LOOSE_TOLERANCE = 1e-4
-"""Tolerance for operations in another order, relative to the largest absolute value."""
+"""Largest allowed difference if operations may be in another order, relative to the largest absolute value."""
 MAX_LENGTH = 16
 HARD_TEXTS = ("", "a", "Grüße aus Köln, 東京 und 🙂🙂🙂!", "word " * 100)
 """Texts that a tokenizer must accept: an empty one, a short one, one in several scripts, and one too long."""
@@ -129,7 +129,7 @@ def offers(subject: Subject) -> Findings:
 
 
 def _span_faults(backbone: BuiltBackbone) -> Findings:
-    """Yield what is wrong with the mask if the beginning of a text is hidden from the pooler."""
+    """Yield what is wrong with the states or the mask if the beginning of a text is hidden from the pooler."""
     torch = load_torch()
     text = SENTENCES[0]
     whole = _states_from(backbone, text, 0)

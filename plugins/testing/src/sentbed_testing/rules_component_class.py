@@ -74,7 +74,7 @@ def _offers(kind: str, name: str) -> Sequence[Offer]:
 
 
 def documented(subject: Subject) -> Findings:
-    """The class and its fields have docstrings, and plugins list the class with its docstring."""
+    """The class and its fields have docstrings. A plugin lists the class with the first line of its docstring."""
     if not (subject.cls.__doc__ or "").strip():
         yield (
             "the class has no docstring",
@@ -136,7 +136,7 @@ def protocol(subject: Subject) -> Findings:
 
 
 def _trait_faults(subject: Subject) -> Findings:
-    """Yield a finding if `traits` raises, or if it cites something that is no reference."""
+    """Yield a finding if `traits` raises, or if a citation is neither a key in core's bibliography nor BibTeX."""
     try:
         cites = subject.part.traits.cites
     except NotRunError:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
 
 PLAIN_TYPES = (str, int, float, bool, NoneType, FilePath, ModelId)
-"""Types of values that TOML can represent, and of None, which is left out."""
+"""Types of values that TOML can represent, and the type of None: a field that is None is left out of the TOML."""
 
 ODD_VALUES: Mapping[Any, tuple[Any, ...]] = {
     str: ("", "no such thing", "a/b: c"),
@@ -315,11 +315,15 @@ INHERITED_TRAITS: Mapping[str, Mapping[str, Any]] = {
     "data": {"fetches": True},
     "evaluator": {"development": False, "reads": frozenset({"vector"})},
 }
-"""Kind -> traits that a component inherits from a component of its kind in a field, with test values."""
+"""Kind -> trait -> test value. If a field of a component holds a component of the same kind, the outer component
+inherits these traits from the inner one."""
 
 
 def inner(subject: Subject) -> Findings:
-    """A component with an inner component of its kind leaves its `check` to core, and inherits its traits."""
+    """If a field holds a component of the same kind, the outer component inherits the traits of the inner one.
+
+    It does not call the `check` of the inner component, since core calls it.
+    """
     part, kind = subject.part, subject.kind
     expected = INHERITED_TRAITS.get(kind, {})
     if not attrs.has(subject.cls):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
 
 ROWS = 20
-"""Maximum number of rows that are read by index."""
+"""Number of rows, spread over the data set, that the rule `rows` reads in addition to the last row."""
 
 
 def columns(subject: Subject) -> Findings:
@@ -77,7 +77,7 @@ def _one_by_one(
 def _differing_column(
     actual: Mapping[str, Sequence[Any]], expected: Mapping[str, Sequence[Any]]
 ) -> str | None:
-    """Return the name of a column whose values differ, or None."""
+    """Return the name of a column whose values differ; None if the values of all columns are equal."""
     for name, values in actual.items():
         if list(values) != list(expected.get(name, ())):
             return name

@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 WIDTH = 16
 MAX_AGGREGATES = 20
-"""Largest number of items of a score that may be aggregates, such as the scores of folds."""
+"""Only scores with at most this many items are tested for items that are aggregates, such as scores of folds."""
 CHANGED_TEXTS = 12
-"""Number of texts whose vector is changed, one after the other."""
+"""Approximate number of texts whose vector is changed, one text at a time, to find aggregates."""
 MAX_CHANGED_SHARE = 0.5
-"""Largest share of a score's items that may change if the vector of one text changes."""
+"""Items count as aggregates if every text whose vector is changed changes more than this share of them."""
 ROUNDING = 0.006
-"""Largest difference between a score and the score that its items give, since SentEval rounds to two digits."""
+"""Largest allowed difference between a score and what its items give, since SentEval rounds to two decimals."""
 
 
 class LetterBackbone(BuiltBackbone):
@@ -64,7 +64,7 @@ class LetterEncoder(TextEncoder):
         self.wrong_argument = ""
         """Type of an argument of `encode` that was not a sequence of strings; empty if all were."""
         self.changed_text: str | None = None
-        """Text that has another vector than its hash gives."""
+        """Text that has another vector than its hash gives; None if there is no such text."""
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one vector per text."""
@@ -130,9 +130,9 @@ class _CodePointEncoder(TextEncoder):
 
 
 def _prepared(subject: Subject) -> Preparation:
-    """Return what `prepare` returned. It is called once for all rules.
+    """Return the result of the evaluator's `prepare` that all rules share.
 
-    Raises `NotRunError` if its result is neither `Prepared` nor `DrivesEncoder`.
+    Raises `NotRunError` if the result is neither `Prepared` nor `DrivesEncoder`.
     """
     if "prepared" not in subject.shared_results:
         subject.shared_results["prepared"] = subject.ready.prepare()
@@ -143,7 +143,7 @@ def _prepared(subject: Subject) -> Preparation:
 
 
 def _first_evaluation(subject: Subject) -> tuple[Evaluation, LetterEncoder]:
-    """Return a result of the evaluator and the encoder. The rules share the result."""
+    """Return the evaluation that all rules share, and the encoder that was evaluated."""
     prepared = _prepared(subject)
     results = subject.shared_results
     if "evaluation" not in results:
@@ -312,7 +312,7 @@ def items(subject: Subject) -> Findings:
 
 
 def _item_text_findings(subject: Subject, score: Score, count: int) -> Findings:
-    """Yield a finding if `item_texts` has another number of items than the score, or has texts in no list."""
+    """Yield a finding if `item_texts` has another number of items than the score, or a text that no list has."""
     prepared = _prepared(subject)
     if not isinstance(prepared, Prepared):
         return

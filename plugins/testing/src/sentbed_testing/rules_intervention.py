@@ -27,7 +27,8 @@ def _draw_states(
 ) -> BlockStates:
     """Return random states at a place (point and block), padded on one side.
 
-    They have a placeholder and states of an auxiliary prompt if the intervention's traits ask for them.
+    If the intervention's traits ask for it, each text has a placeholder (a token that its prompt must contain),
+    or the state of an auxiliary prompt (a second prompt that the backbone reads first).
     """
     torch, traits = load_torch(), subject.part.traits
     with seeded(0):

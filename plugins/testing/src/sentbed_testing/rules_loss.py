@@ -289,7 +289,7 @@ def traceable(subject: Subject) -> Findings:
 
     module = build(subject)
     arguments = _arguments(subject, module)
-    # If this call raises, the reason is another one than the values.
+    # An exception that this call raises is not due to missing values.
     module(*arguments)
 
     def call_with_fakes(fake: Any) -> None:

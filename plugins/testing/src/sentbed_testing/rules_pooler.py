@@ -359,7 +359,7 @@ def traceable(subject: Subject) -> Findings:
     for training in (True, False):
         module.train(training)
         states = _states(subject)
-        # If this call raises, the reason is another one than the values.
+        # An exception that this call raises is not due to missing values.
         module(states)
 
         def call_with_fakes(fake: Any, states: TokenStates = states) -> None:

@@ -1,4 +1,7 @@
-"""Rules of a runtime: its variants, and the engine that it builds. More rules of engines are `engine_rules`."""
+"""Rules of a runtime: its variants (the runtime with other settings), and the engine that it builds.
+
+`engine_rules` returns more rules of engines.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of a sampler, which chooses cells of a study."""
+"""Rules of a sampler, which chooses the cells of a study (combinations of its axes' values) that are run."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ def gradient(subject: Subject) -> Findings:
 def _weighted_sum(
     part: Any, first: _Texts, second: _Texts, factors: Tensor, a: Tensor, b: Tensor
 ) -> Tensor:
-    """Return the weighted sum of all similarities, where the two sides have the vectors `a` and `b`."""
+    """Return the sum of all similarities, weighted by `factors`. The two sides have the vectors `a` and `b`."""
     left = first.pooled(a, garbage=0.0)
     right = second.pooled(b, garbage=0.0)
     return (_all_pairs(part, left, right) * factors).sum()

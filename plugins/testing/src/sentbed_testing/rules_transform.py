@@ -51,7 +51,7 @@ def texts(subject: Subject) -> Findings:
 
 
 def fit(subject: Subject) -> Findings:
-    """`fit` returns the same finite mean and matrix in every call, of the declared widths."""
+    """`fit` returns a finite mean and matrix of the declared widths, the same in every call."""
     import numpy as np
 
     part, width = subject.ready, subject.width

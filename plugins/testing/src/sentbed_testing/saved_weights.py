@@ -1,4 +1,4 @@
-"""Reading of a saved encoder's weights without a tensor library."""
+"""Reading of a saved encoder's weights as NumPy arrays, without PyTorch or the library safetensors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _TYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
     "U8": "u1", "BOOL": "?",
 }  # fmt: skip
-"""Type in the header of a file -> NumPy's name of it."""
+"""Data type in the header of a safetensors file -> NumPy's name of the type."""
 
 
 def _read_safetensors(path: Path) -> dict[str, NDArray[Any]]:

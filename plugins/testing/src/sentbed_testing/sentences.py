@@ -64,4 +64,4 @@ SENTENCES: tuple[str, ...] = (
     "A letter without a stamp lay on the mat.",
     "Thank you for the plums.",
 )
-"""Sentences of 2 to 20 words."""
+"""Sentences of 2 to 19 words."""

@@ -114,8 +114,9 @@ def loose_tensors(module: Module) -> list[str]:
 def gradient_error(function: Callable[[Tensor], Tensor], point: Tensor) -> float:
     """Return the difference between the gradient of a scalar function and finite differences.
 
-    The difference is relative to the gradient's norm. It is the largest along three random directions. In each
-    direction, the central difference is taken whose step size (one of `STEP_SIZES`) agrees best.
+    The difference is relative to the gradient's norm, or to the finite difference if that is larger. It is the
+    largest along three random directions. In each direction, the central difference with the step size (one of
+    `STEP_SIZES`) that agrees best is taken.
 
     `torch.autograd.gradcheck` needs fp64, but modules of losses and poolers compute in fp32.
     """
@@ -128,7 +129,7 @@ def gradient_error(function: Callable[[Tensor], Tensor], point: Tensor) -> float
     if gradient is None:
         gradient = torch.zeros_like(leaf)
     gradient = gradient.detach()
-    # A gradient that is only rounding has no relative error.
+    # Least divisor: a gradient that is only rounding error has no meaningful relative difference.
     least_scale = 1e-3 * (1 + abs(float(value.detach())))
 
     generator = torch.Generator().manual_seed(1)
@@ -157,7 +158,7 @@ def not_finite(
 
     The name of a gradient is the name of its leaf; the name of the result is empty. The mask is true for the NaN
     and infinite values. Gradients are computed only if the result is finite. Raises `NotRunError` if `call`
-    raises, which other rules report.
+    raises an exception, since other rules report it.
     """
     torch = load_torch()
     try:
@@ -225,7 +226,7 @@ class CallEffects:
 def effects_of(
     module: Module, call: Callable[[Any], object], arguments: Any
 ) -> CallEffects:
-    """Call a module twice with equal arguments, and return the side effects of the first call.
+    """Call a module twice with equal arguments, and return the side effects.
 
     `call` calls `module` with the arguments.
     """
@@ -279,9 +280,10 @@ def load_copy(module: Module, fresh: Module) -> None:
 def data_dependence(
     call: Callable[[Callable[[Tensor], Tensor]], object],
 ) -> BaseException | None:
-    """Return the exception that `call` raises for fake tensors, which have no values, or None.
+    """Return the exception that `call` raises for fake tensors, which have no values.
 
-    The argument of `call` is a function that turns a real tensor into a fake one.
+    None means that `call` needs no values. The argument of `call` is a function that turns a real tensor into a
+    fake one.
     """
     fake_tensor = import_module("torch._subclasses.fake_tensor")
     mode = fake_tensor.FakeTensorMode(allow_non_fake_inputs=True)

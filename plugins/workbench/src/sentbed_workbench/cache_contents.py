@@ -1,4 +1,7 @@
-"""Contents of the cache of vectors: summaries of its spaces, and removal of files."""
+"""Contents of the cache of vectors: summaries of its spaces, and removal of files.
+
+A space holds the vectors of equal encoders; see `vector_cache`.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,7 @@ def converted_weights() -> int:
 
 
 def clear(store: VectorCache, older_than: float = 0.0) -> int:
-    """Remove the files that were not used for `older_than` days. Return the number of bytes removed.
+    """Remove the files that were not used for `older_than` days; 0 means all files. Return the bytes removed.
 
     Raises:
         RunError: if a file cannot be removed.

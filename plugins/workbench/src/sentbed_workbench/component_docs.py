@@ -32,7 +32,7 @@ OPTIONAL = "optional"
 
 
 def describe(info: ComponentInfo) -> str:
-    """Return a component's documentation: description, fields with defaults and meaning, example."""
+    """Return a component's documentation: description, fields with defaults and meaning, traits, example."""
     lines = [f"{info.kind} {info.name}  ({info.distribution} {info.version})", ""]
     lines += (inspect.getdoc(info.cls) or "").splitlines()
     lines += _fields(info.cls)
@@ -140,7 +140,7 @@ def type_name(hint: Any) -> str:
 def default_of(field: attrs.Attribute[Any]) -> Any:
     """Return a field's default as a recipe would have it.
 
-    The result is `attrs.NOTHING` if there is no default, or none that JSON can represent.
+    The result is `attrs.NOTHING` if there is no default, or if JSON cannot represent the default.
     """
     default: Any = field.default
     if hasattr(default, "factory"):
@@ -168,7 +168,7 @@ def is_plain(value: Any) -> bool:
 
 
 def default_text(field: attrs.Attribute[Any]) -> str:
-    """Return a field's default as text. It is `REQUIRED` if there is none, `OPTIONAL` if JSON cannot hold it."""
+    """Return a field's default as text: `REQUIRED` without a default, `OPTIONAL` if JSON cannot represent it."""
     import json
 
     if field.default is attrs.NOTHING:

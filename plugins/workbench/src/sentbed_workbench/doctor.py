@@ -58,13 +58,13 @@ class Diagnosis:
     broken: tuple[str, ...]
     """`DISTRIBUTION:NAME` of each plugin that cannot be loaded or whose checks raised an exception."""
     untried: tuple[str, ...]
-    """Subjects of the checks that only `--try` runs, if it was not given."""
+    """Subjects of the trials that were not made, since only `--try` makes them; empty with `--try`."""
 
 
 def examine(
     attempt: bool = False, load: Callable[[], Plugins] | None = None
 ) -> Diagnosis:
-    """Examine this machine. With `attempt`, also run checks that take longer or need the network.
+    """Examine this machine. With `attempt`, also make trials: checks that take longer or need the network.
 
     If a check raises an exception, a finding says so, and the other checks go on.
     """
@@ -146,7 +146,7 @@ def _call_hook(implementation: pluggy.HookImpl, plugins: Plugins) -> list[Findin
 
 
 def _result_of(trial: Trial) -> Finding:
-    """Return the finding of a trial, or a finding that says how it failed."""
+    """Make a trial, and return its finding. If the trial raises an exception, the finding says which."""
     try:
         return trial.attempt()
     except Exception as error:  # noqa: BLE001 - a trial may fail in any way

@@ -22,7 +22,7 @@ def explain(
 
     RECIPE is a recipe, or a run directory, whose `resolved.toml` is read.
 
-    With a PATH, such as `stage.nli.loss`, show only the values below it, with those of extended recipes that
+    With a PATH, such as `stage.nli.loss`, show only the values below it, the values of extended recipes that
     they override, and their documentation.
     """
     from sentbed.tools import load_plugins

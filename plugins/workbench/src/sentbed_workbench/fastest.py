@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PATIENCE = 10
-"""Scores, and the start of the reference, may take this many times `seconds`.
+"""Factor by which the time limit `Fastest.seconds` is multiplied for scores and for the start of the reference.
 
 Scores need more texts than a round, and the reference may fetch a model."""
 
@@ -61,16 +61,17 @@ class Fastest(Runtime):
     score_difference: float = attrs.field(default=0.1, validator=ge(0))
     """Largest difference between a correlation (x 100), such as Spearman's in STS, and the reference's."""
     scored_texts: int = attrs.field(default=10_000, validator=ge(0))
-    """Largest number of texts of all evaluations whose scores are compared. An evaluation that exceeds it is
-    skipped. Scores of the fastest candidate are compared first. 0 means that no scores are compared."""
+    """Largest total number of texts in the evaluations whose scores are compared. An evaluation that would exceed
+    it is skipped. Scores of the fastest candidate are compared first. 0 means that no scores are compared."""
     texts: int = attrs.field(default=512, validator=ge(1))
     """Number of distinct texts, from the shortest to the longest, that each encoder encodes per round."""
     rounds: int = attrs.field(default=7, validator=ge(1))
     """Number of timed rounds. The median time counts. The candidates take turns, so that other work on the
     machine slows all of them."""
     seconds: float = attrs.field(default=60.0, validator=gt(0))
-    """Time limit in seconds for the start of a candidate and its first round. After this time per candidate, no
-    further round begins. The start of the reference and the scores may take ten times as long."""
+    """Time limit in seconds for the start of a candidate with its first encoding, and for each of its rounds. No
+    further round begins after this time, multiplied by the number of candidates. The start of the reference and
+    the scores may take ten times as long."""
     threads: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Number of threads of each candidate that does not set its own."""
 
@@ -301,7 +302,7 @@ def sample_of_lengths(texts: Sequence[str], number: int) -> list[str]:
 
 
 def _trial(runtime: Runtime, threads: int | None) -> Trial:
-    """Return a trial of a runtime. It gets `threads` threads unless it sets its own number."""
+    """Return a trial of a runtime. The runtime gets `threads` threads unless it sets the number itself."""
     if threads is not None:
         runtime = runtime.with_threads(threads)
     return Trial(unstructure(runtime), runtime)
@@ -319,7 +320,7 @@ class Comparison:
     processes: ExitStack
     """Stack whose `close` ends the processes."""
     expected: Sequence[NDArray[np.float32]] = ()
-    """The reference's vectors, by encoder."""
+    """The reference's vectors: one array for each encoder, in the order of `texts`."""
     scores: Mapping[str, float] = attrs.field(factory=dict)
     """The reference's scores by name; empty until a candidate's scores are compared with them."""
 
@@ -382,7 +383,7 @@ class Comparison:
         trial.seconds.append(answer.seconds)
 
     def fastest_with_near_scores(self, trials: Sequence[Trial]) -> Trial | None:
-        """Return the fastest candidate whose scores are near to the reference's, or None if there is none.
+        """Return the fastest candidate whose scores are near to the reference's; None if no candidate is left.
 
         Raises:
             RunError: if the reference fails.

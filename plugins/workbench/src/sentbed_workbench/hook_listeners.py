@@ -1,4 +1,4 @@
-"""Listeners of the lifecycle hooks: which plugins implement each hook, in the order in which they are called."""
+"""Listeners of the lifecycle hooks, which a run calls: plugins that implement each hook, in order of calls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sentbed.tools import LIFECYCLE_HOOKS, History, Plugins, columns
 
 def listeners(plugins: Plugins) -> dict[str, list[str]]:
     """Return the names of the plugins that implement each lifecycle hook, in the order of calls."""
-    # A run registers its history after the plugins, too.
+    # As in a run, the history is registered after the plugins.
     plugins.manager.register(History(), name="history")
     by_hook: dict[str, list[str]] = {}
     for hook in LIFECYCLE_HOOKS:

@@ -4,8 +4,8 @@ The schema is derived from types: core's recipe tables, the recipe tables of plu
 installed component. It is written in draft 7, the newest draft that Taplo and Even Better TOML support. For
 completion, they read `properties`, `anyOf` and `allOf`, but not `then`.
 
-Each table has two schemas. The first one has all keys and their types, and holds in every file. The second one,
-whose name ends in `.complete`, has the required keys. It does not hold in a file that extends other files,
+Each table has two schemas. The first one has all keys and their types, and is applied to every file. The second
+one, whose name ends in `.complete`, has the required keys. It is not applied to a file that extends other files,
 that other files extend, or that has a study, since such files may leave keys out.
 
 `sentbed check` finds more: what a component's `check` or a validator of unknown type reports, and `1.0` in
@@ -118,7 +118,7 @@ def _is_readable(
 class _SchemaBuilder:
     """Builds schemas. Schemas of components and tables are stored once, in `definitions`.
 
-    Methods that are called `..._schema` return the keys and types that hold in every file. Methods that are
+    Methods that are called `..._schema` return the keys and their types, for every file. Methods that are
     called `required_...` return the keys that a complete recipe must have.
     """
 
@@ -357,7 +357,7 @@ class _SchemaBuilder:
         }
 
     def required_in_component(self, kind: str) -> Schema:
-        """Return the schema of the required keys of a component's table: `use`, and those of its component."""
+        """Return the schema of the required keys of a component's table: `use`, and the component's own keys."""
         variants = []
         for name in self.plugins.names(kind):
             if schema := self.required_in_table(self.plugins.find(kind, name).cls):
@@ -367,7 +367,7 @@ class _SchemaBuilder:
         return {"required": ["use"], "allOf": variants}
 
     def define(self, name: str, make: Callable[[], Schema]) -> Schema:
-        """Return a reference to the definition `name`. If it does not exist, it is the result of `make`."""
+        """Return a reference to the definition `name`. If the definition does not exist, `make` creates it."""
         if name not in self.definitions:
             # A component may contain components of its kind: its definition then refers to itself.
             self.store(name, {})
@@ -410,7 +410,7 @@ def _all_of(schemas: Iterable[Schema]) -> Schema:
 
 
 def _inlined_class(cls: type[Any]) -> Any:
-    """Return the base class of the component whose fields are keys of a class's own table, or None."""
+    """Return the base class of a component whose fields are keys of the class's own table; None without one."""
     for field in attrs.fields(cls):
         if field.metadata.get("inline"):
             return get_type_hints(cls)[field.name]

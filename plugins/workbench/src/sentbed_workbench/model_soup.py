@@ -64,16 +64,14 @@ def make_soup(
     the same weights. Without an `evaluator`, all encoders are averaged. With an evaluator, the average is
     greedy (Wortsman et al., 2022, recipe 1): encoders are added in the order of their scores, the best first,
     and an encoder is kept if the average with it scores at least as well as the average without it.
-    `overrides` set the evaluator's fields, or `runtime.FIELD`. The mean is computed in fp64. Only one encoder
-    at a time is in memory with it.
+    `overrides` set the evaluator's fields, or `runtime.FIELD`. The mean is computed in fp64. Beside the mean, the
+    first encoder and at most one other encoder are in memory at a time.
 
     Raises:
-        RunError: if `output` exists and is not empty, if fewer than two encoders are given, or if the
-        evaluator may
-            use test data.
-        ModelError: if encoders differ in recipe, tokenizer or shapes of weights, or if they have adapters,
-        since the
-            mean of products is not the product of means.
+        RunError: if `output` exists and is not empty, if fewer than two encoders are given, or if the evaluator
+            may use test data.
+        ModelError: if encoders differ in recipe, tokenizer or shapes of weights, or if they have adapters, since
+            the mean of products is not the product of means.
         RecipeError: if the evaluator's fields are invalid.
     """
     target = Path(output)
@@ -142,7 +140,7 @@ def _greedy_soup(
     scorer: _Scorer,
     name: str,
 ) -> Soup:
-    """Average the encoders with which the average scores at least as well as without them.
+    """Average the encoders that do not lower the score when they are added to the average, the best one first.
 
     `name` is the name of the average in evaluations.
     """
@@ -158,7 +156,7 @@ def _greedy_soup(
 
     best: float | None = None
     for number in sorted(range(len(parents)), key=lambda index: -scores[index]):
-        # It is loaded again, since only one encoder is in memory with the mean.
+        # The encoder is loaded again, since not all encoders are in memory.
         sums_without_it = mean.add(_load(directories[number], request))
         mean.load_into_base()
         score = scorer.score(mean.base, name)
@@ -287,7 +285,7 @@ def _require_alike(
 
 
 def _first_difference(a: Mapping[str, Any], b: Mapping[str, Any]) -> str | None:
-    """Return the first key in alphabetical order whose values differ, or None."""
+    """Return the first key in alphabetical order whose values differ; None if all values are equal."""
     for key in sorted(a.keys() | b.keys()):
         if a.get(key) != b.get(key):
             return key

@@ -62,11 +62,13 @@ class BackboneSize:
     """Shapes of the trained parameters, by name."""
     weight_bytes: int
     copy_bytes: int
-    """Size in bytes of the copy of the weights for encoding; 0 if no copy is made, since weights are not fp32."""
+    """Size in bytes of the copy of the weights for encoding.
+
+    It is 0 if no copy is made, since not all weights are fp32, or since they are on their devices already."""
     width: int
     """Dimension of a token state."""
     inner: int
-    """Largest width between the layers of a block."""
+    """Largest output width of a linear layer, usually of the first layer of a block's MLP."""
     blocks: int
     """Number of transformer blocks."""
     max_length: int

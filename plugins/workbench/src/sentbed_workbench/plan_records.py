@@ -15,7 +15,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 """Name of a parameter -> its shape."""
 
 LENGTH = 32
-"""Length, in tokens, of texts for which the encoding speed is computed."""
+"""Length, in tokens, of the texts for which the speed of encoding is computed."""
 
 
 @attrs.frozen(eq=False)
@@ -63,7 +63,10 @@ class EncoderPlan:
         return slow / flops, fast / flops
 
     def width(self, training: bool = False) -> int:
-        """Return the dimension of a vector before a transform, and before it is cut to fewer dimensions."""
+        """Return the dimension of a vector before a transform, and before it is cut to fewer dimensions.
+
+        With `training`, it is the dimension during training, when the pooler may have another width.
+        """
         pooled = self.recipe.pooler.output_width(self.known_size.width)
         if training:
             pooled = self.recipe.pooler.trained_width(self.known_size.width)
@@ -96,7 +99,7 @@ class StagePlan:
     evaluating: Mapping[str, int] = attrs.field(factory=dict)
     """Memory in bytes of one device during validation, by part."""
     peak: int | None = None
-    """Memory in bytes of one device, during training or validation, whichever takes more."""
+    """Memory in bytes of one device: the larger of the memory during training and during validation."""
     fits: bool | None = None
     """Whether the memory of the device suffices; None if it is unknown."""
     advice: str = ""

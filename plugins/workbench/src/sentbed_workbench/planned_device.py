@@ -28,15 +28,15 @@ RATES = "rates.json"
 REACHED_SHARE = (0.3, 0.6)
 """Least and most share of an accelerator's published speed that training steps are assumed to reach."""
 STEP_SECONDS = 0.03
-"""Approximate least duration of a step on an accelerator, in which a thousand or more kernels are launched."""
+"""Approximate least duration, in seconds, of a step on an accelerator: it launches a thousand kernels or more."""
 PROCESSOR_LIBRARIES = 500_000_000
-"""Bytes that Python, PyTorch and transformers take on a CPU, measured with a tiny model."""
+"""Bytes of memory that Python, PyTorch and transformers take on a CPU, measured with a tiny model."""
 ACCELERATOR_LIBRARIES = 2**29
-"""Approximate bytes that the libraries of CUDA take on a GPU."""
+"""Approximate bytes of memory that the libraries of CUDA take on a GPU."""
 PROCESSOR_TOKENS = 4096
-"""Tokens per batch for encoding on a CPU."""
+"""Number of tokens of a batch for encoding on a CPU."""
 ACCELERATOR_TOKENS = 16384
-"""Tokens per batch for encoding on an accelerator whose runtime has no `token_budget`."""
+"""Number of tokens of a batch for encoding on an accelerator whose runtime has no `token_budget`."""
 
 
 @attrs.frozen
@@ -53,7 +53,7 @@ class Device:
     parallel: str = "ddp"
     """`ddp` (every device holds all weights) or `fsdp` (every device holds a share of them)."""
     memory: int | None = None
-    """Memory in bytes of one device, or of the machine if the device is a CPU; None if it is unknown."""
+    """Memory in bytes of one device, or one process's share of a CPU's memory; None if it is unknown."""
     libraries: int = ACCELERATOR_LIBRARIES
     """Memory in bytes that libraries take before an encoder is built."""
     rates: tuple[float, float] | None = None
@@ -65,7 +65,7 @@ class Device:
     step_seconds: float = 0.0
     """Minimum duration of a step in seconds."""
     token_budget: int = PROCESSOR_TOKENS
-    """Tokens per batch for encoding."""
+    """Number of tokens of a batch for encoding."""
     problem: str = ""
     """Reason why the speed is unknown; empty if it is known."""
 
@@ -100,7 +100,7 @@ def device_of(runtime: Runtime, on: str | None = None, measure: bool = False) ->
 
 
 def _precision(settings: Any, has_bf16: bool) -> str:
-    """Return the precision with which a runtime computes. It is fp32 if only the engine can know it."""
+    """Return the precision in which a runtime computes; fp32 if the runtime's settings do not tell."""
     precision: str = getattr(settings, "precision", "fp32")
     if precision == "auto" and has_bf16:
         return "bf16"
@@ -181,7 +181,7 @@ def _accelerator(device: Device, settings: Any, on: str | None) -> Device:
 
 def _processor(device: Device, settings: Any, devices: int, measure: bool) -> Device:
     """Return the device with the measured speed of this machine's CPU."""
-    # The runtime `cpu` sets it, too, and may run in this process. PyTorch reads it when it is imported.
+    # The runtime `cpu` sets this variable, too, and may run in this process. PyTorch reads it on import.
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     from sentbed_workbench._torch.measured_rates import processor_name
 

@@ -93,8 +93,9 @@ def read(
 ) -> tuple[Explanation, Explanation]:
     """Read two recipes, or the recipes of run directories; see `value_origins.explain`.
 
-    A single cell is taken from each recipe that has a study. Of two cells, the first is taken from the first
-    recipe, and the second from the second.
+    `cells` are names of cells, the recipes that a study makes of one. If one cell is named, it is taken from each
+    recipe that has a study. If two are named, the first is a cell of the first recipe, and the second is a cell
+    of the second recipe.
 
     Raises:
         RecipeError: if a recipe is invalid, or has no such cell.
@@ -127,8 +128,8 @@ def compare(a: Explanation, b: Explanation) -> list[Difference]:
 class _Comparison:
     """Comparison of two recipes.
 
-    In its methods, `at` has the paths of the compared values in the two recipes. In `shown`, the path that is
-    shown, the elements of arrays have names instead of indices.
+    In its methods, `at` has the paths of the compared values in the two recipes. `shown` is the path that is
+    shown for them, in which the elements of arrays have names instead of indices.
     """
 
     a: Explanation
@@ -222,7 +223,7 @@ class _Comparison:
 
 
 def _only(side: Side, first: bool, shown: KeyPath) -> Difference:
-    """Return the difference for a value that only the first recipe has or, unless `first`, only the second."""
+    """Return the difference for a value that only one recipe has: the first if `first`, else the second."""
     table, key = _split(shown)
     if first:
         return Difference(table, key, side, None)

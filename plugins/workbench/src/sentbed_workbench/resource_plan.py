@@ -37,7 +37,9 @@ from sentbed_workbench.text_lengths import (
 
 T = TypeVar("T")
 FILLED = 0.8
-"""Share of memory that a plan may fill. In short runs, allocators took up to 28 % more than was in use."""
+"""Largest share of a device's memory that a plan may fill and still count as fitting.
+
+In short runs, allocators took up to 28 % more than was in use."""
 BYTES_PER_WEIGHT = 44
 """Approximate bytes per trained weight that the optimiser's step reads and writes."""
 BLOCKS_IN_BACKWARD = 2
@@ -45,7 +47,7 @@ BLOCKS_IN_BACKWARD = 2
 STATES_PER_TOKEN = 6
 """Approximate number of hidden states per token that a pass without gradient keeps in memory."""
 INNER_STATES_PER_TOKEN = 2
-"""Approximate number of inner states per token that a pass without gradient keeps in memory."""
+"""Approximate number of states of an MLP's inner width per token that a pass without gradient keeps."""
 PADDING = 1.1
 """Approximate number of computed tokens, including padding, per token of a batch."""
 LARGEST_BATCH = 1.1
@@ -313,7 +315,7 @@ def _plan_of_batches(stage: Stage, texts: Texts, rows: int) -> StagePlan:
 
 @attrs.frozen(eq=False)
 class _Step:
-    """A step of a stage, as one of the devices computes it. All sizes of encoders are known."""
+    """A step of a stage, as one of the devices computes it. The sizes of the encoders in the step are known."""
 
     recipe: Recipe
     stage: Stage
@@ -348,9 +350,9 @@ class _Step:
         return shapes
 
     def lengths(self, encoder: str, keys: bool) -> Lengths:
-        """Return the lengths of the texts in a batch that an encoder encodes, on one device, with padding.
+        """Return the lengths of the texts of a batch that an encoder encodes on one device, including padding.
 
-        With `keys`, they are the texts that the encoder's momentum copy encodes.
+        With `keys`, they are the texts that the encoder's momentum copy (the moving average) encodes.
         """
         traits = self.stage.loss.traits
         total = Lengths()
@@ -436,9 +438,9 @@ class _Step:
         return _without_zeros(parts)
 
     def validation_memory(self, memory: Mapping[str, int]) -> dict[str, int]:
-        """Return the memory in bytes during a validation, by part. It is empty without validation.
+        """Return the memory in bytes during a validation, by part. `memory` is the memory during training.
 
-        `memory` is the memory during training.
+        The result is empty if the stage has no validation, or if the size of a validated encoder is unknown.
         """
         names: set[str] = set()
         for validation in (self.stage.validate, *self.stage.watch):
@@ -481,7 +483,7 @@ class _Step:
     def seconds(
         self, steps: int | None, flops: float, trained: int
     ) -> tuple[float, float] | None:
-        """Return the least and the most seconds of all steps; None if the device's speed is unknown."""
+        """Return the least and the most seconds of all steps; None if their number or the speed is unknown."""
         device = self.device
         if device.rates is None or steps is None:
             return None

@@ -33,7 +33,8 @@ class Texts:
     """What is known about the texts of a stage or an evaluation."""
 
     lengths: Mapping[str, Lengths] = attrs.field(factory=dict)
-    """Column of a stage -> lengths of its text in a row, summed over the prompts, as the mean of sampled rows."""
+    """Column of a stage -> `Lengths` of its text in a row: the sum over the encoder's prompts, as a mean over the
+    sampled rows."""
     lists: tuple[tuple[int, tuple[str, ...]], ...] = ()
     """For each list of an evaluation: the number of distinct texts, and a sample of them."""
     source: str = ""
@@ -51,7 +52,10 @@ class Texts:
 def stage_texts(
     recipe: Recipe, index: int, sizes: Mapping[str, BackboneSize | None]
 ) -> Texts:
-    """Return the texts of a stage. If its data cannot be read, texts are assumed to have `max_length` tokens."""
+    """Return what is known about the texts of a stage.
+
+    If its data cannot be read, each text is assumed to have `max_length` tokens.
+    """
     import numpy as np
 
     stage = recipe.stage[index]
@@ -118,7 +122,10 @@ def mean_lengths(
     texts: Sequence[str],
     normalize: bool = True,
 ) -> Lengths:
-    """Return the lengths of a mean text, summed over the prompts of an encoder, each of which needs a pass."""
+    """Return the `Lengths` of a mean text: the sum over the encoder's prompts, since each prompt needs a pass.
+
+    With `normalize`, texts are first changed by the rules that a prompt sets for them.
+    """
     total = Lengths()
     for prompt in encoder.prompts:
         encoder_pass = attrs.evolve(encoder, prompt=prompt, ensemble="mean")
@@ -137,7 +144,7 @@ def _lengths(
     texts: Sequence[str],
     normalize: bool,
 ) -> list[int]:
-    """Return the number of tokens of each text in the prompt. Without a tokenizer, it is estimated from words."""
+    """Return the number of tokens of each text with its prompt, estimated from words if there is no tokenizer."""
     prompt = encoder.resolved_prompt
     tokenizer = None if size is None else size.tokenizer
     if size is not None and tokenizer is not None and prompt is not None:
@@ -162,7 +169,7 @@ def _tokens(text: str) -> int:
 
 
 def evaluation_texts(evaluator: Evaluator) -> Texts:
-    """Return the texts that an evaluator encodes. Data that is large or must be fetched is not read."""
+    """Return the texts that an evaluator encodes. Data above `MAX_BYTES`, or on the hub, is not read."""
     values = [
         value for value in unstructure(evaluator).values() if isinstance(value, str)
     ]

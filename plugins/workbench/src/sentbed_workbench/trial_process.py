@@ -94,12 +94,12 @@ class TrialProcess:
         )
 
     def encode(self, seconds: float) -> Round:
-        """Encode all texts. The first call also builds the encoders. Raises `TrialError`."""
+        """Encode all texts; the first call also builds the encoders. Raises `TrialError`; see `_ask`."""
         answer: Round = self._ask("encode", seconds)
         return answer
 
     def score(self, seconds: float) -> Mapping[str, float]:
-        """Return the correlations among the scores, by `EVALUATION/TASK/METRIC`. Raises `TrialError`."""
+        """Return the correlations among scores, by `EVALUATION/TASK/METRIC`. Raises `TrialError`; see `_ask`."""
         answer: Mapping[str, float] = self._ask("score", seconds)
         return answer
 
@@ -107,8 +107,8 @@ class TrialProcess:
         """Return the answer to a request.
 
         Raises:
-            TrialError: if the runtime fails, or if the process ends or does not answer within `seconds`. The
-                process is not running any more then.
+            TrialError: if the runtime fails, or if the process ends or does not answer within `seconds`. In each
+                case, the process is not running any more.
         """
         is_late = threading.Event()
 

@@ -71,7 +71,7 @@ def add_constraints(schema: dict[str, Any], validator: Any) -> None:
 def _add_pattern(
     schema: dict[str, Any], pattern: re.Pattern[str], function: str
 ) -> None:
-    """Add a regular expression, except one with flags or syntax that ECMAScript lacks, which editors use."""
+    """Add a regular expression, unless it has flags or syntax that ECMAScript, which editors use, lacks."""
     python_syntax = r"\(\?[^:=!]|[*+?}]\+|\\[AZ]"
     if pattern.flags != re.UNICODE or re.search(python_syntax, pattern.pattern):
         return

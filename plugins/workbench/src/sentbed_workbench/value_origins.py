@@ -1,4 +1,7 @@
-"""Origins of a recipe's values: a file, a default, the command line or an axis of its study."""
+"""Origins of a recipe's values: a file, a default, the command line or an axis of its study.
+
+A study makes several recipes of one, its *cells*, which differ in the values that its axes set.
+"""
 
 from __future__ import annotations
 
@@ -276,7 +279,7 @@ def _is_below(path: KeyPath, at: KeyPath) -> bool:
 
 
 def variants_key(document: Document, plugins: Plugins) -> str | None:
-    """Return the key of the table that makes several recipes of one, such as `study`, or None."""
+    """Return the key of the table by which one recipe stands for several, such as `study`; None without one."""
     for key, table in plugins.tables.items():
         if key in document.data and table.value.traits.variants:
             return key

@@ -219,7 +219,7 @@ class VectorCache(VectorStore):
     def _evict(self) -> int:
         """Remove the least recently used files until the limit is met. Return how many bytes may be written next.
 
-        They are an eighth of the bytes that are left below the limit, since other processes write, too.
+        This is an eighth of the bytes that are left below the limit, since other processes write, too.
         """
         segments = sorted(self.segments(), key=lambda item: item[1].st_mtime)
         excess = sum(state.st_size for _, state in segments) - self.limit

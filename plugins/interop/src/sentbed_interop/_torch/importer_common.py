@@ -15,7 +15,7 @@ from sentbed.helpers import foreign, read_file
 T = TypeVar("T")
 
 LARGEST_JSON = 1 << 26
-"""Largest size in bytes of a JSON file that is read."""
+"""Largest size in bytes of a JSON file that is read; a larger file is an error."""
 
 T5 = ("t5", "mt5", "umt5")
 KINDS: Mapping[type, str] = {
@@ -29,7 +29,7 @@ KINDS: Mapping[type, str] = {
 
 
 def read_json(file: Path, kind: type = dict) -> Any:
-    """Return the content of a JSON file of the type `kind`. Raises `ModelError` if it is missing or damaged."""
+    """Return the content of a JSON file. Raises `ModelError` if it is missing, damaged or not of type `kind`."""
     if not file.exists():
         raise ModelError(
             f"`{file.parent}` has no `{file.name}`, so it is not what this importer reads; "
@@ -68,7 +68,10 @@ def read_setting(
 def require_supported(
     table: Mapping[str, Any], supported: Collection[str], file: Path
 ) -> None:
-    """Raise `ModelError` if a table has settings that are not supported, since they may change vectors."""
+    """Raise `ModelError` if a table has settings that are not supported, since they may change vectors.
+
+    Settings that are off (null, false or empty) are allowed.
+    """
     for key in sorted(table):
         value = table[key]
         is_off = value in (None, False, {}, [])

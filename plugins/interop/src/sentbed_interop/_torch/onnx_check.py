@@ -22,7 +22,7 @@ TEXTS = (
 """Texts from which the token ids for the comparison are drawn."""
 
 MIXED = 64
-"""Length in tokens of the longest text in batches of texts with different lengths."""
+"""Maximum number of tokens of a text in the two batches whose texts have many different lengths."""
 
 
 def open_session(path: Path) -> Any:
@@ -37,7 +37,8 @@ def open_session(path: Path) -> Any:
 def difference(encoder: Encoder, session: Any) -> float:
     """Return the largest difference of the graph's vectors from the encoder's, over batches of many shapes.
 
-    It is relative to the largest value of the encoder's vectors in the batch, and NaN if a vector has NaN.
+    It is relative to the largest absolute value in the encoder's vectors of the batch. It is NaN if a vector has
+    NaN.
     """
     differences = [0.0]
     for tokens in _batches(encoder):
@@ -55,7 +56,7 @@ def difference(encoder: Encoder, session: Any) -> float:
 
 
 def longest_input(encoder: Encoder) -> int:
-    """Return the number of tokens of the longest input: a text of `max_length` tokens in its template."""
+    """Return the number of tokens of the longest input: a text of `max_length` tokens and the prompt."""
     around = 0
     if encoder.recipe.resolved_prompt is not None:
         around = int(encoder.tokenizer().encode([""], 1).lengths[0])

@@ -16,13 +16,13 @@ from sentbed_interop._torch.prompt_limits import (
 )
 
 TOLERANCE = 1e-4
-"""Largest allowed difference from the encoder's vectors, relative to their largest value."""
+"""Largest allowed difference from the encoder's vectors, relative to their largest absolute value."""
 
 GRAPH = "model.onnx"
 
 
 def export(encoder: Encoder, directory: Path, opset: int) -> None:
-    """Write graph, tokenizer, facts and README into `directory`; see `sentbed_interop.to_onnx.ToONNX`."""
+    """Write graph, tokenizer, facts (as JSON) and README into `directory`; see `to_onnx.ToONNX`."""
     require_plain_prompt(encoder, "the graph")
     require_no_task_prompts(encoder, "the graph's tokenizer")
     _require_fp32(encoder)

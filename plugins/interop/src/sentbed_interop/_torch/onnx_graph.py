@@ -18,10 +18,12 @@ from torch.nn import functional
 INPUTS, OUTPUT = ("input_ids", "attention_mask"), "sentence_embedding"
 
 AXES = ("batch", "length")
-"""Names of the axes of the inputs, whose sizes are free."""
+"""Names of the axes of both inputs. Each axis may have any size."""
 
 ONE_FILE = 2_000_000_000
-"""Largest size in bytes of weights in the graph's own file: protobuf is limited to 2 GiB."""
+"""Largest size in bytes of weights in the graph's own file, since protobuf is limited to 2 GiB.
+
+Larger weights are written into a second file."""
 
 LOUD = ("torch.onnx", "torch.export", "torch.fx", "onnxscript", "onnx_ir")
 """Loggers that are silenced: they report missing libraries, and problems that an error reports as well."""
@@ -133,7 +135,7 @@ def _quiet() -> Iterator[None]:
     for logger in loggers:
         logger.setLevel(logging.CRITICAL)
     try:
-        # If a module cannot be traced, torch prints all of it that can be.
+        # If a module cannot be traced, torch prints the parts of it that can be traced.
         with (
             warnings.catch_warnings(),
             redirect_stdout(io.StringIO()),

@@ -60,7 +60,7 @@ RULES = {
         text = text[:-1] + "."
 """,
 }
-"""Text rule -> its code for users without sentbed, in the function `prompt` of the README."""
+"""Name of the rules by which a prompt changes each text -> their code in the README's function `prompt`."""
 
 
 def write_facts(

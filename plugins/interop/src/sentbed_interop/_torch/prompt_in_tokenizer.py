@@ -22,7 +22,7 @@ RULES: dict[str, tuple[tuple[str, str], ...]] = {
     "none": (),
     "prompt-eol": ((r"(?<=[^.?\"'])\z", "."), ('"', "'"), (r"\?\z", ".")),
 }
-"""Text rule of a prompt -> the replacements that it makes in turn: pattern and new text."""
+"""Name of the rules by which a prompt changes each text -> their replacements in turn: pattern and new text."""
 
 BEFORE_A_WORD = re.compile(r"(?<=\S)\s(?=\S)")
 """Places where a template may be cut, since most vocabularies start a new token at a space."""
@@ -41,17 +41,17 @@ class Cut:
 
     @property
     def seam(self) -> str:
-        """The text after the sentence that is tokenised, and truncated, with it."""
+        """The part of `suffix` that is tokenised together with the sentence, and truncated with it."""
         return self.suffix[: self.last]
 
     @property
     def loses_suffix(self) -> bool:
-        """Whether a truncated sentence would lose the whole suffix."""
+        """Whether truncating a sentence would remove the whole suffix; False if there is no suffix."""
         return bool(self.suffix) and self.last == len(self.suffix)
 
 
 def cuts(prompt: ResolvedPrompt, mask_token: str | None) -> Iterator[Cut]:
-    """Yield the ways to cut a template. The first adds most of it as ids; the last adds nothing as ids."""
+    """Yield the ways to cut a template. The first adds most of it as ids, and the last adds nothing as ids."""
     template = prompt.template
     prefix = template.prefix.lstrip()
     suffix = template.suffix.replace(MASK, mask_token or MASK).rstrip()
@@ -71,7 +71,8 @@ def with_prompt(tokenizer: Tokenizer, prompt: ResolvedPrompt, cut: Cut) -> Token
     The prompt's ids are never truncated, since the post-processor adds them after truncation.
 
     Raises:
-        ModelError: if the prompt's text rules, or special tokens within a text, do not allow it.
+        ModelError: if a tokenizer cannot apply the rules by which the prompt changes texts, or if this tokenizer
+            puts special tokens within a text.
     """
     if prompt.normalizer not in RULES:
         raise ModelError(
@@ -105,7 +106,7 @@ def with_prompt(tokenizer: Tokenizer, prompt: ResolvedPrompt, cut: Cut) -> Token
 
 
 def _normalizers(text_rules: str, cut: Cut) -> Iterator[Any]:
-    """Yield the normalizers of a text: text rules, removal of white space, and the template's text around it."""
+    """Yield the normalizers of a text: the prompt's rules, removal of white space, and the template around it."""
     for pattern, content in RULES[text_rules]:
         yield normalizers.Replace(Regex(pattern), content)
     if not cut.prefix:

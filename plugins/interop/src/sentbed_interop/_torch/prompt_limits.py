@@ -8,7 +8,7 @@ from sentbed.tools import INSTRUCTION
 
 
 def require_plain_prompt(encoder: Encoder, target: str) -> None:
-    """Raise `ModelError` if there are several prompts, or one that has layers or repeats the sentence."""
+    """Raise `ModelError` if there are several prompts, or if one chooses layers or repeats the sentence."""
     recipe = encoder.recipe
     if len(recipe.prompts) > 1:
         raise ModelError(
@@ -44,8 +44,8 @@ def prompts_before_texts(encoder: Encoder) -> dict[str, str]:
     """Return the prompts for tasks as texts that precede a sentence, by task.
 
     Raises:
-        ModelError: if a prompt is more than a text before the sentence, or if the encoder also has a prompt for
-            all texts.
+        ModelError: if a prompt is more than a text before the sentence, if it has a placeholder for an
+            instruction, or if the encoder also has a prompt for all texts.
     """
     recipe = encoder.recipe
     task_prompts = recipe.task_prompts or {}

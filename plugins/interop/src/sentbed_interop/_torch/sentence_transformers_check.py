@@ -87,7 +87,10 @@ def _encode(
 
 
 def _model(directory: Path) -> Any:
-    """Load the model in a directory with transformers, without messages. Raises `OtherVectorsError`."""
+    """Load the model in a directory with transformers, without messages.
+
+    Raises `OtherVectorsError` if transformers cannot load it.
+    """
     logging: Any = transformers.utils.logging
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()

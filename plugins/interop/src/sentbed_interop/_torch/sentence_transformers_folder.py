@@ -48,7 +48,7 @@ REASONS = {
     "logits": "it reads the logits of a language-modelling head",
     "mask-token": "it reads the state of the mask token",
 }
-"""Need of a pooler -> the reason why sentence-transformers has no equivalent."""
+"""What a pooler needs besides the last layer -> the reason why sentence-transformers has no equivalent."""
 
 
 @attrs.frozen(eq=False)
@@ -109,7 +109,7 @@ def _write_static(
     prompts: Mapping[str, str],
     verify: bool,
 ) -> tuple[str, ...]:
-    """Complete the folder of a static encoder, which already has the table of vectors; return no notes.
+    """Complete the folder of a static encoder, which already has the table of token vectors. Return no notes.
 
     Raises:
         ModelError: if stock modules cannot give the encoder's vectors.
@@ -256,8 +256,9 @@ def layers_of(encoder: Encoder) -> list[Dense]:
 def _with_first_dimensions(layers: Sequence[Dense], encoder: Encoder) -> list[Dense]:
     """Return layers whose output has only the first `encoder.width` dimensions.
 
-    sentence-transformers shortens vectors only if the code that loads the folder asks for it, so the last linear
-    layer does it. If the last layer has an activation, it stays, and one more layer selects the dimensions.
+    sentence-transformers shortens vectors only if the code that loads the folder asks for it. So the last linear
+    layer keeps only these outputs. If an activation follows it, that layer stays, and one more layer selects the
+    dimensions.
     """
     width = encoder.width
     bias = None
@@ -313,7 +314,7 @@ def _dtype(encoder: Encoder, directory: Path) -> str:
 def _write_prompt_record(encoder: Encoder, directory: Path) -> None:
     """Write pooler, prompt and `max_length`, and the tokenizer without the prompt, for the importer.
 
-    It could not recover them from the tokenizer that contains the prompt.
+    The importer could not recover them from the tokenizer that contains the prompt.
     """
     recipe = unstructure(encoder.recipe)
     record = {}
@@ -329,7 +330,8 @@ def _write_prompt_record(encoder: Encoder, directory: Path) -> None:
 def _add_unused_pooler(directory: Path) -> None:
     """Add zeros for BERT's own pooler, a layer that transformers builds and the encoder does not have.
 
-    No vector depends on it. Without it, transformers reports missing weights whenever it loads the folder.
+    No vector depends on this pooler. Without the zeros, transformers reports missing weights whenever it loads
+    the folder.
     """
     file = directory / "model.safetensors"
     if not file.is_file():

@@ -36,7 +36,7 @@ VECTOR = "sentence_embedding"
 """Name of a text's vector between modules."""
 
 MOST_MODULES = 20
-"""Largest number of modules that are read; most folders have two to four."""
+"""Largest number of modules of a folder; a folder with more is refused. Most folders have two to four."""
 
 ORDER = "`Transformer`, `Pooling` (or `StaticEmbedding`), `Dense`, `Normalize`"
 """The modules of an encoder in their order, for messages."""
@@ -237,7 +237,7 @@ def _settings_file(model: Path) -> Path | None:
 
 
 def read_config(directory: Path) -> Mapping[str, Any]:
-    """Return the settings of a module; empty without a file, as for `Normalize` before version 6."""
+    """Return the settings of a module. They are empty if it has no file, as `Normalize` before version 6."""
     file = directory / "config.json"
     if not file.is_file():
         return {}
@@ -260,7 +260,7 @@ def dense_weights(directory: Path) -> tuple[dict[str, torch.Tensor], Path]:
 
 
 def _module(entry: Any, source: Path) -> tuple[str, Path]:
-    """Return the class and the directory of a module. Raises `ModelError` if the library has no such class."""
+    """Return class and directory of a module. Raises `ModelError` if the class is not one of the library."""
     if not isinstance(entry, dict) or not {"type", "path"} <= entry.keys():
         raise ModelError(
             f"`{source}/modules.json` holds {entry!r:.200}, expected a module; fetch the model again"
@@ -319,7 +319,10 @@ def require_files_inside(source: Path, directories: Iterable[Path]) -> None:
 
 
 def poolers(plugins: Plugins) -> dict[str, str]:
-    """Return mode of pooling -> an installed pooler that does nothing else, preferably one of sentbed-poolers."""
+    """Return an installed pooler for each mode of pooling, by mode. A pooler of sentbed-poolers is preferred.
+
+    A pooler that does more than this pooling, or has required fields, is left out.
+    """
     by_mode: dict[str, str] = {}
     infos = plugins.importable("pooler")
     for info in sorted(infos, key=lambda info: info.distribution != "sentbed-poolers"):
@@ -352,7 +355,7 @@ def _mode(config: Mapping[str, Any], file: Path) -> tuple[str, str]:
 
 
 def _modes(config: Mapping[str, Any], file: Path) -> list[Any]:
-    """Return the modes of pooling in the settings of release 6, or of earlier releases."""
+    """Return the modes of pooling in the settings of `Pooling`, as release 6 or earlier releases write them."""
     if "pooling_mode" not in config:
         return [mode for mode, key in POOLING.items() if config.get(key)] or ["mean"]
     modes = config["pooling_mode"]

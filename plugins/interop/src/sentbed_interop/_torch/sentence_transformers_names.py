@@ -16,7 +16,7 @@ OWN = "sentbed"
 """Directory that only sentbed reads, with an encoder's prompt and the tokenizer without the prompt."""
 
 OWN_FILE = "encoder.json"
-"""File in this directory with pooler, prompt and `max_length`, as in a recipe."""
+"""File in the directory `OWN` with pooler, prompt and `max_length`, as in a recipe."""
 
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
 """Files of a tokenizer."""

@@ -29,7 +29,7 @@ TABLE_FILE, TABLE = "model.safetensors", "embedding.weight"
 TOKENIZER_FILE = "tokenizer.json"
 
 TOLERANCE = 1e-5
-"""Largest allowed difference of vectors, relative to the largest value."""
+"""Largest allowed difference of vectors, relative to the largest absolute value."""
 
 
 def holds_table(directory: Path) -> bool:
@@ -64,7 +64,10 @@ def set_longest_text(directory: Path, max_length: int) -> None:
 
 
 def longest_text(directory: Path, default: int) -> int:
-    """Return the number of tokens to which a module's tokenizer truncates texts, at most `default`."""
+    """Return the number of tokens to which a module's tokenizer truncates texts, at most `default`.
+
+    It is `default` if the tokenizer does not truncate texts.
+    """
     file = directory / TOKENIZER_FILE
     truncation = json.loads(read_file(file, LARGEST_JSON)).get("truncation")
     if not isinstance(truncation, dict):

@@ -71,7 +71,7 @@ def _rate_of_copies() -> float:
 def _shortest(call: Callable[[], object]) -> float:
     """Return the seconds of the shortest of several calls.
 
-    They are the CPU time divided by the number of threads, so that other programs hardly matter.
+    The seconds are CPU time divided by the number of threads, so that other programs hardly matter.
     """
     call()
     durations: list[float] = []

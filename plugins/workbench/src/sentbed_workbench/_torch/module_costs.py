@@ -36,9 +36,9 @@ from torch.utils.flop_counter import (
 from sentbed_workbench.module_sizes import BackboneSize, Cost, LossSize
 
 LENGTHS = (8, 16, 24)
-"""Lengths of the texts in the trial passes, in tokens."""
+"""Lengths, in tokens, of the texts in the three passes that determine the coefficients."""
 TEXTS = 2
-"""Number of texts in a trial pass. It is not 1: for a single text, some operations return views, not copies."""
+"""Number of texts in such a pass. It is not 1: for a single text, some operations return views, not copies."""
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 """Precision -> data type of torch."""
 
@@ -60,7 +60,7 @@ FUSED = {
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention,
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_gradient,
 }
-"""Operation that PyTorch's FLOP counter does not know -> function that counts it."""
+"""Operation that PyTorch's FLOP counter does not know -> function that counts its floating-point operations."""
 
 
 def backbone_size(
@@ -77,7 +77,7 @@ def backbone_size(
         context: context for its `build`.
         precision: precision of the computation, a key of `DTYPES`; trained weights are fp32.
         device: name of the runtime; on `cuda`, attention keeps no matrix of scores for the backward pass.
-        trained: whether to count the backward pass, too.
+        trained: whether to count the backward pass, and the bytes that are kept for it, too.
     """
     with torch.device("meta"):
         built = returned(backbone.build(context), BuiltBackbone, backbone, "build")
@@ -283,7 +283,7 @@ def _costs_once(
 ) -> tuple[int, int, int]:
     """Return the parts of the three costs of a pass that do not depend on its texts, such as copies of weights.
 
-    They follow from the costs of a pass over `TEXTS` texts and of a pass over one more text.
+    They follow from the costs of two passes: one over `TEXTS` texts, and one over one text more.
     """
     forward, backward, kept = (
         max(0, value - TEXTS * (more - value))
