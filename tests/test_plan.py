@@ -121,7 +121,7 @@ def test_parameters_gradients_and_state_are_those_of_a_real_step(optimizer, head
     learned = 4 * sum(p.numel() for p in trainer.loss.parameters())
     assert found.memory["weights"] == held + learned
     assert found.memory["queue"] == sum(
-        v.numel() * v.element_size() for v in trainer.state.values()
+        v.numel() * v.element_size() for v in trainer.loss_state.values()
     )
     averages = trainer.averages["encoder"]
     named = {name for name, _ in encoder.placed.module.named_parameters()}

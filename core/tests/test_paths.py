@@ -76,7 +76,7 @@ def test_pkg_does_not_import_a_package_that_holds_the_named_one(tmp_path, monkey
     assert locate("pkg:heavy_package.inner/data.tsv") == inner / "data.tsv"
     with pytest.raises(
         DataError,
-        match=r"names the Python package `heavy_package\.other`, which is not",
+        match=r"`heavy_package\.other`, but `heavy_package`, .* has no directory `other`",
     ):
         locate("pkg:heavy_package.other/data.tsv")
 

@@ -1,7 +1,8 @@
 """Locations of files and directories that recipes name.
 
 A location is a path relative to the recipe's directory, `pkg:PACKAGE/path` for a file in an installed Python
-package, or `data:path` for a file below the directory that the environment variable `SENTBED_DATA` names.
+package, or `data:path` for a file below the directory that the environment variable `SENTBED_DATA` names. For a
+dataset, it may also be `hub:ID`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ A directory begins with `.`, `/` or `~`; a relative path in a recipe becomes abs
 DATA_VARIABLE = "SENTBED_DATA"
 
 HUB = "hub:"
-"""Beginning of a location that is a dataset's id on the hub, or a directory with the same content."""
+"""Prefix of the location of a dataset: its id on the hub (`hub:OWNER/NAME`), or a directory (`hub:./NAME`)."""
 
 
 def absolute(location: str, base: Path) -> str:
@@ -143,6 +144,11 @@ def _resolve(location: str) -> Path:
                 directory = Path(place).joinpath(*below)
                 if directory.is_dir():
                     return directory / inner
+        if spec is not None and below:
+            raise DataError(
+                f"`{location}` names the Python package `{package}`, but `{top}`, which is installed, has no "
+                f"directory `{'/'.join(below)}`; correct the name"
+            )
         raise DataError(
             f"`{location}` names the Python package `{package}`, which is not installed; "
             f"install it with `pip install {package.replace('_', '-')}`"

@@ -100,8 +100,8 @@ class ComponentTraits:
 
         If the inner components have several values for a trait, sets are united, a boolean is true if any of the
         values is true, and of other values the first that is set is used; some traits are combined in another
-        way. `more` has the component's own traits: sets and tuples are added to those of the inner components,
-        other values replace them.
+        way. `more` has the component's own traits: a set or tuple is combined with those of the inner components
+        in the same way, any other value replaces theirs.
         """
         traits = {}
         for field in attrs.fields(cls):
@@ -121,10 +121,11 @@ class BackboneTraits(ComponentTraits):
     offers: frozenset[str] | None = attrs.field(
         default=None, validator=optional(_WORDS), metadata={JOINED: _in_common}
     )
-    """Needs of poolers (`PoolerTraits.needs`) that the backbone meets, and points at which interventions can act.
+    """What the backbone can do: needs of poolers (`PoolerTraits.needs`) that it meets, and points at which
+    interventions can act.
 
-    `span` means that it can hide tokens from poolers, for a template that has the sentence twice. None means
-    unknown: `sentbed check` then does not compare it with the pooler's needs.
+    `span` means that it can hide tokens from poolers: in a template that has the sentence twice, they read the
+    second copy only. None means unknown: `sentbed check` then does not compare it with the pooler's needs.
     """
     heeds: frozenset[str] | None = attrs.field(
         default=None, validator=optional(_WORDS), metadata={JOINED: _united}
@@ -181,7 +182,8 @@ class PoolerTraits(ComponentTraits):
     """What the pooler needs from the backbone and the prompt.
 
     - `bidirectional`: every token attends to the whole text; `causal`: only the last token does.
-    - `decoder`, `mask-token`, `template-alone`, `template-alone-from-0`, `layers`: fields of `TokenStates`.
+    - `decoder`, `mask-token`, `template-alone`, `template-alone-from-0`, `layers`: states that the fields of
+      `TokenStates` have; each field names its need.
     - `logits`: the states are the logits of a language-modelling head, as wide as the vocabulary.
     - `template`: there is a prompt around the sentence.
     - Other words, which backbones of plugins may offer (`BackboneTraits.offers`).

@@ -72,7 +72,10 @@ class Augmented(Dataset):
 
 @attrs.frozen(kw_only=True)
 class Augmentation(Dropout):
-    """The base class of sources that alter sentences: the recipe fields of `Dropout`, and a seed."""
+    """The base class of data sources whose positives are altered sentences.
+
+    Sentences are read from a file as by `Dropout`, the source of unsupervised SimCSE, whose recipe fields it has.
+    """
 
     seed: int = 0
     """Seed of the changes; they also depend on the epoch and the row. The order of the rows depends on the

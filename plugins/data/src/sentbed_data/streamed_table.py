@@ -215,7 +215,7 @@ class StreamedTable(Dataset):
         return {column: texts[field] for column, field in self.fields.items()}
 
     def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
-        """Yield every text, column by column; texts that two columns share are yielded once.
+        """Yield every text, column by column. If two columns are the same column of the file, it is read once.
 
         Raises:
             DataError: if the file has changed since it was opened.
@@ -246,7 +246,7 @@ def open_streamed(
     rows: Callable[[Counter[str]], Iterator[Sequence[str]]],
     reading: Mapping[str, Any],
 ) -> StreamedTable:
-    """Return a data set of the texts in `paths` that stay on disk: in the file itself, or in a cached copy.
+    """Return a data set whose texts stay on disk. They are read from the files `paths` or from a cached copy.
 
     `names` are the columns that are read from the files; `columns` maps each column of the data set to its
     index in `names`. `rows` is a function that reads and checks the rows of the files, with the options

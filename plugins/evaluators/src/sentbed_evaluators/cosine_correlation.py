@@ -54,8 +54,8 @@ def require_nonzero(
     if zeros:
         text = texts[int(np.argmin(vectors.any(axis=1)))]
         raise RunError(
-            f"the embedding of {short_text(text)!r} is a zero vector, as are "
-            f"{zeros - 1} others of {len(vectors)}; check the pooler and the weights"
+            f"the embedding of {short_text(text)!r} is a zero vector ({zeros} of {len(vectors)} vectors are "
+            "zero); check the pooler and the weights"
         )
     return vectors
 

@@ -9,7 +9,7 @@ import attrs
 from sentbed.protocols import Score
 
 DEVELOPMENT = frozenset(("train", "dev", "development", "validation"))
-"""Values of `split` in a protocol for data by which weights and cells may be chosen."""
+"""Values of `split` in a protocol for data by which weights, and the best cell of a study, may be chosen."""
 UNDECLARED = frozenset(("", "whole file", "first lines"))
 """Values of `split` in a protocol for data whose purpose the recipe does not declare."""
 DECIDED = "not declared; development elsewhere in the study"
@@ -23,7 +23,7 @@ def is_development(score: Score) -> bool:
 
 
 def data_of(score: Score) -> frozenset[str]:
-    """Return the hashes of a score's data files that its protocol has."""
+    """Return the hashes of a score's data files, as its protocol records them; empty if it records none."""
     return _hashes(score.evaluator_protocol.get("data"))
 
 

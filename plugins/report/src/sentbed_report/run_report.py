@@ -26,7 +26,7 @@ class Candidate:
 
 @attrs.frozen
 class Shares:
-    """Numbers of a search's candidates that score higher, and lower, than without a demonstration."""
+    """How many candidates of a search score higher, and lower, than the encoder without a demonstration."""
 
     helped: int
     harmed: int
@@ -97,5 +97,5 @@ class RunReport(ReportData):
 
     @cached_property
     def intervals(self) -> tuple[ScoreInterval, ...]:
-        """Intervals of the scores that have items; see `score_intervals`."""
+        """Confidence intervals of the scores whose single results are known (`Score.items`)."""
         return score_intervals(self.scores)

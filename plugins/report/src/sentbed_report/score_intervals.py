@@ -1,6 +1,7 @@
 """Confidence intervals of one run's scores, and of their changes by training, over the items of the scores.
 
-The method is that of studies, with one seed: a paired t-test over the items.
+The method is that of studies, with one seed: Student's t interval from the influence of each item on the score.
+Changes by training are paired by item.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class ScoreInterval:
 def score_intervals(scores: Sequence[Score]) -> tuple[ScoreInterval, ...]:
     """Return the interval of each score that has items and is not degenerate.
 
-    Scores with a statistic that a plugin defines are left out, since their resampling may be slow.
+    Scores with a statistic that a plugin defines are left out: their intervals need bootstrap samples, which may
+    be slow.
     """
     starts = {}
     for score in scores:

@@ -1,4 +1,4 @@
-"""Those of PromptEOL's 300 demonstrations that are sentences of STS-B, made from a copy of STS-B's training set.
+"""The 99 of PromptEOL's 300 demonstrations that are sentences of STS-B, read from a copy of its training set.
 
 The sentences themselves are not shipped. `stsb_demonstrations.tsv` has a row for each of them: its number in the
 authors' file, the row of STS-B whose first sentence it is (counted from 0), its word, and the beginning of the

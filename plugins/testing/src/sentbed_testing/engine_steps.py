@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LEAST_SCALE = 1e-4
-"""Least scale for comparing weights, as in `comparisons.LEAST_SCALE`. It is small, since biases start at zero."""
+"""Smallest divisor of the difference of two weight tensors; see `comparisons.LEAST_SCALE`.
+
+It is small, since biases start at zero and are still small after a few steps.
+"""
 
 
 def check_steps(

@@ -308,7 +308,7 @@ def traceable(subject: Subject) -> Findings:
 
 
 def misfits(subject: Subject) -> Findings:
-    """Its `misfits` yields only sentences."""
+    """`Loss.misfits`, which yields why the loss does not fit a batch, yields only sentences."""
     for rows, fixed in ((1, frozenset[str]()), (64, frozenset({"positive"}))):
         for problem in subject.part.misfits(rows, fixed):
             if not isinstance(problem, str) or not problem.strip():

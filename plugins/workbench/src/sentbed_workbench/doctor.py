@@ -56,7 +56,10 @@ class Diagnosis:
     findings: tuple[Finding, ...]
     """Findings, grouped by area."""
     broken: tuple[str, ...]
-    """`DISTRIBUTION:NAME` of each plugin that cannot be loaded or whose checks raised an exception."""
+    """`DISTRIBUTION:NAME` of each plugin that cannot be loaded or whose checks raised an exception.
+
+    `plugins` alone if no plugin could be loaded.
+    """
     untried: tuple[str, ...]
     """Subjects of the trials that were not made, since only `--try` makes them; empty with `--try`."""
 
@@ -134,7 +137,7 @@ def _plugin_findings(plugins: Plugins) -> Iterator[tuple[str, list[Finding]]]:
 
 
 def _call_hook(implementation: pluggy.HookImpl, plugins: Plugins) -> list[Finding]:
-    """Return what a plugin's hook `findings` returns. Raises `TypeError` if it is something else."""
+    """Return what a plugin's hook `findings` returns. Raises `TypeError` unless these are `Finding` objects."""
     arguments = []
     if implementation.argnames:
         arguments = [plugins]

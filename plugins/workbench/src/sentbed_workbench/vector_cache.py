@@ -1,7 +1,7 @@
 """Cache of sentence vectors on disk. All evaluations, runs and processes on this machine share it.
 
 A *space* holds the vectors of encoders with equal `sentbed_common.EncoderFingerprint`. The fingerprint covers
-everything except the text that determines a vector. A space is a directory. It has one file for each list of
+everything that determines a vector, except the text. A space is a directory. It has one file for each list of
 texts that was encoded together. Files are written atomically and never change, so processes need no locks.
 
 Vectors are found by the whole list of texts, since the last bits of a vector depend on the other texts in its
@@ -115,7 +115,7 @@ class VectorCache(VectorStore):
         """Return the vectors of `texts`, float32 `(len(texts), width)`. They equal `encode(texts)` to the bit.
 
         In each window of `WINDOW` texts, distinct texts are encoded once. Without a space, nothing is read or
-        written. `progress` is passed to `compute`; `encode` reports its progress itself.
+        written. `progress` is passed on to `compute`; the function `encode` reports its own progress.
         """
         import numpy as np
 
@@ -234,10 +234,14 @@ class VectorCache(VectorStore):
 
     def segments(self) -> Iterator[tuple[Path, os.stat_result]]:
         """Yield each file with vectors, and its `stat` result."""
-        for path in self.root.glob(f"*/*{SEGMENT}"):
-            # Another process may have removed it.
+        for directory in self.root.glob("*/"):
+            # Another process may remove the whole space, or a file of it.
+            paths: list[Path] = []
             with suppress(OSError):
-                yield path, path.stat()
+                paths += directory.glob(f"*{SEGMENT}")
+            for path in paths:
+                with suppress(OSError):
+                    yield path, path.stat()
 
     def tidy(self, age: float) -> None:
         """Remove temporary files that killed processes left, and spaces that were empty for `age` seconds."""

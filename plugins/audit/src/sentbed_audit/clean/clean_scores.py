@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FEWEST_ITEMS = 2
-"""Minimum number of clean items for a score. Clean items of a group count only if the group has as many."""
+"""Minimum number of clean items for a score.
+
+In a score with groups, the clean items of a group are left out if there are fewer of them.
+"""
 
 
 @attrs.frozen

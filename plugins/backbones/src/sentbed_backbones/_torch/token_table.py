@@ -108,7 +108,7 @@ def from_model(model: str, revision: str | None, random: bool) -> TokenTable:
 
 
 def _read_tokenizer(directory: Path) -> Any:
-    """Return the `tokenizer.json` in a directory with a table as a tokenizer of transformers, unchanged."""
+    """Load the `tokenizer.json` that lies beside a table as a tokenizer of transformers, without changes."""
     file = directory / TOKENIZER_FILE
     if not file.is_file():
         raise ModelError(

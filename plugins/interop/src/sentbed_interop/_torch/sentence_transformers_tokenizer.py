@@ -118,12 +118,14 @@ def write_tokenizer(encoder: Encoder, directory: Path) -> WrittenTokenizer:
 def _with_template(
     encoder: Encoder, tokenizer: Tokenizer, texts: Sequence[str]
 ) -> tuple[Tokenizer, Cut, int]:
-    """Return the tokenizer with the prompt in it, how the template was cut, and the largest number of tokens.
+    """Return the tokenizer with the prompt in it, a `Cut`, and the largest number of tokens of a text.
 
-    `texts` are test texts that the encoder does not truncate.
+    The outer parts of a template become ids that the tokenizer's post-processor adds. The inner parts become text
+    that a normalizer puts around the sentence. The `Cut` is where the two kinds of parts are divided. `texts` are
+    test texts that the encoder does not truncate.
 
     Raises:
-        ModelError: if no cut gives the encoder's ids for the texts.
+        ModelError: if no division gives the encoder's ids for the test texts.
     """
     prompt, max_length = encoder.recipe.resolved_prompt, encoder.recipe.max_length
     assert prompt is not None
@@ -259,7 +261,11 @@ def _require_same(
 
 
 def _about_template(encoder: Encoder, cut: Cut) -> list[str]:
-    """Return notes on texts that get other ids because the tokenizer adds a part of the prompt as text."""
+    """Return notes on the two kinds of texts that get other ids than in the encoder.
+
+    These are texts that contain the name of a special token, since the normalizer changes each part around it,
+    and truncated texts.
+    """
     prompt, limit = encoder.recipe.resolved_prompt, encoder.recipe.max_length
     assert prompt is not None
     repeated = []

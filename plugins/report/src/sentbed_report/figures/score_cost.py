@@ -89,8 +89,8 @@ def _undrawn(
 def _points(data: StudyData, against: ScoreAgainstCost) -> pandas.DataFrame:
     """Return a point for each row that has a score and a cost.
 
-    Points that are not on the Pareto front come first, then those on it in the front's order, then degenerate
-    points.
+    Points that are not on the Pareto front come first, then those on it in the front's order, then points whose
+    score is degenerate: it says nothing about the encoder.
     """
     import pandas
 

@@ -115,7 +115,10 @@ def validation_plot(stage: StageCurve) -> Plot | None:
 
 
 def score_plots(watched: Iterable[Watched]) -> list[Plot]:
-    """Draw the watched scores that are not shown in a plane, with one line per encoder."""
+    """Draw the watched scores over the training steps, with one line per encoder.
+
+    Scores that are a coordinate of a scatter plot, such as alignment and uniformity, are drawn there instead.
+    """
     panels: dict[tuple[_Subject, int], dict[str, Points]] = {}
     lines: Counter[tuple[_Subject, str]] = Counter()
 
@@ -144,8 +147,8 @@ def _curves_outside_planes(
 ) -> Iterator[tuple[_Subject, Sequence[float]]]:
     """Yield the curves of a watched evaluation, each with its subject.
 
-    If no score is a coordinate of a plane, there is one curve, of the evaluator's primary score. Otherwise,
-    each score that is no coordinate has a curve.
+    If no score is a coordinate of a scatter plot, there is one curve, of the evaluator's primary score.
+    Otherwise, each score that is no coordinate has a curve.
     """
     if not any(score.axis in ("x", "y") for score in watch.scores):
         tasks = ", ".join(dict.fromkeys(score.task for score in watch.scores))

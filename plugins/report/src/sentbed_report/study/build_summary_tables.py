@@ -120,7 +120,7 @@ def _degenerate_reason(scores: Scored) -> str:
 
 
 def _degenerate_under_prompts(scores: PromptScores) -> str:
-    """Return why a seed's scores say nothing about their encoder, and under which prompts; empty if none does."""
+    """Return why scores of a seed are degenerate, and under which prompts; empty if none of them is."""
     reasons: dict[str, dict[str, None]] = {}
     for prompt, score in scores.of_prompts.items():
         for part in parts_of(score):

@@ -52,7 +52,8 @@ def expected_table(
 ) -> Table:
     """Return a table of measured and expected numbers. The expected numbers have the heading `name`.
 
-    In the table of a study, `cells` are the names of the rows' cells.
+    `cells` has, for each row, the name of the study's cell whose score was measured. It is empty in the report of
+    a single run, and the table then has no column for it.
     """
     digits = max(map(expected_digits, rows), default=2)
     columns = (
@@ -70,7 +71,6 @@ def expected_table(
         verdict = Link(expected_verdict(row), "", expected_kind(row))
         lines.append(
             [
-                # No cell, in the table of a run.
                 *cells[place : place + 1],
                 row.key,
                 row.found,

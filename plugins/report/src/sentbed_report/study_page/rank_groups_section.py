@@ -98,7 +98,7 @@ def _sentences(data: StudyData, basis: Basis, looks: int) -> Iterator[str]:
 
 
 def _note_on_decisions(decisions: Decisions | None) -> Iterator[str]:
-    """If cells were stopped, yield a sentence on why these tests may differ from the study's decisions."""
+    """If the study has shown cells to be worse, yield why these tests may differ from its decisions."""
     if decisions is None or not decisions.claims:
         return
     yield (

@@ -35,8 +35,8 @@ def write_study_report(
 ) -> Path:
     """Write `report.md`, `report.html` and the item pages into `directory`; return the path of `report.html`.
 
-    `summaries` and `selection` are computed from `data` by default. Item pages to which only the earlier
-    `report.html` links are deleted.
+    `summaries` and `selection` are computed from `data` by default. Item pages that an earlier
+    `report.html` has linked to, and the new one does not, are deleted.
 
     Raises:
         RunError: if a file cannot be written; each file is written atomically.

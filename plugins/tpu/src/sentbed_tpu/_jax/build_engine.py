@@ -82,7 +82,7 @@ def build_engine(
 
 
 def join(nodes: int, platform: str) -> Processes:
-    """Connect the processes that `torchrun` has started, one per machine, and JAX in them; return the group.
+    """Connect the processes that `torchrun` has started, one per machine, and start JAX in each.
 
     Raises:
         RuntimeUnavailableError: if the recipe sets several machines and this is the only process.
@@ -107,7 +107,9 @@ def join(nodes: int, platform: str) -> Processes:
 
 
 def claim(platform: str, devices: int | None, processes: int) -> list[Any]:
-    """Return the devices of all processes: `devices` of each process. None is all, but 1 on the platform `cpu`.
+    """Return the devices of all processes, `devices` of each process.
+
+    If `devices` is None, each process has all of its devices; on the platform `cpu`, it has one.
 
     Raises:
         RuntimeUnavailableError: if JAX finds no devices of this platform, or too few.
