@@ -54,7 +54,7 @@ def data_sources() -> Mapping[str, Lazy]:
         ),
         "clean-pairs": Lazy(
             "sentbed_data.clean_pairs:CleanPairs",
-            "Pairs of another source, without duplicates and pairs of equal texts, wrong length or script.",
+            "Pairs of another source, without duplicates, equal texts, and texts of the wrong length or script.",
         ),
         "nli": Lazy(
             "sentbed_data.nli:Nli",
@@ -74,7 +74,7 @@ def data_sources() -> Mapping[str, Lazy]:
         ),
         "mix": Lazy(
             "sentbed_data.mix:Mix",
-            "Several sources in one stage, each with a share of the rows; only their common columns.",
+            "Several sources in one stage, each with a share of the rows, and with their common columns only.",
         ),
         "sample": Lazy(
             "sentbed_data.bundled_sample:Sample",
