@@ -298,6 +298,13 @@ def test_numbers_of_elements_are_those_of_the_file_although_one_is_taken_out():
     assert document.data["stage"] == [{"name": "b", "steps": 9}]
 
 
+def test_of_many_elements_the_ones_that_are_named_are_taken_out():
+    text = "".join(f'[[stage]]\nname = "s{number}"\n' for number in range(12))
+    document = apply_overrides(parse(text.encode()), ["stage.9=", "stage.10="])
+    names = [stage["name"] for stage in document.data["stage"]]
+    assert names == [f"s{number}" for number in (*range(9), 11)]
+
+
 @pytest.mark.parametrize(
     ("names", "index", "shown"),
     [

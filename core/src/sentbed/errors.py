@@ -107,16 +107,16 @@ class RecipeError(SentbedError):
         The number of all others follows at the end.
         """
         counts: Counter[str] = Counter()
-        more = 0
+        left_out = 0
         for problem in self.problems:
             without_names = re.sub(r"`[^`]*`|'[^']*'|\d+", "", problem.message)
             counts[without_names] += 1
             if counts[without_names] <= ALIKE:
                 yield str(problem)
             else:
-                more += 1
-        if more:
-            yield f"and {more:,} more like these"
+                left_out += 1
+        if left_out:
+            yield f"and {left_out:,} more like these"
 
     def __reduce__(self) -> tuple[type[RecipeError], tuple[tuple[Problem, ...]]]:
         return type(self), (self.problems,)

@@ -405,7 +405,7 @@ def test_what_the_configuration_did_not_tell_is_found_when_the_model_is_built(
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
-        ("gemma-flagged", "in both directions, but not in a batch with padding"),
+        ("gemma-flagged", "in both directions in some batches only"),
         ("gemma2-flagged", "to earlier tokens only, although its configuration"),
     ],
 )

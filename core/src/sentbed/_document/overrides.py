@@ -126,10 +126,18 @@ def set_values(document: Document, values: Mapping[str, Any], what: str) -> Docu
         raise RecipeError(problems)
 
     document = attrs.evolve(document, data=data)
-    for element in sorted(set(removed), key=str, reverse=True):
+    # The deepest first, and of one array the last first, so that the other paths stay right.
+    for element in sorted(set(removed), key=_depth_and_index, reverse=True):
         del document.value(element[:-1])[element[-1]]
         document = document.without(element)
     return document
+
+
+def _depth_and_index(element: KeyPath) -> tuple[int, int]:
+    """Return the depth of an element's path, and its index in its array."""
+    index = element[-1]
+    assert isinstance(index, int), "elements of arrays have indices"
+    return len(element), index
 
 
 def _step_into(container: Any, key: str, create: bool) -> Any:

@@ -107,7 +107,9 @@ def _below(add: Add, *prefix: str | int) -> Add:
     return add_below
 
 
-def _is_encoder(recipe: Recipe, name: str | None, add: Add, *path: str | int) -> bool:
+def _check_encoder_name(
+    recipe: Recipe, name: str | None, add: Add, *path: str | int
+) -> bool:
     """Whether `name` is an encoder of the recipe; otherwise add a problem.
 
     None is allowed if the recipe has only one encoder.
@@ -130,7 +132,7 @@ def _is_encoder(recipe: Recipe, name: str | None, add: Add, *path: str | int) ->
 
 def _check_evaluate(recipe: Recipe, evaluate: Evaluate, add: Add) -> None:
     """Add the problems of an entry of `[[evaluate]]`."""
-    _is_encoder(recipe, evaluate.encoder, add, "encoder")
+    _check_encoder_name(recipe, evaluate.encoder, add, "encoder")
     _check_use(recipe, evaluate.evaluator, evaluate.encoder, evaluate.second, add)
     if "start" in evaluate.at and not recipe.stage:
         add(
@@ -159,7 +161,7 @@ def _check_use(
 
     if second is None:
         return
-    if _is_encoder(recipe, second, add, "second") and encoder is not None:
+    if _check_encoder_name(recipe, second, add, "second") and encoder is not None:
         for what in unlike_parts([encoder, recipe.encoders[second]]):
             message = f"the two encoders have different {what}, and cannot be compared; give both the same"
             add(message, "second", misfit=True)
@@ -274,7 +276,7 @@ def _check_watches(recipe: Recipe, stage: Stage, add: Add) -> None:
     for i, watch in enumerate(stage.watch):
         add_below = _below(add, "watch", i)
         if watch.encoder is not None or len(trained) > 1:
-            _is_encoder(recipe, watch.encoder, add_below, "encoder")
+            _check_encoder_name(recipe, watch.encoder, add_below, "encoder")
         name = watch.encoder or trained[0]
         _check_use(recipe, watch.evaluator, name, watch.second, add_below)
 
@@ -287,7 +289,7 @@ def _check_validation(recipe: Recipe, stage: Stage, add: Add) -> None:
     trained = recipe.trained(stage)
     add_below = _below(add, "validate")
     if validate.encoder is not None or len(trained) > 1:
-        is_encoder = _is_encoder(recipe, validate.encoder, add_below, "encoder")
+        is_encoder = _check_encoder_name(recipe, validate.encoder, add_below, "encoder")
         if is_encoder and validate.encoder not in trained:
             add_below(
                 f"the stage does not train `{validate.encoder}`, whose validation would choose nothing; "
@@ -330,15 +332,15 @@ def _setting_for(loss: Any, columns: Iterable[str]) -> str:
 
 def _check_encoders(recipe: Recipe, stage: Stage, add: Add) -> bool:
     """Add the problems of a stage's encoders and of the columns they encode; return whether there are none."""
-    if not stage.train and not _is_encoder(recipe, None, add, "train"):
+    if not stage.train and not _check_encoder_name(recipe, None, add, "train"):
         return False
     names_exist = True
     for name in stage.train:
-        names_exist = _is_encoder(recipe, name, add, "train") and names_exist
+        names_exist = _check_encoder_name(recipe, name, add, "train") and names_exist
     for name in stage.freeze:
-        names_exist = _is_encoder(recipe, name, add, "freeze") and names_exist
+        names_exist = _check_encoder_name(recipe, name, add, "freeze") and names_exist
     for column, name in stage.columns.items():
-        exists = _is_encoder(recipe, name, add, "columns", column)
+        exists = _check_encoder_name(recipe, name, add, "columns", column)
         names_exist = exists and names_exist
     if not names_exist:
         return False
@@ -511,7 +513,7 @@ def _check_weights(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
     """
     earlier = {other.name: other for other in recipe.stage[:index]}
     for name, source in stage.weights.items():
-        is_encoder = _is_encoder(recipe, name, add, "weights", name)
+        is_encoder = _check_encoder_name(recipe, name, add, "weights", name)
         if not is_encoder or source == PRETRAINED:
             continue
         if source not in earlier:

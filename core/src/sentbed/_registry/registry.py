@@ -375,10 +375,8 @@ def _warnings(
     for kind_and_name, (name, place) in settings.prefer.items():
         kind, _, component = kind_and_name.partition("/")
         plugins = _plugins_called(name, infos)
-        is_offered = False
-        for offer in claims.get((kind, component), ()):
-            if fits(name, offer.distribution, offer.plugin):
-                is_offered = True
+        offers = claims.get((kind, component), ())
+        is_offered = any(fits(name, o.distribution, o.plugin) for o in offers)
         if is_offered or not plugins:
             continue
 

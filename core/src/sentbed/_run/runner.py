@@ -289,8 +289,16 @@ def _tokenizer_texts(
             for text in prepared.texts():
                 has_texts = True
                 yield text
-    if not has_texts:
-        yield from evaluations.texts(recipe).get(name, ())
+    if has_texts:
+        return
+
+    # The data of the other encoders' evaluations may be large, or missing.
+    entries = []
+    for entry in recipe.evaluate:
+        if name in (entry.encoder or recipe.main_encoder, entry.second):
+            entries.append(entry)
+    own_recipe = attrs.evolve(recipe, evaluate=tuple(entries))
+    yield from evaluations.texts(own_recipe).get(name, ())
 
 
 def head_seed(recipe: Recipe, name: str) -> int:

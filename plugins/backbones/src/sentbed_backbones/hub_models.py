@@ -171,10 +171,16 @@ def fetch(
         return _from_hub(directory, pull_request)
 
 
-def _download(repository: str, revision: str | None, files: Sequence[str]) -> Path:
+def _download(
+    repository: str,
+    revision: str | None,
+    files: Sequence[str],
+    only_from_cache: bool = False,
+) -> Path:
     """Download these files of a repository into the cache of huggingface-hub; return their directory there.
 
     huggingface-hub records the branch's name beside the files, so that they are found if the hub cannot be asked.
+    With `only_from_cache`, the hub is not asked.
     """
     from huggingface_hub import snapshot_download
 
@@ -182,8 +188,10 @@ def _download(repository: str, revision: str | None, files: Sequence[str]) -> Pa
         snapshot_download(
             repository,
             revision=revision,
+            # Without the names of the files, a repository that was fetched in part would count as incomplete.
             allow_patterns=list(files),
             ignore_patterns=["*/*"],
+            local_files_only=only_from_cache,
         )
     )
 
@@ -341,23 +349,14 @@ def _fetched_before(repository: str, revision: str | None, weights: bool) -> Mod
     Files that another program fetched have no record; whether they include weights shows only when the weights
     are read.
     """
-    from huggingface_hub import snapshot_download
-
     files, reference = list(SMALL_FILES), None
     record = _remembered(repository, revision, weights)
     if record is not None:
         files, reference = record["files"], record["reference"]
         revision = record["commit"]
 
-    directory = snapshot_download(
-        repository,
-        revision=revision,
-        # Without the names of the files, a repository that was fetched in part would count as incomplete.
-        allow_patterns=files,
-        ignore_patterns=["*/*"],
-        local_files_only=True,
-    )
-    return _from_hub(Path(directory), reference)
+    directory = _download(repository, revision, files, only_from_cache=True)
+    return _from_hub(directory, reference)
 
 
 @functools.cache

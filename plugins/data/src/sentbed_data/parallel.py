@@ -171,13 +171,13 @@ class Parallel(DataSource):
         if self.path is None and self.anchor is not None and self.positive is not None:
             return (self.anchor, self.positive)
 
-        given = []
+        options = []
         for field in ("anchor", "positive", "path"):
             if getattr(self, field) is not None:
-                given.append(field)
+                options.append(field)
 
         raise DataError(
-            f"found {listed(given) or 'no file'}; give two files, `anchor` and `positive`, or one, `path`"
+            f"found {listed(options) or 'no file'}; give two files, `anchor` and `positive`, or one, `path`"
         )
 
     def _lines_of(self, *files: Path) -> Iterator[tuple[int, _Side, _Side]]:

@@ -161,10 +161,9 @@ def _millions_of_parameters(run: Run) -> tuple[Amount, Amount]:
     trained: set[str] = set()
     for stage in run.recipe.stage:
         trained.update(run.recipe.trained(stage))
-    parameters = 0
+    parameters = sum(all_parameters for all_parameters, _ in counts.values())
     trained_parameters = 0
-    for name, (all_parameters, trainable_parameters) in counts.items():
-        parameters += all_parameters
-        if name in trained:
-            trained_parameters += trainable_parameters
+    for name in trained:
+        _, trainable_parameters = counts[name]
+        trained_parameters += trainable_parameters
     return parameters / 1e6, trained_parameters / 1e6

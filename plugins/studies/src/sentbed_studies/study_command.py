@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
+from sentbed.helpers import Stop
 from sentbed.tools import FAILED, echo, set_option
 
 if TYPE_CHECKING:
@@ -208,7 +207,7 @@ def run_plan(
     handling: AbstractContextManager[None] = nullcontext()
     if plan.left.workers > 1:
         # With one worker, the cells run in this process, which saves a training state on SIGTERM.
-        handling = _interrupted_by_sigterm()
+        handling = Stop().listening()
     pool_options = {"workers": plan.left.workers, **(executor_options or {})}
     with (
         handling,
@@ -226,25 +225,6 @@ def run_plan(
             left=plan.left,
             **options,
         )
-
-
-@contextmanager
-def _interrupted_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM raise `KeyboardInterrupt` in the block.
-
-    A handler that the program has set itself stays. In a thread other than the main thread, where Python sets no
-    handlers, nothing changes.
-    """
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    if not in_main_thread or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
-
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 @contextmanager

@@ -92,8 +92,8 @@ class CausalFamily(Family):
             attention = self._with_bidirectional_attention(model)
         elif attention.depends_on_padding:
             raise ModelError(
-                f"{_described(model)} attends in both directions, but not in a batch with padding; set "
-                '`attention = "bidirectional"`'
+                f"{_described(model)} attends in both directions in some batches only, depending on their "
+                'padding; set `attention = "bidirectional"`'
             )
         elif self._is_causal_against_configuration(model, attention):
             raise ModelError(
@@ -192,10 +192,8 @@ class CausalFamily(Family):
             return None
 
         depth = self.depth(model)
-        packed = FastCausal(
-            model, products, self.reads_layers, depth, self.intervention
-        )
-        return self.encoding(packed)
+        fast = FastCausal(model, products, self.reads_layers, depth, self.intervention)
+        return self.encoding(fast)
 
     def head_loader(self) -> Any:
         """Return the class of causal language models."""

@@ -88,6 +88,11 @@ class TorchEncoder(ModuleEncoder):
         for rank, part in enumerate(parts[:rows]):
             vectors[rank :: self.processes.world] = part
 
+        if self.processes.sharded:
+            # An error in the share of one process would end the run, so the shares are checked here. The part
+            # that gives NaN is not searched for: all processes would have to take part in the search.
+            return require_finite(vectors, batch, lambda _: "")
+
         return vectors
 
     def _encode_share(self, batch: TokenBatch) -> Vectors:
@@ -124,8 +129,7 @@ class TorchEncoder(ModuleEncoder):
                 f"`token_budget = {max(1, tokens // 2)}` in the runtime"
             ) from error
 
-        # The part that gives NaN is not searched for: all processes would have to take part in the search.
-        return require_finite(vectors, batch, lambda _: "")
+        return vectors
 
     def encode_tokens(self, batch: TokenBatch) -> RaggedVectors:
         """Return the token vectors of each text. A batch that does not fit into memory is halved."""

@@ -17,8 +17,8 @@ from torch.distributed.rendezvous import rendezvous
 
 from sentbed_hardware._common.process_messages import LOOPBACK, connect, require_key
 from sentbed_hardware.torchrun_environment import (
-    is_member,
     processes_on_this_machine,
+    started_processes,
 )
 
 FOREVER = timedelta(days=30)
@@ -126,7 +126,8 @@ def join(
             engine uses the processes already.
         RunError: if there is no key for the messages between processes.
     """
-    if not is_member():
+    started = started_processes()
+    if started is None:
         if asked_for > 1:
             raise RuntimeUnavailableError(
                 f"the recipe sets {asked_for} processes, and this is the only one; "
@@ -134,7 +135,7 @@ def join(
             )
         return Processes()
 
-    if int(os.environ["WORLD_SIZE"]) == 1:
+    if started == 1:
         return Processes()
 
     if dist.is_initialized():

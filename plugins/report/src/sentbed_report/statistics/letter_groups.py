@@ -147,12 +147,13 @@ def _fewest_groups(groups: Sequence[tuple[int, ...]], different: Matrix) -> list
     """Return the numbers of the fewest groups that contain all rows and all pairs that do not differ."""
     # For each pair: the groups that contain it, of which one must be kept.
     choices = set()
+    members_of_groups = list(map(frozenset, groups))
     for pair in combinations_with_replacement(range(len(different)), 2):
         if different[pair]:
             continue
         groups_of_pair = []
-        for number, members in enumerate(groups):
-            if set(pair).issubset(members):
+        for number, members in enumerate(members_of_groups):
+            if members.issuperset(pair):
                 groups_of_pair.append(number)
         choices.add(tuple(groups_of_pair))
 

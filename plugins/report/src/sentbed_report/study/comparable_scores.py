@@ -176,15 +176,15 @@ def _cells_with_all_prompts(
     rows: Iterable[EncoderInRun], prompts: Collection[str]
 ) -> list[str]:
     """Return the cells that have a seed with every prompt; in a study without prompts, all cells of `rows`."""
-    prompts_of_seeds: dict[EncoderInRun, set[str]] = {}
+    prompts_of_seeds: dict[tuple[str, int, str], set[str]] = {}
     for row in rows:
-        without_prompt = attrs.evolve(row, prompt="")
+        without_prompt = (row.cell, row.seed, row.encoder)
         prompts_of_seeds.setdefault(without_prompt, set()).add(row.prompt)
 
     cells: dict[str, None] = {}
-    for row, prompts_of_seed in prompts_of_seeds.items():
+    for (cell, _, _), prompts_of_seed in prompts_of_seeds.items():
         if prompts_of_seed.issuperset(prompts):
-            cells[row.cell] = None
+            cells[cell] = None
     return list(cells)
 
 

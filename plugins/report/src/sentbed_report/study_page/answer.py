@@ -345,9 +345,10 @@ def _next_step_of_ranking(
             more = "prompts"
         for row, judged in judged_rows(main):
             if row.cell == best.cell and not judged.significant:
-                needed = seeds_text(power, judged)
                 if power.hangs_on_prompts:
                     needed = prompts_text(power, judged)
+                else:
+                    needed = seeds_text(power, judged)
                 return f"{more} that would tell the best cell from {data.baseline}: {needed} (see Power)"
     return (
         f"use the cheapest of the best cell and the cells not told apart from it, or run more {more} "

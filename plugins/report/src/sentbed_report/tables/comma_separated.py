@@ -52,8 +52,9 @@ def to_long_csv(tables: Sequence[Table]) -> str:
     quantities = _quantities(estimates)
     lines: list[list[object]] = [["table", *headers, "task", "metric", *quantities]]
     for table in tables:
+        names = table.header_names
         for row, column, estimate in table.numbers():
-            labels = dict(zip(table.header_names, row.headers, strict=True))
+            labels = dict(zip(names, row.headers, strict=True))
             line: list[object] = [table.name, *map(labels.get, headers)]
             line += [column.task_and_part, column.metric]
             line += [value(estimate) for value in quantities.values()]

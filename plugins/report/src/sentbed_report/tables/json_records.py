@@ -10,9 +10,10 @@ from sentbed_report.tables.table import Cell, Table, plain_text
 
 def to_records(table: Table) -> dict[str, Any]:
     """Return a table as JSON data: its columns, and the headers and values of each row."""
+    names = table.header_names
     rows = []
     for row in table.rows:
-        labels = dict(zip(table.header_names, row.headers, strict=True))
+        labels = dict(zip(names, row.headers, strict=True))
         values = list(map(record_of, row.cells))
         rows.append({**labels, "tags": row.tags, "values": values})
 
