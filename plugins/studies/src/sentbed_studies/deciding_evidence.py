@@ -112,6 +112,7 @@ class DecidingEvidence:
         under_prompts: dict[str, tuple[float, ...]] = {}
         means: dict[str, list[MeanScore | PromptScores]] = {}
         left_out: dict[str, str] = {}
+        is_source_of_variance = len(self._prompts) > 1 and self.prompts_are_sample
         has_items = True
         for cell, of_cell in scores.items():
             reason = self._why_left_out(of_cell, usual_tasks)
@@ -119,11 +120,11 @@ class DecidingEvidence:
                 left_out[cell] = reason
                 continue
             values[cell] = _means(of_cell, over="prompts")
-            under_prompts[cell] = _means(of_cell, over="seeds")
+            if is_source_of_variance:
+                under_prompts[cell] = _means(of_cell, over="seeds")
             means[cell] = self._mean_scores(of_cell, seeds)
             has_items = has_items and _have_items(of_cell)
 
-        is_source_of_variance = len(self._prompts) > 1 and self.prompts_are_sample
         scores_of_prompts = under_prompts if is_source_of_variance else None
         if not has_items:
             return Evidence(values, None, left_out, scores_of_prompts)
@@ -286,10 +287,9 @@ def item_variances(
 
     variances = np.zeros((len(cells), len(cells)))
     degrees = np.full_like(variances, np.inf)
+    by_seed = {cell: dict(enumerate(scores[cell])) for cell in cells}
     for (row, first), (column, second) in itertools.combinations(enumerate(cells), 2):
-        scores_of_first = dict(enumerate(scores[first]))
-        scores_of_second = dict(enumerate(scores[second]))
-        judged = compared(scores_of_first, scores_of_second, components)
+        judged = compared(by_seed[first], by_seed[second], components)
         if judged.item_variance is not None:
             variances[row, column] = variances[column, row] = judged.item_variance
             degrees[row, column] = degrees[column, row] = judged.item_degrees
