@@ -48,7 +48,8 @@ def check_encode(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:
     def vectors_as_reference(what: str, rows: NDArray[np.int64]) -> NDArray[np.float32]:
         actual = _encode(encoder, tokens, rows)
         expected = _encode(reference, tokens, rows)
-        _compare_with_reference(compare, what, actual, expected, tolerance)
+        shape = (len(rows), reference.width)
+        _compare_with_reference(compare, what, actual, expected, shape, tolerance)
         return actual
 
     padded = vectors_as_reference("a batch with padding", padded_rows)
@@ -89,12 +90,13 @@ def _compare_with_reference(
     what: str,
     actual: NDArray[np.float32],
     expected: NDArray[np.float32],
+    shape: tuple[int, int],
     tolerance: float,
 ) -> None:
-    """Compare the vectors of a batch with the reference's; `what` describes the batch."""
+    """Require `shape` and the reference's vectors of a batch; `what` describes the batch."""
     compare.require(
-        actual.shape == expected.shape and actual.dtype == "float32",
-        f"the vectors of {what} are {actual.dtype} {actual.shape}, expected float32 {expected.shape}",
+        actual.shape == shape and actual.dtype == "float32",
+        f"the vectors of {what} are {actual.dtype} {actual.shape}, expected float32 {shape}",
     )
     compare.same_vectors(
         f"{what} differs from the reference",

@@ -74,10 +74,11 @@ def main() -> None:
     module = import_module()
     seconds = time.process_time() - start
 
-    if REQUEST["fields"] is not None:
+    if REQUEST["cls"] is not None:
         cls = getattr(module, REQUEST["cls"])
-        component = cls(**pickle.loads(base64.b64decode(REQUEST["fields"])))
-        list(component.check())
+        if REQUEST["fields"] is not None:
+            component = cls(**pickle.loads(base64.b64decode(REQUEST["fields"])))
+            list(component.check())
 
     loaded = {name: place for name, place in PLACES.items() if name in sys.modules}
     print(json.dumps({"seconds": seconds, "heavy": loaded}))

@@ -284,9 +284,16 @@ def _rules_of(
         offers = _offers_of(plugins, info)
         offered |= offers.keys()
         value = plugins.manager.get_plugin(info.key)
-        rules += _rules_of_plugin(_Plugin(info, value, offers, plugins, examples))
+        plugin = _Plugin(info, value, offers, plugins, examples)
+        for rule, check in RULES.items():
+            rules.append(PluginRule(rule, info.name, partial(check, plugin)))
+
         for path, offer in offers.items():
-            if offer.kind not in KINDS or any(imports_of_offer(offer)):
+            # Each offer is imported once: another attempt may fail in another way, or succeed.
+            faults = list(imports_of_offer(offer))
+            if faults:
+                rules.append(PluginRule("offers", info.name, partial(iter, faults)))
+            if faults or offer.kind not in KINDS:
                 continue
             try:
                 of_components[path] = component_rules(
@@ -311,17 +318,6 @@ def _rules_of(
     if failures:
         raise ConformanceError(_error_title(name), tuple(failures))
     return rules, of_components
-
-
-def _rules_of_plugin(plugin: _Plugin) -> Iterator[PluginRule]:
-    """Yield the rules of a loaded plugin, and the rule `offers` for each offer that cannot be imported."""
-    for name, check in RULES.items():
-        yield PluginRule(name, plugin.info.name, partial(check, plugin))
-
-    for offer in plugin.offers.values():
-        if any(imports_of_offer(offer)):
-            check_import = partial(imports_of_offer, offer)
-            yield PluginRule("offers", plugin.info.name, check_import)
 
 
 def _plugins_named(name: str, plugins: Plugins) -> list[Any]:
@@ -412,8 +408,11 @@ def hooks(plugin: _Plugin) -> Findings:
         )
 
     for name, spec in vars(hookspecs).items():
+        if not hasattr(spec, "sentbed_spec"):
+            continue
+
         function = getattr(plugin.value, name, None)
-        if not hasattr(spec, "sentbed_spec") or not inspect.isroutine(function):
+        if not inspect.isroutine(function):
             continue
         if function.__module__ != plugin.module or hasattr(function, "sentbed_impl"):
             continue

@@ -223,8 +223,8 @@ def inference(subject: Subject) -> Findings:
     ids, mask = _batch(backbone)
     plain = _real(_states(backbone.module, ids, mask), mask)
     for traceable in (False, True):
-        module = backbone.inference(backbone.module, torch.float32, traceable)
         with torch.no_grad():
+            module = backbone.inference(backbone.module, torch.float32, traceable)
             states = module(ids, mask)
         difference = distance(_real(states, mask).float(), plain)
         if not difference <= LOOSE_TOLERANCE:

@@ -170,15 +170,15 @@ def texts(subject: Subject) -> Findings:
             )
             return
 
-    all_texts = set(dataset.texts())
     if dataset.varies or not len(dataset):
-        if not all_texts:
+        if next(iter(dataset.texts()), None) is None:
             yield (
                 "`texts` gives nothing",
                 "yield the texts of which the rows are made",
             )
         return
 
+    all_texts = set(dataset.texts())
     for name in dataset.columns:
         if name == LABEL or name in subject.part.traits.numbers:
             continue
