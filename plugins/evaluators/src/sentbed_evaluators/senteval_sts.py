@@ -179,6 +179,7 @@ def _score_task(
         "text": "as in the file",
         "data": task.data,
     }
+    clusters = identities(pairs.texts)
     score = correlation_score(
         task.name,
         correlation,
@@ -186,11 +187,11 @@ def _score_task(
         all_similarities,
         protocol,
         zeros=zeros,
-        clusters=identities(pairs.texts),
+        clusters=clusters,
     )
     yield score
     if task.is_yearly:
-        yield from _means_over_subsets(score, task, similarities, zeros)
+        yield from _means_over_subsets(score, task, similarities, zeros, clusters)
 
 
 def _means_over_subsets(
@@ -198,8 +199,12 @@ def _means_over_subsets(
     task: Task,
     similarities: list[NDArray[np.float64]],
     zeros: Sequence[str],
+    clusters: NDArray[np.int64],
 ) -> Iterator[Score]:
-    """Yield the two means over the subsets of a task; `score` is the correlation over all pairs of the task."""
+    """Yield the two means over the subsets of a task; `score` is the correlation over all pairs of the task.
+
+    `clusters` has the cluster of each pair, as in the items of `score`.
+    """
     import numpy as np
 
     sizes, correlations, values_of_items = [], [], []
@@ -217,7 +222,7 @@ def _means_over_subsets(
         "spearman",
         np.array(task.pairs.scores, np.float64),
         np.concatenate(values_of_items),
-        clusters=identities(task.pairs.texts),
+        clusters=clusters,
         groups=np.repeat(np.arange(len(sizes)), sizes),
     )
     mean = attrs.evolve(
