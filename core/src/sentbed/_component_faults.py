@@ -38,7 +38,12 @@ def release_of(module: str) -> str:
     return f"`{name}` {version}"
 
 
-def fault(component: Any, method: str, wrong: str, place: str = "") -> PluginError:
+def fault(
+    component: Any,
+    method: str,
+    wrong: str,
+    place: str = "",
+) -> PluginError:
     """Return an error that says which method of which component is faulty, and which plugin has the component.
 
     Args:
@@ -70,7 +75,12 @@ def _place_of_method(cls: type, method: str) -> str:
     return getattr(sys.modules.get(cls.__module__), "__file__", None) or cls.__module__
 
 
-def returned(result: T, expected: Any, component: Any, method: str) -> T:
+def returned(
+    result: T,
+    expected: Any,
+    component: Any,
+    method: str,
+) -> T:
     """Return a method's result.
 
     Raises:
@@ -83,7 +93,11 @@ def returned(result: T, expected: Any, component: Any, method: str) -> T:
     raise fault(component, method, f"returned {result!r:.80}, expected {names}")
 
 
-def number(value: Any, component: Any, method: str) -> float:
+def number(
+    value: Any,
+    component: Any,
+    method: str,
+) -> float:
     """Return a method's result as a float. Raises `PluginError` if it is not a number."""
     try:
         if not isinstance(value, str | bytes):
@@ -93,7 +107,11 @@ def number(value: Any, component: Any, method: str) -> float:
     raise fault(component, method, f"returned {value!r:.80}, expected a number")
 
 
-def sentences(messages: Any, component: Any, method: str) -> list[str]:
+def sentences(
+    messages: Any,
+    component: Any,
+    method: str,
+) -> list[str]:
     """Return the messages that a method returned, as a list. Raises `PluginError` if they are not strings."""
     if isinstance(messages, str) or not isinstance(messages, Iterable):
         wrong = f"returned {messages!r:.80}, expected several sentences"

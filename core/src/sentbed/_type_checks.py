@@ -24,7 +24,11 @@ def require_types(instance: Any, unchecked: Collection[str] = ()) -> None:
             raise TypeError(f"`{field.name}` is {value!r:.80}, expected {field.type}")
 
 
-def _has_type(value: Any, kind: Any, unchecked: Collection[str]) -> bool:
+def _has_type(
+    value: Any,
+    kind: Any,
+    unchecked: Collection[str],
+) -> bool:
     """Whether a value has a type. Raises `TypeError` if a field of an attrs instance in the value does not."""
     origin = get_origin(kind)
     arguments = get_args(kind)
@@ -50,7 +54,10 @@ def _has_type(value: Any, kind: Any, unchecked: Collection[str]) -> bool:
 
 
 def _has_container_type(
-    value: Any, origin: Any, arguments: Sequence[Any], unchecked: Collection[str]
+    value: Any,
+    origin: Any,
+    arguments: Sequence[Any],
+    unchecked: Collection[str],
 ) -> bool:
     """Whether a value is a tuple, mapping or sequence (`origin`) of items with the types `arguments`."""
     # A string is a sequence of strings, too, but is never meant by `Sequence[str]`.

@@ -59,7 +59,10 @@ class DataError(SentbedError):
     """Raised if a data file cannot be used. The message names the file and the line, if they are known."""
 
     def __init__(
-        self, message: str, file: object = None, line: int | None = None
+        self,
+        message: str,
+        file: object = None,
+        line: int | None = None,
     ) -> None:
         if file is not None:
             message += f" @ {file}"
@@ -213,7 +216,9 @@ def reason_of(error: BaseException) -> str:
 
 @contextmanager
 def foreign(
-    error_of: Callable[[str], SentbedError], what: str, advice: str
+    error_of: Callable[[str], SentbedError],
+    what: str,
+    advice: str,
 ) -> Iterator[None]:
     """Raise `error_of(message)` in place of any exception that another library raises in the block.
 

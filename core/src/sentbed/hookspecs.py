@@ -208,13 +208,22 @@ def run_resumed(
 
 
 @hookspec
-def evaluation_started(run: Run, evaluator: str, encoder: str) -> None:
+def evaluation_started(
+    run: Run,
+    evaluator: str,
+    encoder: str,
+) -> None:
     """Called before an evaluation of `[[evaluate]]` starts."""
 
 
 @hookspec
 def evaluation_progressed(
-    run: Run, evaluator: str, encoder: str, what: str, done: int, total: int
+    run: Run,
+    evaluator: str,
+    encoder: str,
+    what: str,
+    done: int,
+    total: int,
 ) -> None:
     """Called often during an evaluation, with the progress of one of its parts.
 
@@ -224,37 +233,63 @@ def evaluation_progressed(
 
 @hookspec
 def scores_ready(
-    run: Run, evaluator: str, encoder: str, evaluation: Evaluation
+    run: Run,
+    evaluator: str,
+    encoder: str,
+    evaluation: Evaluation,
 ) -> None:
     """Called when an evaluation of `[[evaluate]]` has finished, with all its scores."""
 
 
 @hookspec
-def stage_started(run: Run, stage: str, total_steps: int) -> None:
+def stage_started(
+    run: Run,
+    stage: str,
+    total_steps: int,
+) -> None:
     """Called before the first step of a stage, when its data is open, and when a run is resumed in the stage."""
 
 
 @hookspec
 def step_finished(
-    run: Run, stage: str, step: int, total_steps: int, result: StepResult
+    run: Run,
+    stage: str,
+    step: int,
+    total_steps: int,
+    result: StepResult,
 ) -> None:
     """Called after every optimiser step; `step` counts from 1."""
 
 
 @hookspec
-def validated(run: Run, stage: str, step: int, score: float, best: bool) -> None:
+def validated(
+    run: Run,
+    stage: str,
+    step: int,
+    score: float,
+    best: bool,
+) -> None:
     """Called after a validation. `best` says whether its weights are the best of the stage so far."""
 
 
 @hookspec
 def observed(
-    run: Run, stage: str, step: int, encoder: str, evaluation: Evaluation
+    run: Run,
+    stage: str,
+    step: int,
+    encoder: str,
+    evaluation: Evaluation,
 ) -> None:
     """Called after an evaluation of a stage's `watch`. Such an evaluation does not choose weights."""
 
 
 @hookspec
-def checkpoint_saved(run: Run, stage: str, step: int, path: Path) -> None:
+def checkpoint_saved(
+    run: Run,
+    stage: str,
+    step: int,
+    path: Path,
+) -> None:
     """Called when the encoders with the best weights so far have been written to `path`."""
 
 
@@ -274,7 +309,11 @@ def warned(run: Run, message: str) -> None:
 
 @hookspec
 def stage_finished(
-    run: Run, stage: str, steps: int, best_score: float | None, best_step: int
+    run: Run,
+    stage: str,
+    steps: int,
+    best_score: float | None,
+    best_step: int,
 ) -> None:
     """Called after the last step of a stage, when the weights that it keeps have been restored."""
 

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("recipes", nargs=-1, required=True, type=click.Path())
+@click.argument(
+    "recipes",
+    nargs=-1,
+    required=True,
+    type=click.Path(),
+)
 @set_option()
 def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
     """List every problem of each of RECIPES, without loading models or data.
@@ -79,7 +84,10 @@ def _files(directory: Path) -> Iterator[str]:
 
 
 def _check(
-    file: str, overrides: Sequence[str], plugins: Plugins, fragments: bool
+    file: str,
+    overrides: Sequence[str],
+    plugins: Plugins,
+    fragments: bool,
 ) -> tuple[list[str], list[str]]:
     """Return the lines to print for a recipe, and those of the lines that are problems which a server reports.
 

@@ -22,7 +22,11 @@ says. `INTERRUPTED`: the user pressed Ctrl-C.
 
 
 def echo(
-    message: object = "", *, err: bool = False, nl: bool = True, coloured: bool = False
+    message: object = "",
+    *,
+    err: bool = False,
+    nl: bool = True,
+    coloured: bool = False,
 ) -> None:
     """Print a line to standard output, or with `err` to standard error. All commands print with it.
 
@@ -40,7 +44,11 @@ def set_option(
 ) -> Callable[[Any], Any]:
     """Return the option `--set PATH=VALUE`, which may be given several times."""
     return click.option(
-        "--set", "overrides", multiple=True, metavar="PATH=VALUE", help=help
+        "--set",
+        "overrides",
+        multiple=True,
+        metavar="PATH=VALUE",
+        help=help,
     )
 
 

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     help="Check one plugin, as `sentbed check-plugin NAME` does; that command has more options.",
 )
 @click.pass_context
-def plugins(ctx: click.Context, as_json: bool, check: str | None) -> None:
+def plugins(
+    ctx: click.Context,
+    as_json: bool,
+    check: str | None,
+) -> None:
     """List the installed plugins with their status, and the components that they offer.
 
     A plugin is `loaded`, `disabled` by your configuration, `refused` because it is made for another API of

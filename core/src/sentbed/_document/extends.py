@@ -30,7 +30,11 @@ LONGEST_CHAIN = 32
 """Largest number of files in a chain in which each file extends the next."""
 
 
-def extend(content: bytes, file: str, schema: int) -> Document:
+def extend(
+    content: bytes,
+    file: str,
+    schema: int,
+) -> Document:
     """Return the recipe `file` merged into its bases. `content` is what the file contains.
 
     A base need not have the key `schema`. If it does, the value must equal `schema`, the version of the recipe
@@ -126,7 +130,11 @@ def _locations_of_bases(document: Document) -> Iterator[tuple[KeyPath, Any]]:
         yield (EXTENDS, index), location
 
 
-def _shown(base: Path, location: str, file: str) -> str:
+def _shown(
+    base: Path,
+    location: str,
+    file: str,
+) -> str:
     """Return a base's path for messages; it is relative to the working directory if the path `file` is."""
     short = os.path.normpath(Path(file).parent / location)
     if Path(short).resolve() != base:
@@ -185,7 +193,11 @@ class _Merge:
         return merged
 
     def merged_values(
-        self, earlier: Any, later: Any, path: KeyPath, later_path: KeyPath
+        self,
+        earlier: Any,
+        later: Any,
+        path: KeyPath,
+        later_path: KeyPath,
     ) -> Any:
         """Return the merge of two tables or of two arrays of named tables; otherwise the later value."""
         if isinstance(earlier, dict) and isinstance(later, dict):

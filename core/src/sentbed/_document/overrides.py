@@ -79,7 +79,11 @@ def _toml_value(text: str) -> Any:
         return None
 
 
-def set_values(document: Document, values: Mapping[str, Any], what: str) -> Document:
+def set_values(
+    document: Document,
+    values: Mapping[str, Any],
+    what: str,
+) -> Document:
     """Return the document with each dotted path set to its value.
 
     An array element that is set to `false` is removed, such as by `"stage.nli" = false` in an axis of a study.
@@ -140,7 +144,11 @@ def _depth_and_index(element: KeyPath) -> tuple[int, int]:
     return len(element), index
 
 
-def _step_into(container: Any, key: str, create: bool) -> Any:
+def _step_into(
+    container: Any,
+    key: str,
+    create: bool,
+) -> Any:
     """Return the value of a key in a table, or an element of an array.
 
     With `create`, a missing key of a table gets an empty table as its value.

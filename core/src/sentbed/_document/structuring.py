@@ -113,7 +113,9 @@ def structure(
 
 @lru_cache(maxsize=2)  # a study structures all of its cells with the same converter
 def make_converter(
-    plugins: InstalledPlugins | None, base: Path, check: bool = True
+    plugins: InstalledPlugins | None,
+    base: Path,
+    check: bool = True,
 ) -> cattrs.Converter:
     """Return a converter from TOML data to attrs classes, including the components of `plugins`.
 
@@ -178,7 +180,11 @@ def _quotation_advice(value: Any, kind: Any) -> str:
     return f": write `{value}`"
 
 
-def _path(base: Path, value: Any, _: Any) -> Any:
+def _path(
+    base: Path,
+    value: Any,
+    _: Any,
+) -> Any:
     """Return the absolute path for a field of type `FilePath`."""
     text = _primitive(value, str)
     if len(text) > LONGEST_PATH:
@@ -190,7 +196,11 @@ def _path(base: Path, value: Any, _: Any) -> Any:
         raise _invalid(f"found {value!r}, expected a path: {error}") from error
 
 
-def _model(base: Path, value: Any, kind: Any) -> Any:
+def _model(
+    base: Path,
+    value: Any,
+    kind: Any,
+) -> Any:
     """Return the value of a field of type `ModelId`: a directory as an absolute path, anything else as it is."""
     text = _primitive(value, str)
     if text.startswith((".", "/", "~")):
@@ -209,7 +219,11 @@ def _literal(value: Any, kind: Any) -> Any:
     raise _invalid(f"found {value!r}.{suggest(str(value), texts)}")
 
 
-def _union(converter: cattrs.Converter, value: Any, kind: Any) -> Any:
+def _union(
+    converter: cattrs.Converter,
+    value: Any,
+    kind: Any,
+) -> Any:
     """Return a value for a union such as `int | str`, structured as the first member that may fit."""
     members = [member for member in get_args(kind) if member is not type(None)]
 
@@ -243,7 +257,11 @@ def _union(converter: cattrs.Converter, value: Any, kind: Any) -> Any:
         raise _InvalidError([(path, message)]) from error
 
 
-def _array(converter: cattrs.Converter, value: Any, kind: Any) -> Any:
+def _array(
+    converter: cattrs.Converter,
+    value: Any,
+    kind: Any,
+) -> Any:
     """Return a tuple for a type such as `tuple[int, ...]` or `tuple[int, str]`, with all elements structured."""
     if not isinstance(value, list):
         raise _unexpected(value, f"an array{_array_advice(value)}")
@@ -266,7 +284,11 @@ def _array_advice(value: Any) -> str:
     return ""
 
 
-def _mapping(converter: cattrs.Converter, value: Any, kind: Any) -> Any:
+def _mapping(
+    converter: cattrs.Converter,
+    value: Any,
+    kind: Any,
+) -> Any:
     """Return a dictionary for a type such as `Mapping[str, int]`, with all values structured."""
     if not isinstance(value, dict):
         raise _unexpected(value, "a table")
@@ -435,7 +457,9 @@ def _inline_key(fields: Mapping[str, attrs.Attribute[Any]]) -> str | None:
 
 
 def _with_inline_table(
-    items: Mapping[str, Any], own_keys: Collection[str], inline: str
+    items: Mapping[str, Any],
+    own_keys: Collection[str],
+    inline: str,
 ) -> dict[str, Any]:
     """Return the items with `own_keys`; all other items are in a table under the key `inline`."""
     table: dict[str, Any] = {}

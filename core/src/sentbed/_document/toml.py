@@ -123,7 +123,12 @@ class Document:
                 return self.places[path[:end]]
         return self.file, None
 
-    def problem(self, message: str, path: KeyPath, misfit: bool = False) -> Problem:
+    def problem(
+        self,
+        message: str,
+        path: KeyPath,
+        misfit: bool = False,
+    ) -> Problem:
         """Return a problem at `path`, with its file, its line and its dotted path.
 
         In the dotted path, a stage has its name instead of its index: `stage.nli.loss`.
@@ -249,7 +254,11 @@ def _require_short_keys(text: str, file: str | None) -> None:
             raise RecipeError([Problem(message, file=file, line=line)])
 
 
-def _advice_on_line(text: str, line: int, column: int | None) -> str:
+def _advice_on_line(
+    text: str,
+    line: int,
+    column: int | None,
+) -> str:
     """Return advice on a text without quotes in a line (from 1) that is not TOML; empty if there is no such text.
 
     `column` (from 1) is where the invalid value begins; None if the parser does not say.

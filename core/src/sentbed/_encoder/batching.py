@@ -96,7 +96,10 @@ def encode_tokens(
 
 
 def _windows(
-    texts: Sequence[str], tokenizer: Tokenizer, encoder: PlacedEncoder, max_length: int
+    texts: Sequence[str],
+    tokenizer: Tokenizer,
+    encoder: PlacedEncoder,
+    max_length: int,
 ) -> Iterator[_Window]:
     """Yield the windows of the texts, tokenised.
 
@@ -115,7 +118,9 @@ def _windows(
 
 
 def _plan(
-    window: _Window, encoder: PlacedEncoder, token_budget: int
+    window: _Window,
+    encoder: PlacedEncoder,
+    token_budget: int,
 ) -> list[NDArray[np.int64]]:
     """Return the rows of each batch of a window."""
     lengths = window.tokens.lengths
@@ -138,7 +143,11 @@ class _Window:
 
     @classmethod
     def of(
-        cls, texts: Sequence[str], tokenizer: Tokenizer, max_length: int, shares: bool
+        cls,
+        texts: Sequence[str],
+        tokenizer: Tokenizer,
+        max_length: int,
+        shares: bool,
     ) -> _Window:
         """Tokenise the texts of a window; `shares` says whether the encoder accepts a shared prefix."""
         import numpy as np
@@ -210,7 +219,9 @@ def _are_equal(tokens: TokenIds, positions: NDArray[np.int64]) -> bool:
 
 
 def plan_batches(
-    lengths: NDArray[np.int64], token_budget: int, batch_cost: int = BATCH_COST
+    lengths: NDArray[np.int64],
+    token_budget: int,
+    batch_cost: int = BATCH_COST,
 ) -> Iterator[NDArray[np.int64]]:
     """Yield the row indices of each batch; the longest texts come first.
 

@@ -626,7 +626,9 @@ def encoder_table(recipe: EncoderRecipe, directory: Path) -> dict[str, Any]:
 
 
 def saved_recipe(
-    directory: Path, plugins: Plugins, trust_remote_code: bool = False
+    directory: Path,
+    plugins: Plugins,
+    trust_remote_code: bool = False,
 ) -> EncoderRecipe:
     """Return the recipe of the encoder that is saved in a directory, without machine settings.
 
@@ -675,7 +677,9 @@ def saved_recipe(
 
 
 def _missing_distributions(
-    releases: Any, document: Document, plugins: Plugins
+    releases: Any,
+    document: Document,
+    plugins: Plugins,
 ) -> Iterator[Problem]:
     """Yield a problem for each distribution that is not installed, but has a component of a saved encoder."""
     if not isinstance(releases, dict):
@@ -892,7 +896,12 @@ class _EvaluatedEncoder(TextEncoder):
         advance(len(texts))
         return vectors
 
-    def progress(self, what: str, done: int, total: int) -> None:
+    def progress(
+        self,
+        what: str,
+        done: int,
+        total: int,
+    ) -> None:
         if self.report_progress is not None:
             self.report_progress(what, done, total)
 

@@ -39,7 +39,11 @@ Add = Callable[..., None]
 """Function to call with each problem: a message, and the path of its key as further arguments."""
 
 
-def check(recipe: Recipe, plugins: Plugins, look: bool = True) -> None:
+def check(
+    recipe: Recipe,
+    plugins: Plugins,
+    look: bool = True,
+) -> None:
     """Check a structured recipe, without importing heavy libraries.
 
     Messages suggest components of `plugins`. If `look` is false, no file is read.
@@ -49,7 +53,11 @@ def check(recipe: Recipe, plugins: Plugins, look: bool = True) -> None:
     """
     problems: list[Problem] = []
 
-    def add(message: str, *path: str | int, misfit: bool = False) -> None:
+    def add(
+        message: str,
+        *path: str | int,
+        misfit: bool = False,
+    ) -> None:
         place = written_path(recipe.document.data, path)
         problems.append(recipe.document.problem(message, place, misfit))
 
@@ -76,7 +84,11 @@ def check(recipe: Recipe, plugins: Plugins, look: bool = True) -> None:
 
 
 def _check_encoder(
-    recipe: Recipe, name: str, encoder: EncoderRecipe, plugins: Plugins, add: Add
+    recipe: Recipe,
+    name: str,
+    encoder: EncoderRecipe,
+    plugins: Plugins,
+    add: Add,
 ) -> None:
     """Add the problems of an encoder, of its name, and of its prompts for tasks."""
     for path, message in misfits(encoder, plugins):
@@ -101,14 +113,21 @@ def require_available(runtime: Runtime) -> None:
 def _below(add: Add, *prefix: str | int) -> Add:
     """Return a function that adds problems of keys below the path `prefix`."""
 
-    def add_below(message: str, *path: str | int, misfit: bool = False) -> None:
+    def add_below(
+        message: str,
+        *path: str | int,
+        misfit: bool = False,
+    ) -> None:
         add(message, *prefix, *path, misfit=misfit)
 
     return add_below
 
 
 def _check_encoder_name(
-    recipe: Recipe, name: str | None, add: Add, *path: str | int
+    recipe: Recipe,
+    name: str | None,
+    add: Add,
+    *path: str | int,
 ) -> bool:
     """Whether `name` is an encoder of the recipe; otherwise add a problem.
 
@@ -130,7 +149,11 @@ def _check_encoder_name(
     return True
 
 
-def _check_evaluate(recipe: Recipe, evaluate: Evaluate, add: Add) -> None:
+def _check_evaluate(
+    recipe: Recipe,
+    evaluate: Evaluate,
+    add: Add,
+) -> None:
     """Add the problems of an entry of `[[evaluate]]`."""
     _check_encoder_name(recipe, evaluate.encoder, add, "encoder")
     _check_use(recipe, evaluate.evaluator, evaluate.encoder, evaluate.second, add)
@@ -141,7 +164,11 @@ def _check_evaluate(recipe: Recipe, evaluate: Evaluate, add: Add) -> None:
 
 
 def _check_use(
-    recipe: Recipe, evaluator: Evaluator, name: str | None, second: str | None, add: Add
+    recipe: Recipe,
+    evaluator: Evaluator,
+    name: str | None,
+    second: str | None,
+    add: Add,
 ) -> None:
     """Add a problem for each reason why an evaluator cannot score an encoder, or a pair of encoders."""
     encoder = recipe.encoders.get(name or recipe.main_encoder)
@@ -193,7 +220,12 @@ def problem_of_test_data(why: str, evaluator: Evaluator) -> str:
     )
 
 
-def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
+def _check_stage(
+    recipe: Recipe,
+    index: int,
+    stage: Stage,
+    add: Add,
+) -> None:
     """Add the problems of a stage."""
     if stage.name in (earlier.name for earlier in recipe.stage[:index]):
         add(f"two stages are named `{stage.name}`; give each its own name", "name")
@@ -211,7 +243,11 @@ def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
     _check_validation(recipe, stage, add)
 
 
-def _check_sizes(recipe: Recipe, stage: Stage, add: Add) -> None:
+def _check_sizes(
+    recipe: Recipe,
+    stage: Stage,
+    add: Add,
+) -> None:
     """Add a problem for each number of a stage that conflicts with another setting."""
     if (stage.epochs is None) == (stage.steps is None):
         count = "neither" if stage.steps is None else "both"
@@ -270,7 +306,11 @@ def _check_columns(stage: Stage, add: Add) -> None:
         )
 
 
-def _check_watches(recipe: Recipe, stage: Stage, add: Add) -> None:
+def _check_watches(
+    recipe: Recipe,
+    stage: Stage,
+    add: Add,
+) -> None:
     """Add the problems of a stage's `watch`."""
     trained = recipe.trained(stage)
     for i, watch in enumerate(stage.watch):
@@ -281,7 +321,11 @@ def _check_watches(recipe: Recipe, stage: Stage, add: Add) -> None:
         _check_use(recipe, watch.evaluator, name, watch.second, add_below)
 
 
-def _check_validation(recipe: Recipe, stage: Stage, add: Add) -> None:
+def _check_validation(
+    recipe: Recipe,
+    stage: Stage,
+    add: Add,
+) -> None:
     """Add the problems of a stage's `validate`."""
     validate = stage.validate
     if validate is None:
@@ -330,7 +374,11 @@ def _setting_for(loss: Any, columns: Iterable[str]) -> str:
     return ""
 
 
-def _check_encoders(recipe: Recipe, stage: Stage, add: Add) -> bool:
+def _check_encoders(
+    recipe: Recipe,
+    stage: Stage,
+    add: Add,
+) -> bool:
     """Add the problems of a stage's encoders and of the columns they encode; return whether there are none."""
     if not stage.train and not _check_encoder_name(recipe, None, add, "train"):
         return False
@@ -407,7 +455,11 @@ def _encoders_without_column(recipe: Recipe, stage: Stage) -> Iterator[tuple[str
                 yield message, key
 
 
-def _check_loss(recipe: Recipe, stage: Stage, add: Add) -> None:
+def _check_loss(
+    recipe: Recipe,
+    stage: Stage,
+    add: Add,
+) -> None:
     """Add a problem for each reason why a stage's loss cannot train its encoders."""
     towers = recipe.towers(stage)
     encoders = [recipe.encoders[name] for name in dict.fromkeys(towers.values())]
@@ -447,7 +499,11 @@ def _check_loss(recipe: Recipe, stage: Stage, add: Add) -> None:
         add(message, "loss", misfit=True)
 
 
-def _check_outputs(recipe: Recipe, stage: Stage, add: Add) -> None:
+def _check_outputs(
+    recipe: Recipe,
+    stage: Stage,
+    add: Add,
+) -> None:
     """Add a problem for each encoder whose output the loss cannot train or compare."""
     traits = stage.loss.traits
     towers = recipe.towers(stage)
@@ -506,7 +562,12 @@ def _reasons_against_prediction(
             yield "a prompt hides tokens, has a placeholder or layers of its own"
 
 
-def _check_weights(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
+def _check_weights(
+    recipe: Recipe,
+    index: int,
+    stage: Stage,
+    add: Add,
+) -> None:
     """Add a problem for each entry of a stage's `weights` that names an unknown encoder or a wrong source.
 
     The source must be `pretrained`, or an earlier stage that trains the encoder.

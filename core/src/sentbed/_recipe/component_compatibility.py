@@ -241,7 +241,11 @@ def similarities_of(output: Output, plugins: Plugins | None) -> list[str]:
     return names
 
 
-def unread_output(pooler: Pooler, part: str, reads: frozenset[Output]) -> str | None:
+def unread_output(
+    pooler: Pooler,
+    part: str,
+    reads: frozenset[Output],
+) -> str | None:
     """Return a message if a part of a recipe, such as a loss, cannot use a pooler's output; else None.
 
     `reads` has the outputs that it can use.
@@ -324,7 +328,9 @@ def _width(pooler: Any) -> str:
 
 
 def _prompt_misfits(
-    encoder: EncoderRecipe, prompt: Prompt, plugins: Plugins | None
+    encoder: EncoderRecipe,
+    prompt: Prompt,
+    plugins: Plugins | None,
 ) -> Iterator[tuple[str, str]]:
     """Yield a key and a message for each problem that a prompt has with the backbone and the pooler."""
     backbone, pooler = encoder.backbone, encoder.pooler
@@ -362,7 +368,9 @@ def _prompt_misfits(
 
 
 def _misfits_of_layers(
-    backbone: Backbone, layers: tuple[int, ...], needs: frozenset[str]
+    backbone: Backbone,
+    layers: tuple[int, ...],
+    needs: frozenset[str],
 ) -> Iterator[str]:
     """Yield reasons why a prompt cannot select these layers of a backbone."""
     reading = backbone.reading(layers)
@@ -388,7 +396,9 @@ def name_at_test(pooler: Pooler) -> str:
 
 
 def _template_misfits(
-    encoder: EncoderRecipe, template: Template, plugins: Plugins | None
+    encoder: EncoderRecipe,
+    template: Template,
+    plugins: Plugins | None,
 ) -> Iterator[str]:
     """Yield reasons why a template does not suit the backbone and the pooler."""
     backbone, pooler = encoder.backbone, encoder.pooler
@@ -423,7 +433,9 @@ def _template_misfits(
 
 
 def _task_prompt_misfits(
-    encoder: EncoderRecipe, task_prompts: Mapping[str, Prompt], plugins: Plugins | None
+    encoder: EncoderRecipe,
+    task_prompts: Mapping[str, Prompt],
+    plugins: Plugins | None,
 ) -> Iterator[str]:
     """Yield reasons why `task_prompts` cannot take the place of the encoder's prompt."""
     if len(encoder.prompts) != 1:
@@ -473,7 +485,11 @@ def _alternatives(encoder: EncoderRecipe, plugins: Plugins | None) -> str:
     return f"use {', or '.join(choices)}"
 
 
-def _fitting(encoder: EncoderRecipe, kind: str, plugins: Plugins | None) -> list[str]:
+def _fitting(
+    encoder: EncoderRecipe,
+    kind: str,
+    plugins: Plugins | None,
+) -> list[str]:
     """Return the names of the components of a kind that could replace that of the encoder.
 
     A component whose traits are not known is left out.

@@ -104,7 +104,10 @@ def read_document(path: str | Path, overrides: Sequence[str] = ()) -> Document:
 
 
 def structure_recipe(
-    document: Document, plugins: Plugins, base: Path, look: bool = True
+    document: Document,
+    plugins: Plugins,
+    base: Path,
+    look: bool = True,
 ) -> Recipe:
     """Return the recipe in a document. Relative paths in it are relative to the directory `base`.
 
@@ -192,7 +195,11 @@ def _evaluation_keys(entry: Mapping[str, Any], plugins: Plugins) -> set[str]:
 
 
 def _take_tables(
-    data: dict[str, Any], document: Document, plugins: Plugins, base: Path, look: bool
+    data: dict[str, Any],
+    document: Document,
+    plugins: Plugins,
+    base: Path,
+    look: bool,
 ) -> tuple[dict[str, RecipeTable], list[Problem]]:
     """Remove the tables that belong to plugins from `data`; return them, structured, and their problems."""
     tables: dict[str, RecipeTable] = {}
@@ -227,7 +234,9 @@ def _take_tables(
 
 
 def _take_unknown_keys(
-    data: dict[str, Any], document: Document, plugins: Plugins
+    data: dict[str, Any],
+    document: Document,
+    plugins: Plugins,
 ) -> list[Problem]:
     """Remove unknown top-level keys from `data`; return a problem for each."""
     fields = fields_by_key(Recipe)

@@ -149,7 +149,10 @@ def on_machine_of(recipe: Recipe, other: Recipe) -> Recipe:
     """Return `recipe`, which was read from a directory, with the runtime and the trackers of `other` instead."""
     document = attrs.evolve(recipe.document, left_out={})
     return attrs.evolve(
-        recipe, runtime=other.runtime, tracker=other.tracker, document=document
+        recipe,
+        runtime=other.runtime,
+        tracker=other.tracker,
+        document=document,
     )
 
 

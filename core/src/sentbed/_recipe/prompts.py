@@ -222,7 +222,12 @@ class Prompt:
         if self.file is None:
             return self
         template = read_line(self.file, self.line)
-        return attrs.evolve(self, template=template, file=None, line=1)
+        return attrs.evolve(
+            self,
+            template=template,
+            file=None,
+            line=1,
+        )
 
 
 @attrs.frozen
@@ -324,7 +329,12 @@ class ResolvedPrompt:
             facts["auxiliary"] = str(self.auxiliary)
         return facts
 
-    def apply(self, text: str, normalize: bool = True, mask_token: str = MASK) -> str:
+    def apply(
+        self,
+        text: str,
+        normalize: bool = True,
+        mask_token: str = MASK,
+    ) -> str:
         """Return the prompt for a sentence; with `normalize`, text rules are applied to the sentence."""
         return self.template.fill(self._normalized(text, normalize), mask_token)
 

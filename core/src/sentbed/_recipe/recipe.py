@@ -464,7 +464,9 @@ class Recipe:
     )
     """Tables that belong to plugins, such as `[study]`, by key."""
     document: Document = attrs.field(
-        factory=lambda: Document({}), metadata={"skip": True}, eq=False
+        factory=lambda: Document({}),
+        metadata={"skip": True},
+        eq=False,
     )
     """The parsed file with overrides applied. It also has the file and line of each key."""
 

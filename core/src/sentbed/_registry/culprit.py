@@ -61,7 +61,9 @@ def _blame(error: BaseException, plugins: Plugins) -> str:
 
 
 def _components_of_frame(
-    frame: FrameType, module: str, offered: Sequence[ComponentInfo]
+    frame: FrameType,
+    module: str,
+    offered: Sequence[ComponentInfo],
 ) -> list[ComponentInfo]:
     """Return the components whose code a frame may run: those with the `name` of the frame's `self`.
 

@@ -20,7 +20,11 @@ CORE_COMMANDS = frozenset({"check", "plugins", "run"})
 """Names of core's commands. A plugin cannot offer a command with such a name."""
 
 
-def offer_fault(kind: str, name: str, offered: Any) -> str | None:
+def offer_fault(
+    kind: str,
+    name: str,
+    offered: Any,
+) -> str | None:
     """Return which rule an offer or its name breaks, or None. A `Lazy` is not imported."""
     if isinstance(offered, Lazy) or kind == COMMAND:
         fault = _lazy_fault(offered)
@@ -50,7 +54,11 @@ def _name_fault(kind: str, name: str) -> str | None:
     return None
 
 
-def fault_of(kind: str, name: str, value: Any) -> str | None:
+def fault_of(
+    kind: str,
+    name: str,
+    value: Any,
+) -> str | None:
     """Return which rule a component's class, a command, or a recipe table's class breaks, or None."""
     if kind in KINDS:
         return _component_fault(KINDS[kind], name, value)

@@ -50,7 +50,11 @@ def file_of(module: str) -> str | None:
     return getattr(sys.modules.get(module), "__file__", None)
 
 
-def would_offer(value: str, hook: str, name: str) -> bool:
+def would_offer(
+    value: str,
+    hook: str,
+    name: str,
+) -> bool:
     """Whether a plugin would offer a component of this name through this hook, judged by its source code.
 
     The plugin's module must define the hook. The name must be assigned in a class (`name = NAME`), or be a key

@@ -225,7 +225,9 @@ def load_plugins(
 
 
 def _apply_order(
-    manager: pluggy.PluginManager, infos: Sequence[PluginInfo], settings: Settings
+    manager: pluggy.PluginManager,
+    infos: Sequence[PluginInfo],
+    settings: Settings,
 ) -> None:
     """Register plugins again, so that their hooks are called in the order that the user's configuration sets."""
     # pluggy calls hooks in the reverse order of registration.
@@ -295,7 +297,9 @@ def _require_unhidden(plugin: object, hooks: Iterable[str]) -> None:
 
 
 def _require_unregistered(
-    manager: pluggy.PluginManager, plugin: object, info: PluginInfo
+    manager: pluggy.PluginManager,
+    plugin: object,
+    info: PluginInfo,
 ) -> None:
     """Raise `PluginError` if a plugin with this name, or this object, is already registered."""
     if manager.has_plugin(info.key):
@@ -312,14 +316,24 @@ def _with_failure(info: PluginInfo, error: BaseException) -> PluginInfo:
     """Return the information about a plugin that raised an error while loading: it is `broken` or `refused`."""
     api = info.api or assigned_text(info.value, API_NAME)
     if (reason := api_refusal(api, info.distribution)) is not None:
-        return attrs.evolve(info, status="refused", reason=reason, api=api)
+        return attrs.evolve(
+            info,
+            status="refused",
+            reason=reason,
+            api=api,
+        )
 
     if isinstance(error, _FaultError):
         place = error.place
     else:
         place = place_of(error, info.value)
     reason = shortened(reason_of(error)) + unmet_sentbed(info.distribution)
-    return attrs.evolve(info, status="broken", reason=reason, place=place)
+    return attrs.evolve(
+        info,
+        status="broken",
+        reason=reason,
+        place=place,
+    )
 
 
 def _clash(claims: Sequence[Offer], settings: Settings) -> Clash:
@@ -456,7 +470,9 @@ def _offers(
 
 
 def _names_and_offers(
-    result: Any, hook: str, function: object
+    result: Any,
+    hook: str,
+    function: object,
 ) -> Iterable[tuple[str, Any]]:
     """Return the name of each offer in the result of a hook, and the offer. Raises `_FaultError`."""
     if isinstance(result, Mapping):

@@ -88,7 +88,11 @@ class Settings:
             yield "prefer", name, place
 
 
-def fits(name: str, distribution: str, plugin: str) -> bool:
+def fits(
+    name: str,
+    distribution: str,
+    plugin: str,
+) -> bool:
     """Whether a name in the configuration is that of the plugin, of its distribution, or DISTRIBUTION:NAME."""
     owner, _, plugin_name = name.rpartition(":")
     if owner:

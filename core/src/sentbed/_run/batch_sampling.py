@@ -396,7 +396,10 @@ class _Turns:
     """
 
     def __init__(
-        self, counts: Sequence[int], key: Sequence[int], in_turn: bool
+        self,
+        counts: Sequence[int],
+        key: Sequence[int],
+        in_turn: bool,
     ) -> None:
         self.counts = tuple(counts)
         self._key = tuple(key)
@@ -405,7 +408,10 @@ class _Turns:
         self._drawn = lru_cache(maxsize=1)(self._draw)
 
     def take(
-        self, epoch: int, start: int, count: int
+        self,
+        epoch: int,
+        start: int,
+        count: int,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the part of each turn, and the rank of the turn among those of this part.
 
@@ -478,7 +484,11 @@ class _Turns:
         return np.cumsum(counts, axis=0) - counts, counts
 
 
-def _require_position(name: str, value: object, largest: int) -> None:
+def _require_position(
+    name: str,
+    value: object,
+    largest: int,
+) -> None:
     """Raise `DataError` if a position in the state of a sampler is not an integer from 0 to `largest`."""
     if type(value) is not int or not 0 <= value <= largest:
         raise DataError(
@@ -487,7 +497,11 @@ def _require_position(name: str, value: object, largest: int) -> None:
         )
 
 
-def _count_batches(rows: int, batch_size: int, distinct: bool) -> int:
+def _count_batches(
+    rows: int,
+    batch_size: int,
+    distinct: bool,
+) -> int:
     """Return the number of batches in an epoch of `rows` rows.
 
     A last batch of a single row is not counted. If rows must be distinct, a last batch that is not full is not

@@ -19,7 +19,11 @@ CHECKPOINTS = "checkpoints"
 """Subdirectory of a run directory that has the kept weights of all stages."""
 
 
-def prune_weights(run: Path, stage: str, kept: Kept) -> None:
+def prune_weights(
+    run: Path,
+    stage: str,
+    kept: Kept,
+) -> None:
     """Remove the kept weights of a stage that are no longer needed.
 
     Weights are needed if they are those of `kept`, or if a training state on disk refers to them.
@@ -72,7 +76,11 @@ class Keeper:
         return rule.patience is not None and self.kept.misses >= rule.patience
 
     def _update_kept(
-        self, step: int, score: float, is_best: bool, is_saved: bool
+        self,
+        step: int,
+        score: float,
+        is_best: bool,
+        is_saved: bool,
     ) -> None:
         """Record the result of a validation in `kept`; if `is_saved`, save the weights."""
         if not is_best:

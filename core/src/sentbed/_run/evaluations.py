@@ -151,7 +151,10 @@ class Evaluations:
         return EncodeBar(total)
 
     def observe(
-        self, encoders: Mapping[str, Encoder], entry: Validate | Watch, trained: str
+        self,
+        encoders: Mapping[str, Encoder],
+        entry: Validate | Watch,
+        trained: str,
     ) -> Evaluation:
         """Evaluate an encoder during a stage, without the vector store.
 

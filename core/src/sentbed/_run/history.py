@@ -117,7 +117,12 @@ class History:
         stage.learning_rates.append(float(result.learning_rate))
 
     @hookimpl
-    def validated(self, step: int, score: float, best: bool) -> None:
+    def validated(
+        self,
+        step: int,
+        score: float,
+        best: bool,
+    ) -> None:
         """Record the validation score."""
         stage = self._stages[-1]
         stage.validations.append((step, float(score)))
@@ -125,7 +130,12 @@ class History:
             self._stages[-1] = attrs.evolve(stage, best_step=step)
 
     @hookimpl
-    def observed(self, step: int, encoder: str, evaluation: Evaluation) -> None:
+    def observed(
+        self,
+        step: int,
+        encoder: str,
+        evaluation: Evaluation,
+    ) -> None:
         """Record the scores of an evaluation of `watch`. Scatter plots would take too much space."""
         if not evaluation.scores:
             return
@@ -165,7 +175,11 @@ class History:
             )
 
     def report_data(
-        self, run: Run, status: RunStatus, error: BaseException | None, recipe_toml: str
+        self,
+        run: Run,
+        status: RunStatus,
+        error: BaseException | None,
+        recipe_toml: str,
     ) -> ReportData:
         """Return the data for the report of a run that has ended."""
         reason = None

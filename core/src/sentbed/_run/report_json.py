@@ -34,7 +34,12 @@ def record_json(data: ReportData, more: Mapping[str, Any] | None = None) -> str:
             sections[section.key] = fields(section, "title columns rows note")
         document["sections"] = sections
     document.update(more or {})
-    text = json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(
+        plain(document),
+        indent=2,
+        ensure_ascii=False,
+        allow_nan=False,
+    )
     return text + "\n"
 
 

@@ -138,7 +138,10 @@ def _unfinished_manifest(directory: Path) -> dict[str, Any]:
 
 
 def _changes_of_recipe(
-    context: RunContext, plugins: Plugins, state: State, before: dict[str, Any]
+    context: RunContext,
+    plugins: Plugins,
+    state: State,
+    before: dict[str, Any],
 ) -> Iterator[str]:
     """Yield a warning that lists the changes of the recipe, if there are any. `before` is the recipe's old data.
 
@@ -184,7 +187,9 @@ def _require_same_backbones(changes: Sequence[str], state: State) -> None:
 
 
 def _changes_of_code(
-    context: RunContext, plugins: Plugins, state: State
+    context: RunContext,
+    plugins: Plugins,
+    state: State,
 ) -> Iterator[str]:
     """Yield a warning if the code that computes scores has changed since the run was started.
 
@@ -252,7 +257,9 @@ def _require_types_of_facts(facts: Mapping[str, Any]) -> None:
 
 
 def _remove_keys_without_effect(
-    data: dict[str, Any], recipe: Recipe, plugins: Plugins
+    data: dict[str, Any],
+    recipe: Recipe,
+    plugins: Plugins,
 ) -> None:
     """Remove the keys that do not affect scores from the TOML data of a recipe, in place.
 
@@ -344,7 +351,11 @@ def _tidy_again(directory: Path) -> None:
         tidy(directory, kept, (directory / ENCODER).exists())
 
 
-def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
+def differences(
+    before: Any,
+    after: Any,
+    path: str = "",
+) -> Iterator[str]:
     """Yield `PATH: BEFORE -> AFTER` for each difference between the TOML data of two recipes.
 
     In the path, a stage has its name if that is the same in both recipes; otherwise it has its index.

@@ -91,7 +91,9 @@ class RunResult:
 
 
 def run(
-    recipe: Recipe, out: str | Path | None = None, plugins: Plugins | None = None
+    recipe: Recipe,
+    out: str | Path | None = None,
+    plugins: Plugins | None = None,
 ) -> RunResult:
     """Run a recipe in the new run directory `out`, by default `runs/NAME-TIME`.
 
@@ -164,7 +166,11 @@ def execute(
     return RunResult(directory, report, tuple(history.scores), unmet)
 
 
-def _begin(context: RunContext, plugins: Plugins, resumed: State | None) -> None:
+def _begin(
+    context: RunContext,
+    plugins: Plugins,
+    resumed: State | None,
+) -> None:
     """Record facts, write the manifest, and call the hook `run_started` or `run_resumed`.
 
     A new run writes the recipe as well.
@@ -195,7 +201,11 @@ def _begin(context: RunContext, plugins: Plugins, resumed: State | None) -> None
         facts.update(tracker_facts)
 
 
-def _close_failed(context: RunContext, history: History, error: BaseException) -> None:
+def _close_failed(
+    context: RunContext,
+    history: History,
+    error: BaseException,
+) -> None:
     """Write the report of a failed or interrupted run, and call the hook `run_failed`.
 
     If one of the two fails, for example because the disk is full, its error becomes a note of `error`.
@@ -231,14 +241,19 @@ def build_encoder(recipe: Recipe, name: str | None = None) -> Encoder:
 
 
 def build_encoders(
-    recipe: Recipe, engine: Engine, evaluations: Evaluations | None = None
+    recipe: Recipe,
+    engine: Engine,
+    evaluations: Evaluations | None = None,
 ) -> dict[str, Encoder]:
     """Build all encoders of a recipe on one engine."""
     return {name: _build(recipe, name, engine, evaluations) for name in recipe.encoders}
 
 
 def _build(
-    recipe: Recipe, name: str, engine: Engine, evaluations: Evaluations | None = None
+    recipe: Recipe,
+    name: str,
+    engine: Engine,
+    evaluations: Evaluations | None = None,
 ) -> Encoder:
     """Build one encoder of a recipe.
 
@@ -259,7 +274,9 @@ def _build(
 
 
 def _tokenizer_texts(
-    recipe: Recipe, name: str, evaluations: Evaluations
+    recipe: Recipe,
+    name: str,
+    evaluations: Evaluations,
 ) -> Iterator[str]:
     """Yield the texts on which to train the tokenizer of an encoder.
 
@@ -380,7 +397,11 @@ def _require_same_files(context: RunContext) -> None:
     context.facts["chosen_on"] = sorted(deciding)
 
 
-def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
+def _work(
+    context: RunContext,
+    resumed: State | None,
+    engine: Engine,
+) -> None:
     """Build the encoders, evaluate them, train them stage by stage, save them, and evaluate them again.
 
     The kind of the run decides which of these steps are left out, see `RunContext`. Transforms are fitted before
@@ -418,7 +439,9 @@ def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
 
 
 def _train_and_save(
-    context: RunContext, resumed: State | None, encoders: dict[str, Encoder]
+    context: RunContext,
+    resumed: State | None,
+    encoders: dict[str, Encoder],
 ) -> None:
     """Train the stages that are not finished, fit transforms, and save the encoders.
 
@@ -439,7 +462,9 @@ def _train_and_save(
 
 
 def _train(
-    context: RunContext, resumed: State | None, encoders: dict[str, Encoder]
+    context: RunContext,
+    resumed: State | None,
+    encoders: dict[str, Encoder],
 ) -> None:
     """Train the stages that are not finished, and fit transforms."""
     first = resumed.stage if resumed else 0
@@ -462,7 +487,9 @@ def _train(
 
 
 def _save_last(
-    context: RunContext, resumed: State | None, encoders: dict[str, Encoder]
+    context: RunContext,
+    resumed: State | None,
+    encoders: dict[str, Encoder],
 ) -> None:
     """Save the encoders of a whole run, unless the encoders that are already saved are as good."""
     if not context.is_whole or context.loaded:
@@ -539,7 +566,11 @@ def _store(context: RunContext) -> VectorStore | None:
     return store
 
 
-def _set_weights(context: RunContext, index: int, encoders: dict[str, Encoder]) -> None:
+def _set_weights(
+    context: RunContext,
+    index: int,
+    encoders: dict[str, Encoder],
+) -> None:
     """Give each encoder the weights with which stage `index` starts.
 
     If `index` is the number of stages, these are its final weights.
@@ -606,7 +637,9 @@ def _save(context: RunContext, encoders: dict[str, Encoder]) -> None:
 
 
 def _evaluate(
-    context: RunContext, encoders: dict[str, Encoder], at: Literal["start", "end"]
+    context: RunContext,
+    encoders: dict[str, Encoder],
+    at: Literal["start", "end"],
 ) -> None:
     """Run the entries of `[[evaluate]]` whose key `at` names this time: before or after training."""
     evaluations, hooks = context.evaluations, context.hooks
@@ -641,10 +674,19 @@ def _evaluate(
 
 
 def _progressed(
-    hooks: pluggy.HookRelay, event: Mapping[str, Any], what: str, done: int, total: int
+    hooks: pluggy.HookRelay,
+    event: Mapping[str, Any],
+    what: str,
+    done: int,
+    total: int,
 ) -> None:
     """Call the hook `evaluation_progressed`."""
-    hooks.evaluation_progressed(**event, what=what, done=done, total=total)
+    hooks.evaluation_progressed(
+        **event,
+        what=what,
+        done=done,
+        total=total,
+    )
 
 
 def new_directory(directory: Path) -> Path:
@@ -738,7 +780,11 @@ def alone(directory: Path) -> Iterator[None]:
         yield
 
 
-def tidy(directory: Path, kept: Mapping[str, Kept], whole: bool) -> None:
+def tidy(
+    directory: Path,
+    kept: Mapping[str, Kept],
+    whole: bool,
+) -> None:
     """Remove the training states and caches of a finished run, and temporary files of killed processes.
 
     The newest training state, which refers to the `kept` weights, is removed last, so that tidying can be

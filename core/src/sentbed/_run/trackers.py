@@ -72,7 +72,9 @@ def hook_faults(tracker: object) -> Iterator[tuple[str, str]]:
 
 @contextmanager
 def following(
-    context: RunContext, plugins: Plugins, history: History
+    context: RunContext,
+    plugins: Plugins,
+    history: History,
 ) -> Iterator[None]:
     """Register the history and the trackers of a run in a `with` block, and turn errors of hooks into warnings.
 

@@ -91,7 +91,11 @@ class Feed:
 
 
 def _cache_file(
-    context: RunContext, stage: Stage, column: str, encoder: Encoder, dataset: Dataset
+    context: RunContext,
+    stage: Stage,
+    column: str,
+    encoder: Encoder,
+    dataset: Dataset,
 ) -> Path:
     """Return the file for the vectors of a column. Its name has a hash of everything that determines them."""
     name = context.recipe.towers(stage)[column]
@@ -135,7 +139,11 @@ def open_data(stage: Stage) -> Dataset:
     return dataset
 
 
-def sampler_of(stage: Stage, dataset: Dataset, key: Sequence[int]) -> Sampler:
+def sampler_of(
+    stage: Stage,
+    dataset: Dataset,
+    key: Sequence[int],
+) -> Sampler:
     """Return the sampler of a stage. Raises `DataError` if a column is missing, or an epoch has no batch."""
     options: dict[str, Any] = {
         "distinct": stage.distinct,
@@ -145,7 +153,10 @@ def sampler_of(stage: Stage, dataset: Dataset, key: Sequence[int]) -> Sampler:
 
 
 def values_of(
-    stage: Stage, column: str, values: Sequence[Any], rows: Iterable[int]
+    stage: Stage,
+    column: str,
+    values: Sequence[Any],
+    rows: Iterable[int],
 ) -> NDArray[Any]:
     """Return the values of a column as an array `(rows,)`: numbers as float32, classes as int64 indices.
 
@@ -276,7 +287,10 @@ def _sums(texts: Sequence[str], vectors: NDArray[np.float32]) -> NDArray[np.int6
 
 
 def _transfer(
-    path: Path, rows: NDArray[np.int64], records: NDArray[Any], how: str
+    path: Path,
+    rows: NDArray[np.int64],
+    records: NDArray[Any],
+    how: str,
 ) -> None:
     """Read or write the records of rows in a file; `how` is `readinto` or `write`.
 

@@ -54,7 +54,9 @@ def train_stage(
     """
     loop = _Loop(context, index, encoders, resumed)
     context.hooks.stage_started(
-        run=context.run, stage=loop.stage.name, total_steps=loop.total_steps
+        run=context.run,
+        stage=loop.stage.name,
+        total_steps=loop.total_steps,
     )
     try:
         loop.begin()

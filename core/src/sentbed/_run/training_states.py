@@ -126,7 +126,11 @@ def restoring(state: State) -> AbstractContextManager[None]:
     return foreign(RunError, f"the state `{state.path}` cannot be restored", advice)
 
 
-def prune(run: Path, last: State, keep: int) -> None:
+def prune(
+    run: Path,
+    last: State,
+    keep: int,
+) -> None:
     """Remove all training states except `last` and the `keep` - 1 states before it.
 
     States that are newer than `last` are removed as well. They are damaged: otherwise, the run would have been

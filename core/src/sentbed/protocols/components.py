@@ -201,7 +201,12 @@ class BuiltBackbone(LanguageModelHead):
         """Entries for the protocol of every score, such as the layers that are used."""
         return {}
 
-    def inference(self, module: Module, dtype: Any, traceable: bool = False) -> Module:
+    def inference(
+        self,
+        module: Module,
+        dtype: Any,
+        traceable: bool = False,
+    ) -> Module:
         """Return a copy of `module` for encoding: without gradient, in eval mode, with weights in `dtype`.
 
         With `traceable`, the copy uses only operations that a compiler supports. It has the attribute
@@ -386,7 +391,12 @@ class Similarity(Component):
         """Return how many bytes of an index a text takes; by default, as many as `tokens` float32 vectors."""
         return 4 * width * tokens
 
-    def operations(self, width: int, first: float = 1, second: float = 1) -> float:
+    def operations(
+        self,
+        width: int,
+        first: float = 1,
+        second: float = 1,
+    ) -> float:
         """Return how many operations (multiplications and additions) the comparison of two texts takes.
 
         `first` and `second` are the numbers of vectors of the two texts. The default counts one dot product for

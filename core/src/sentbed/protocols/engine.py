@@ -457,7 +457,12 @@ class Runtime(Component):
         """Number of processes, and other properties."""
         return RuntimeTraits()
 
-    def misfits(self, backbone: Backbone, pooler: Pooler, head: Head) -> Iterator[str]:
+    def misfits(
+        self,
+        backbone: Backbone,
+        pooler: Pooler,
+        head: Head,
+    ) -> Iterator[str]:
         """Yield reasons why the runtime cannot run an encoder of these parts, each a sentence with a remedy.
 
         Called for each encoder of a recipe, and before an encoder is loaded. The method must not import heavy

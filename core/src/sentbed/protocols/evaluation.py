@@ -109,7 +109,12 @@ class TextEncoder(ABC):
         """Return the token vectors of each text, in the order of the texts. Called if `output` is `tokens`."""
         raise NotImplementedError
 
-    def progress(self, what: str, done: int, total: int) -> None:
+    def progress(
+        self,
+        what: str,
+        done: int,
+        total: int,
+    ) -> None:
         """Report the progress of a part of the evaluation other than encoding, which `encode` reports itself."""
         return
 
@@ -163,7 +168,11 @@ class Score:
     """Name of the encoder. The runner sets it."""
     evaluator: str = ""
     """Name of the evaluator. The runner sets it when it adds the encoder's part to `protocol`."""
-    items: Items | None = attrs.field(default=None, eq=False, repr=False)
+    items: Items | None = attrs.field(
+        default=None,
+        eq=False,
+        repr=False,
+    )
     """Items from which the score was computed; None if it cannot be resampled."""
     plugin: str = ""
     """Distribution and version of the evaluator. The runner sets it; it is not part of the protocol."""
@@ -237,7 +246,11 @@ class Evaluation:
     scatters: tuple[Scatter, ...] = ()
 
 
-def _ignore_progress(what: str, done: int, total: int) -> None:
+def _ignore_progress(
+    what: str,
+    done: int,
+    total: int,
+) -> None:
     """Do nothing."""
 
 
@@ -442,7 +455,12 @@ class Evaluator(Component):
         """
         return EvaluatorTraits.of(*inner_parts(self, Evaluator))
 
-    def misfits(self, backbone: Backbone, pooler: Pooler, head: Head) -> Iterator[str]:
+    def misfits(
+        self,
+        backbone: Backbone,
+        pooler: Pooler,
+        head: Head,
+    ) -> Iterator[str]:
         """Yield reasons why the evaluator cannot score an encoder of these parts, each with a remedy.
 
         By default, yield those of the inner evaluators.

@@ -90,7 +90,10 @@ class Items:
         return self._score(groups, [group.columns for group in groups])
 
     def interval(
-        self, level: float = 0.95, draws: int = 500, seed: int = 0
+        self,
+        level: float = 0.95,
+        draws: int = 500,
+        seed: int = 0,
     ) -> tuple[float, float] | None:
         """Return the confidence interval of the score over its items, by Student's t.
 
@@ -330,7 +333,10 @@ class Items:
         return len(np.unique(self.clusters[group.members]))
 
     def _draw_counts(
-        self, rng: np.random.Generator, groups: list[ItemGroup], samples: int
+        self,
+        rng: np.random.Generator,
+        groups: list[ItemGroup],
+        samples: int,
     ) -> NDArray[np.int64]:
         """Return how often each item is in each bootstrap sample, `(n, samples)`."""
         import numpy as np

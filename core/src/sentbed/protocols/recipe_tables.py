@@ -90,7 +90,10 @@ class RecipeTable:
     traits: ClassVar[TableTraits] = TableTraits()
 
     def problems(
-        self, recipe: RecipeParts, plugins: InstalledPlugins, look: bool
+        self,
+        recipe: RecipeParts,
+        plugins: InstalledPlugins,
+        look: bool,
     ) -> Iterator[tuple[tuple[str | int, ...], str]]:
         """Yield the path of a key in the table, and a message, for each problem of the table.
 
@@ -99,7 +102,12 @@ class RecipeTable:
         return iter(())
 
     @classmethod
-    def variants(cls, document: Any, plugins: Any, base: Path) -> Variants:
+    def variants(
+        cls,
+        document: Any,
+        plugins: Any,
+        base: Path,
+    ) -> Variants:
         """Return all recipes that the table makes of the recipe `document`, structured and checked.
 
         Relative paths are relative to the directory `base`.
@@ -112,7 +120,13 @@ class RecipeTable:
         )
 
     @classmethod
-    def variant(cls, document: Any, plugins: Any, base: Path, name: str) -> Variant:
+    def variant(
+        cls,
+        document: Any,
+        plugins: Any,
+        base: Path,
+        name: str,
+    ) -> Variant:
         """Return one of the recipes that the table makes of the recipe `document`, by name.
 
         Raises:

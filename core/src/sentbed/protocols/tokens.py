@@ -182,7 +182,12 @@ class TokenBatch:
             readings=_rows_of(self.readings, rows),
         )
 
-    def widened(self, rows: int, length: int, pad_id: int) -> TokenBatch:
+    def widened(
+        self,
+        rows: int,
+        length: int,
+        pad_id: int,
+    ) -> TokenBatch:
         """Return the batch padded to the shape `(rows, length)`, with a mask.
 
         This is for devices that compile code for each shape. An added row has one token, since the mean and the
@@ -235,7 +240,11 @@ def _with_zeros(
     return np.pad(array, more)
 
 
-def pad(tokens: TokenIds, rows: NDArray[np.int64], pad_id: int) -> TokenBatch:
+def pad(
+    tokens: TokenIds,
+    rows: NDArray[np.int64],
+    pad_id: int,
+) -> TokenBatch:
     """Return the texts with the indices `rows` as a batch. It has no mask if all of them have the same length."""
     import numpy as np
 

@@ -85,7 +85,9 @@ class ComponentTraits:
     """Traits of any component."""
 
     cites: tuple[str, ...] = attrs.field(
-        default=(), validator=_NAMES, metadata={JOINED: _distinct}
+        default=(),
+        validator=_NAMES,
+        metadata={JOINED: _distinct},
     )
     """Papers to cite in model cards: keys of `sentbed/citations.bib`, or BibTeX entries, which begin with `@`."""
     untrainable: str | None = attrs.field(default=None, validator=_TEXT)
@@ -119,7 +121,9 @@ class BackboneTraits(ComponentTraits):
     """Traits of a backbone."""
 
     offers: frozenset[str] | None = attrs.field(
-        default=None, validator=optional(_WORDS), metadata={JOINED: _in_common}
+        default=None,
+        validator=optional(_WORDS),
+        metadata={JOINED: _in_common},
     )
     """What the backbone can do: needs of poolers (`PoolerTraits.needs`) that it meets, and points at which
     interventions can act.
@@ -128,7 +132,9 @@ class BackboneTraits(ComponentTraits):
     second copy only. None means unknown: `sentbed check` then does not compare it with the pooler's needs.
     """
     heeds: frozenset[str] | None = attrs.field(
-        default=None, validator=optional(_WORDS), metadata={JOINED: _united}
+        default=None,
+        validator=optional(_WORDS),
+        metadata={JOINED: _united},
     )
     """Needs of poolers that change how the backbone is built or what it computes; None means all.
 
@@ -214,7 +220,9 @@ class PoolerTraits(ComponentTraits):
     For texts with padding, it may give other vectors. None if there is no such mode.
     """
     dense: str | None = attrs.field(
-        default=None, validator=_TEXT, metadata={JOINED: _unset}
+        default=None,
+        validator=_TEXT,
+        metadata={JOINED: _unset},
     )
     """Attribute of the pooler's module that has a linear layer, if this layer and tanh follow `pooling`."""
     output: Output = attrs.field(default="vector", validator=in_(get_args(Output)))
@@ -247,7 +255,9 @@ class LossTraits(ComponentTraits):
     needs: frozenset[str] = attrs.field(validator=_WORDS)
     """Columns that the data must have."""
     takes: frozenset[str] | None = attrs.field(
-        default=None, validator=optional(_WORDS), metadata={JOINED: _united}
+        default=None,
+        validator=optional(_WORDS),
+        metadata={JOINED: _united},
     )
     """Further columns that the loss uses if the data has them; None means all columns of the data.
 

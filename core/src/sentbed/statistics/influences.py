@@ -22,7 +22,11 @@ _STEP = 1e-4
 """Change of an item's count (how often it occurs) for a numerical derivative; counts are at least 1."""
 
 
-def influence_values(statistic: str, x: Floats, y: Floats | None = None) -> Floats:
+def influence_values(
+    statistic: str,
+    x: Floats,
+    y: Floats | None = None,
+) -> Floats:
     """Return the influence of each item on a statistic of `STATISTICS`, `(n,)`; without `y`, on the mean of `x`.
 
     All are 0 if the statistic is undefined, such as a correlation with a constant.
@@ -60,7 +64,11 @@ def _spearman(x: Floats, y: Floats) -> Floats:
 
 
 def _of_correlation(
-    x: Floats, y: Floats, of_product: Floats, of_x: Floats, of_y: Floats
+    x: Floats,
+    y: Floats,
+    of_product: Floats,
+    of_x: Floats,
+    of_y: Floats,
 ) -> Floats:
     """Return the influences on sum(x y) / sqrt(sum(x²) sum(y²)).
 
@@ -106,12 +114,19 @@ def _average_precision(x: Floats, y: Floats) -> Floats:
     return influences
 
 
-def _by_numerical_derivatives(statistic: str, x: Floats, y: Floats) -> Floats:
+def _by_numerical_derivatives(
+    statistic: str,
+    x: Floats,
+    y: Floats,
+) -> Floats:
     """Return the influences from numerical derivatives, which are computed for each distinct pair of x and y."""
     import numpy as np
 
     pairs, pair_of_item, counts = np.unique(
-        np.stack([x, y]), axis=1, return_inverse=True, return_counts=True
+        np.stack([x, y]),
+        axis=1,
+        return_inverse=True,
+        return_counts=True,
     )
     score = BY_COUNTS[statistic](pairs[0], pairs[1])
     steps = _STEP * np.eye(len(counts))

@@ -75,7 +75,11 @@ def _floats(values: ArrayLike) -> Floats:
     return np.asarray(values, float)
 
 
-def _with_counts_of_one(name: str, x: ArrayLike, y: ArrayLike) -> float:
+def _with_counts_of_one(
+    name: str,
+    x: ArrayLike,
+    y: ArrayLike,
+) -> float:
     """Return the value of a statistic in `BY_COUNTS` if every item occurs once."""
     import numpy as np
 

@@ -67,7 +67,11 @@ def audit_results(
     return Audit(name, results, comparable, claims)
 
 
-def _restricted(results: Results, column: str, names: Collection[str]) -> Results:
+def _restricted(
+    results: Results,
+    column: str,
+    names: Collection[str],
+) -> Results:
     """Return the results whose `column` (`task` or `model`) has one of `names`; all if `names` is empty.
 
     Raises `DataError` if there is a name that no result has.

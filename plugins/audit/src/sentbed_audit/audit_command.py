@@ -7,14 +7,23 @@ from sentbed.tools import echo
 
 
 @click.command()
-@click.argument("paths", nargs=-1, required=True, type=click.Path())
+@click.argument(
+    "paths",
+    nargs=-1,
+    required=True,
+    type=click.Path(),
+)
 @click.option(
     "--benchmark",
     metavar="NAME",
     help="Compare its tasks, splits and subsets: `MTEB(eng, v2)`.",
 )
 @click.option(
-    "--task", "tasks", multiple=True, metavar="TASK", help="Compare these tasks only."
+    "--task",
+    "tasks",
+    multiple=True,
+    metavar="TASK",
+    help="Compare these tasks only.",
 )
 @click.option(
     "--model",

@@ -349,7 +349,11 @@ def _ranking_section(
             f"{', '.join(small_types)}."
         )
     return Section(
-        "Ranking", "intervals of ranks", tables=(table,), notes=remarks, is_open=True
+        "Ranking",
+        "intervals of ranks",
+        tables=(table,),
+        notes=remarks,
+        is_open=True,
     )
 
 

@@ -147,7 +147,9 @@ class Claims:
 
 
 def claims_of(
-    comparable: ComparableScores, types: Mapping[str, str], ignore_data: bool = False
+    comparable: ComparableScores,
+    types: Mapping[str, str],
+    ignore_data: bool = False,
 ) -> Claims:
     """Return rankings and tests of the models that have all tasks.
 
@@ -235,7 +237,11 @@ def compare_all(scores: pandas.DataFrame, revisions: pandas.DataFrame) -> Pairs:
     )
 
 
-def _matrix(rows: int, above: NDArray[Any], below: NDArray[Any]) -> NDArray[Any]:
+def _matrix(
+    rows: int,
+    above: NDArray[Any],
+    below: NDArray[Any],
+) -> NDArray[Any]:
     """Return a matrix `(rows, rows)` with zeros on its diagonal.
 
     `above` and `below` have the values above and below the diagonal: one per pair of rows, in the order of
@@ -336,7 +342,11 @@ def _without_duplicates(
             yield _changed(", ".join(present[1:]), ranks, rest.mean(axis=1))
 
 
-def _changed(name: str, ranks: pandas.Series, means: pandas.Series) -> WithoutPart:
+def _changed(
+    name: str,
+    ranks: pandas.Series,
+    means: pandas.Series,
+) -> WithoutPart:
     """Return how the ranking by `means`, which is without the part `name`, differs from the ranking `ranks`."""
     moves = (means.rank(ascending=False) - ranks).abs()
     tau: Any = stats.kendalltau(ranks, -means).statistic

@@ -81,9 +81,17 @@ def comparable_scores(
         compared_tasks = _common_tasks(table)
     else:
         compared_tasks = list(tasks)
-    scores = table.pivot(index="system", columns="task", values="score")
+    scores = table.pivot(
+        index="system",
+        columns="task",
+        values="score",
+    )
     scores = scores.reindex(columns=compared_tasks)
-    revisions = table.pivot(index="system", columns="task", values="data_revision")
+    revisions = table.pivot(
+        index="system",
+        columns="task",
+        values="data_revision",
+    )
     revisions = revisions.reindex(columns=compared_tasks).fillna("")
 
     findings += _software(frame, compared_tasks)
@@ -161,7 +169,9 @@ def _on_one_condition(
 
 
 def _compared_rows(
-    rows: pandas.DataFrame, task: BenchmarkTask | None, findings: list[Finding]
+    rows: pandas.DataFrame,
+    task: BenchmarkTask | None,
+    findings: list[Finding],
 ) -> pandas.DataFrame:
     """Return the compared rows of one task. `task` is its entry in the benchmark; None without a benchmark."""
     metric = _most_common(rows, "metric")
@@ -192,7 +202,9 @@ def _most_common(rows: pandas.DataFrame, column: str) -> str:
 
 
 def _without(
-    rows: pandas.DataFrame, column: Literal["metric", "split"], values: list[str]
+    rows: pandas.DataFrame,
+    column: Literal["metric", "split"],
+    values: list[str],
 ) -> Iterator[Finding]:
     """Yield a finding for each model that has none of these values in a column."""
     has_value = rows[rows[column].isin(values)]["system"].unique()
@@ -212,7 +224,9 @@ def _common_subsets(rows: pandas.DataFrame) -> list[str]:
 
 
 def _with_all_subsets(
-    rows: pandas.DataFrame, subsets: list[str], findings: list[Finding]
+    rows: pandas.DataFrame,
+    subsets: list[str],
+    findings: list[Finding],
 ) -> pandas.DataFrame:
     """Return the rows of models that have every subset; add a finding for each other model."""
     counts = rows.groupby("system")["subset"].nunique()
@@ -272,7 +286,11 @@ def _one_score_each(
     return frame[~pandas.MultiIndex.from_frame(frame[KEY]).isin(places)]
 
 
-def _left_out(kind: Kind, rows: pandas.DataFrame, reason: str) -> Iterator[Finding]:
+def _left_out(
+    kind: Kind,
+    rows: pandas.DataFrame,
+    reason: str,
+) -> Iterator[Finding]:
     """Yield a finding for each row, which says that its score is left out and for what `reason`."""
     for row in rows.itertuples():
         detail = f"{row.task}: {row.score:.6g} {reason}"
@@ -323,7 +341,9 @@ def _missing_tasks(scores: pandas.DataFrame) -> Iterator[Finding]:
 
 
 def _trained_on(
-    system: str, tasks: Iterable[str], declared: DeclaredTraining
+    system: str,
+    tasks: Iterable[str],
+    declared: DeclaredTraining,
 ) -> Iterator[Finding]:
     """Yield a finding for each of `tasks`: that the model `system` declares it as training data."""
     for task in tasks:

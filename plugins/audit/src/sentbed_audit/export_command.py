@@ -14,7 +14,11 @@ from sentbed.tools import echo
     metavar="OWNER/NAME",
     help="Name in MTEB; `sentbed/` and the directory's by default.",
 )
-def export_mteb(directory: str, output: str, model: str | None) -> None:
+def export_mteb(
+    directory: str,
+    output: str,
+    model: str | None,
+) -> None:
     """Write the scores in DIRECTORY as MTEB's result files below OUTPUT.
 
     DIRECTORY is the directory of a run or of a study; in a study, each cell is a model and each seed a revision.

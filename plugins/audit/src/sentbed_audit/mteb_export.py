@@ -43,7 +43,11 @@ class ModelScores:
     scores: tuple[Score, ...]
 
 
-def export_results(directory: Path, output: Path, model: str) -> list[Path]:
+def export_results(
+    directory: Path,
+    output: Path,
+    model: str,
+) -> list[Path]:
     """Write the scores of a run or study as `output/results/MODEL/REVISION/TASK.json`.
 
     `model` has the form `OWNER/NAME`. For a study, the name of the cell and the label of its prompt are
@@ -104,7 +108,9 @@ def _models(directory: Path, model: str) -> Iterator[ModelScores]:
 
 
 def _models_of_run(
-    directory: Path, scores: Sequence[Score], model: str
+    directory: Path,
+    scores: Sequence[Score],
+    model: str,
 ) -> Iterator[ModelScores]:
     """Yield the scores of each encoder of a run."""
     scores_of_encoder: dict[str, list[Score]] = {}

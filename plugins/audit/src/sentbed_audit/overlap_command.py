@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("paths", nargs=-1, required=True, type=click.Path())
+@click.argument(
+    "paths",
+    nargs=-1,
+    required=True,
+    type=click.Path(),
+)
 @click.option(
     "--training",
     multiple=True,
@@ -124,7 +129,9 @@ def _read_paths(
 
 
 def _training_texts(
-    recipes: Sequence[Recipe], files: Sequence[str], stages: bool
+    recipes: Sequence[Recipe],
+    files: Sequence[str],
+    stages: bool,
 ) -> Training:
     """Return where the files and the recipes have training texts; raises `RunError` if there are none."""
     from sentbed.errors import RunError

@@ -20,7 +20,12 @@ def run_rows(directory: Path) -> Iterator[ScoreRow]:
     Raises:
         RunError: if the run cannot be read.
     """
-    run = read_run(directory, cell="", seed=0, base=directory)
+    run = read_run(
+        directory,
+        cell="",
+        seed=0,
+        base=directory,
+    )
     name = run.record.get("name", directory.name)
     for score in run.scores:
         if score.direction == "higher":
@@ -46,7 +51,12 @@ def study_rows(directory: Path) -> Iterator[ScoreRow]:
         yield _row(number.score, model, directory, int(number.seed))
 
 
-def _row(score: Score, model: str, directory: Path, seed: int | None) -> ScoreRow:
+def _row(
+    score: Score,
+    model: str,
+    directory: Path,
+    seed: int | None,
+) -> ScoreRow:
     """Return a score in the form that results of all formats have."""
     protocol = evaluation_protocol(score)
     return ScoreRow(

@@ -69,7 +69,9 @@ def _tie_terms(sizes: Floats) -> Floats:
 
 
 def _normal_p_values(
-    statistics: Floats, counts: NDArray[np.int64], ties: Floats
+    statistics: Floats,
+    counts: NDArray[np.int64],
+    ties: Floats,
 ) -> Floats:
     """Return the two-sided p-values of the normal approximation, corrected for ties."""
     expected = counts * (counts + 1) / 4

@@ -27,7 +27,11 @@ RUNS_BITSANDBYTES = {
 """Pairs of system and processor, as Python's `platform` names them, for which bitsandbytes 0.50 has wheels."""
 
 
-def _names_layers(_: Any, __: Any, value: str | tuple[str, ...]) -> None:
+def _names_layers(
+    _: Any,
+    __: Any,
+    value: str | tuple[str, ...],
+) -> None:
     if not value or (isinstance(value, str) and value != ALL_LINEAR):
         raise ValueError(
             f'expected "{ALL_LINEAR}" or an array of names of layers, such as ["query", "value"]'
@@ -67,7 +71,10 @@ class Freeze:
 
 
 def problems_of_adaptation(
-    lora: LoRA | None, adapter: ModelId | None, quantization: str | None, init: str
+    lora: LoRA | None,
+    adapter: ModelId | None,
+    quantization: str | None,
+    init: str,
 ) -> Iterator[str]:
     """Yield why a backbone cannot be adapted as the recipe says; each sentence ends with what to do."""
     if lora is not None and adapter is not None:
@@ -116,7 +123,11 @@ def problems_of_adapter(directory: Path) -> Iterator[str]:
         yield f"found no weights in `{directory}`, expected `{ADAPTER_WEIGHTS}`; fetch the adapter again"
 
 
-def not_installed(what: str, packages: tuple[str, ...], extra: str) -> Iterator[str]:
+def not_installed(
+    what: str,
+    packages: tuple[str, ...],
+    extra: str,
+) -> Iterator[str]:
     """Yield a message if one of the `packages` that `what` needs is missing; the `extra` installs them."""
     missing = [name for name in packages if importlib.util.find_spec(name) is None]
     if missing:

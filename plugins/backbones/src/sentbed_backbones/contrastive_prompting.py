@@ -39,7 +39,9 @@ class ContrastivePrompting(Intervention):
         """The auxiliary prompt; a prefix can be shared, since states before the last token do not change."""
         cites = ("cheng2025contrastive",)
         return InterventionTraits(
-            cites=cites, auxiliary=self.template, shares_prefix=True
+            cites=cites,
+            auxiliary=self.template,
+            shares_prefix=True,
         )
 
     @property

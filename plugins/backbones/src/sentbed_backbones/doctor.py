@@ -87,7 +87,11 @@ def four_bit_product() -> dict[str, Any]:
     weights = torch.randn(SIZE, SIZE)
     values = torch.randn(SIZE, SIZE).bfloat16().to(device)
     layer = layers.Linear4bit(
-        SIZE, SIZE, bias=False, quant_type="nf4", compute_dtype=torch.bfloat16
+        SIZE,
+        SIZE,
+        bias=False,
+        quant_type="nf4",
+        compute_dtype=torch.bfloat16,
     )
     layer.weight = layers.Params4bit(weights, requires_grad=False, quant_type="nf4")
     computed = layer.to(device)(values).float()

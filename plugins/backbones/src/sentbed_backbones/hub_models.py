@@ -248,7 +248,10 @@ def ask_for_listing(
 
     try:
         info = HfApi().model_info(
-            repository, revision=revision, files_metadata=True, timeout=seconds
+            repository,
+            revision=revision,
+            files_metadata=True,
+            timeout=seconds,
         )
     except HfHubHTTPError as error:
         # A status from 500 on means that the hub is down. A lower status is an answer ("no such repository").
@@ -320,7 +323,11 @@ def _without_weights(listing: Listing, revision: str | None) -> str:
     )
 
 
-def _record(repository: str, revision: str | None, weights: bool) -> Path:
+def _record(
+    repository: str,
+    revision: str | None,
+    weights: bool,
+) -> Path:
     """Return the path of the record of a fetch, which is read if the hub cannot be asked."""
     what = json.dumps([repository, revision or "main", weights])
     name = hashlib.sha256(what.encode()).hexdigest()[:40]
@@ -328,7 +335,9 @@ def _record(repository: str, revision: str | None, weights: bool) -> Path:
 
 
 def _remembered(
-    repository: str, revision: str | None, weights: bool
+    repository: str,
+    revision: str | None,
+    weights: bool,
 ) -> Mapping[str, Any] | None:
     """Return the record of a revision that `fetch` wrote; None if there is none.
 
@@ -343,7 +352,11 @@ def _remembered(
     return None
 
 
-def _fetched_before(repository: str, revision: str | None, weights: bool) -> ModelFiles:
+def _fetched_before(
+    repository: str,
+    revision: str | None,
+    weights: bool,
+) -> ModelFiles:
     """Return files that were fetched before; raises an exception of `snapshot_download` if there are none.
 
     Files that another program fetched have no record; whether they include weights shows only when the weights
@@ -383,7 +396,11 @@ def hub_answers() -> bool:
 
 
 @functools.cache
-def download_remark(repository: str, revision: str | None, weights: bool) -> str:
+def download_remark(
+    repository: str,
+    revision: str | None,
+    weights: bool,
+) -> str:
     """Return a remark for `sentbed check`: what a run will download, or why the hub was not asked.
 
     Raises:

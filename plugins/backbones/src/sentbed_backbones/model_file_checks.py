@@ -113,7 +113,9 @@ def problems_of_model(
 
 
 def problems_of(
-    directory: Path, needs_weights: bool, trust_remote_code: bool
+    directory: Path,
+    needs_weights: bool,
+    trust_remote_code: bool,
 ) -> Iterator[str]:
     """Yield why the model in `directory` cannot be loaded; each sentence ends with what to do."""
     try:
@@ -123,7 +125,9 @@ def problems_of(
 
 
 def _problems_of_files(
-    directory: Path, needs_weights: bool, trust_remote_code: bool
+    directory: Path,
+    needs_weights: bool,
+    trust_remote_code: bool,
 ) -> Iterator[str]:
     """Yield the problems of `problems_of`. Raises `SentbedError` for a file that cannot be read."""
     files = sorted(directory.glob("*"))

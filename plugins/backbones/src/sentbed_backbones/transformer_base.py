@@ -74,7 +74,11 @@ def problem_of_intervention(
     )
 
 
-def _not_empty(_: Any, __: Any, value: Layers) -> None:
+def _not_empty(
+    _: Any,
+    __: Any,
+    value: Layers,
+) -> None:
     if not value:
         raise ValueError("no layer; name at least one, such as [-1]")
 
@@ -283,7 +287,11 @@ class Transformer(Backbone):
     def plain(self) -> Transformer:
         """Return the same backbone without adapter and quantisation, as `sentbed export` writes it."""
         return attrs.evolve(
-            self, lora=None, adapter=None, adapter_revision=None, quantization=None
+            self,
+            lora=None,
+            adapter=None,
+            adapter_revision=None,
+            quantization=None,
         )
 
 

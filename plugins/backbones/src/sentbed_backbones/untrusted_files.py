@@ -213,7 +213,9 @@ def _run_on_trial_texts(file: Path) -> None:
 
 
 def require_bounded_expressions(
-    expressions: Sequence[str], names: Sequence[str], file: Path
+    expressions: Sequence[str],
+    names: Sequence[str],
+    file: Path,
 ) -> None:
     """Raise `ModelError` if matching the regular expressions in `file` with these names takes too long."""
     if expressions:
@@ -221,7 +223,11 @@ def require_bounded_expressions(
         run_in_limits("match", {"patterns": expressions, "names": names}, shown)
 
 
-def run_in_limits(task: str, task_arguments: Mapping[str, Any], shown: str) -> Any:
+def run_in_limits(
+    task: str,
+    task_arguments: Mapping[str, Any],
+    shown: str,
+) -> Any:
     """Run a task of `run_in_limits.py` and return its result; `shown` says in messages what is tried.
 
     Raises:

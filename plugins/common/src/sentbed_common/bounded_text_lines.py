@@ -49,7 +49,10 @@ def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def json_object(
-    line: str, file: object, number: int, expected: str = "an object"
+    line: str,
+    file: object,
+    number: int,
+    expected: str = "an object",
 ) -> dict[str, Any]:
     """Return the JSON object in a line.
 

@@ -106,7 +106,11 @@ def leave_the_network() -> bool:
     return bool(ctypes.CDLL(None, use_errno=True).unshare(flags) == 0)
 
 
-def limit_resources(memory: int, seconds: int, written: int) -> None:
+def limit_resources(
+    memory: int,
+    seconds: int,
+    written: int,
+) -> None:
     """Limit this process's memory for data (bytes), processor time (seconds) and files that it writes (bytes)."""
     if sys.platform == "win32":
         return
@@ -188,7 +192,10 @@ def read_tensors(file: Path) -> dict[str, torch.Tensor]:
     sizes = member_sizes(file)
     try:
         content = torch.load(
-            file, map_location="cpu", weights_only=True, mmap=sizes is not None
+            file,
+            map_location="cpu",
+            weights_only=True,
+            mmap=sizes is not None,
         )
     except RefusedError:
         raise
@@ -211,7 +218,9 @@ def read_tensors(file: Path) -> dict[str, torch.Tensor]:
 
 
 def require_memory_of_file(
-    tensors: Mapping[str, torch.Tensor], member_sizes: Counter[int] | None, size: int
+    tensors: Mapping[str, torch.Tensor],
+    member_sizes: Counter[int] | None,
+    size: int,
 ) -> None:
     """Raise `RefusedError` if the tensors need more bytes than the file of `size` bytes holds.
 
@@ -294,7 +303,9 @@ def require_plain_tensor(name: Any, tensor: Any) -> None:
 
 
 def write_safetensors(
-    tensors: Mapping[str, torch.Tensor], file: Path, largest: int
+    tensors: Mapping[str, torch.Tensor],
+    file: Path,
+    largest: int,
 ) -> int:
     """Write the tensors, each with memory of its own, and return their size in bytes.
 

@@ -38,7 +38,11 @@ class Finding:
 class Trial(Finding):
     """A finding that `sentbed doctor --try` replaces by the result of `attempt()`, which may take a minute."""
 
-    attempt: Callable[[], Finding] = attrs.field(kw_only=True, eq=False, repr=False)
+    attempt: Callable[[], Finding] = attrs.field(
+        kw_only=True,
+        eq=False,
+        repr=False,
+    )
 
 
 def version_of(distribution: str) -> str | None:
@@ -50,7 +54,11 @@ def version_of(distribution: str) -> str | None:
 
 
 def packages(
-    area: str, what: str, owner: str, names: Sequence[str], extra: str = ""
+    area: str,
+    what: str,
+    owner: str,
+    names: Sequence[str],
+    extra: str = "",
 ) -> Finding:
     """Return a finding on whether a feature's packages are installed in suitable versions.
 
@@ -95,7 +103,11 @@ def packages(
 
 
 def present(
-    area: str, what: str, there: bool, detail: str, remedy: str = ""
+    area: str,
+    what: str,
+    there: bool,
+    detail: str,
+    remedy: str = "",
 ) -> Finding:
     """Return a finding with the status `yes` if `there` is true, else with the status `no` and the remedy."""
     if there:
@@ -104,7 +116,11 @@ def present(
     return Finding(area, what, "no", detail, remedy)
 
 
-def elsewhere(function: Callable[[], Any], seconds: float, **environment: str) -> Any:
+def elsewhere(
+    function: Callable[[], Any],
+    seconds: float,
+    **environment: str,
+) -> Any:
     """Call a module's function in a new process, where a crash or a hang does no harm; return its result.
 
     The result must be serialisable as JSON; `environment` is added to this process's environment.

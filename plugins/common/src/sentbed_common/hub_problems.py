@@ -72,7 +72,10 @@ def _is_of_network(error: BaseException) -> bool:
 
 
 def hub_problem(
-    error: BaseException, kind: str, repository: str, revision: str | None = None
+    error: BaseException,
+    kind: str,
+    repository: str,
+    revision: str | None = None,
 ) -> str:
     """Return why a repository of the hub cannot be downloaded, and what to do."""
     from huggingface_hub import is_offline_mode
@@ -98,7 +101,9 @@ def hub_problem(
 
 
 def _refusal_of_hub(
-    causes: Sequence[BaseException], kind: str, repository: str
+    causes: Sequence[BaseException],
+    kind: str,
+    repository: str,
 ) -> str | None:
     """Return why the hub refuses a repository, and what to do; None if it does not refuse it."""
     from huggingface_hub import constants, errors

@@ -144,7 +144,9 @@ def _require_same_width(queries: Vectors, documents: Vectors) -> None:
 
 
 def _excluded_by_block(
-    excluded: Places | None, starts: range, query_block: int
+    excluded: Places | None,
+    starts: range,
+    query_block: int,
 ) -> dict[int, Places]:
     """Return the excluded pairs of each block of queries, by the index of the block's first query."""
     import numpy as np
@@ -160,7 +162,12 @@ def _excluded_by_block(
     return by_start
 
 
-def _limits(best: Neighbours, k: int, queries: Vectors, longest: float) -> Vectors:
+def _limits(
+    best: Neighbours,
+    k: int,
+    queries: Vectors,
+    longest: float,
+) -> Vectors:
     """Return a limit for each query, `(queries,)`: no document with a lower product is among its `k` best.
 
     `longest` is the largest norm of a document. The limits are for products in float32, which differ from exact
@@ -180,7 +187,9 @@ def _limits(best: Neighbours, k: int, queries: Vectors, longest: float) -> Vecto
 
 
 def _candidates(
-    products: Vectors, count: int, limits: Vectors
+    products: Vectors,
+    count: int,
+    limits: Vectors,
 ) -> tuple[Places, Places]:
     """Return the rows and columns of the candidates, row by row.
 
@@ -205,7 +214,11 @@ def _candidates(
 
 
 def _with_exact_products(
-    queries: Vectors, documents: Vectors, rows: Places, columns: Places, seen: int
+    queries: Vectors,
+    documents: Vectors,
+    rows: Places,
+    columns: Places,
+    seen: int,
 ) -> Neighbours:
     """Return the candidates as neighbours, with dot products in float64.
 
@@ -233,14 +246,22 @@ def _with_exact_products(
     return Neighbours(places, similarities)
 
 
-def _padded(values: NDArray[Any], width: int, fill: float) -> NDArray[Any]:
+def _padded(
+    values: NDArray[Any],
+    width: int,
+    fill: float,
+) -> NDArray[Any]:
     """Return `values` widened to `width` columns, which are filled with `fill`."""
     import numpy as np
 
     return np.pad(values, ((0, 0), (0, width - values.shape[1])), constant_values=fill)
 
 
-def _merge(first: Neighbours, second: Neighbours, k: int) -> Neighbours:
+def _merge(
+    first: Neighbours,
+    second: Neighbours,
+    k: int,
+) -> Neighbours:
     """Return the `k` nearest documents of each query among those of two searches."""
     import numpy as np
 

@@ -213,7 +213,11 @@ def _require_safe_torch() -> None:
         )
 
 
-def _convert_all(sources: Sequence[Path], target: Path, shown: str) -> None:
+def _convert_all(
+    sources: Sequence[Path],
+    target: Path,
+    shown: str,
+) -> None:
     """Convert each pickled file into the directory `target`; write an index if there are several files."""
     places: dict[str, str] = {}
     total = 0
@@ -230,7 +234,11 @@ def _convert_all(sources: Sequence[Path], target: Path, shown: str) -> None:
         )
 
 
-def _convert(source: Path, target: Path, shown: str) -> dict[str, Any]:
+def _convert(
+    source: Path,
+    target: Path,
+    shown: str,
+) -> dict[str, Any]:
     """Convert one file in a separate process; return the program's answer: `weights` (names) and `bytes`.
 
     Raises:

@@ -60,7 +60,9 @@ def encoded(vectors: Vectors, name: str) -> Encoded:
 
 
 def pairwise_similarities(
-    similarity: Similarity | None, first: Encoded, second: Encoded
+    similarity: Similarity | None,
+    first: Encoded,
+    second: Encoded,
 ) -> NDArray[np.float64]:
     """Return the similarity of each text in `first` to the text at the same index in `second`, `(n,)`.
 
@@ -77,7 +79,9 @@ def pairwise_similarities(
 
 
 def _pairwise_of_tensors(
-    similarity: Similarity, first: Encoded, second: Encoded
+    similarity: Similarity,
+    first: Encoded,
+    second: Encoded,
 ) -> NDArray[np.float64]:
     """Return the similarities that a similarity component computes in float64, block by block, `(n,)`."""
     import numpy as np
@@ -111,7 +115,10 @@ def tensors_of(texts: Encoded, dtype: torch.dtype) -> Any:
 
 
 def array_of(
-    values: Any, shape: tuple[int, ...], similarity: Similarity, method: str
+    values: Any,
+    shape: tuple[int, ...],
+    similarity: Similarity,
+    method: str,
 ) -> NDArray[Any]:
     """Return a tensor from a similarity's `method` as an array; raises `PluginError` unless it has this shape."""
     import torch

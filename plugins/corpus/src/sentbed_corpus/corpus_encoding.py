@@ -172,7 +172,9 @@ def _encode_missing(
 
 
 def _intact(
-    request: Request, state: Manifest, say: Callable[[str], object]
+    request: Request,
+    state: Manifest,
+    say: Callable[[str], object],
 ) -> dict[str, str]:
     """Return name of a file -> its hash, for the shards whose file has not changed since it was written."""
     digests = read_digests(request.output)
@@ -375,7 +377,11 @@ def _runtime(request: Request, plugins: Plugins) -> Runtime:
     return table_with_runtime.runtime
 
 
-def _plugins_of(request: Request, runtime: Runtime, plugins: Plugins) -> dict[str, str]:
+def _plugins_of(
+    request: Request,
+    runtime: Runtime,
+    plugins: Plugins,
+) -> dict[str, str]:
     """Return the plugin releases of backbone, pooler and runtime; another release may give other vectors."""
     recipe = saved_recipe(Path(request.encoder), plugins, request.trust_remote_code)
     require_prompt(recipe, request.prompt)
@@ -428,7 +434,10 @@ class Encoding:
         return partial(self._encode_shard, encoder)
 
     def _encode_shard(
-        self, encoder: Encoder, shard: Shard, tell: Tell
+        self,
+        encoder: Encoder,
+        shard: Shard,
+        tell: Tell,
     ) -> tuple[dict[str, Any], str]:
         """Encode a shard into its file; return the encoder's description and the file's hash."""
         request = self.request
@@ -444,7 +453,10 @@ class Encoding:
 
 
 def _require_same(
-    shard: Shard, how: Mapping[str, Any], before: Any, encoding: Encoding
+    shard: Shard,
+    how: Mapping[str, Any],
+    before: Any,
+    encoding: Encoding,
 ) -> None:
     """If a shard's encoder differs from that of earlier shards, remove the shard's file and raise `RunError`."""
     changes = []

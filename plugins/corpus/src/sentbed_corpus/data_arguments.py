@@ -50,7 +50,9 @@ def data_named(source: str, overrides: Sequence[str]) -> tuple[DataSource, Runti
 
 
 def data_of_stage(
-    path: str, name: str | None, overrides: Sequence[str]
+    path: str,
+    name: str | None,
+    overrides: Sequence[str],
 ) -> tuple[DataSource, Runtime]:
     """Return the data source of a recipe's stage, and the recipe's runtime.
 

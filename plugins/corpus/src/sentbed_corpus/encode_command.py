@@ -32,7 +32,12 @@ NO_OUTPUT = (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".txt", ".npz", ".gz
     type=click.Path(),
     help="A .npy file, float32, for the lines of one text file; else a directory.",
 )
-@click.option("--runtime", default="cpu", show_default=True, help="Where to run.")
+@click.option(
+    "--runtime",
+    default="cpu",
+    show_default=True,
+    help="Where to run.",
+)
 @click.option(
     "--precision",
     default=None,
@@ -85,7 +90,11 @@ NO_OUTPUT = (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".txt", ".npz", ".gz
     help="Who encodes: `local`, processes of this machine, `ray`, or another that a plugin offers.",
 )
 @click.option(
-    "--workers", type=click.IntRange(1), default=1, show_default=True, help="How many."
+    "--workers",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="How many.",
 )
 @click.option(
     "--cpus-per-worker",
@@ -274,7 +283,11 @@ def _encode_corpus(
     )
     with Stop(say).listening():
         summary = encode_corpus(
-            request, workers, overwrite=options["overwrite"], say=say, bar=bar
+            request,
+            workers,
+            overwrite=options["overwrite"],
+            say=say,
+            bar=bar,
         )
     line = f"{output}: {summary.rows} x {summary.width} in {count(summary.shards, 'shard')}"
     if summary.encoded:

@@ -335,7 +335,11 @@ class _Corpus:
         }
 
 
-def _store_pairs(dataset: Dataset, request: MiningRequest, store: TextStore) -> None:
+def _store_pairs(
+    dataset: Dataset,
+    request: MiningRequest,
+    store: TextStore,
+) -> None:
     """Add all positives to the store, then all anchors. Raises `DataError` if any value is not a text."""
     for column in ("positive", "anchor"):
         for first, texts in _blocks(dataset, column):
@@ -358,7 +362,12 @@ def _blocks(dataset: Dataset, column: str) -> Iterator[tuple[int, list[str]]]:
         yield first, list(dataset.rows(rows)[column])
 
 
-def _require_writable(text: str, output: Path, where: str, file: object) -> None:
+def _require_writable(
+    text: str,
+    output: Path,
+    where: str,
+    file: object,
+) -> None:
     """Raise `DataError` for a text with a tab or line break if the output is a TSV file."""
     if output.suffix.lower() != ".tsv" or {"\t", "\n", "\r"}.isdisjoint(text):
         return
@@ -393,7 +402,12 @@ class _Pairs:
     as index in `texts`; sorted by anchor."""
 
     @classmethod
-    def of(cls, store: TextStore, corpus: int, corpus_only: bool) -> _Pairs:
+    def of(
+        cls,
+        store: TextStore,
+        corpus: int,
+        corpus_only: bool,
+    ) -> _Pairs:
         """Return the pairs of a store.
 
         The store has `corpus` texts of the corpus, then the positive of each row, then the anchor of each row.
@@ -457,7 +471,11 @@ def _encode_pairs(
 
 
 def _encode(
-    encoder: Encoder, store: TextStore, numbers: NDArray[np.int64], path: Path, bar: Bar
+    encoder: Encoder,
+    store: TextStore,
+    numbers: NDArray[np.int64],
+    path: Path,
+    bar: Bar,
 ) -> Vectors:
     """Encode the texts with these numbers, and write their vectors, divided by their norms, to `path`.
 
@@ -531,7 +549,11 @@ def _search(
     return Selection(places, similarities, positives, left_out)
 
 
-def _of_anchors(pairs: NDArray[np.int64], start: int, stop: int) -> NDArray[np.int64]:
+def _of_anchors(
+    pairs: NDArray[np.int64],
+    start: int,
+    stop: int,
+) -> NDArray[np.int64]:
     """Return the pairs of the anchors from `start` to before `stop`; the result numbers these anchors from 0."""
     import numpy as np
 
@@ -541,7 +563,9 @@ def _of_anchors(pairs: NDArray[np.int64], start: int, stop: int) -> NDArray[np.i
 
 
 def _least_similarity(
-    anchors: NDArray[np.float32], vectors: Vectors, pairs: NDArray[np.int64]
+    anchors: NDArray[np.float32],
+    vectors: Vectors,
+    pairs: NDArray[np.int64],
 ) -> NDArray[np.float64]:
     """Return the similarity of each anchor to its least similar positive, `(anchors,)`."""
     import numpy as np
@@ -639,7 +663,11 @@ def _require_enough(
         )
 
 
-def _advice(request: MiningRequest, pairs: _Pairs, selection: Selection) -> str:
+def _advice(
+    request: MiningRequest,
+    pairs: _Pairs,
+    selection: Selection,
+) -> str:
     """Return how many candidates each rule has left out, and what to change."""
     counts = []
     for rule, number in selection.left_out.items():
@@ -652,7 +680,9 @@ def _advice(request: MiningRequest, pairs: _Pairs, selection: Selection) -> str:
 
 
 def _record_of_encoder(
-    encoder: Encoder, request: MiningRequest, plugins: Plugins
+    encoder: Encoder,
+    request: MiningRequest,
+    plugins: Plugins,
 ) -> dict[str, Any]:
     """Return the part of the record that describes the encoder."""
     fingerprint = None
@@ -691,10 +721,19 @@ def _record_of_data(source: DataSource, dataset: Dataset) -> dict[str, Any]:
 
 
 def _publish(
-    temporary: Path, record: Mapping[str, Any], path: Path, rows: Path, output: Path
+    temporary: Path,
+    record: Mapping[str, Any],
+    path: Path,
+    rows: Path,
+    output: Path,
 ) -> None:
     """Write the record and give both files their names: the record first, so that no rows are without one."""
-    text = json.dumps(record, indent=2, ensure_ascii=False, default=str)
+    text = json.dumps(
+        record,
+        indent=2,
+        ensure_ascii=False,
+        default=str,
+    )
     try:
         temporary.write_text(f"{text}\n", "utf-8")
         temporary.replace(path)

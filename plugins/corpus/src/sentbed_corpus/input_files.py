@@ -196,7 +196,10 @@ def require_pyarrow() -> None:
 
 
 def require_columns(
-    names: Sequence[str], columns: Sequence[str], file: object, line: int | None
+    names: Sequence[str],
+    columns: Sequence[str],
+    file: object,
+    line: int | None,
 ) -> None:
     """Raise `DataError` for the first of `names` that is missing from `columns`."""
     for name in names:

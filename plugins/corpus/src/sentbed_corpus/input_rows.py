@@ -31,7 +31,9 @@ bytes in the file, but a megabyte per row in memory."""
 
 
 def read_shard(
-    shard: Shard, column: str, keep: Sequence[str]
+    shard: Shard,
+    column: str,
+    keep: Sequence[str],
 ) -> tuple[list[str], Mapping[str, Any]]:
     """Return a shard's texts, and its columns `keep`: Arrow arrays for a Parquet file, lists for other files.
 
@@ -63,7 +65,11 @@ def read_shard(
     return texts, kept
 
 
-def text_row(line: bytes, file: object, number: int) -> str:
+def text_row(
+    line: bytes,
+    file: object,
+    number: int,
+) -> str:
     """Return a line without its line ending. Raises `DataError` if it is not UTF-8, or has a NUL byte."""
     position = line.find(b"\0")
     if position >= 0:
@@ -83,7 +89,11 @@ def text_row(line: bytes, file: object, number: int) -> str:
 
 
 def json_row(
-    line: bytes, file: object, number: int, column: str, keep: Sequence[str]
+    line: bytes,
+    file: object,
+    number: int,
+    column: str,
+    keep: Sequence[str],
 ) -> tuple[str, dict[str, Any]]:
     """Return the text in a line of JSON, and the whole object. Raises `DataError` if the line cannot be used."""
     row = json_object(text_row(line, file, number), file, number)
@@ -116,7 +126,9 @@ def json_row(
 
 
 def _parquet_rows(
-    shard: Shard, column: str, keep: Sequence[str]
+    shard: Shard,
+    column: str,
+    keep: Sequence[str],
 ) -> tuple[list[str], dict[str, Any]]:
     import pyarrow
 
@@ -132,7 +144,12 @@ def _parquet_rows(
     return texts, kept
 
 
-def parquet_texts(values: Any, file: object, first: int, column: str) -> list[str]:
+def parquet_texts(
+    values: Any,
+    file: object,
+    first: int,
+    column: str,
+) -> list[str]:
     """Return the texts of an Arrow array, whose first value is row `first` of the file.
 
     Raises:
@@ -169,7 +186,11 @@ def parquet_texts(values: Any, file: object, first: int, column: str) -> list[st
     return texts
 
 
-def _batches(file: Any, shard: Shard, columns: Sequence[str]) -> Iterator[Any]:
+def _batches(
+    file: Any,
+    shard: Shard,
+    columns: Sequence[str],
+) -> Iterator[Any]:
     """Yield the rows of a shard; only the row groups that contain them are read."""
     stop = shard.row + shard.rows
     first = 0
@@ -197,7 +218,10 @@ def _batches(file: Any, shard: Shard, columns: Sequence[str]) -> Iterator[Any]:
 
 
 def require_parquet_columns(
-    file: Any, path: object, column: str, keep: Sequence[str]
+    file: Any,
+    path: object,
+    column: str,
+    keep: Sequence[str],
 ) -> None:
     """Raise `DataError` if a column is missing, or the text column does not hold strings."""
     from pyarrow import types

@@ -30,7 +30,10 @@ from sentbed_corpus.input_rows import (
 
 
 def cut(
-    path: Path, shard_rows: int, column: str = "text", keep: Sequence[str] = ()
+    path: Path,
+    shard_rows: int,
+    column: str = "text",
+    keep: Sequence[str] = (),
 ) -> tuple[Source, list[Shard]]:
     """Return a file's description and its shards of `shard_rows` rows; the last shard has the rest.
 
@@ -52,7 +55,10 @@ def cut(
 
 
 def _cut_lines(
-    path: Path, shard_rows: int, column: str, keep: Sequence[str]
+    path: Path,
+    shard_rows: int,
+    column: str,
+    keep: Sequence[str],
 ) -> tuple[str, int, list[int]]:
     """Return the hash of the text, the number of rows, and the byte offset of each shard."""
     is_text = kind_of(path) == "text"
@@ -79,7 +85,10 @@ def _cut_lines(
 
 
 def _cut_parquet(
-    path: Path, shard_rows: int, column: str, keep: Sequence[str]
+    path: Path,
+    shard_rows: int,
+    column: str,
+    keep: Sequence[str],
 ) -> tuple[str, int, list[int]]:
     """Return the hash of the file, the number of rows, and the offset 0 for each shard."""
     new_hash = partial(hashlib.blake2b, digest_size=16)

@@ -135,7 +135,11 @@ def _source(entry: Mapping[str, Any]) -> Source:
     return source
 
 
-def _whole(table: Mapping[str, Any], key: str, most: int) -> int:
+def _whole(
+    table: Mapping[str, Any],
+    key: str,
+    most: int,
+) -> int:
     """Return the whole number `key` of a table. Raises `ValueError` unless it is from 0 to `most`."""
     value = table[key]
     if type(value) is not int or not 0 <= value <= most:
@@ -152,7 +156,9 @@ def _table(value: Any, what: str) -> Mapping[str, Any]:
 
 
 def request_table(
-    request: Request, encoder_digest: str, plugins: Mapping[str, str]
+    request: Request,
+    encoder_digest: str,
+    plugins: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return all settings of a request that determine the vectors, without its inputs, as JSON data.
 
@@ -173,7 +179,11 @@ def request_table(
     }
 
 
-def _plain(_: object, __: object, value: Any) -> Any:
+def _plain(
+    _: object,
+    __: object,
+    value: Any,
+) -> Any:
     if isinstance(value, tuple):
         return list(value)
     return value

@@ -83,7 +83,10 @@ class Rules:
             yield f"`min_score` {low:g} is above `max_score` {high:g}; exchange them"
 
     def select(
-        self, neighbours: Neighbours, positives: NDArray[np.float64], first: int = 0
+        self,
+        neighbours: Neighbours,
+        positives: NDArray[np.float64],
+        first: int = 0,
     ) -> Selection:
         """Choose the negatives of anchors among their nearest candidates.
 

@@ -47,7 +47,11 @@ def write_digests(directory: Path, digests: Mapping[str, str]) -> None:
     write_atomic(directory / FILE, "".join(lines))
 
 
-def add_digest(directory: Path, name: str, digest: str) -> None:
+def add_digest(
+    directory: Path,
+    name: str,
+    digest: str,
+) -> None:
     """Append the hash of a file that was just written. Raises `RunError` if the disk is full."""
     path = directory / FILE
     try:

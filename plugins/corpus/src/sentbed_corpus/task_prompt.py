@@ -20,7 +20,11 @@ def require_prompt(recipe: EncoderRecipe, key: str) -> None:
     raise RunError(f"the encoder has no prompt `{key}`.{suggest(key, keys)}")
 
 
-def under_prompt(encoder: Encoder, key: str, instruction: str = "") -> Encoder:
+def under_prompt(
+    encoder: Encoder,
+    key: str,
+    instruction: str = "",
+) -> Encoder:
     """Return the encoder with its task prompt `key` in place of its usual prompt; unchanged for an empty key.
 
     Raises:

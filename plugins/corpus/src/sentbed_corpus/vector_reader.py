@@ -168,7 +168,12 @@ class Vectors:
         whole = self.rows(0, len(self))
         return whole.astype(dtype or self.dtype, copy=True)
 
-    def _read(self, number: int, first: int, last: int) -> NDArray[Any]:
+    def _read(
+        self,
+        number: int,
+        first: int,
+        last: int,
+    ) -> NDArray[Any]:
         """Return the rows from `first` to `last` of a file. Raises `RunError` if it is missing or damaged."""
         import numpy as np
 

@@ -24,7 +24,11 @@ VECTORS_COLUMN = "vector"
 """Name of the column with the vectors in Parquet files."""
 
 
-def shard_file(directory: Path, number: int, ending: str) -> Path:
+def shard_file(
+    directory: Path,
+    number: int,
+    ending: str,
+) -> Path:
     """Return the path of a shard's file; sorting by name gives the order of the shards."""
     return directory / VECTORS / f"part-{number:07d}.{ending}"
 
@@ -75,7 +79,12 @@ def write_shard(
         return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # it has `readinto`
 
 
-def write_npy_header(file: Any, rows: int, width: int, dtype: str) -> None:
+def write_npy_header(
+    file: Any,
+    rows: int,
+    width: int,
+    dtype: str,
+) -> None:
     """Write the header of a `.npy` file."""
     import numpy as np
 
@@ -100,7 +109,11 @@ def require_finite(vectors: NDArray[np.float32], shard: object = None) -> None:
         )
 
 
-def _table(vectors: NDArray[Any], kept: Mapping[str, Any], shard: object) -> Any:
+def _table(
+    vectors: NDArray[Any],
+    kept: Mapping[str, Any],
+    shard: object,
+) -> Any:
     """Return the vectors and the kept columns as an Arrow table."""
     import pyarrow
 
@@ -152,7 +165,11 @@ class NpyLayout:
         return cls(start, *shape)
 
 
-def is_whole(path: Path, rows: int, request: Request) -> bool:
+def is_whole(
+    path: Path,
+    rows: int,
+    request: Request,
+) -> bool:
     """Whether the file of a shard exists, can be read, and has this number of rows."""
     import numpy as np
 

@@ -209,7 +209,10 @@ class CleanPairs(DataSource):
             )
 
     def _without_duplicates(
-        self, kept: array[int], digests: bytearray, left_out: Counter[str]
+        self,
+        kept: array[int],
+        digests: bytearray,
+        left_out: Counter[str],
     ) -> array[int]:
         """Return the indices in `kept` without those of duplicates, and count the duplicates in `left_out`."""
         if self.duplicates == "keep" or not kept:
@@ -297,7 +300,11 @@ def _digest(anchor: str, positive: str) -> bytes:
 _words = lru_cache(maxsize=2)(count_words)
 
 
-def _written_in(text: str, scripts: frozenset[str], share: float) -> bool:
+def _written_in(
+    text: str,
+    scripts: frozenset[str],
+    share: float,
+) -> bool:
     """Whether a text has letters, and at least the share `share` of its letters is in these scripts."""
     letters = list(filter(str.isalpha, text))
     if not letters:
@@ -325,7 +332,9 @@ def _script(letter: str) -> str:
 
 
 def _reason_to_leave_out(
-    anchor: str, positive: str, rules: Sequence[_Rule]
+    anchor: str,
+    positive: str,
+    rules: Sequence[_Rule],
 ) -> str | None:
     """Return the description of the first rule that leaves a pair out; None if all rules keep it."""
     for reason, leaves_out in rules:

@@ -192,7 +192,11 @@ def selected_fields(
 
 
 def table_rows(
-    path: Path, suffix: str, encoding: str, names: Sequence[str], header: bool = True
+    path: Path,
+    suffix: str,
+    encoding: str,
+    names: Sequence[str],
+    header: bool = True,
 ) -> Rows:
     """Yield the values of the columns `names` in every row; `suffix` is `.csv`, `.tsv` or `.jsonl`."""
     lines = decoded_lines(path, encoding)
@@ -206,7 +210,11 @@ def table_rows(
     return selected_fields(path, rows, names, header, hint)
 
 
-def jsonl_rows(path: Path, lines: Iterator[str], names: Sequence[str]) -> Rows:
+def jsonl_rows(
+    path: Path,
+    lines: Iterator[str],
+    names: Sequence[str],
+) -> Rows:
     """Yield the number of each line, and the values of the keys `names` in the line's JSON object."""
     for number, line in enumerate(lines, 1):
         row = json_object(line, path, number, f"an object with {shortened_list(names)}")
@@ -217,7 +225,10 @@ def jsonl_rows(path: Path, lines: Iterator[str], names: Sequence[str]) -> Rows:
 
 
 def column_index(
-    name: str, columns: Sequence[str], file: object, line: int | None
+    name: str,
+    columns: Sequence[str],
+    file: object,
+    line: int | None,
 ) -> int:
     """Return the index of `name` in `columns`; raises `DataError` unless it occurs exactly once."""
     times = columns.count(name)

@@ -60,7 +60,11 @@ def data_list(directory: str | None, digests: bool) -> None:
 @click.argument("name", required=False)
 @_data_dir
 @_digests
-def data_where(name: str | None, directory: str | None, digests: bool) -> None:
+def data_where(
+    name: str | None,
+    directory: str | None,
+    digests: bool,
+) -> None:
     """Show path and state of each file of NAME (default: of all known data sets), also of missing files."""
     from sentbed.tools import load_plugins
 

@@ -50,7 +50,12 @@ _TEMPORARY = (http.HTTPStatus.REQUEST_TIMEOUT, http.HTTPStatus.TOO_MANY_REQUESTS
 class Follow(Protocol):
     """Callback for the progress of a download."""
 
-    def __call__(self, what: str, done: int, total: int | None) -> None:
+    def __call__(
+        self,
+        what: str,
+        done: int,
+        total: int | None,
+    ) -> None:
         """Report that `done` bytes of `what` have arrived; `total` is None if the server does not send it."""
 
 
@@ -63,7 +68,12 @@ class _CutError(Exception):
         """Number of seconds that the server asks to wait before another attempt; 0 if it asks for no pause."""
 
 
-def fetch(url: str, target: Path, digests: Collection[str], follow: Follow) -> None:
+def fetch(
+    url: str,
+    target: Path,
+    digests: Collection[str],
+    follow: Follow,
+) -> None:
     """Download `url` to `target`; a file that is there already is renamed to `NAME.old`.
 
     After an interruption, the partial file `NAME.part` remains. The next call resumes from it if the server
@@ -112,7 +122,11 @@ def fetch(url: str, target: Path, digests: Collection[str], follow: Follow) -> N
         validator_file.unlink(missing_ok=True)
 
 
-def _is_whole(part: Path, stream: FileIO, digests: Collection[str]) -> bool:
+def _is_whole(
+    part: Path,
+    stream: FileIO,
+    digests: Collection[str],
+) -> bool:
     """Whether a partial file is complete: it has one of the digests. The stream is moved to its end."""
     size = stream.seek(0, os.SEEK_END)
     return size > 0 and bool(digests) and sha256(part) in digests
@@ -179,7 +193,11 @@ def _is_at(part: Path, stream: FileIO) -> bool:
 
 
 def _receive(
-    url: str, target: Path, stream: FileIO, validator_file: Path, follow: Follow
+    url: str,
+    target: Path,
+    stream: FileIO,
+    validator_file: Path,
+    follow: Follow,
 ) -> None:
     """Append the rest of the file at `url` to `stream`; raises `_CutError` if the connection ends early."""
     have = stream.seek(0, os.SEEK_END)
@@ -220,7 +238,11 @@ def _receive(
 
 
 def _request(
-    url: str, target: Path, stream: FileIO, validator_file: Path, have: int
+    url: str,
+    target: Path,
+    stream: FileIO,
+    validator_file: Path,
+    have: int,
 ) -> Any:
     """Return the server's response to a request for the file, or for the bytes from `have` on.
 
@@ -320,7 +342,11 @@ def _start_over(stream: FileIO, validator_file: Path) -> None:
     validator_file.unlink(missing_ok=True)
 
 
-def _write(stream: FileIO, block: bytes, target: Path) -> None:
+def _write(
+    stream: FileIO,
+    block: bytes,
+    target: Path,
+) -> None:
     """Write a block to a partial file. Its stream has no buffer, so a call may write only a part of the block."""
     rest = memoryview(block)
     try:
@@ -339,7 +365,11 @@ def _flush(stream: FileIO, part: Path) -> None:
         raise RunError(f"{cannot_write(part, error)}; run it again to go on") from error
 
 
-def _require_space(url: str, target: Path, needed: int | None) -> None:
+def _require_space(
+    url: str,
+    target: Path,
+    needed: int | None,
+) -> None:
     """Raise `RunError` if the disk has fewer than `needed` bytes free; None stands for an unknown number."""
     free = shutil.disk_usage(target.parent).free
     if needed is not None and needed > free:
@@ -349,7 +379,11 @@ def _require_space(url: str, target: Path, needed: int | None) -> None:
         )
 
 
-def _unreachable(url: str, target: Path, error: Exception) -> str:
+def _unreachable(
+    url: str,
+    target: Path,
+    error: Exception,
+) -> str:
     return (
         f"`{urlsplit(url).netloc}` does not give {url}: {error}; connect to the network, or set "
         f"`HTTPS_PROXY`, and run it again (what has arrived is kept); {_by_hand(url, target)}"
@@ -379,7 +413,12 @@ class DownloadBars:
         )
         from rich.progress import TransferSpeedColumn as Speed
 
-        console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
+        console = Console(
+            stderr=True,
+            highlight=False,
+            soft_wrap=True,
+            markup=False,
+        )
         columns = (
             TextColumn("{task.description}", markup=False),
             BarColumn(),
@@ -403,7 +442,12 @@ class DownloadBars:
     ) -> None:
         self._progress.stop()
 
-    def __call__(self, what: str, done: int, total: int | None) -> None:
+    def __call__(
+        self,
+        what: str,
+        done: int,
+        total: int | None,
+    ) -> None:
         """Show the progress of the file `what`; see `Follow`."""
         if not self._progress.console.is_terminal:
             if what not in self._tasks:

@@ -46,7 +46,10 @@ class Dropout(FileSource):
             return
 
         for line in read_lines(
-            self.path, encoding=self.encoding, revision=self.revision, limit=self.limit
+            self.path,
+            encoding=self.encoding,
+            revision=self.revision,
+            limit=self.limit,
         ):
             yield (line,)
 

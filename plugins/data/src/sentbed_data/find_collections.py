@@ -154,7 +154,9 @@ def data_base(directory: str | None) -> Path:
 
 
 def inspect_collection(
-    collection: KnownData, base: Path | None, digests: bool = False
+    collection: KnownData,
+    base: Path | None,
+    digests: bool = False,
 ) -> FoundData:
     """Find a collection below the data directory `base`, and check its files.
 
@@ -177,7 +179,11 @@ def inspect_collection(
     return FoundData(collection, directory, tuple(files))
 
 
-def inspect_file(directory: Path, file: KnownFile, digests: bool = False) -> FoundFile:
+def inspect_file(
+    directory: Path,
+    file: KnownFile,
+    digests: bool = False,
+) -> FoundFile:
     """Check one file of a collection whose files are in `directory`."""
     path = _path(directory, file)
     if not path.is_file():

@@ -47,7 +47,11 @@ _BROKEN = (
 """Exceptions that unreadable archives raise; an encrypted member raises a `RuntimeError`."""
 
 
-def get_missing_files(collection: KnownData, base: Path, follow: Follow) -> FoundData:
+def get_missing_files(
+    collection: KnownData,
+    base: Path,
+    follow: Follow,
+) -> FoundData:
     """Get the missing files of a collection below the data directory `base`; return the collection's new state.
 
     Files with the right number of rows are not changed. A file with a wrong number of rows is renamed to
@@ -114,7 +118,10 @@ def _download(
 
 
 def _make(
-    making: KnownMade, directory: Path, missing: Iterable[FoundFile], follow: Follow
+    making: KnownMade,
+    directory: Path,
+    missing: Iterable[FoundFile],
+    follow: Follow,
 ) -> None:
     """Make the missing files from other files, which are downloaded if they are missing."""
     for source in making.sources:
@@ -128,7 +135,10 @@ def _make(
 
 
 def _from_archive(
-    archive: KnownArchive, directory: Path, missing: Iterable[FoundFile], follow: Follow
+    archive: KnownArchive,
+    directory: Path,
+    missing: Iterable[FoundFile],
+    follow: Follow,
 ) -> None:
     """Unpack the missing files from an archive, which is downloaded if necessary and then removed again."""
     path = directory / unquote(PurePosixPath(urlsplit(archive.url).path).name)
@@ -206,7 +216,11 @@ def _unpack_tar(archive: Path, targets: Mapping[str, Path]) -> None:
         _write_members(members, targets, tarred.extractfile, archive)
 
 
-def _require_inside(path: str, member: str, archive: Path) -> None:
+def _require_inside(
+    path: str,
+    member: str,
+    archive: Path,
+) -> None:
     """Raise `DataError` if the path of a member, or of a link's target, is outside the archive."""
     # `tarfile.data_filter` would do this for tar archives, but exists only since Python 3.11.4.
     parts = PurePosixPath(path.replace("\\", "/"))
@@ -234,7 +248,11 @@ def _write_members(
             _replace_file(target, _blocks(source, archive))
 
 
-def _require_size(size: int, name: str, archive: Path) -> None:
+def _require_size(
+    size: int,
+    name: str,
+    archive: Path,
+) -> None:
     """Raise `DataError` if an archive unpacks to an implausible size; `size` includes the member `name`."""
     if size > max(archive.stat().st_size * MOST_UNPACKED, SMALL):
         raise DataError(

@@ -105,7 +105,11 @@ def _cache_directory(variable: str, name: str) -> Path:
     return Path(caches).expanduser() / "huggingface" / name
 
 
-def _has_file(repository: Path, file: str, revision: str) -> bool:
+def _has_file(
+    repository: Path,
+    file: str,
+    revision: str,
+) -> bool:
     """Whether a repository's directory in the cache has a file at a branch, tag or commit."""
     commit = revision
     reference = repository / "refs" / revision
@@ -164,7 +168,11 @@ def hub_rows(
 
     with _explained(location, revision):
         table = datasets.load_dataset(
-            place.name, name=config, data_dir=directory, split=split, revision=revision
+            place.name,
+            name=config,
+            data_dir=directory,
+            split=split,
+            revision=revision,
         )
 
     for name in names:
@@ -180,7 +188,10 @@ def hub_rows(
 
 
 def _require_column(
-    name: str, columns: Sequence[str], location: str, revision: str | None
+    name: str,
+    columns: Sequence[str],
+    location: str,
+    revision: str | None,
 ) -> None:
     """Raise `DataError` if a data set lacks a column; if its files have several formats, list the files."""
     try:

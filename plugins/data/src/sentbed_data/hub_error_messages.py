@@ -132,7 +132,11 @@ def _about_a_script(name: str, words: str) -> str:
     )
 
 
-def _about_content(name: str, chain: Sequence[BaseException], files_of: FilesOf) -> str:
+def _about_content(
+    name: str,
+    chain: Sequence[BaseException],
+    files_of: FilesOf,
+) -> str:
     """Return a message on files that `datasets` cannot parse, with the original exception from `chain`."""
     wrappers = ("DatasetGenerationError", "DatasetBuildError")
     inner = [cause for cause in chain if type(cause).__name__ not in wrappers]

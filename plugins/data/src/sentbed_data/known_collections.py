@@ -59,14 +59,19 @@ _CNSD_STS_DIGESTS = {
 
 
 def _files_with_digests(
-    url: str, digests: Mapping[str, tuple[int, str]], prefix: str = ""
+    url: str,
+    digests: Mapping[str, tuple[int, str]],
+    prefix: str = "",
 ) -> tuple[KnownFile, ...]:
     """Return known files below `url` with their numbers of rows and their digests."""
     files = []
     for name, (rows, digest) in digests.items():
         files.append(
             KnownFile(
-                f"{prefix}{name}", rows=rows, sha256=(digest,), url=f"{url}/{name}"
+                f"{prefix}{name}",
+                rows=rows,
+                sha256=(digest,),
+                url=f"{url}/{name}",
             )
         )
 
@@ -172,8 +177,18 @@ KNOWN = (
         files=(
             KnownFile("UNv1.0.en-zh.en", rows=15_886_041),
             KnownFile("UNv1.0.en-zh.zh", rows=15_886_041),
-            KnownFile("UNv1.0.devset.en", rows=1000, at_least=True, optional=True),
-            KnownFile("UNv1.0.devset.zh", rows=1000, at_least=True, optional=True),
+            KnownFile(
+                "UNv1.0.devset.en",
+                rows=1000,
+                at_least=True,
+                optional=True,
+            ),
+            KnownFile(
+                "UNv1.0.devset.zh",
+                rows=1000,
+                at_least=True,
+                optional=True,
+            ),
         ),
         source=_UN,
         licence="free, with the United Nations named as the source",

@@ -132,7 +132,11 @@ def _column_names(file: Path, encoding: str) -> Sequence[str]:
     return list(first)
 
 
-def _pick(column: ColumnToFind, names_in_file: Sequence[str], file: Path) -> str | None:
+def _pick(
+    column: ColumnToFind,
+    names_in_file: Sequence[str],
+    file: Path,
+) -> str | None:
     """Return the name in a file of a column to find; None if the column is optional and missing.
 
     Raises `DataError` if a required column is missing.
@@ -162,7 +166,13 @@ def _pick(column: ColumnToFind, names_in_file: Sequence[str], file: Path) -> str
     return None
 
 
-def _text(value: object, column: ColumnToFind, name: str, file: Path, line: int) -> str:
+def _text(
+    value: object,
+    column: ColumnToFind,
+    name: str,
+    file: Path,
+    line: int,
+) -> str:
     """Return a value as text. Raises `DataError` if it is neither a text nor an allowed label."""
     if column.label and type(value) is int:
         value = str(value)

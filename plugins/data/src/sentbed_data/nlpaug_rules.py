@@ -129,7 +129,11 @@ def _tagger_of_nltk() -> Path:
     )
 
 
-def open_nlpaug(lexicon: Lexicon, rate: float, tagger: str | None) -> NlpaugRules:
+def open_nlpaug(
+    lexicon: Lexicon,
+    rate: float,
+    tagger: str | None,
+) -> NlpaugRules:
     """Load the tagger, which takes some seconds; `tagger` as for `find_tagger`.
 
     Raises:

@@ -268,7 +268,9 @@ def _text_files(location: str, revision: str | None) -> list[Path]:
 
 
 def _by_document(
-    rows: Iterable[Sequence[str]], column: str, location: str
+    rows: Iterable[Sequence[str]],
+    column: str,
+    location: str,
 ) -> Iterator[list[str]]:
     """Yield the texts of each document from rows `(text, document)`; a document's rows must be consecutive.
 

@@ -99,7 +99,9 @@ def read_rows(  # noqa: PLR0913 - keywords
 
 
 def read_columns(
-    location: str, names: Sequence[str], **options: Any
+    location: str,
+    names: Sequence[str],
+    **options: Any,
 ) -> list[list[str]]:
     """Return the list of texts of each column in `names`; for the options, see `read_rows`."""
     return columns_of_rows(read_rows(location, names, **options), len(names))
@@ -164,7 +166,9 @@ def require_format(location: str, suffixes: Sequence[str]) -> None:
 
 
 def resolve(
-    location: str, suffixes: Sequence[str], revision: str | None = None
+    location: str,
+    suffixes: Sequence[str],
+    revision: str | None = None,
 ) -> Path:
     """Return the path of the file that `location` names; it exists and has one of `suffixes`.
 
@@ -250,7 +254,9 @@ def checked_rows(
 
 
 def _checked_value(
-    value: Any, is_label: bool, limits: Range | None
+    value: Any,
+    is_label: bool,
+    limits: Range | None,
 ) -> tuple[Any, str | None]:
     """Return a value as text, or as number if `limits` are given, and what is wrong with it (None: nothing)."""
     if is_label and type(value) is int:

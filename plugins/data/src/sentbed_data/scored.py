@@ -249,7 +249,9 @@ def _benchmark(path: Path, rows: Iterator[tuple[int, list[str]]]) -> Rows:
 
 
 def _first_two(
-    path: Path, line: int, fields: list[str]
+    path: Path,
+    line: int,
+    fields: list[str],
 ) -> tuple[int, Sequence[object]]:
     """Return the line's number and its first two fields. Raises `DataError` if it has fewer."""
     if len(fields) < 2:

@@ -118,7 +118,12 @@ class _Column:
         start, end = _PAIRS[self.width].unpack(stored)
         return file.read(self.data + start, end - start).decode()
 
-    def array(self, file: _OpenFile, first: int, rows: int) -> Any:
+    def array(
+        self,
+        file: _OpenFile,
+        first: int,
+        rows: int,
+    ) -> Any:
         """Return the texts in rows `first` (a multiple of 8) to `first + rows - 1` as an Arrow array."""
         import numpy as np
         import pyarrow
@@ -307,7 +312,10 @@ def _unchanged(
 
 
 def _write(
-    path: Path, width: int, rows: Iterator[Sequence[str]], left_out: Mapping[str, int]
+    path: Path,
+    width: int,
+    rows: Iterator[Sequence[str]],
+    left_out: Mapping[str, int],
 ) -> None:
     """Write rows of `width` texts, batch by batch, and then the counts in `left_out`.
 
@@ -409,7 +417,9 @@ def _open_cached(
 
 
 def _open_arrow_file(
-    path: Path, names: Sequence[str], limit: int | None
+    path: Path,
+    names: Sequence[str],
+    limit: int | None,
 ) -> tuple[_OpenFile, list[_Batch]] | None:
     """Return an Arrow file and its batches, after a check of every text in the columns `names`.
 
@@ -442,7 +452,11 @@ def _open_arrow_file(
     return file, batches
 
 
-def _batches(file: _OpenFile, names: Sequence[str], limit: int) -> list[_Batch] | None:
+def _batches(
+    file: _OpenFile,
+    names: Sequence[str],
+    limit: int,
+) -> list[_Batch] | None:
     """Return the positions of the columns `names` in the first `limit` rows, by batch.
 
     Return None if the columns are not stored as plain strings without compression.
@@ -499,7 +513,12 @@ def _position_in(content: Any, buffer: Any) -> int | None:
     return place
 
 
-def _require_texts(column: Any, name: str, path: Path, start: int) -> None:
+def _require_texts(
+    column: Any,
+    name: str,
+    path: Path,
+    start: int,
+) -> None:
     """Raise `DataError` if a text is missing, blank or has a NUL character; `start` is the first text's row."""
     from pyarrow import compute
 

@@ -16,7 +16,9 @@ MOST_NEGATIVES = 8
 
 
 def few_negatives(
-    _: Any, attribute: attrs.Attribute[Any], value: str | tuple[str, ...]
+    _: Any,
+    attribute: attrs.Attribute[Any],
+    value: str | tuple[str, ...],
 ) -> None:
     """Raise `ValueError` for more hard negatives than the losses accept; an attrs validator."""
     if not isinstance(value, str) and len(value) > MOST_NEGATIVES:

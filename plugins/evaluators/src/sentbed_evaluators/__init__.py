@@ -82,7 +82,11 @@ def evaluators() -> Mapping[str, Lazy]:
 
 
 @hookimpl
-def scores_ready(run: Run, encoder: str, evaluation: Evaluation) -> None:
+def scores_ready(
+    run: Run,
+    encoder: str,
+    evaluation: Evaluation,
+) -> None:
     """Write the predictions of `next-token` to the run directory."""
     from sentbed_evaluators.next_token import NextTokenEvaluation
     from sentbed_evaluators.next_token_report import write_predictions

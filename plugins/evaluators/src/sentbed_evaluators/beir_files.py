@@ -34,7 +34,12 @@ def problems(folder: Path, split: str) -> Iterator[str]:
         yield f"`{folder}` has no `qrels/{split}.tsv`, the relevance judgements of `split`.{choice}"
 
 
-def read_beir(folder: Path, split: str, *, title: bool) -> Collection:
+def read_beir(
+    folder: Path,
+    split: str,
+    *,
+    title: bool,
+) -> Collection:
     """Read all documents of the corpus, and the queries that have a relevant document.
 
     Queries are in the order of the judgements. As in BEIR, a document that is judged relevant but missing from
@@ -120,7 +125,12 @@ def _relevant_documents(
     return relevant, missing
 
 
-def _read_corpus(path: Path, hashes: Hashes, *, title: bool) -> dict[str, str]:
+def _read_corpus(
+    path: Path,
+    hashes: Hashes,
+    *,
+    title: bool,
+) -> dict[str, str]:
     """Return the documents by their id."""
     documents: dict[str, str] = {}
     for line, name, row in _rows(path, documents, hashes):
@@ -142,7 +152,9 @@ def _read_texts(path: Path, hashes: Hashes) -> dict[str, str]:
 
 
 def _rows(
-    path: Path, earlier: Mapping[str, str], hashes: Hashes
+    path: Path,
+    earlier: Mapping[str, str],
+    hashes: Hashes,
 ) -> Iterator[tuple[int, str, Mapping[str, Any]]]:
     """Yield line number, id and JSON object of each line.
 

@@ -94,7 +94,10 @@ class Classifier:
         return 10 if self.mode == "test" else 5
 
     def nested(
-        self, data: Examples, classes: int, progress: Progress | None = None
+        self,
+        data: Examples,
+        classes: int,
+        progress: Progress | None = None,
     ) -> Outcome:
         """Train and test by nested cross-validation, as SentEval does for MR, CR, SUBJ and MPQA.
 
@@ -156,7 +159,10 @@ class Classifier:
         return Outcome(_percent(predicted == test.labels), score, predicted)
 
     def chosen(
-        self, train: Examples, classes: int, progress: Progress | None = None
+        self,
+        train: Examples,
+        classes: int,
+        progress: Progress | None = None,
     ) -> Outcome:
         """Return the cross-validated accuracy on `train` of the penalty that `folded` would choose."""
         import numpy as np
@@ -256,10 +262,20 @@ class Classifier:
         """The training settings of the `senteval` protocol."""
         if self.mode == "test":
             return Training(
-                "adam", 64, tenacity=5, epoch_size=4, max_epoch=200, seed=self.seed
+                "adam",
+                64,
+                tenacity=5,
+                epoch_size=4,
+                max_epoch=200,
+                seed=self.seed,
             )
         return Training(
-            "rmsprop", 128, tenacity=3, epoch_size=2, max_epoch=200, seed=self.seed
+            "rmsprop",
+            128,
+            tenacity=3,
+            epoch_size=2,
+            max_epoch=200,
+            seed=self.seed,
         )
 
 

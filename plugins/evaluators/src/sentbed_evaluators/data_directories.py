@@ -82,7 +82,11 @@ def digest(files: Sequence[Path], hashes: Hashes | None = None) -> str:
     return digest.hexdigest()
 
 
-def data_directory(data_dir: str | None, holds: str, name: str) -> Path:
+def data_directory(
+    data_dir: str | None,
+    holds: str,
+    name: str,
+) -> Path:
     """Return the directory `data_dir`, or by default the directory that the variable `SENTBED_DATA` names.
 
     Raises `DataError` if neither is set. The message names `holds`, a folder of the data directory, and `name`,

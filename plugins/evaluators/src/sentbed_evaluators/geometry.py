@@ -138,7 +138,11 @@ class Geometry(Evaluator):
         if self.path is not None or self.parallel is not None:
             development = self.split in ("train", "dev")
         cites = ("wang2020alignment", *citations(self.whitening))
-        return EvaluatorTraits(cites=cites, development=development, two_sided=True)
+        return EvaluatorTraits(
+            cites=cites,
+            development=development,
+            two_sided=True,
+        )
 
     def check(self) -> Iterator[str]:
         """Yield problems with data and parameters."""
@@ -269,7 +273,10 @@ class Geometry(Evaluator):
 
 
 def _protocol(
-    pairs: GeometryPairs, name: str, formula: str, normalised: str
+    pairs: GeometryPairs,
+    name: str,
+    formula: str,
+    normalised: str,
 ) -> dict[str, Any]:
     """Return the protocol of a score: its convention, its formula and the description of the pairs."""
     return {

@@ -16,7 +16,11 @@ _BLOCK = 1024
 
 
 def distances(
-    vectors: Rows, positive: Sequence[int], offset: int, *, squared: bool
+    vectors: Rows,
+    positive: Sequence[int],
+    offset: int,
+    *,
+    squared: bool,
 ) -> NDArray[np.float64]:
     """Return the distance between the L2-normalised rows `i` and `offset + i`, for each `i` in `positive`.
 
@@ -32,7 +36,12 @@ def distances(
     return distances if squared else np.sqrt(distances)
 
 
-def uniformity(vectors: Rows, *, squared: bool, block: int = _BLOCK) -> float:
+def uniformity(
+    vectors: Rows,
+    *,
+    squared: bool,
+    block: int = _BLOCK,
+) -> float:
     """Return log E exp(-2 d) over all pairs of rows i < j, computed in blocks of `block` rows.
 
     `d` is the distance of the L2-normalised rows, which is at most 2, or with `squared` its square, at most 4.

@@ -34,7 +34,9 @@ class GeometryPairs:
 
 
 def of_parallel_files(
-    files: ParallelFiles, task: str | None, split: str | None
+    files: ParallelFiles,
+    task: str | None,
+    split: str | None,
 ) -> GeometryPairs:
     """Read two line-aligned files; the pairs of aligned lines are positive."""
     hashes: Hashes = {}
@@ -51,7 +53,10 @@ def of_parallel_files(
 
 
 def of_pair_file(
-    file: PairFile, task: str | None, split: str | None, threshold: float
+    file: PairFile,
+    task: str | None,
+    split: str | None,
+    threshold: float,
 ) -> GeometryPairs:
     """Read scored pairs; those with a gold score above `threshold` are positive."""
     hashes: Hashes = {}
@@ -61,7 +66,10 @@ def of_pair_file(
 
 
 def of_senteval(
-    data_dir: FilePath | None, task: str, threshold: float, check_sizes: bool
+    data_dir: FilePath | None,
+    task: str,
+    threshold: float,
+    check_sizes: bool,
 ) -> GeometryPairs:
     """Read a task of SentEval; the pairs with a gold score above `threshold` are positive."""
     pairs = read_task(find_files(data_dir), task, check_sizes)
@@ -70,7 +78,10 @@ def of_senteval(
 
 
 def _scored(
-    task: str, pairs: ScoredPairs, threshold: float, data: Mapping[str, Any]
+    task: str,
+    pairs: ScoredPairs,
+    threshold: float,
+    data: Mapping[str, Any],
 ) -> GeometryPairs:
     """Return scored pairs, of which those with a score above `threshold` are positive.
 

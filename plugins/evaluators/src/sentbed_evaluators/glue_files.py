@@ -124,7 +124,12 @@ def find_files(data_dir: str | None, regression: bool = False) -> TaskFiles:
     return TaskFiles("glue", root, files)
 
 
-def read_rows(root: Path, name: str, split: Split, check_size: bool) -> Rows:
+def read_rows(
+    root: Path,
+    name: str,
+    split: Split,
+    check_size: bool,
+) -> Rows:
     """Read a split of a task; raises `DataError`, with its file, if a row or the number of rows is wrong."""
     task = TASKS[name]
     file = root / task.path(split)
@@ -165,7 +170,9 @@ def read_rows(root: Path, name: str, split: Split, check_size: bool) -> Rows:
 
 
 def _columns(
-    task: Task, numbered_lines: Iterator[tuple[int, str]], file: Path
+    task: Task,
+    numbered_lines: Iterator[tuple[int, str]],
+    file: Path,
 ) -> tuple[list[int], int]:
     """Read the header; return the places of texts and label in a row, and the number of fields of a row."""
     columns = (*task.texts, task.label)
@@ -184,7 +191,12 @@ def _columns(
     return column_places(columns, names, file, advice), len(names)
 
 
-def _class(label: str, classes: Sequence[str], file: Path, line: int) -> int:
+def _class(
+    label: str,
+    classes: Sequence[str],
+    file: Path,
+    line: int,
+) -> int:
     """Return the class number of a label; raises `DataError` for an unknown label."""
     if label not in classes:
         raise DataError(

@@ -14,7 +14,9 @@ from sentbed_evaluators.text_lines import Hashes, lines
 
 
 def read_objects(
-    path: Path, encoding: str = "utf-8", hashes: Hashes | None = None
+    path: Path,
+    encoding: str = "utf-8",
+    hashes: Hashes | None = None,
 ) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Yield the line number and the JSON object of each line that is not blank.
 
@@ -26,7 +28,12 @@ def read_objects(
         yield line, json_object(text, path, line)
 
 
-def value_of(row: Mapping[str, Any], key: str, path: Path, line: int) -> Any:
+def value_of(
+    row: Mapping[str, Any],
+    key: str,
+    path: Path,
+    line: int,
+) -> Any:
     """Return the value of `key` in an object; raises `DataError` if the object has no such key."""
     if key not in row:
         raise DataError(
@@ -35,7 +42,12 @@ def value_of(row: Mapping[str, Any], key: str, path: Path, line: int) -> Any:
     return row[key]
 
 
-def text_of(row: Mapping[str, Any], key: str, path: Path, line: int) -> str:
+def text_of(
+    row: Mapping[str, Any],
+    key: str,
+    path: Path,
+    line: int,
+) -> str:
     """Return the text that is the value of `key` in an object; raises `DataError` if it is no text."""
     value = value_of(row, key, path, line)
     if not is_text(value):

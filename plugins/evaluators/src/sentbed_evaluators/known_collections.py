@@ -114,7 +114,14 @@ def _probing() -> KnownData:
     known_files = []
     for file, _ in probing_files.TASKS.values():
         url = f"{_PROBING}/{file}"
-        known_files.append(KnownFile(file, rows=rows, at_least=True, url=url))
+        known_files.append(
+            KnownFile(
+                file,
+                rows=rows,
+                at_least=True,
+                url=url,
+            )
+        )
     return KnownData(
         name="senteval-probing",
         summary="the ten probing tasks, 120,000 sentences each, in one file a task; senteval-probing",

@@ -92,7 +92,11 @@ class ParallelFiles:
                 return drawn
 
 
-def _lines_at(indices: Sequence[int], lines: Sequence[str], path: Path) -> list[str]:
+def _lines_at(
+    indices: Sequence[int],
+    lines: Sequence[str],
+    path: Path,
+) -> list[str]:
     """Return the lines with these indices; raises `DataError` if one is blank."""
     for index in indices:
         if not lines[index].strip():

@@ -58,7 +58,10 @@ def fit(
 
         labels = train.labels[task.train]
         model = LogisticRegression(
-            random_state=seed, tol=tolerance, max_iter=ITERATIONS, warm_start=True
+            random_state=seed,
+            tol=tolerance,
+            max_iter=ITERATIONS,
+            warm_start=True,
         )
         development_features = development.features[task.development]
         gold = development.labels[task.development]
@@ -73,7 +76,11 @@ def fit(
     return fitted
 
 
-def _weights(model: Any, width: int, classes: int) -> NDArray[np.float32]:
+def _weights(
+    model: Any,
+    width: int,
+    classes: int,
+) -> NDArray[np.float32]:
     """Return the weights `(width + 1, classes)` of a model; the last row is the bias.
 
     A class that no training label has gets a bias of minus infinity, so that it is never predicted.

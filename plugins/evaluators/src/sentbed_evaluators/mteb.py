@@ -261,7 +261,11 @@ def _without_bars() -> Iterator[None]:
 
     start = tqdm.__init__
 
-    def silent(bar: Any, *args: Any, **kwargs: Any) -> None:
+    def silent(
+        bar: Any,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
         start(bar, *args, **{**kwargs, "disable": True})
 
     tqdm.__init__ = silent

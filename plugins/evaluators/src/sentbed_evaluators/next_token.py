@@ -103,7 +103,12 @@ class NextToken(Evaluator):
         if self.path is not None:
             yield from text_file_problems(self.path)
 
-    def misfits(self, backbone: Backbone, pooler: Pooler, head: Head) -> Iterator[str]:
+    def misfits(
+        self,
+        backbone: Backbone,
+        pooler: Pooler,
+        head: Head,
+    ) -> Iterator[str]:
         """Yield the reasons why no token can be predicted from the vectors of an encoder with these parts."""
         if not backbone.traits.predicts:
             yield (

@@ -22,7 +22,9 @@ WHITE_SPACE_NAMES = {"": "(nothing)", " ": "(space)", "\n": "(line end)"}
 
 
 def write_predictions(
-    directory: Path, encoder: str, evaluation: NextTokenEvaluation
+    directory: Path,
+    encoder: str,
+    evaluation: NextTokenEvaluation,
 ) -> None:
     """Write an encoder's predictions to `next-token/ENCODER-TEXTS.json` of a run directory."""
     rows = list(map(attrs.astuple, evaluation.predictions))
@@ -91,7 +93,11 @@ def _heading(encoder: str, score: Score) -> str:
     return f"{encoder}:\n{template.replace('{text}', '…')}"
 
 
-def _file(directory: Path, encoder: str, score: Score) -> Path:
+def _file(
+    directory: Path,
+    encoder: str,
+    score: Score,
+) -> Path:
     """Return the path of the file with an encoder's predictions for the sentences of a score."""
     data = score.evaluator_protocol["data"]
     return directory / PREDICTIONS / f"{encoder}-{data[:12]}.json"

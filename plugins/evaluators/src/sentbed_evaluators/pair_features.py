@@ -19,7 +19,9 @@ FORMULAS: dict[PairFeatures, str] = {
 
 
 def pair_features(
-    first: NDArray[np.float32], second: NDArray[np.float32], kind: PairFeatures
+    first: NDArray[np.float32],
+    second: NDArray[np.float32],
+    kind: PairFeatures,
 ) -> NDArray[np.float32]:
     """Return the features of pairs, `(n, 2 * width)` or `(n, 4 * width)`, from their vectors `(n, width)`.
 

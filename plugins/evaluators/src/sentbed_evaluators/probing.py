@@ -108,7 +108,12 @@ class SentEvalProbing(FileSuite):
             scores.append(average(scores, "mean"))
         return Evaluation(tuple(scores), primary=mean)
 
-    def _score(self, task: str, data: _TaskData, vectors: Vectors) -> Score:
+    def _score(
+        self,
+        task: str,
+        data: _TaskData,
+        vectors: Vectors,
+    ) -> Score:
         """Train the classifier of one task, and score it on the test part."""
         features = nonzero(vectors, task)
         examples = []

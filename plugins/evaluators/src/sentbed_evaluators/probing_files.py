@@ -137,7 +137,11 @@ def _check_sizes(
         )
 
 
-def _sort(rows: list[_Row], labels: list[str], file: Path) -> Part:
+def _sort(
+    rows: list[_Row],
+    labels: list[str],
+    file: Path,
+) -> Part:
     """Return the rows in SentEval's order, with class numbers for their labels."""
     import numpy as np
 

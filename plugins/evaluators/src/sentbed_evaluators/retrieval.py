@@ -192,7 +192,12 @@ class Retrieval(Evaluator):
         scores = list(self._scores(collection, ranking, degenerate))
         if self.cost:
             protocol = {**self._protocol(collection), "task": self._task}
-            cost = partial(Score, protocol=protocol, direction="lower", axis="cost")
+            cost = partial(
+                Score,
+                protocol=protocol,
+                direction="lower",
+                axis="cost",
+            )
             for name, value in search_cost(similarity, queries, size).items():
                 scores.append(cost(name, COST_UNITS[name], value))
         return Evaluation(tuple(scores), primary=scores[0].value)
@@ -267,7 +272,10 @@ class Retrieval(Evaluator):
         return ranked[:, : max(self.k)]
 
     def _document_blocks(
-        self, collection: Collection, vectors: Vectors, size: DocumentSize
+        self,
+        collection: Collection,
+        vectors: Vectors,
+        size: DocumentSize,
     ) -> Iterator[Encoded]:
         """Yield the encoded documents, block after block, and count them in `size`."""
         done = 0
@@ -289,7 +297,10 @@ class Retrieval(Evaluator):
         }
 
     def _scores(
-        self, collection: Collection, ranking: Ranking, degenerate: str
+        self,
+        collection: Collection,
+        ranking: Ranking,
+        degenerate: str,
     ) -> Iterator[Score]:
         """Yield a score for each measure and cutoff; the first is the nDCG that is `primary`."""
         ranks = sorted(self.k)

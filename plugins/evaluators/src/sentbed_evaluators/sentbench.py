@@ -324,7 +324,12 @@ class SentBench(TaskSuite):
             classifiers.append(classifier_of(vectors, self.protocol, self.mode, seed))
         return classifiers
 
-    def _pair(self, vectors: Vectors, sets: BuiltSets, rows: TextVectors) -> Score:
+    def _pair(
+        self,
+        vectors: Vectors,
+        sets: BuiltSets,
+        rows: TextVectors,
+    ) -> Score:
         """Train the classifiers of a task's pairs, and return their mean accuracy."""
         splits = []
         for split in SPLITS:
@@ -433,7 +438,9 @@ def _mean_of_runs(scores: Sequence[Score]) -> Score:
 
 
 def _contrast(
-    sets: BuiltSets, vectors: TextVectors, similarity: Similarity | None
+    sets: BuiltSets,
+    vectors: TextVectors,
+    similarity: Similarity | None,
 ) -> Score:
     """Return the accuracy on a task's triples: how often the right candidate is more similar to the text."""
     import numpy as np

@@ -161,7 +161,9 @@ def _score(tasks: Sequence[Task], vectors: Vectors) -> Evaluation:
 
 
 def _score_task(
-    task: Task, similarities: list[NDArray[np.float64]], zeros: Sequence[str]
+    task: Task,
+    similarities: list[NDArray[np.float64]],
+    zeros: Sequence[str],
 ) -> Iterator[Score]:
     """Yield the correlation over all pairs of a task; for a yearly task, also the two means over its subsets."""
     import numpy as np

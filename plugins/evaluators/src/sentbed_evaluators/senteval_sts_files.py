@@ -127,7 +127,11 @@ def find_files(data_dir: str | None) -> TaskFiles:
     return TaskFiles("senteval", root, files)
 
 
-def read_task(files: TaskFiles, task: str, check_sizes: bool = True) -> Task:
+def read_task(
+    files: TaskFiles,
+    task: str,
+    check_sizes: bool = True,
+) -> Task:
     """Read the scored pairs of a task.
 
     Raises:
@@ -139,7 +143,10 @@ def read_task(files: TaskFiles, task: str, check_sizes: bool = True) -> Task:
 
 @lru_cache(maxsize=len(TASKS))
 def _read_task(
-    files: tuple[Path, ...], task: str, data: str, check_sizes: bool
+    files: tuple[Path, ...],
+    task: str,
+    data: str,
+    check_sizes: bool,
 ) -> Task:
     """Read a task whose files have the digest `data`.
 
@@ -186,7 +193,11 @@ def _require_sizes(
             )
 
 
-def _read_split(file: Path, task: str, hashes: Hashes) -> ScoredPairs:
+def _read_split(
+    file: Path,
+    task: str,
+    hashes: Hashes,
+) -> ScoredPairs:
     """Read a file of SICK or STS-B."""
     if task.startswith("SICK"):
         columns = ("sentence_A", "sentence_B", "relatedness_score")
@@ -202,7 +213,11 @@ def _read_split(file: Path, task: str, hashes: Hashes) -> ScoredPairs:
     return layout.read(hashes)
 
 
-def _read_year(texts: Path, gold: Path, hashes: Hashes) -> ScoredPairs:
+def _read_year(
+    texts: Path,
+    gold: Path,
+    hashes: Hashes,
+) -> ScoredPairs:
     """Read a subset of STS12-16, from a file of pairs and a file of gold scores; a blank score drops the pair."""
     rows, scores = read_lines(texts, hashes=hashes), read_lines(gold, hashes=hashes)
     if len(rows) != len(scores):

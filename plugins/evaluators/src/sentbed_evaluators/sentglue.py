@@ -418,4 +418,12 @@ def _score(
         value = 100 * float(matthews_corrcoef(gold, predicted))
         items = Items("matthews", gold.astype(np.float64), predicted.astype(np.float64))
     note = one_class(predicted)
-    return Score(name, metric, value, protocol, items=items, note=note, degenerate=note)
+    return Score(
+        name,
+        metric,
+        value,
+        protocol,
+        items=items,
+        note=note,
+        degenerate=note,
+    )

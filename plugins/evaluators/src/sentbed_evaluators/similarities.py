@@ -46,7 +46,9 @@ def similarity_name(similarity: Similarity | None) -> str:
 
 
 def zero_remarks(
-    similarity: Similarity | None, rows: Encoded, texts: Sequence[str]
+    similarity: Similarity | None,
+    rows: Encoded,
+    texts: Sequence[str],
 ) -> list[str]:
     """Return a list with a note on zero vectors; empty if there are none, or the similarity is not the cosine."""
     if not is_cosine(similarity) or isinstance(rows, RaggedVectors):
@@ -84,7 +86,11 @@ def in_parts(texts: Encoded) -> Iterator[Encoded]:
         yield from in_blocks(texts)
 
 
-def searchable(vectors: Vectors, name: str, similarity: Similarity | None) -> Encoded:
+def searchable(
+    vectors: Vectors,
+    name: str,
+    similarity: Similarity | None,
+) -> Encoded:
     """Return the encoded texts of the list `name`.
 
     Raises `RunError` if a vector is not finite or, if the similarity is the cosine, is zero.
@@ -131,7 +137,9 @@ class DocumentSize:
 
 
 def search_cost(
-    similarity: Similarity | None, queries: Encoded, size: DocumentSize
+    similarity: Similarity | None,
+    queries: Encoded,
+    size: DocumentSize,
 ) -> dict[str, float]:
     """Return the mean number of bytes of a document, and of operations of a query and a document, by name."""
     if size.active is not None and not isinstance(queries, RaggedVectors):

@@ -126,7 +126,12 @@ class STS(Evaluator):
         """The name of the task in scores."""
         return self.task or locate(self.path).stem
 
-    def _score(self, pairs: ScoredPairs, data: str, vectors: Vectors) -> Evaluation:
+    def _score(
+        self,
+        pairs: ScoredPairs,
+        data: str,
+        vectors: Vectors,
+    ) -> Evaluation:
         """Compute the correlations; raises `RunError` for embeddings that are not finite or differ in width."""
         rows = encoded(vectors, "pairs")
         first, second = rows[: len(pairs)], rows[len(pairs) :]

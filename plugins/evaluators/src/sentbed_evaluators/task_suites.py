@@ -50,7 +50,10 @@ value, it is the value of the key; otherwise the key has the value of each task.
 
 
 def task_problems(
-    tasks: Sequence[str], choices: Collection[str] | None, name: str, what: str = "task"
+    tasks: Sequence[str],
+    choices: Collection[str] | None,
+    name: str,
+    what: str = "task",
 ) -> Iterator[str]:
     """Yield problems with a list of tasks: that it is empty, or has unknown or repeated tasks.
 
@@ -183,7 +186,11 @@ def with_skipped(
     return attrs.evolve(prepared, score=score)
 
 
-def average(scores: Sequence[Score], metric: str, **details: Any) -> Score:
+def average(
+    scores: Sequence[Score],
+    metric: str,
+    **details: Any,
+) -> Score:
     """Return the mean of the scores of tasks, as the score `AVG`; `details` are added to its protocol.
 
     It has items if the score of every task is a mean of items.
@@ -249,7 +256,10 @@ def _degenerate(scores: Sequence[Score]) -> str:
 
 
 def accuracy(
-    task: str, outcome: Outcome, labels: NDArray[np.int64], protocol: dict[str, Any]
+    task: str,
+    outcome: Outcome,
+    labels: NDArray[np.int64],
+    protocol: dict[str, Any],
 ) -> Score:
     """Return a classifier's accuracy as a score; its items are 1 for correctly classified examples, else 0."""
     import numpy as np

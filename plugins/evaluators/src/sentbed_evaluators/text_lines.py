@@ -54,7 +54,9 @@ class _HashingReader(io.BufferedReader):
 
 
 def lines(
-    path: Path, encoding: str = "utf-8", hashes: Hashes | None = None
+    path: Path,
+    encoding: str = "utf-8",
+    hashes: Hashes | None = None,
 ) -> Iterator[tuple[int, str]]:
     r"""Yield the number and the text of each line.
 
@@ -107,7 +109,9 @@ def lines(
 
 
 def read_lines(
-    path: Path, encoding: str = "utf-8", hashes: Hashes | None = None
+    path: Path,
+    encoding: str = "utf-8",
+    hashes: Hashes | None = None,
 ) -> list[str]:
     """Return all lines of a file, as `lines` yields them; raises `DataError` if the file is empty."""
     texts = [text for _, text in lines(path, encoding, hashes)]
@@ -117,7 +121,9 @@ def read_lines(
 
 
 def csv_rows(
-    path: Path, numbered_lines: Iterable[tuple[int, str]], delimiter: str = ","
+    path: Path,
+    numbered_lines: Iterable[tuple[int, str]],
+    delimiter: str = ",",
 ) -> Iterator[tuple[int, Sequence[str]]]:
     """Yield the number of the first line and the fields of each row of CSV, with RFC 4180 quoting.
 
@@ -143,7 +149,10 @@ def csv_rows(
 
 
 def column_places(
-    columns: Sequence[str], header: Sequence[str], path: Path, advice: str
+    columns: Sequence[str],
+    header: Sequence[str],
+    path: Path,
+    advice: str,
 ) -> list[int]:
     """Return the places of columns in the header, which is the first line of a file.
 

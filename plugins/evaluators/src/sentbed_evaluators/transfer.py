@@ -155,7 +155,9 @@ class TransferTask:
 
 
 def read_tasks(
-    tasks: Sequence[str], data_dir: str | None, check_sizes: bool = True
+    tasks: Sequence[str],
+    data_dir: str | None,
+    check_sizes: bool = True,
 ) -> list[TransferTask]:
     """Read each task; raises `DataError`, with file and line, if data is missing or malformed."""
     files = find_files(data_dir)
@@ -167,7 +169,9 @@ def read_tasks(
 
 
 def part_of(
-    task: TransferTask, part: Literal["train", "held-out"], classifier: Classifier
+    task: TransferTask,
+    part: Literal["train", "held-out"],
+    classifier: Classifier,
 ) -> TransferTask:
     """Return a task for `SentEvalTransfer.part`: `train` has no test examples, `held-out` has training and test.
 
@@ -202,7 +206,9 @@ def transfer_lists(tasks: Sequence[TransferTask]) -> dict[str, Texts]:
 
 
 def transfer_scores(
-    vectors: Vectors, tasks: Sequence[TransferTask], classifier: Classifier
+    vectors: Vectors,
+    tasks: Sequence[TransferTask],
+    classifier: Classifier,
 ) -> Iterator[Score]:
     """Yield the scores of each task: `accuracy`, then for MRPC `f1`, then `dev-accuracy`.
 
@@ -261,7 +267,11 @@ def _trained(
     return outcome, "cross-validation on train"
 
 
-def examples_of(vectors: Vectors, name: str, split: Split) -> Examples:
+def examples_of(
+    vectors: Vectors,
+    name: str,
+    split: Split,
+) -> Examples:
     """Return the examples of a split. Their features are vectors of sentences or, for pairs, pair features."""
     import numpy as np
 
@@ -273,7 +283,10 @@ def examples_of(vectors: Vectors, name: str, split: Split) -> Examples:
 
 
 def _scores(
-    task: str, test: Examples, outcome: Outcome, protocol: dict[str, Any]
+    task: str,
+    test: Examples,
+    outcome: Outcome,
+    protocol: dict[str, Any],
 ) -> Iterator[Score]:
     """Yield the accuracy and, for a task of pairs, F1 x 100."""
     import numpy as np

@@ -112,7 +112,12 @@ def _mrpc(file: Path, place: int) -> Iterator[Row]:
         yield sentences, _label(fields[0], 2, file, number)
 
 
-def _label(text: str, classes: int, file: Path, number: int) -> int:
+def _label(
+    text: str,
+    classes: int,
+    file: Path,
+    number: int,
+) -> int:
     """Return a label as class number; raises `DataError`, with file and line, unless it is below `classes`."""
     if text not in map(str, range(classes)):
         raise DataError(
@@ -123,7 +128,11 @@ def _label(text: str, classes: int, file: Path, number: int) -> int:
     return int(text)
 
 
-def _binary(folder: str, files: tuple[str, str], size: int) -> TaskLayout:
+def _binary(
+    folder: str,
+    files: tuple[str, str],
+    size: int,
+) -> TaskLayout:
     """Return the layout of a task with a file of positive and a file of negative sentences, without splits."""
     return TaskLayout(folder, {"all": files}, {"all": size}, 2, _one_class_per_file)
 
@@ -177,7 +186,9 @@ def find_files(data_dir: str | None) -> TaskFiles:
 
 
 def read_transfer(
-    files: TaskFiles, name: str, check_sizes: bool = True
+    files: TaskFiles,
+    name: str,
+    check_sizes: bool = True,
 ) -> tuple[dict[str, Split], str]:
     """Return the splits of a task, sorted as SentEval sorts them, and a hash of the task's files.
 
@@ -199,7 +210,10 @@ def read_transfer(
 
 
 def _problems(
-    name: str, split: str, rows: Sequence[Row], check_sizes: bool
+    name: str,
+    split: str,
+    rows: Sequence[Row],
+    check_sizes: bool,
 ) -> Iterator[str]:
     """Yield problems with the examples of a split."""
     size = TRANSFER[name].sizes[split]

@@ -74,7 +74,10 @@ class Whitening:
         )
 
     def _score(
-        self, prepared: Prepared, source: Mapping[str, Any] | None, vectors: Vectors
+        self,
+        prepared: Prepared,
+        source: Mapping[str, Any] | None,
+        vectors: Vectors,
     ) -> Evaluation:
         """Whiten the vectors and score them.
 

@@ -28,9 +28,17 @@ class Distributed:
     process makes to its engine. If `torchrun` has started the processes, `devices` and `nodes` are ignored.
     """
 
-    devices: int = attrs.field(default=1, validator=ge(1), metadata=OF_MACHINE)
+    devices: int = attrs.field(
+        default=1,
+        validator=ge(1),
+        metadata=OF_MACHINE,
+    )
     """Number of processes on each machine. Each process has one device."""
-    nodes: int = attrs.field(default=1, validator=ge(1), metadata=OF_MACHINE)
+    nodes: int = attrs.field(
+        default=1,
+        validator=ge(1),
+        metadata=OF_MACHINE,
+    )
     """Number of machines. The same recipe must be started on each of them."""
     rendezvous: str | None = attrs.field(default=None, metadata=OF_MACHINE)
     """Address `HOST:PORT` of the first machine, with a free port; required if `nodes` is above 1."""

@@ -55,7 +55,11 @@ def processor(capabilities: Mapping[str, Any]) -> Iterator[Finding]:
     yield Finding("precisions", "cpu bf16", "limited", lacking)
 
 
-def attention(torch: Any, device: str, dtype: Any) -> Iterator[Finding]:
+def attention(
+    torch: Any,
+    device: str,
+    dtype: Any,
+) -> Iterator[Finding]:
     """Yield whether each fused attention kernel works on a device, by running it on a small input."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -154,7 +158,11 @@ def _gpus(torch: Any, count: int) -> Iterator[Finding]:
         yield from attention(torch, f"cuda:{index}", dtype)
 
 
-def _remedy(torch: Any, detail: str, driver: str | None) -> str:
+def _remedy(
+    torch: Any,
+    detail: str,
+    driver: str | None,
+) -> str:
     """Return how the user can make a GPU visible to torch; empty if unknown.
 
     `detail` is the text of the finding, `driver` the version of NVIDIA's driver.
@@ -203,7 +211,11 @@ def first_line(*command: str) -> str | None:
     """Return the first line that a command prints, or None if it fails or takes longer than 20 s."""
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=20, check=False
+            command,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

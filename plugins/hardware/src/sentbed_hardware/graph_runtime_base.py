@@ -29,7 +29,12 @@ class GraphRuntime(Runtime):
         )
         return RuntimeTraits(untrainable=untrainable, marked_tokens=False)
 
-    def misfits(self, backbone: Backbone, pooler: Pooler, head: Head) -> Iterator[str]:
+    def misfits(
+        self,
+        backbone: Backbone,
+        pooler: Pooler,
+        head: Head,
+    ) -> Iterator[str]:
         """Yield each reason why a graph cannot compute an encoder.
 
         A graph has no interventions, no weights in less than fp32, and no states of a prompt's template without a

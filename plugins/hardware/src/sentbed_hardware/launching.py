@@ -36,7 +36,10 @@ connected."""
 
 
 def launch(
-    command: Sequence[str], devices: int, nodes: int, rendezvous: str | None
+    command: Sequence[str],
+    devices: int,
+    nodes: int,
+    rendezvous: str | None,
 ) -> int:
     """Run `command` in `devices` processes on this machine, and return the exit code of the run.
 
@@ -108,7 +111,11 @@ def _prepare_single_machine() -> None:
 
 
 def _launch_config(
-    devices: int, machines: int, address: str, number: int, logs: str
+    devices: int,
+    machines: int,
+    address: str,
+    number: int,
+    logs: str,
 ) -> Any:
     """Return the configuration of torchrun's launcher for machine `number` of a run.
 

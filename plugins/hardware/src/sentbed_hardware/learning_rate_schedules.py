@@ -18,7 +18,11 @@ def _span(length: float, total_steps: int) -> float:
     return length
 
 
-def _left(step: int, start: float, total_steps: int) -> float:
+def _left(
+    step: int,
+    start: float,
+    total_steps: int,
+) -> float:
     """Return the share of the steps from `start` to the end that is still left at `step`."""
     if step <= start:
         return 1.0

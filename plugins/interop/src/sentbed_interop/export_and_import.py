@@ -185,7 +185,11 @@ def _require_new(output: str | Path) -> Path:
 
 
 def _component(
-    cls: type[Any], option: str, name: str, overrides: Sequence[str], plugins: Plugins
+    cls: type[Any],
+    option: str,
+    name: str,
+    overrides: Sequence[str],
+    plugins: Plugins,
 ) -> Any:
     """Return the exporter or importer called `name`, with its fields set.
 

@@ -49,7 +49,10 @@ def export(
 )
 @_set
 def import_(
-    source: str, output: str, from_: str | None, overrides: tuple[str, ...]
+    source: str,
+    output: str,
+    from_: str | None,
+    overrides: tuple[str, ...],
 ) -> None:
     """Make an encoder from SOURCE, a model of another library, in the new directory OUTPUT."""
     from sentbed_interop.export_and_import import import_encoder

@@ -198,7 +198,10 @@ class FromSentenceTransformers(Importer):
 
 
 def _default_prompt(
-    source: Path, prompts: Mapping[str, Any], name: str | None, modules: Any
+    source: Path,
+    prompts: Mapping[str, Any],
+    name: str | None,
+    modules: Any,
 ) -> str:
     """Return the text of the default prompt, which is called `name`. It is empty if `name` is None.
 
@@ -368,7 +371,11 @@ def _prompt_record(source: Path) -> dict[str, Any] | None:
     return None
 
 
-def _encoder_with_record(table: dict[str, Any], source: Path, model: Path) -> Encoder:
+def _encoder_with_record(
+    table: dict[str, Any],
+    source: Path,
+    model: Path,
+) -> Encoder:
     """Build an encoder with its recorded prompt.
 
     It is built from a temporary copy of the model, whose tokenizer does not contain the prompt.
@@ -438,7 +445,11 @@ def _require_lowercase(encoder: Encoder, model: Path) -> None:
         )
 
 
-def _limit(settings: Mapping[str, Any], config: Mapping[str, Any], model: Path) -> int:
+def _limit(
+    settings: Mapping[str, Any],
+    config: Mapping[str, Any],
+    model: Path,
+) -> int:
     """Return the largest number of tokens of an input. Raises `ModelError` if no file has it."""
     from sentbed_interop._torch.importer_common import read_setting
 
@@ -473,7 +484,11 @@ def _tokenizer_limit(model: Path) -> float:
     return limit or NO_LIMIT
 
 
-def _tokens_left_for_sentence(encoder: Encoder, limit: int, source: Path) -> int:
+def _tokens_left_for_sentence(
+    encoder: Encoder,
+    limit: int,
+    source: Path,
+) -> int:
     """Return the number of tokens left for a sentence, if the input with the prompt has at most `limit` tokens.
 
     Neighbouring numbers are tried, too. The returned number is the one with which most of the long test texts are

@@ -22,7 +22,10 @@ class LazyEncoder:
     precision: str
     trust_remote_code: bool = False
     _loaded: Encoder | None = attrs.field(
-        default=None, init=False, eq=False, repr=False
+        default=None,
+        init=False,
+        eq=False,
+        repr=False,
     )
 
     @property
@@ -38,7 +41,10 @@ class LazyEncoder:
         return self._loaded
 
     def at(
-        self, place: str | Path, precision: str, trust_remote_code: bool
+        self,
+        place: str | Path,
+        precision: str,
+        trust_remote_code: bool,
     ) -> LazyEncoder:
         """Return this object if it has this path and these options, otherwise a new object."""
         other = LazyEncoder(place, precision, trust_remote_code)

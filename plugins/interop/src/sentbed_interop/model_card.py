@@ -66,7 +66,11 @@ class ExportFacts:
     """Notes on how the folder in that format differs from the encoder, as Markdown."""
 
 
-def render(encoder: Encoder, record: RunRecord | None, export: ExportFacts) -> str:
+def render(
+    encoder: Encoder,
+    record: RunRecord | None,
+    export: ExportFacts,
+) -> str:
     """Return the model card; `record` is the run that trained the encoder, if it is known."""
     import tomli_w
     from markupsafe import Markup
@@ -251,7 +255,10 @@ def _facts(encoder: Encoder) -> Iterator[tuple[str, object]]:
 
 
 def _front(
-    encoder: Encoder, record: RunRecord | None, title: str, export: ExportFacts
+    encoder: Encoder,
+    record: RunRecord | None,
+    title: str,
+    export: ExportFacts,
 ) -> str:
     """Return the front matter in YAML, which the hub reads."""
     from huggingface_hub import ModelCardData

@@ -77,7 +77,10 @@ def _run_above(source: Path | None) -> Path | None:
 
 
 def _name_in_run(
-    encoder: Encoder, source: Path | None, recipe: Mapping[str, Any], directory: Path
+    encoder: Encoder,
+    source: Path | None,
+    recipe: Mapping[str, Any],
+    directory: Path,
 ) -> tuple[str, bool]:
     """Return the encoder's name in the run, and whether it is known to have the weights that the run saved.
 
@@ -199,7 +202,11 @@ def _names(encoder: str) -> set[str]:
     return set(base_name(encoder).split("+"))
 
 
-def _differences(encoder: Encoder, table: Mapping[str, Any], saved: Path) -> list[str]:
+def _differences(
+    encoder: Encoder,
+    table: Mapping[str, Any],
+    saved: Path,
+) -> list[str]:
     """Return the keys in which an encoder differs from a table of the run's recipe.
 
     Of the backbone, only the name and the model are compared, since adapters may have been merged after the run.

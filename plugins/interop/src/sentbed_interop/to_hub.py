@@ -27,7 +27,11 @@ def _languages(value: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _are_languages(_: Any, __: Any, value: str | Sequence[str]) -> None:
+def _are_languages(
+    _: Any,
+    __: Any,
+    value: str | Sequence[str],
+) -> None:
     for code in _languages(value):
         if not re.fullmatch("[a-z]{2,3}|multilingual|code", code):
             raise ValueError(
@@ -35,7 +39,11 @@ def _are_languages(_: Any, __: Any, value: str | Sequence[str]) -> None:
             )
 
 
-def _is_license(_: Any, __: Any, value: str | None) -> None:
+def _is_license(
+    _: Any,
+    __: Any,
+    value: str | None,
+) -> None:
     if value is not None and not re.fullmatch("[a-z0-9][a-z0-9.-]*", value):
         raise ValueError(
             "the hub's words for licences are lower-case, such as `apache-2.0`, `mit` or `other`"
@@ -62,7 +70,9 @@ class ToHub(Exporter):
     """The hub's word for the licence, such as `apache-2.0`. Without it, the card says that a licence is still to
     be chosen, since the base model's weights and the data have terms of their own."""
     language: str | tuple[str, ...] = attrs.field(
-        default=(), converter=_languages, validator=_are_languages
+        default=(),
+        converter=_languages,
+        validator=_are_languages,
     )
     """The languages of the texts, as ISO 639 codes (`en`), or `multilingual`. By default, the card names none."""
 

@@ -131,7 +131,10 @@ def _sigterm_restored() -> Iterator[None]:
 
 
 def actor_resources(
-    nodes: Sequence[Mapping[str, float]], workers: int, cpus: int | None, gpus: int
+    nodes: Sequence[Mapping[str, float]],
+    workers: int,
+    cpus: int | None,
+    gpus: int,
 ) -> dict[str, int]:
     """Return the resources of each actor: `cpus` CPUs and `gpus` GPUs.
 
@@ -160,7 +163,11 @@ def actor_resources(
     )
 
 
-def _places(nodes: Iterable[Mapping[str, float]], cpus: int, gpus: int) -> int:
+def _places(
+    nodes: Iterable[Mapping[str, float]],
+    cpus: int,
+    gpus: int,
+) -> int:
     """Return how many actors fit on these nodes, each with this number of CPUs and GPUs."""
     places = 0
     for node in nodes:

@@ -12,7 +12,10 @@ from sentbed_common import TaskPool
 
 
 def executor_of(
-    name: str, options: Mapping[str, Any], plugins: Plugins, say: Callable[[str], Any]
+    name: str,
+    options: Mapping[str, Any],
+    plugins: Plugins,
+    say: Callable[[str], Any],
 ) -> TaskPool:
     """Return the task pool of the executor `name`.
 

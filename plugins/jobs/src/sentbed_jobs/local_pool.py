@@ -100,7 +100,11 @@ class _Processes:
         slot = self.slots.pop(0)
         environment = self._environment(slot)
         arguments = (connection_of_worker, self.start, self.threads, environment)
-        process = context.Process(target=_work, args=arguments, daemon=True)
+        process = context.Process(
+            target=_work,
+            args=arguments,
+            daemon=True,
+        )
         with _interrupts_blocked():
             process.start()
 

@@ -57,7 +57,9 @@ class Contrastive(Loss):
     """Leave a candidate out of a row's denominator if its similarity to the row's positive exceeds this number.
     The gradient ignores this comparison. Default: leave no candidate out."""
     of_encoder: Similarity | None = attrs.field(
-        default=None, kw_only=True, metadata={"skip": True}
+        default=None,
+        kw_only=True,
+        metadata={"skip": True},
     )
     """The similarity that the encoder's recipe names; it replaces `similarity`. `compared_by` sets it."""
 

@@ -13,7 +13,11 @@ from sentbed.protocols import Loss, LossTraits, Module
 from sentbed_losses.nested_loss_base import VECTORS, Nested, inner_module
 
 
-def _distinct(_: Any, attribute: attrs.Attribute[Any], value: tuple[int, ...]) -> None:
+def _distinct(
+    _: Any,
+    attribute: attrs.Attribute[Any],
+    value: tuple[int, ...],
+) -> None:
     """Refuse a value that names a dimension twice; an attrs validator."""
     if len(set(value)) < len(value):
         raise ValueError(f"`{attribute.name}` names a dimension twice; name each once")

@@ -59,7 +59,9 @@ class MNTP(Loss):
         from sentbed_losses._torch.mntp import MNTPLoss
 
         return MNTPLoss(
-            probability=self.probability, masked=self.masked, random=self.random
+            probability=self.probability,
+            masked=self.masked,
+            random=self.random,
         )
 
     def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:

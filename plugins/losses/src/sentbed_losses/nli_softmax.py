@@ -8,7 +8,11 @@ import attrs
 from sentbed.protocols import LABEL, Loss, LossTraits, Module
 
 
-def _distinct(_: Any, attribute: attrs.Attribute[Any], value: tuple[str, ...]) -> None:
+def _distinct(
+    _: Any,
+    attribute: attrs.Attribute[Any],
+    value: tuple[str, ...],
+) -> None:
     """Refuse fewer than two names, and a name that appears twice; an attrs validator."""
     if len(value) < 2 or len(set(value)) < len(value):
         raise ValueError(f"`{attribute.name}` must be at least two names, each once")

@@ -30,4 +30,8 @@ class Ranking(ScoredPairs):
 
         needs = frozenset({"anchor", "positive", "negative"})
         takes = frozenset(HARD_NEGATIVES) - needs
-        return LossTraits(cites=self.papers, needs=needs, takes=takes)
+        return LossTraits(
+            cites=self.papers,
+            needs=needs,
+            takes=takes,
+        )

@@ -65,7 +65,9 @@ def temperature_module(temperature: float | LearnableTemperature) -> Module:
 
 
 def positive_temperature(
-    _: Any, attribute: attrs.Attribute[Any], value: float | LearnableTemperature
+    _: Any,
+    attribute: attrs.Attribute[Any],
+    value: float | LearnableTemperature,
 ) -> None:
     """Refuse a fixed temperature that is not above 0, and allow a learned one; an attrs validator."""
     if not isinstance(value, LearnableTemperature) and not 0 < value < math.inf:
@@ -75,7 +77,11 @@ def positive_temperature(
         )
 
 
-def fixed_temperature(_: Any, attribute: attrs.Attribute[Any], value: float) -> None:
+def fixed_temperature(
+    _: Any,
+    attribute: attrs.Attribute[Any],
+    value: float,
+) -> None:
     """Refuse a temperature that is not above 0; an attrs validator."""
     if not 0 < value < math.inf:
         raise ValueError(

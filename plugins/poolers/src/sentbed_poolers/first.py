@@ -15,7 +15,9 @@ class First(Pooler):
 
     name = "first"
     traits = PoolerTraits(
-        cites=("ni2022sentencet5",), needs=frozenset({"bidirectional"}), pooling="cls"
+        cites=("ni2022sentencet5",),
+        needs=frozenset({"bidirectional"}),
+        pooling="cls",
     )
 
     def build(self, width: int) -> Module:

@@ -20,7 +20,9 @@ class Splade(Pooler):
 
     name = "splade"
     traits = PoolerTraits(
-        cites=("formal2021splade",), needs=frozenset({"logits"}), output="sparse"
+        cites=("formal2021splade",),
+        needs=frozenset({"logits"}),
+        output="sparse",
     )
 
     def build(self, width: int) -> Module:

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument(
-    "runs", nargs=-1, metavar="RUN RUN [RUN ...]", type=click.Path(file_okay=False)
+    "runs",
+    nargs=-1,
+    metavar="RUN RUN [RUN ...]",
+    type=click.Path(file_okay=False),
 )
 @click.option(
     "--encoder",
@@ -131,7 +134,12 @@ def _without_difference(data: StudyData, cell: CellInfo) -> str:
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, type=click.Path(file_okay=False))
+@click.argument(
+    "runs",
+    nargs=-1,
+    required=True,
+    type=click.Path(file_okay=False),
+)
 @click.option("--evaluator", help="Only the scores of this evaluator.")
 @click.option(
     "--protocol", help="Only the scores of this protocol id, or with ENTRY=VALUE."

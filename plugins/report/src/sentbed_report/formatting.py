@@ -139,7 +139,12 @@ def duration(seconds: float) -> str:
     return _two_units(days, "d", rest, "h")
 
 
-def _two_units(amount: int, unit: str, rest: int, smaller_unit: str) -> str:
+def _two_units(
+    amount: int,
+    unit: str,
+    rest: int,
+    smaller_unit: str,
+) -> str:
     if rest == 0:
         return f"{amount} {unit}"
     return f"{amount} {unit} {rest} {smaller_unit}"
@@ -154,7 +159,11 @@ def moment(iso: str) -> str:
     return time.isoformat(sep=" ", timespec="minutes").replace("+00:00", " UTC")
 
 
-def count(amount: int, noun: str, plural: str | None = None) -> str:
+def count(
+    amount: int,
+    noun: str,
+    plural: str | None = None,
+) -> str:
     """Return an amount with its noun in singular or plural, such as `1 score` or `1,200 scores`."""
     if amount != 1:
         noun = plural or f"{noun}s"

@@ -69,7 +69,9 @@ def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str, Sequence[str]]]:
 
 
 def _facts_of_encoder(
-    encoder: Any, suffix: str, places: Sequence[str]
+    encoder: Any,
+    suffix: str,
+    places: Sequence[str],
 ) -> Iterator[tuple[str, str, Sequence[str]]]:
     """Yield model and pooler of the encoder at `places`, which are equivalent paths in the recipe.
 

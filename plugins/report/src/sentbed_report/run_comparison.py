@@ -18,7 +18,9 @@ from sentbed_report.tables.table import Header, Row, Table
 
 
 def compared_encoders(
-    runs: Sequence[Path], encoders: Sequence[str], base: Path | None
+    runs: Sequence[Path],
+    encoders: Sequence[str],
+    base: Path | None,
 ) -> StudyData:
     """Return a study with one encoder of each run as a cell with the name `RUN/ENCODER`.
 
@@ -62,7 +64,12 @@ def _with_encoder(cell: CellInfo, encoder: str) -> CellInfo:
         for score in run.scores:
             if score.encoder == encoder:
                 scores.append(attrs.evolve(score, encoder="encoder"))
-        return attrs.evolve(run, cell=name, scores=tuple(scores), cost=None)
+        return attrs.evolve(
+            run,
+            cell=name,
+            scores=tuple(scores),
+            cost=None,
+        )
 
     (cell_of_encoder,) = with_runs([attrs.evolve(cell, name=name)], renamed)
     return cell_of_encoder

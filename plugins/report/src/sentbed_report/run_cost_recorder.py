@@ -96,7 +96,12 @@ class RunCostRecorder:
         """Forget the run."""
         self._clock = None
 
-    def _begin(self, run: Run, before: RunCost, shared: dict[str, RunCost]) -> None:
+    def _begin(
+        self,
+        run: Run,
+        before: RunCost,
+        shared: dict[str, RunCost],
+    ) -> None:
         self._before = before
         self._shared = shared
         self._clock = time.monotonic()

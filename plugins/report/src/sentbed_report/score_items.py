@@ -165,7 +165,11 @@ def _read_arrays(path: Path, most: int) -> dict[str, NDArray[Any]]:
         return dict(arrays)
 
 
-def _require_plain_array(stream: IO[bytes], entry: zipfile.ZipInfo, path: Path) -> None:
+def _require_plain_array(
+    stream: IO[bytes],
+    entry: zipfile.ZipInfo,
+    path: Path,
+) -> None:
     """Raise `RunError` unless the header of an array states its true size and a type that items may have.
 
     NumPy would allocate the memory that the header states, before it reads the array.

@@ -126,7 +126,10 @@ def pivoted(summary: Summary, axes: Sequence[str]) -> Table:
 
 
 def _only(
-    data: StudyData, what: str, value: str | None, of_score: Callable[[Score], str]
+    data: StudyData,
+    what: str,
+    value: str | None,
+    of_score: Callable[[Score], str],
 ) -> StudyData:
     """Return a study with the scores for which `of_score` returns `value`; with all scores if `value` is None."""
     if value is None:

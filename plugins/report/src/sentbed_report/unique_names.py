@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 
-def unique_name(name: str, taken: set[str], reduced: Callable[[str], str] = str) -> str:
+def unique_name(
+    name: str,
+    taken: set[str],
+    reduced: Callable[[str], str] = str,
+) -> str:
     """Return the name, with a number appended if it is in `taken`, and add the result to `taken`.
 
     Names are compared after `reduced`, which may for example make them lower case; `taken` has reduced names.

@@ -144,7 +144,10 @@ def run_states(study: Path, work: Work) -> list[RunState]:
 
 
 def add_evaluations(
-    run: Path, recipe: Recipe, missing: Sequence[EvaluationKey], plugins: Plugins
+    run: Path,
+    recipe: Recipe,
+    missing: Sequence[EvaluationKey],
+    plugins: Plugins,
 ) -> None:
     """Run the evaluations that a finished run lacks, each as a run of its own in a subdirectory.
 
@@ -166,7 +169,10 @@ def add_evaluations(
         write_atomic(directory / KEYS, keys + "\n")
 
         only_this = attrs.evolve(
-            recipe, evaluate=(evaluation.entry,), expected={}, tracker=()
+            recipe,
+            evaluate=(evaluation.entry,),
+            expected={},
+            tracker=(),
         )
         if evaluation.at == "start":
             context = RunContext(recipe.run.name, directory, only_this, stages=0)
@@ -179,7 +185,11 @@ def add_evaluations(
         execute(context, plugins)
 
 
-def _load_encoders(run: Path, recipe: Recipe, plugins: Plugins) -> dict[str, Encoder]:
+def _load_encoders(
+    run: Path,
+    recipe: Recipe,
+    plugins: Plugins,
+) -> dict[str, Encoder]:
     """Return the saved encoders of a run, all on one engine. Raises `RunError` if there are none."""
     if not has_encoder(run):
         raise RunError(

@@ -182,7 +182,9 @@ def _refused_paths(settings: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _settings(
-    content: Mapping[str, Any], document: Document, place: KeyPath
+    content: Mapping[str, Any],
+    document: Document,
+    place: KeyPath,
 ) -> dict[str, dict[str, Any]]:
     """Return label -> path -> value for the table of an axis.
 
@@ -224,7 +226,10 @@ def _settings_of_labels(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]
 
 
 def _settings_of_paths(
-    paths: Sequence[str], content: Mapping[str, Any], document: Document, place: KeyPath
+    paths: Sequence[str],
+    content: Mapping[str, Any],
+    document: Document,
+    place: KeyPath,
 ) -> dict[str, dict[str, Any]]:
     """Return label -> path -> value for an axis with `path` and `values`. Raises `ValueError`."""
     unknown = [key for key in content if key not in _KEYS]
@@ -261,7 +266,11 @@ def _settings_of_paths(
     return settings
 
 
-def _labels(values: Sequence[Any], document: Document, place: KeyPath) -> list[str]:
+def _labels(
+    values: Sequence[Any],
+    document: Document,
+    place: KeyPath,
+) -> list[str]:
     """Return the label of each value of an array at `place`. Raises `ValueError`."""
     labels = []
     for index, value in enumerate(values):
@@ -269,7 +278,11 @@ def _labels(values: Sequence[Any], document: Document, place: KeyPath) -> list[s
     return labels
 
 
-def _label(value: Any, document: Document, place: KeyPath) -> str:
+def _label(
+    value: Any,
+    document: Document,
+    place: KeyPath,
+) -> str:
     """Return the label of a value: its text in the recipe, or for a table its `use`. Raises `ValueError`."""
     if isinstance(value, Mapping):
         if not isinstance(value.get("use"), str):
@@ -289,7 +302,11 @@ def _label(value: Any, document: Document, place: KeyPath) -> str:
     return str(value)
 
 
-def _number_as_written(value: float, document: Document, place: KeyPath) -> str:
+def _number_as_written(
+    value: float,
+    document: Document,
+    place: KeyPath,
+) -> str:
     """Return a number as it stands in the recipe, such as `1e-3`, which Python would print as `0.001`."""
     file, line = document.place(place)
     if file is None or line is None:
@@ -333,7 +350,9 @@ def labels_that_are_equal(axes: Sequence[Axis]) -> Iterator[str]:
 
 
 def combinations(
-    table: StudyTable, axes: Sequence[Axis], document: Document
+    table: StudyTable,
+    axes: Sequence[Axis],
+    document: Document,
 ) -> tuple[Combination, ...]:
     """Return the combinations of labels that form cells. The label of the last axis changes fastest.
 
@@ -413,7 +432,12 @@ def _combination(labels: Mapping[str, str], axes: Sequence[Axis]) -> Combination
     return Combination(labels, settings, setters)
 
 
-def _require_at_most(count: int, what: str, most: int, document: Document) -> None:
+def _require_at_most(
+    count: int,
+    what: str,
+    most: int,
+    document: Document,
+) -> None:
     if count > most:
         message = (
             f"the axes make {count:,} {what}, more than {most:,}; take labels out, exclude some, let axes go "
@@ -451,7 +475,9 @@ def as_tuple(labels: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _problems_of_names(
-    table: StudyTable, axes: Sequence[Axis], document: Document
+    table: StudyTable,
+    axes: Sequence[Axis],
+    document: Document,
 ) -> Iterator[Problem]:
     """Yield a problem for each key of `[study]` that names an unknown axis or label."""
     names = {axis.name: axis.labels for axis in axes}
@@ -480,7 +506,9 @@ def _problems_of_names(
 
 
 def _problems_of_zip(
-    table: StudyTable, names: Mapping[str, Sequence[str]], document: Document
+    table: StudyTable,
+    names: Mapping[str, Sequence[str]],
+    document: Document,
 ) -> Iterator[Problem]:
     """Yield the problems of `zip`; `names` maps each axis to its labels."""
     zipped: set[str] = set()
@@ -513,7 +541,10 @@ def unknown_axis(name: str, names: Mapping[str, object]) -> str:
 
 
 def unknown_labels(
-    entry: Entry, axes: Sequence[Axis], document: Document, path: KeyPath = ()
+    entry: Entry,
+    axes: Sequence[Axis],
+    document: Document,
+    path: KeyPath = (),
 ) -> Iterator[Problem]:
     """Yield a problem for each unknown axis or label in `entry`, whose key path is `path`."""
     by_name = {axis.name: axis for axis in axes}

@@ -116,7 +116,12 @@ class CellKeys:
             self._code[distinct] = computing_code(ordered, self.plugins)
         return self._code[distinct]
 
-    def _content(self, part: Any, kind: Any = None, read: Sequence[Path] = ()) -> Any:
+    def _content(
+        self,
+        part: Any,
+        kind: Any = None,
+        read: Sequence[Path] = (),
+    ) -> Any:
         """Return a part of a recipe as JSON data.
 
         `kind` is the annotated type of the part; `read` are the files that the part's component reads.
@@ -277,7 +282,12 @@ def slug(name: str) -> str:
     return letters.strip("-._")[:80] or "cell"
 
 
-def directory_of(cell: str, seed: int, key: str, prompt: str = "") -> Path:
+def directory_of(
+    cell: str,
+    seed: int,
+    key: str,
+    prompt: str = "",
+) -> Path:
     """Return the directory of a cell's run, relative to the directory of the study.
 
     `prompt` is the label of the run's prompt; empty in a study without prompts.

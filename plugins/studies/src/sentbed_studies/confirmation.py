@@ -97,7 +97,11 @@ def confirmation_of(
 
 
 def _with_fresh_seeds(
-    study: Study, decide: Decide, name: str, keys: CellKeys, share: bool
+    study: Study,
+    decide: Decide,
+    name: str,
+    keys: CellKeys,
+    share: bool,
 ) -> Work:
     """Return the runs of the cell `name`, with each prompt, under the seeds after the study's largest seed."""
     # `study.cells` has an entry for each prompt and seed of a cell; of each prompt, any entry will do.

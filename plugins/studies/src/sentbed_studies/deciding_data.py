@@ -30,7 +30,9 @@ _DEVELOPMENT: tuple[dict[str, Any], ...] = (
 
 
 def cannot_decide(
-    table: StudyTable, evaluators: Sequence[Evaluator], document: Document
+    table: StudyTable,
+    evaluators: Sequence[Evaluator],
+    document: Document,
 ) -> Iterator[Problem]:
     """Yield a problem for each reason why no score of `evaluators` can decide between the cells.
 
@@ -115,7 +117,11 @@ def _tasks(evaluator: Evaluator) -> tuple[str, ...]:
     return tasks if isinstance(tasks, tuple) else ()
 
 
-def _gives(evaluator: Evaluator, task: str, scored_task: str) -> bool:
+def _gives(
+    evaluator: Evaluator,
+    task: str,
+    scored_task: str,
+) -> bool:
     """Whether the scores of an evaluator's task `task` can have the task name `scored_task`.
 
     A task of unknown data may have several scores, such as one per language. The names of these scores begin

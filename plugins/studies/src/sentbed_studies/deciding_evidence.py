@@ -244,7 +244,10 @@ def missing_tasks(scores: Sequence[Score], decide: Decide) -> list[str]:
 
 
 def why_undecided(
-    seed: int, scores: Sequence[Score], decide: Decide, prompt: str = ""
+    seed: int,
+    scores: Sequence[Score],
+    decide: Decide,
+    prompt: str = "",
 ) -> str:
     """Return why the deciding scores of one run cannot be compared; empty if they can.
 

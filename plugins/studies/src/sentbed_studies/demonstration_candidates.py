@@ -41,7 +41,9 @@ QUOTES = "\"'“”‘’«»`*"
 
 
 def candidate_prompts(
-    file: str, prompts: Sequence[Prompt], pooler: Pooler
+    file: str,
+    prompts: Sequence[Prompt],
+    pooler: Pooler,
 ) -> list[tuple[Prompt, ...]]:
     """Return the prompts of an encoder for each candidate in a file.
 
@@ -74,7 +76,11 @@ def as_field(prompts: tuple[Prompt, ...]) -> Prompt | tuple[Prompt, ...]:
     return prompts if len(prompts) > 1 else prompts[0]
 
 
-def read_candidates(file: str, prompt: Prompt, pooler: Pooler) -> list[Prompt]:
+def read_candidates(
+    file: str,
+    prompt: Prompt,
+    pooler: Pooler,
+) -> list[Prompt]:
     """Return the candidates of a search: for each line of a file, `prompt` with the line's demonstrations.
 
     A `.tsv` file has the columns `sentence` and `word`; they are repeated if a candidate has several

@@ -137,7 +137,11 @@ class Journal:
         return journal
 
     def add(
-        self, index: int, prompt: str, evaluation: Evaluation, seconds: float
+        self,
+        index: int,
+        prompt: str,
+        evaluation: Evaluation,
+        seconds: float,
     ) -> None:
         """Append the scores with a prompt. They are on disk when the method returns.
 

@@ -141,7 +141,12 @@ class _PromptEvaluator:
 
     @classmethod
     def prepare(
-        cls, recipe: Recipe, name: str, evaluator: Evaluator, plugins: Plugins, say: Say
+        cls,
+        recipe: Recipe,
+        name: str,
+        evaluator: Evaluator,
+        plugins: Plugins,
+        say: Say,
     ) -> _PromptEvaluator:
         """Read the data of the evaluator, and return the object that evaluates with it. Raises `DataError`."""
         store = VectorCache(say=say) if recipe.run.cache else None
@@ -230,7 +235,9 @@ def _sentence_and_word(prompt: Prompt, index: int) -> tuple[str, str]:
 
 
 def _ranking(
-    config: Search, prompts: Mapping[str, tuple[Prompt, ...]], journal: Journal
+    config: Search,
+    prompts: Mapping[str, tuple[Prompt, ...]],
+    journal: Journal,
 ) -> Ranking:
     """Return the candidates by their scores, best first. Raises `RunError` if no candidate has a score."""
     candidates = []
@@ -250,7 +257,11 @@ def _ranking(
     return Ranking(config.evaluator.name, baseline, tuple(ranked))
 
 
-def _manifest(recipe: Recipe, plugins: Plugins, encoder: Encoder) -> dict[str, Any]:
+def _manifest(
+    recipe: Recipe,
+    plugins: Plugins,
+    encoder: Encoder,
+) -> dict[str, Any]:
     """Return the versions, seed, engine and weights of a search, for its report."""
     source = recipe.document.file
     place = Path(source).resolve().parent if source else None
@@ -262,7 +273,11 @@ def _manifest(recipe: Recipe, plugins: Plugins, encoder: Encoder) -> dict[str, A
     }
 
 
-def _digests(recipe: Recipe, plugins: Plugins, encoder: Encoder) -> dict[str, str]:
+def _digests(
+    recipe: Recipe,
+    plugins: Plugins,
+    encoder: Encoder,
+) -> dict[str, str]:
     """Return part -> hash for everything that determines the scores, except the prompt."""
     table = unstructure(attrs.evolve(decisive(recipe), evaluate=()))
     table["search"].pop("candidates", None)

@@ -57,7 +57,10 @@ class Search(RecipeTable):
     """Number of candidates that are scored, from the beginning of the file; by default all."""
 
     def problems(
-        self, recipe: RecipeParts, plugins: InstalledPlugins, look: bool
+        self,
+        recipe: RecipeParts,
+        plugins: InstalledPlugins,
+        look: bool,
     ) -> Iterator[tuple[KeyPath, str]]:
         """Yield key path and message of each problem of the search in this recipe."""
         recipe = cast(Recipe, recipe)

@@ -112,7 +112,9 @@ def parts_between_looks(
 
 
 def _cells_to_run(
-    study: Study, names: Collection[str], seeds: Collection[int]
+    study: Study,
+    names: Collection[str],
+    seeds: Collection[int],
 ) -> list[Cell]:
     """Return the cells of a study with these names and seeds."""
     cells = []
@@ -141,7 +143,11 @@ def _claim_in_words(claim: Claim, digits: int) -> str:
 
 
 def _sequential_test(
-    study: Study, work: Work, stop: Stop, rule: Rule, earlier: Sequence[Rule]
+    study: Study,
+    work: Work,
+    stop: Stop,
+    rule: Rule,
+    earlier: Sequence[Rule],
 ) -> SequentialTest:
     """Return the test of the cells in `work`, before the first look."""
     baseline = study.baseline if stop.worse_than == "baseline" else None
@@ -159,7 +165,9 @@ def _sequential_test(
 
 
 def _require_scores(
-    left_out: Mapping[str, str], evidence: DecidingEvidence, tasks: Sequence[Task]
+    left_out: Mapping[str, str],
+    evidence: DecidingEvidence,
+    tasks: Sequence[Task],
 ) -> None:
     """Raise `RunError` after a look without scores, if its runs have finished: later looks would have none.
 
@@ -206,7 +214,9 @@ def _plan_of(rule: Rule) -> Plan:
 
 
 def needless_runs(
-    study: Study, waiting: Sequence[Task], directory: Path
+    study: Study,
+    waiting: Sequence[Task],
+    directory: Path,
 ) -> tuple[Task, ...]:
     """Return those of the `waiting` runs that earlier decisions by the same rule have left out.
 

@@ -49,7 +49,9 @@ _Setter: TypeAlias = tuple[str, str, str]
 
 
 def with_overrides(
-    document: Document, cell: Document, combination: Combination
+    document: Document,
+    cell: Document,
+    combination: Combination,
 ) -> Document:
     """Return the document of a cell in which the overrides that its axes had replaced are applied again."""
     names_of = _names_function(document)

@@ -57,7 +57,11 @@ def papers_in(papers: Path) -> list[str]:
     return sorted(place.name for place in papers.iterdir() if place.is_dir())
 
 
-def find_table(papers: Path, paper: str, table: str) -> Path:
+def find_table(
+    papers: Path,
+    paper: str,
+    table: str,
+) -> Path:
     """Return the recipe of a table or figure of a paper. Raises `RunError` if there is none.
 
     `table` is the number of a table, such as `2`, or the name of a recipe without its suffix, such as `figure-4`.

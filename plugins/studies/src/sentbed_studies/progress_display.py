@@ -91,7 +91,11 @@ class ProgressDisplay:
 
 
 @contextmanager
-def watching(directory: Path, work: Work, left: TimeLeft) -> Iterator[Say]:
+def watching(
+    directory: Path,
+    work: Work,
+    left: TimeLeft,
+) -> Iterator[Say]:
     """Show the progress of a study's runs; yield a function that prints other lines.
 
     On a terminal, the progress is a live display below the printed lines. Otherwise a line per run is printed
@@ -100,7 +104,12 @@ def watching(directory: Path, work: Work, left: TimeLeft) -> Iterator[Say]:
     from rich.console import Console
     from rich.live import Live
 
-    console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
+    console = Console(
+        stderr=True,
+        highlight=False,
+        soft_wrap=True,
+        markup=False,
+    )
     display = ProgressDisplay(directory, work, left)
 
     def say(text: object) -> None:

@@ -72,7 +72,10 @@ def read_published(
 
 
 def _systems(
-    name: str, reference: Reference, document: Document, place: KeyPath
+    name: str,
+    reference: Reference,
+    document: Document,
+    place: KeyPath,
 ) -> list[PublishedSystem]:
     """Return a system for each model of a reference with `results`.
 
@@ -289,7 +292,11 @@ def _is_share(row: ScoreRow, reference: Reference) -> bool:
     return reference.unit == "share"
 
 
-def _published(row: ScoreRow, value: float, reference: Reference) -> PublishedScore:
+def _published(
+    row: ScoreRow,
+    value: float,
+    reference: Reference,
+) -> PublishedScore:
     """Return the score of a row, with its task and split as `reference.tasks` renames them."""
     metrics = [row.metric]
     if row.metric in _UNNAMED:

@@ -110,7 +110,11 @@ def reproduce(
     if not keep_going:
         plan.require_usable_data()
     result = run_plan(
-        plan, plugins, only=labels, keep_going=keep_going, retrain=retrain
+        plan,
+        plugins,
+        only=labels,
+        keep_going=keep_going,
+        retrain=retrain,
     )
     has_missed = _print_comparison(plan.directory)
     if result.failed or has_missed:

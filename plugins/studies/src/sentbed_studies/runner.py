@@ -233,7 +233,10 @@ def run_study(  # noqa: PLR0913 - keywords
 
 
 def _parts(
-    study: Study, work: Work, runner: _Runner, stop: Stop | None
+    study: Study,
+    work: Work,
+    runner: _Runner,
+    stop: Stop | None,
 ) -> Iterator[Work]:
     """Yield the runs of a study in parts. The caller must run a part before it asks for the next one.
 
@@ -270,7 +273,11 @@ def _parts(
 
 
 def _confirm(
-    study: Study, whole: Work, keys: CellKeys, share: bool, runner: _Runner
+    study: Study,
+    whole: Work,
+    keys: CellKeys,
+    share: bool,
+    runner: _Runner,
 ) -> None:
     """Run the chosen cell with fresh seeds, if the recipe asks for this. All other runs must have finished."""
     confirmation = confirmation_of(
@@ -292,7 +299,11 @@ def _confirm(
         _remove_shared(work.tasks, work, runner.directory)
 
 
-def _run_work(study: Study, work: Work, runner: _Runner) -> None:
+def _run_work(
+    study: Study,
+    work: Work,
+    runner: _Runner,
+) -> None:
     """Run the shared stages, shorter prefixes first, and then the cells."""
     unstarted = []
     for task in work.tasks:
@@ -339,7 +350,11 @@ def _single_run(recipe: Recipe) -> Recipe:
     return attrs.evolve(recipe, tables=tables)
 
 
-def _remove_shared(tasks: Sequence[Task], work: Work, directory: Path) -> None:
+def _remove_shared(
+    tasks: Sequence[Task],
+    work: Work,
+    directory: Path,
+) -> None:
     """Remove the runs of the shared stages of `work`.
 
     Keep those from which an unfinished run of `tasks` continues, and those on which another process works.
@@ -510,7 +525,9 @@ class _Runner:
 
 
 def _start(
-    directory: Path, keep_going: bool, threads: int | None
+    directory: Path,
+    keep_going: bool,
+    threads: int | None,
 ) -> Callable[[Bundle, Tell], list[Outcome]]:
     """Prepare a worker process; return the function that does a bundle there."""
     if threads is not None:
@@ -579,7 +596,11 @@ def _do(
     return Outcome(job, result, time.perf_counter() - started, message, traceback)
 
 
-def _evaluate(directory: Path, plugins: Plugins, job: Job) -> None:
+def _evaluate(
+    directory: Path,
+    plugins: Plugins,
+    job: Job,
+) -> None:
     """Run the evaluations that the finished run of a cell lacks."""
     if not isinstance(job.run, Task):
         return
@@ -592,7 +613,11 @@ def _evaluate(directory: Path, plugins: Plugins, job: Job) -> None:
     add_evaluations(directory / job.directory, recipe, missing, plugins)
 
 
-def _written_recipe(directory: Path, job: Job, plugins: Plugins) -> Recipe:
+def _written_recipe(
+    directory: Path,
+    job: Job,
+    plugins: Plugins,
+) -> Recipe:
     """Return the recipe in a directory, with the runtime and trackers of the job's recipe.
 
     Somebody else may have written the directory. Code of its encoders is run only if the recipe of the job
@@ -671,7 +696,12 @@ def _can_be_resumed(run: Path, job: Job) -> bool:
     return any((run / STATES).glob("*")) or not _makes_other_evaluations(run, job)
 
 
-def _resume(plugins: Plugins, job: Job, run: Path, recipe: Recipe) -> None:
+def _resume(
+    plugins: Plugins,
+    job: Job,
+    run: Path,
+    recipe: Recipe,
+) -> None:
     """Resume a run that was stopped, or that continues from shared stages."""
     makes_other_evaluations = _makes_other_evaluations(run, job)
     if job.stages is not None:

@@ -23,7 +23,9 @@ ScoreOf: TypeAlias = Callable[[str], float | None]
 
 
 def sampled(
-    study: Study, sampling: Sampling, score_of: ScoreOf
+    study: Study,
+    sampling: Sampling,
+    score_of: ScoreOf,
 ) -> Iterator[tuple[str, ...]]:
     """Yield the names of the cells of each batch to run. If the study has a baseline, it is the first cell.
 
@@ -97,7 +99,12 @@ def cells_for_sampler(study: Study) -> list[Mapping[str, Any]]:
     return list(cells.values())
 
 
-def scores_in(directory: Path, work: Work, seed: int, decide: Decide) -> ScoreOf:
+def scores_in(
+    directory: Path,
+    work: Work,
+    seed: int,
+    decide: Decide,
+) -> ScoreOf:
     """Return a function that reads the score by `decide` of a cell's run with `seed` in a study's directory.
 
     The function returns None if the run has not finished, if its score is not finite, or if it is degenerate. It
@@ -132,7 +139,10 @@ def scores_in(directory: Path, work: Work, seed: int, decide: Decide) -> ScoreOf
 
 
 def sampled_parts(
-    study: Study, sampling: Sampling, work: Work, directory: Path
+    study: Study,
+    sampling: Sampling,
+    work: Work,
+    directory: Path,
 ) -> Generator[Work, None, tuple[str, ...]]:
     """Yield the runs of each batch of cells that a sampler chooses, with the first seed of the study.
 

@@ -16,7 +16,11 @@ from sentbed.tools import done_elsewhere, echo, set_option
     type=click.Path(file_okay=False),
     help="The directory; runs/NAME-search by default.",
 )
-def search(recipe: str, overrides: tuple[str, ...], out: str | None) -> None:
+def search(
+    recipe: str,
+    overrides: tuple[str, ...],
+    out: str | None,
+) -> None:
     """Find the best demonstration for RECIPE's prompt, on development data.
 
     A search that was stopped continues when the same command is run again. The last line printed is the path

@@ -202,7 +202,10 @@ class SequentialTest:
         return is_tested
 
     def _moderated(
-        self, scores: Floats, is_tested: Bools, factor: Factor
+        self,
+        scores: Floats,
+        is_tested: Bools,
+        factor: Factor,
     ) -> _PairVariances:
         """Return the moderated variance of each pair's mean difference over the levels of a factor.
 

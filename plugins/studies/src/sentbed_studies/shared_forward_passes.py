@@ -250,7 +250,10 @@ class SharedCache(VectorCache):
         return encode(texts)
 
     def _encode_together(
-        self, shared: SharedBackbone, texts: Sequence[str], progress: Progress | None
+        self,
+        shared: SharedBackbone,
+        texts: Sequence[str],
+        progress: Progress | None,
     ) -> NDArray[np.float32] | None:
         """Compute the vectors of all encoders on a backbone in one pass; return those of the run's encoder.
 

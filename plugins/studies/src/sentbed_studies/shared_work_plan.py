@@ -162,7 +162,11 @@ class Work:
         return count
 
 
-def plan_work(cells: Sequence[Cell], keys: CellKeys, share: bool = True) -> Work:
+def plan_work(
+    cells: Sequence[Cell],
+    keys: CellKeys,
+    share: bool = True,
+) -> Work:
     """Return the runs of `cells`; `share` says whether they share stages and forward passes."""
     shared: Sequence[Prefix | None] = [None] * len(cells)
     indices_of_bundles = [[index] for index in range(len(cells))]

@@ -297,7 +297,9 @@ def _check_combinations(
 
 
 def _cells_of_seeds(
-    combination: Combination, recipes: Mapping[str, Recipe], seeds: Sequence[int]
+    combination: Combination,
+    recipes: Mapping[str, Recipe],
+    seeds: Sequence[int],
 ) -> Iterator[Cell]:
     """Yield a cell for each prompt and seed. If `seeds` is empty, the seed is that of the recipe.
 
@@ -364,7 +366,11 @@ def with_labels_of_axes(entries: Entries, axes: Sequence[Axis]) -> Entries:
     return with_labels
 
 
-def read_table(document: Document, plugins: Plugins, base: Path) -> StudyTable:
+def read_table(
+    document: Document,
+    plugins: Plugins,
+    base: Path,
+) -> StudyTable:
     """Return `[study]` of a document. Raises `RecipeError` if it is missing or invalid."""
     if "study" not in document.data:
         message = "the recipe has no `[study]`; give it axes, or use `sentbed run`"
@@ -430,7 +436,10 @@ def _places_of_settings(
 
 
 def placed(
-    document: Document, path: KeyPath, file: str | None, line: int | None
+    document: Document,
+    path: KeyPath,
+    file: str | None,
+    line: int | None,
 ) -> Document:
     """Return the document in which `path` and all keys below it have the position `file`, `line`."""
     places = {}
@@ -442,7 +451,12 @@ def placed(
     return attrs.evolve(document, places=places)
 
 
-def find_cell(document: Document, plugins: Plugins, base: Path, name: str) -> Variant:
+def find_cell(
+    document: Document,
+    plugins: Plugins,
+    base: Path,
+    name: str,
+) -> Variant:
     """Return the document of the cell `name`, with the axis and label that set each value.
 
     Raises:
@@ -477,7 +491,10 @@ class _CellReader:
     base: Path
 
     def recipes(
-        self, combination: Combination, check_files: bool, on_this_machine: bool
+        self,
+        combination: Combination,
+        check_files: bool,
+        on_this_machine: bool,
     ) -> tuple[dict[str, Recipe], Sequence[Problem]]:
         """Return the recipe of a combination with each prompt of the study: label of the prompt -> recipe.
 
@@ -511,7 +528,10 @@ class _CellReader:
         return {}, faults
 
     def _recipe(
-        self, combination: Combination, check_files: bool, on_this_machine: bool
+        self,
+        combination: Combination,
+        check_files: bool,
+        on_this_machine: bool,
     ) -> tuple[Recipe | None, Sequence[Problem]]:
         """Return the recipe of a combination and no problems, or None and the problems."""
         cell, problems = cell_document(self.document, combination)

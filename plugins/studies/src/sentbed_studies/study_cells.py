@@ -18,7 +18,12 @@ class StudyCells(StudyTable):
     """`[study]`: axes over any values of the recipe; every combination of their labels is a cell."""
 
     @classmethod
-    def variants(cls, document: Document, plugins: Plugins, base: Path) -> Variants:
+    def variants(
+        cls,
+        document: Document,
+        plugins: Plugins,
+        base: Path,
+    ) -> Variants:
         """Return the recipes of all cells, after checking them; see `study.expand`."""
         study = expand(document, plugins, base, on_this_machine=False)
         require_cells_of_labels(study)
@@ -29,7 +34,11 @@ class StudyCells(StudyTable):
 
     @classmethod
     def variant(
-        cls, document: Document, plugins: Plugins, base: Path, name: str
+        cls,
+        document: Document,
+        plugins: Plugins,
+        base: Path,
+        name: str,
     ) -> Variant:
         """Return the document of the cell `name`; see `study.find_cell`."""
         return find_cell(document, plugins, base, name)

@@ -33,7 +33,10 @@ class _DefaultsToRun(click.Group):
 
 
 only_option = click.option(
-    "--only", multiple=True, metavar="AXIS=LABEL", help="Only cells with this label."
+    "--only",
+    multiple=True,
+    metavar="AXIS=LABEL",
+    help="Only cells with this label.",
 )
 override_option = set_option(
     "Override a value in every cell; a value that an axis varies cannot be overridden."
@@ -334,7 +337,11 @@ def report(directory: str) -> None:
     "--task", default="", help="Draw this task, instead of the average or the last one."
 )
 @click.option(
-    "--width", type=float, default=3.3, show_default=True, help="Inches, 0.5 to 50."
+    "--width",
+    type=float,
+    default=3.3,
+    show_default=True,
+    help="Inches, 0.5 to 50.",
 )
 @click.option("--height", type=float, help="Inches; by default as in the report.")
 @click.option(
@@ -345,7 +352,10 @@ def report(directory: str) -> None:
     help="Resolution of PNG.",
 )
 @click.option(
-    "--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True
+    "--theme",
+    type=click.Choice(["light", "dark"]),
+    default="light",
+    show_default=True,
 )
 def plot(
     directory: str,
@@ -414,7 +424,10 @@ def plot(
 
 @study.command()
 @click.argument(
-    "directories", type=click.Path(file_okay=False), nargs=-1, metavar="[DIRECTORY]..."
+    "directories",
+    type=click.Path(file_okay=False),
+    nargs=-1,
+    metavar="[DIRECTORY]...",
 )
 @click.option(
     "--seed-std",

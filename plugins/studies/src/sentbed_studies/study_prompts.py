@@ -55,7 +55,10 @@ class StudyPrompt:
 
 
 def read_prompts(
-    table: StudyTable, axes: Sequence[Axis], document: Document, base: Path
+    table: StudyTable,
+    axes: Sequence[Axis],
+    document: Document,
+    base: Path,
 ) -> tuple[StudyPrompt, ...]:
     """Return the prompts of `[study]`; empty without `prompts`.
 
@@ -84,7 +87,10 @@ def read_prompts(
 
 
 def _prompts_of(
-    content: str | Mapping[str, Any], place: KeyPath, document: Document, base: Path
+    content: str | Mapping[str, Any],
+    place: KeyPath,
+    document: Document,
+    base: Path,
 ) -> Iterator[StudyPrompt]:
     """Yield the prompts of one entry of `prompts`.
 
@@ -119,7 +125,10 @@ def _prompts_of(
 
 
 def _prompts_of_file(
-    content: Mapping[str, Any], place: KeyPath, document: Document, base: Path
+    content: Mapping[str, Any],
+    place: KeyPath,
+    document: Document,
+    base: Path,
 ) -> Iterator[StudyPrompt]:
     """Yield a prompt for each line of a file of templates."""
     location = content["file"]
@@ -137,7 +146,11 @@ def _prompts_of_file(
             yield StudyPrompt(label, _settings({**content, "line": number}), place)
 
 
-def _directory_of(place: KeyPath, document: Document, base: Path) -> Path:
+def _directory_of(
+    place: KeyPath,
+    document: Document,
+    base: Path,
+) -> Path:
     """Return the directory of the recipe file that sets the value at a key path."""
     file, _ = document.place(place)
     return base if file is None else Path(file).resolve().parent
@@ -218,7 +231,9 @@ def _problems_among_prompts(
 
 
 def _problems_with_axes(
-    prompts: Sequence[StudyPrompt], axes: Sequence[Axis], document: Document
+    prompts: Sequence[StudyPrompt],
+    axes: Sequence[Axis],
+    document: Document,
 ) -> Iterator[Problem]:
     """Yield a problem for each axis that sets a value that a prompt sets, and for an axis named `prompt`."""
     for axis in axes:
@@ -271,7 +286,11 @@ def _paths_of_values(path: str, value: Any) -> Iterator[str]:
         yield from _paths_of_values(f"{path}.{key}", inner)
 
 
-def _is_replaced(path: str, prompts: Sequence[StudyPrompt], document: Document) -> bool:
+def _is_replaced(
+    path: str,
+    prompts: Sequence[StudyPrompt],
+    document: Document,
+) -> bool:
     """Whether a prompt sets the value at `path`, or a table that contains this value."""
     names = names_of_path(document, path)
     for prompt in prompts:
@@ -283,7 +302,9 @@ def _is_replaced(path: str, prompts: Sequence[StudyPrompt], document: Document) 
 
 
 def _problems_with_sampler_and_search(
-    table: StudyTable, axes: Sequence[Axis], document: Document
+    table: StudyTable,
+    axes: Sequence[Axis],
+    document: Document,
 ) -> Iterator[Problem]:
     """Yield a problem if the study has a sampler or a `[search]`, which cannot be combined with prompts."""
     if table.sampler is not None:

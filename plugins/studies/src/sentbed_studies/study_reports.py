@@ -57,7 +57,11 @@ def write_reports(
     return write_study_report(directory, data, summaries, selection)
 
 
-def is_older(report: Path, directory: Path, work: Work) -> bool:
+def is_older(
+    report: Path,
+    directory: Path,
+    work: Work,
+) -> bool:
     """Whether the report of the study in `directory` is missing, or older than one of the study's files.
 
     The files are the manifests of runs and of added evaluations, `study.json`, and the decisions.

@@ -71,7 +71,11 @@ def load_study(directory: str | Path) -> LoadedStudy:
     return LoadedStudy(read_data(directory))
 
 
-@attrs.define(slots=False, eq=False, repr=False)
+@attrs.define(
+    slots=False,
+    eq=False,
+    repr=False,
+)
 class LoadedStudy:
     """Results of a study at the time when it was loaded. A notebook shows its tables."""
 
@@ -165,7 +169,11 @@ class LoadedStudy:
             "evaluator",
         ]
         keys_of_row = [*keys, "repetition"]
-        wide = costs.pivot(index=keys_of_row, columns="column", values="value")
+        wide = costs.pivot(
+            index=keys_of_row,
+            columns="column",
+            values="value",
+        )
         # A pivot sorts its rows; merging restores the order of the runs.
         rows = costs.drop_duplicates(keys_of_row)[keys_of_row]
         rows = rows.merge(wide.reset_index(), how="left", on=keys_of_row)
@@ -189,7 +197,11 @@ class LoadedStudy:
 
         costs["column"] = columns
         keys = ["cell", *self._prompt_column, "seed", "encoder"]
-        wide = costs.pivot(index=keys, columns="column", values="value").reset_index()
+        wide = costs.pivot(
+            index=keys,
+            columns="column",
+            values="value",
+        ).reset_index()
         wide = wide[[*keys, *dict.fromkeys(columns)]]
         scores = self.numbers[self.numbers["axis"] != "cost"][self._score_columns]
         return scores.merge(wide, how="left", on=keys)
@@ -278,7 +290,12 @@ class LoadedStudy:
         columns = ["cell", *self._axis_columns, "encoder", "evaluator", *GROUPS]
         return with_axis_categories(pandas.DataFrame(rows, columns=columns), self.data)
 
-    def items(self, first: str, second: str, task: str) -> pandas.DataFrame:
+    def items(
+        self,
+        first: str,
+        second: str,
+        task: str,
+    ) -> pandas.DataFrame:
         """Return how much each item contributes to the difference of two cells in a task, largest first.
 
         Columns: `item` (index in the data), `gold`, `first` and `second` (predictions of the two cells, averaged

@@ -284,7 +284,11 @@ def time_left(
     return left
 
 
-def _sample(left: TimeLeft, work: Work, number_of_runs: int) -> None:
+def _sample(
+    left: TimeLeft,
+    work: Work,
+    number_of_runs: int,
+) -> None:
     """Change the time left to that of a study whose sampler chooses `number_of_runs` of the runs of `work`.
 
     Runs that have not finished get the mean of their planned seconds, as it is unknown which will be chosen.
@@ -384,7 +388,10 @@ class _Plans:
         return [self.of_run(task.cell.recipe) for task in work.tasks]
 
     def of_run(
-        self, recipe: Recipe, stages_before: int = 0, encodes: bool = True
+        self,
+        recipe: Recipe,
+        stages_before: int = 0,
+        encodes: bool = True,
     ) -> Range | None:
         """Return the seconds of a run that continues after its first `stages_before` stages; None if unknown.
 
@@ -422,7 +429,10 @@ class _Plans:
         return seconds
 
     def _of_validations(
-        self, recipe: Recipe, stage: Stage, planned: StagePlan
+        self,
+        recipe: Recipe,
+        stage: Stage,
+        planned: StagePlan,
     ) -> Iterator[Range | None]:
         """Yield the seconds of a stage's validations."""
         if planned.seconds is None or planned.steps is None:
@@ -463,7 +473,12 @@ class _Plans:
             return
         yield seconds
 
-    def _is_new(self, recipe: Recipe, entry: Evaluate, name: str) -> bool:
+    def _is_new(
+        self,
+        recipe: Recipe,
+        entry: Evaluate,
+        name: str,
+    ) -> bool:
         """Return whether no equal evaluation of an equal untrained encoder was planned before, and record it."""
         # Untrained encoders are equal if they come from the same files, or if they have the same seed.
         encoder = recipe.encoders[name]

@@ -96,9 +96,16 @@ class TPE(CellSampler):
         )
         study = optuna.create_study(direction="maximize", sampler=sampler)
 
-        def add(index: int, state: TrialState, value: float | None = None) -> None:
+        def add(
+            index: int,
+            state: TrialState,
+            value: float | None = None,
+        ) -> None:
             trial = create_trial(
-                state=state, params=places[index], distributions=space, value=value
+                state=state,
+                params=places[index],
+                distributions=space,
+                value=value,
             )
             study.add_trial(trial)
 

@@ -105,7 +105,11 @@ class Verification:
     checks: tuple[Check, ...]
 
     def run(
-        self, workers: int | None, retrain: bool, plugins: Plugins, say: Say
+        self,
+        workers: int | None,
+        retrain: bool,
+        plugins: Plugins,
+        say: Say,
     ) -> list[Verdict]:
         """Run the checks that can be run and have not finished; return the verdicts on all checks.
 
@@ -133,7 +137,11 @@ class Verification:
         return verdicts
 
     def _run_cells(
-        self, workers: int | None, retrain: bool, plugins: Plugins, say: Say
+        self,
+        workers: int | None,
+        retrain: bool,
+        plugins: Plugins,
+        say: Say,
     ) -> dict[str, str]:
         """Run the checks that can be run and have not finished; return name of a failed check -> error."""
         to_run = set()
@@ -148,7 +156,13 @@ class Verification:
         plan = plan_study(
             self.study, self.directory, plugins, only=only, workers=workers
         )
-        result = run_plan(plan, plugins, only=only, keep_going=True, retrain=retrain)
+        result = run_plan(
+            plan,
+            plugins,
+            only=only,
+            keep_going=True,
+            retrain=retrain,
+        )
         say(str(write_reports(self.directory)))
         errors = {}
         for outcome in result.failed:
@@ -191,7 +205,11 @@ def read_verification(
     return Verification(paper, without_remarks, directory, tuple(checks))
 
 
-def _read_checks(study: Study, work: Work, directory: Path) -> list[Check]:
+def _read_checks(
+    study: Study,
+    work: Work,
+    directory: Path,
+) -> list[Check]:
     """Return the checks of a study. The remarks of the study must tell what is missing on this machine.
 
     An excluded cell is a check that cannot be run.
@@ -267,7 +285,9 @@ def check_table(checks: Mapping[str, Sequence[Check]]) -> Iterator[str]:
 
 
 def judge(
-    checks: Sequence[Check], numbers: Sequence[Number], failed: Mapping[str, str]
+    checks: Sequence[Check],
+    numbers: Sequence[Number],
+    failed: Mapping[str, str],
 ) -> Iterator[Verdict]:
     """Yield the verdict on each check; `failed` maps the name of a failed check to its error."""
     for check in checks:

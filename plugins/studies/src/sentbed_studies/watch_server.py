@@ -234,7 +234,11 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(HTTPStatus.NOT_FOUND, TEXT, message)
 
     def _answer(
-        self, status: HTTPStatus, kind: str, text: str, policy: str = POLICY
+        self,
+        status: HTTPStatus,
+        kind: str,
+        text: str,
+        policy: str = POLICY,
     ) -> None:
         """Send a response; `kind` is its content type, `policy` its content security policy."""
         content = text.encode()

@@ -38,7 +38,10 @@ AT_WORK = "at-work"
 
 @contextmanager
 def at_work(
-    directory: Path, study: Study, work: Work, sampled: Sequence[str] = ()
+    directory: Path,
+    study: Study,
+    work: Work,
+    sampled: Sequence[str] = (),
 ) -> Iterator[None]:
     """Write `study.json` and the recipe of a study, and hold a lock that marks the study as running.
 
@@ -133,7 +136,11 @@ def note_sampled(directory: Path, names: Sequence[str]) -> None:
         write_study_record(directory, attrs.evolve(record, sampled=tuple(names)))
 
 
-def has_same_runs(directory: Path, study: Study, work: Work) -> bool:
+def has_same_runs(
+    directory: Path,
+    study: Study,
+    work: Work,
+) -> bool:
     """Whether the study in `directory` has the same cells and runs as `work`, the runs of the whole study."""
     before = _record_before(directory)
     if before is None:

@@ -56,7 +56,11 @@ def check_plugin(
     _explain_example(name, str(report), [])
 
 
-def _explain_example(name: str, message: str, broken: Sequence[str]) -> None:
+def _explain_example(
+    name: str,
+    message: str,
+    broken: Sequence[str],
+) -> None:
     """Print how an example (fields of a component) is given on the command line, if `message` asks for one.
 
     `message` is the message of the rules, and `broken` are the names of the broken rules. If a component breaks

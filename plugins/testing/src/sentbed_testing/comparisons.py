@@ -38,7 +38,13 @@ class Comparison:
         if not is_right:
             raise AssertionError(f"{self.rule}: {self.case}: {message}")
 
-    def at_most(self, what: str, figure: float, bound: float, advice: str) -> None:
+    def at_most(
+        self,
+        what: str,
+        figure: float,
+        bound: float,
+        advice: str,
+    ) -> None:
         """Raise `AssertionError` if `figure` exceeds `bound` or is NaN.
 
         The message is `WHAT by FIGURE, allowed BOUND; ADVICE`. So `what` is a clause such as `the loss differs`.
@@ -48,7 +54,12 @@ class Comparison:
         )
 
     def same_number(
-        self, what: str, actual: float, expected: float, bound: float, advice: str = ""
+        self,
+        what: str,
+        actual: float,
+        expected: float,
+        bound: float,
+        advice: str = "",
     ) -> None:
         """Compare two numbers. The difference is divided by `expected`, or by 1 if `expected` is smaller."""
         difference = abs(actual - expected) / max(1.0, abs(expected))
@@ -120,7 +131,9 @@ def differences(actual: Arrays, reference: Arrays) -> dict[str, NDArray[np.float
 
 
 def farthest(
-    actual: Arrays, reference: Arrays, least_scale: float
+    actual: Arrays,
+    reference: Arrays,
+    least_scale: float,
 ) -> tuple[float, str]:
     """Return the largest relative difference between two arrays of the same name, and this name.
 

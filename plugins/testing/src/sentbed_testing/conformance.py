@@ -148,7 +148,12 @@ def check_component(
     """
     __tracebackhide__ = True
     rules = component_rules(
-        cls, kind=kind, example=example, skip=skip, jax=jax, width=width
+        cls,
+        kind=kind,
+        example=example,
+        skip=skip,
+        jax=jax,
+        width=width,
     )
     report, failures = run_rules(rules.items())
     if failures:
@@ -334,7 +339,10 @@ def component_rules(
 
 
 def _require_reasons(
-    cls: type[Any], kind: str, skip: Mapping[str, str], rules: Collection[str]
+    cls: type[Any],
+    kind: str,
+    skip: Mapping[str, str],
+    rules: Collection[str],
 ) -> None:
     """Raise `ConformanceError` if `skip` names a rule that the kind does not have, or gives no reason."""
     __tracebackhide__ = True

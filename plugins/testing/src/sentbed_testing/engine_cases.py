@@ -265,7 +265,11 @@ class _Parts:
     runtime: Runtime | None = None
 
 
-def part(kind: str, table: Table, plugins: Plugins) -> Any:
+def part(
+    kind: str,
+    table: Table,
+    plugins: Plugins,
+) -> Any:
     """Return the component that a recipe table describes.
 
     Raises:
@@ -319,7 +323,9 @@ def _default_losses(plugins: Plugins) -> dict[str, tuple[Loss, Sequence[str]]]:
 
 
 def _with_default_fields(
-    kind: str, names: Iterable[str], plugins: Plugins
+    kind: str,
+    names: Iterable[str],
+    plugins: Plugins,
 ) -> Iterator[tuple[str, Any]]:
     """Yield the name and an instance of each component that has no required field."""
     for name in names:

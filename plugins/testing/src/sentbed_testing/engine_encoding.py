@@ -25,7 +25,11 @@ ROWS = 8
 """Maximum number of sentences per batch."""
 
 
-def check_encode(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:
+def check_encode(
+    pair: EnginePair,
+    case: Case,
+    tolerance: float = 1e-5,
+) -> None:
     """Vectors equal the reference's, and the vector of a text does not depend on other texts.
 
     The check compares batches with and without padding, single rows, the rows in reverse order, and a short text
@@ -108,14 +112,20 @@ def _compare_with_reference(
 
 
 def _encode(
-    encoder: Encoder, tokens: TokenIds, rows: NDArray[np.int64]
+    encoder: Encoder,
+    tokens: TokenIds,
+    rows: NDArray[np.int64],
 ) -> NDArray[np.float32]:
     """Return the vectors of some rows of `tokens`, encoded as one batch."""
     batch = pad(tokens, rows, encoder.backbone.tokenizer.pad_id)
     return encoder.placed.encode(batch)
 
 
-def check_saved(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:
+def check_saved(
+    pair: EnginePair,
+    case: Case,
+    tolerance: float = 1e-5,
+) -> None:
     """A saved encoder gives the same vectors on either engine, and JSON can hold its `PlacedEncoder.protocol`.
 
     If it is loaded on the same engine, its vectors are equal to the bit. If it is loaded on the reference engine,

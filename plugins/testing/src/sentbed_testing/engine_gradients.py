@@ -21,7 +21,10 @@ Gradients = tuple[float, Mapping[str, "NDArray[Any]"]]
 
 
 def check_loss_and_gradients(
-    pair: EnginePair, case: Case, loss: float = 1e-5, gradient: float = 1e-4
+    pair: EnginePair,
+    case: Case,
+    loss: float = 1e-5,
+    gradient: float = 1e-4,
 ) -> None:
     """Loss and gradients of a batch equal the reference's, and computing them changes nothing.
 
@@ -50,7 +53,10 @@ def check_loss_and_gradients(
 
 
 def check_uneven_batch(
-    pair: EnginePair, case: Case, loss: float = 1e-5, gradient: float = 1e-4
+    pair: EnginePair,
+    case: Case,
+    loss: float = 1e-5,
+    gradient: float = 1e-4,
 ) -> None:
     """Batches smaller than the first, as at the end of an epoch, have the reference's loss and gradients."""
     compare = Comparison("uneven-batch", case.id)
@@ -126,7 +132,10 @@ def check_derivative(
 
 
 def check_frozen_columns(
-    pair: EnginePair, case: Case, loss: float = 1e-5, gradient: float = 1e-4
+    pair: EnginePair,
+    case: Case,
+    loss: float = 1e-5,
+    gradient: float = 1e-4,
 ) -> None:
     """A column may hold fp32 vectors, as a frozen encoder returns them. They enter the loss unchanged."""
     compare = Comparison("frozen-columns", case.id)
@@ -140,7 +149,10 @@ def check_frozen_columns(
 
 
 def check_towers(
-    pair: EnginePair, case: Case, loss: float = 1e-5, gradient: float = 1e-4
+    pair: EnginePair,
+    case: Case,
+    loss: float = 1e-5,
+    gradient: float = 1e-4,
 ) -> None:
     """If two encoders are trained together, each has the gradient of the columns that it encodes."""
     first, *others = case.texts
@@ -160,7 +172,10 @@ def check_towers(
 
 
 def check_prompts(
-    pair: EnginePair, case: Case, loss: float = 1e-5, gradient: float = 1e-4
+    pair: EnginePair,
+    case: Case,
+    loss: float = 1e-5,
+    gradient: float = 1e-4,
 ) -> None:
     """An encoder with two prompts has one vector per row: the mean or the concatenation of two vectors.
 
@@ -168,7 +183,9 @@ def check_prompts(
     """
 
     def gradients(
-        engine: Engine, how: str, micro_batch: int | None = None
+        engine: Engine,
+        how: str,
+        micro_batch: int | None = None,
     ) -> Gradients:
         encoder = pair.shared(case, engine)
         columns = dict(batch(case, encoder))
@@ -192,7 +209,9 @@ def check_prompts(
 
 
 def _reference_gradients(
-    pair: EnginePair, case: Case, columns: Columns | None = None
+    pair: EnginePair,
+    case: Case,
+    columns: Columns | None = None,
 ) -> Gradients:
     """Return the reference engine's gradients of some columns, by default of the first batch."""
     encoder = pair.shared(case, pair.reference)

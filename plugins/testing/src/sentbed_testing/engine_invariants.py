@@ -77,7 +77,11 @@ def check_state(
     compare.require(False, message)
 
 
-def _with_average(pair: EnginePair, encoder: Encoder, trainer: Trainer) -> Arrays:
+def _with_average(
+    pair: EnginePair,
+    encoder: Encoder,
+    trainer: Trainer,
+) -> Arrays:
     """Return an encoder's weights and their moving averages. Afterwards, the encoder holds the averages."""
     weights = dict(pair.weights(encoder))
     trainer.swap_average()
@@ -86,7 +90,11 @@ def _with_average(pair: EnginePair, encoder: Encoder, trainer: Trainer) -> Array
     return weights
 
 
-def check_dropout_advances(pair: EnginePair, case: Case, seeds: bool = True) -> None:
+def check_dropout_advances(
+    pair: EnginePair,
+    case: Case,
+    seeds: bool = True,
+) -> None:
     """Dropout masks change with every step, repeat with the same seed, and are not applied in `encode`.
 
     `case` has dropout, and a loss without memory. If `seeds` is False, the masks of equal and of other seeds are
@@ -135,7 +143,11 @@ def check_dropout_advances(pair: EnginePair, case: Case, seeds: bool = True) -> 
     )
 
 
-def check_not_finite(pair: EnginePair, case: Case, tolerance: float = 1e-6) -> None:
+def check_not_finite(
+    pair: EnginePair,
+    case: Case,
+    tolerance: float = 1e-6,
+) -> None:
     """A step with an infinite loss reports it, and changes neither the weights nor any state.
 
     The loss of `case` has the columns `anchor` and `positive`. The column `positive` holds vectors, one of which
@@ -191,7 +203,10 @@ def check_counters_and_describe(pair: EnginePair) -> None:
 
 
 def _take_steps(
-    trainer: Trainer, case: Case, encoder: Encoder, numbers: range
+    trainer: Trainer,
+    case: Case,
+    encoder: Encoder,
+    numbers: range,
 ) -> list[float]:
     """Take the steps of these numbers and return their losses."""
     return [trainer.step(batch(case, encoder, number)).loss for number in numbers]

@@ -99,7 +99,12 @@ class EnginePair:
         weakref.finalize(self, shutil.rmtree, self.directory, ignore_errors=True)
 
     @classmethod
-    def of(cls, engine: Engine, reference: Engine, plugins: Plugins) -> EnginePair:
+    def of(
+        cls,
+        engine: Engine,
+        reference: Engine,
+        plugins: Plugins,
+    ) -> EnginePair:
         """Return a pair with the optimiser `adamw` and the schedule `constant`."""
         # If `eps` is far above every gradient and the betas are 0, Adam is gradient descent with the
         # learning rate `lr / eps`.
@@ -129,10 +134,20 @@ class EnginePair:
         self._saved.append((case.recipe, path))
         return path
 
-    def _warm_up(self, loss: Loss, case: Case, encoder: Encoder) -> None:
+    def _warm_up(
+        self,
+        loss: Loss,
+        case: Case,
+        encoder: Encoder,
+    ) -> None:
         """Train an encoder with the reference for `WARM_UP` steps."""
         columns = ("anchor", "positive")
-        case = attrs.evolve(case, loss=loss, columns=columns, fixed=frozenset())
+        case = attrs.evolve(
+            case,
+            loss=loss,
+            columns=columns,
+            fixed=frozenset(),
+        )
         optimizer: Any = self.optimizer
         optimizer = attrs.evolve(optimizer, lr=1e-3)
         trainer = self.trainer(
@@ -217,7 +232,12 @@ class EnginePair:
             shutil.rmtree(path)
 
 
-def batch(case: Case, encoder: Encoder, number: int = 0, rows: int = ROWS) -> Columns:
+def batch(
+    case: Case,
+    encoder: Encoder,
+    number: int = 0,
+    rows: int = ROWS,
+) -> Columns:
     """Return batch `number` of a case. Its first rows follow the last rows of the batch before."""
     import numpy as np
 

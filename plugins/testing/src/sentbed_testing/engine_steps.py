@@ -108,7 +108,10 @@ def _compare_step(
 
 
 def check_momentum_and_queue(
-    pair: EnginePair, case: Case, steps: int = 6, tolerance: float = 1e-4
+    pair: EnginePair,
+    case: Case,
+    steps: int = 6,
+    tolerance: float = 1e-4,
 ) -> None:
     """Losses and metrics of a loss with a memory or a moving average equal the reference's in every step."""
     compare = Comparison("momentum-and-queue", case.id)
@@ -127,7 +130,10 @@ def check_momentum_and_queue(
 
 
 def check_moving_average(
-    pair: EnginePair, case: Case, ema: float = 0.5, tolerance: float = 1e-5
+    pair: EnginePair,
+    case: Case,
+    ema: float = 0.5,
+    tolerance: float = 1e-5,
 ) -> None:
     """`swap_average` exchanges an encoder's weights for their moving average, and a second call restores them.
 
@@ -160,7 +166,11 @@ def check_moving_average(
     )
 
 
-def check_clipping(pair: EnginePair, case: Case, tolerance: float = 1e-3) -> None:
+def check_clipping(
+    pair: EnginePair,
+    case: Case,
+    tolerance: float = 1e-3,
+) -> None:
     """Gradients are clipped once, so that their norm over all parameters is at most `max_grad_norm`.
 
     A `max_grad_norm` of 0 means no clipping. The expected movement of the weights under gradient descent is the
@@ -228,7 +238,11 @@ def _train(
     return _Trained(encoder, pair.weights(encoder), results, without_gradient)
 
 
-def _without_gradient(trainer: Any, case: Case, encoder: Encoder) -> set[str]:
+def _without_gradient(
+    trainer: Any,
+    case: Case,
+    encoder: Encoder,
+) -> set[str]:
     """Return the encoder's parameters whose gradient in the first batch is only rounding error."""
     _, gradients = trainer.gradients(batch(case, encoder))
     encoder_gradients: dict[str, NDArray[Any]] = {

@@ -41,12 +41,20 @@ class Mix(Transform):
 
 
 HEAD_WITH_TRANSFORM = Head(
-    projection=18, bias=True, dimensions=7, normalize=True, transform=Mix()
+    projection=18,
+    bias=True,
+    dimensions=7,
+    normalize=True,
+    transform=Mix(),
 )
 """Head that has every part of a head except hidden layers."""
 
 
-def check_transform(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:
+def check_transform(
+    pair: EnginePair,
+    case: Case,
+    tolerance: float = 1e-5,
+) -> None:
     """A fitted transform gives the reference's vectors, also after saving and loading.
 
     A saved encoder keeps the record of the texts that the transform was fitted on. The encoder that the transform
@@ -65,7 +73,9 @@ def check_transform(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> No
 
 
 def _transformed(
-    compare: Comparison, name: str, encoder: Encoder
+    compare: Comparison,
+    name: str,
+    encoder: Encoder,
 ) -> dict[str, NDArray[np.float32]]:
     """Return the vectors before the transform, after it, and after it in an encoder that was saved and loaded."""
     import numpy as np

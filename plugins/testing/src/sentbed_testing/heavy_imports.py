@@ -65,7 +65,12 @@ def import_in_new_process(
         "fields": fields,
     }
     command = [sys.executable, "-P", str(PROBE), json.dumps(request)]
-    process = subprocess.run(command, check=False, capture_output=True, text=True)
+    process = subprocess.run(
+        command,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
     if process.returncode:
         lines = process.stderr.strip().splitlines() or ["nothing"]
         raise ImportError(lines[-1])

@@ -27,7 +27,12 @@ PLACES: dict[str, str] = {}
 class ImportRecorder:
     """Import hook that records in `PLACES` where heavy libraries are imported. Other hooks import them."""
 
-    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+    def find_spec(
+        self,
+        name: str,
+        path: object = None,
+        target: object = None,
+    ) -> None:
         """Record the innermost line of the tested package that leads to the import of a heavy library."""
         if name not in REQUEST["heavy"] or name in PLACES:
             return

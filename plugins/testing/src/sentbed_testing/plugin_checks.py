@@ -575,7 +575,12 @@ def sections(plugin: _Plugin) -> Findings:
         facts,
         (),
     )
-    finished = attrs.evolve(failed, status="finished", error=None, scores=(score,))
+    finished = attrs.evolve(
+        failed,
+        status="finished",
+        error=None,
+        scores=(score,),
+    )
     for data in (failed, finished):
         with TemporaryDirectory() as directory:
             run = Run("example", Path(directory), recipe, facts)

@@ -58,7 +58,10 @@ def _batch(built: BuiltBackbone, count: int = 5) -> tuple[Tensor, Tensor]:
 
 
 def _states(
-    module: Module, ids: Tensor, mask: Tensor | None, **keywords: Tensor
+    module: Module,
+    ids: Tensor,
+    mask: Tensor | None,
+    **keywords: Tensor,
 ) -> TokenStates:
     """Return a module's token states, computed without gradient."""
     with load_torch().no_grad():
@@ -148,7 +151,11 @@ def _span_faults(backbone: BuiltBackbone) -> Findings:
         )
 
 
-def _states_from(backbone: BuiltBackbone, text: str, start: int) -> TokenStates:
+def _states_from(
+    backbone: BuiltBackbone,
+    text: str,
+    start: int,
+) -> TokenStates:
     """Return the states of a text whose characters before `start` are hidden from the pooler."""
     import numpy as np
 

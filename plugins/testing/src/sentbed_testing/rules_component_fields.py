@@ -358,7 +358,11 @@ def inner(subject: Subject) -> Findings:
                 )
 
 
-def _probe(inner: Any, traits: Mapping[str, Any], calls: list[str]) -> Any:
+def _probe(
+    inner: Any,
+    traits: Mapping[str, Any],
+    calls: list[str],
+) -> Any:
     """Return a copy of `inner` with other traits. Its `check` appends to `calls`."""
     cls: Any = type(inner)
     metaclass: Any = type(cls)
@@ -373,7 +377,11 @@ def _probe(inner: Any, traits: Mapping[str, Any], calls: list[str]) -> Any:
     return probe(**{field.alias: getattr(inner, field.name) for field in fields})
 
 
-def _is_inherited(name: str, outer_value: Any, inner_value: Any) -> bool:
+def _is_inherited(
+    name: str,
+    outer_value: Any,
+    inner_value: Any,
+) -> bool:
     """Whether a trait of a component respects the same trait of its inner component."""
     if name == "needs":
         return bool(outer_value >= inner_value)

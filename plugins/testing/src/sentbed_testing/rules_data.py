@@ -64,7 +64,9 @@ def _row_indices(dataset: Dataset) -> list[int]:
 
 
 def _one_by_one(
-    dataset: Dataset, indices: Sequence[int], epoch: int
+    dataset: Dataset,
+    indices: Sequence[int],
+    epoch: int,
 ) -> dict[str, list[Any]]:
     """Return the columns of some rows. Each row is read by a separate call."""
     columns: dict[str, list[Any]] = {name: [] for name in dataset.columns}
@@ -132,7 +134,10 @@ def rows(subject: Subject) -> Findings:
 
 
 def _value_faults(
-    subject: Subject, name: str, values: Sequence[Any], count: int
+    subject: Subject,
+    name: str,
+    values: Sequence[Any],
+    count: int,
 ) -> Findings:
     """Yield a finding if a column does not have `count` values, or has a value of a wrong type."""
     if len(values) != count:

@@ -311,7 +311,11 @@ def items(subject: Subject) -> Findings:
         yield from _item_text_findings(subject, score, len(score.items.x))
 
 
-def _item_text_findings(subject: Subject, score: Score, count: int) -> Findings:
+def _item_text_findings(
+    subject: Subject,
+    score: Score,
+    count: int,
+) -> Findings:
     """Yield a finding if `item_texts` has another number of items than the score, or a text that no list has."""
     prepared = _prepared(subject)
     if not isinstance(prepared, Prepared):

@@ -23,7 +23,9 @@ TOLERANCE = 1e-6
 
 
 def _draw_states(
-    subject: Subject, place: tuple[str, int], side: str = "right"
+    subject: Subject,
+    place: tuple[str, int],
+    side: str = "right",
 ) -> BlockStates:
     """Return random states at a place (point and block), padded on one side.
 

@@ -24,7 +24,10 @@ Inputs = dict[str, Tensor]
 
 
 def draw_inputs(
-    subject: Subject, rows: int = ROWS, seed: int = 0, takes: bool = True
+    subject: Subject,
+    rows: int = ROWS,
+    seed: int = 0,
+    takes: bool = True,
 ) -> Inputs:
     """Return random inputs of a loss: vectors, classes, or numbers in [0, 1).
 
@@ -76,7 +79,11 @@ def has_state(module: Module) -> bool:
     return hasattr(module, "initial_state")
 
 
-def call(module: Module, inputs: Mapping[str, Tensor], *state: Any) -> LossOutput:
+def call(
+    module: Module,
+    inputs: Mapping[str, Tensor],
+    *state: Any,
+) -> LossOutput:
     """Return the output of a loss. A loss that has a state gets its initial state by default."""
     if not state and has_state(module):
         state = (module.initial_state(),)

@@ -42,7 +42,10 @@ def _states(subject: Subject, **options: Any) -> TokenStates:
 
 
 def _pool(
-    module: Module, states: TokenStates, training: bool = False, seed: int = 0
+    module: Module,
+    states: TokenStates,
+    training: bool = False,
+    seed: int = 0,
 ) -> Tensor:
     """Return the pooler's sentence vectors, or its token vectors in the form of `_without_gaps`."""
     module.train(training)
@@ -143,7 +146,11 @@ def shape(subject: Subject) -> Findings:
             return
 
 
-def _token_shape_faults(vectors: Any, rows: int, width: int) -> Findings:
+def _token_shape_faults(
+    vectors: Any,
+    rows: int,
+    width: int,
+) -> Findings:
     """Yield what is wrong with the type or the shape of token vectors."""
     torch = load_torch()
     fix = f"return `TokenVectors`: `({rows}, length, {width})`, and a mask of `torch.bool`"
@@ -308,7 +315,11 @@ def _leaves(states: TokenStates) -> dict[str, Tensor]:
     return leaves
 
 
-def _replace_leaf(states: TokenStates, name: str, value: Tensor) -> TokenStates:
+def _replace_leaf(
+    states: TokenStates,
+    name: str,
+    value: Tensor,
+) -> TokenStates:
     """Return states in which one tensor is replaced; `name` is a name of `_leaves`."""
     if name in STATES:
         replaced: dict[str, Any] = {name: value}

@@ -38,7 +38,12 @@ class _Texts:
     """Tensor `(texts, width)`, or `(texts, length, width)` for tokens."""
 
     @classmethod
-    def draw(cls, output: str, lengths: tuple[int, ...], width: int) -> _Texts:
+    def draw(
+        cls,
+        output: str,
+        lengths: tuple[int, ...],
+        width: int,
+    ) -> _Texts:
         """Return texts of these lengths with random vectors."""
         torch = load_torch()
         shape: tuple[int, ...] = (len(lengths), width)
@@ -48,7 +53,10 @@ class _Texts:
         return cls(output, lengths, torch.randn(shape, generator=generator))
 
     def pooled(
-        self, vectors: Tensor | None = None, more: int = 0, garbage: float = GARBAGE
+        self,
+        vectors: Tensor | None = None,
+        more: int = 0,
+        garbage: float = GARBAGE,
     ) -> Any:
         """Return the texts' vectors, or other `vectors` of this shape, in the form of a pooler's output.
 
@@ -80,12 +88,20 @@ def _outputs(subject: Subject) -> Iterator[tuple[str, _Texts, _Texts]]:
         yield output, first, _Texts.draw(output, SECOND, subject.width)
 
 
-def _all_pairs(part: Similarity, first: Any, second: Any) -> Tensor:
+def _all_pairs(
+    part: Similarity,
+    first: Any,
+    second: Any,
+) -> Tensor:
     """Return the similarity of each text of the first side to each text of the second side."""
     return part.similarity(part.normalize(first), part.normalize(second))
 
 
-def _row_pairs(part: Similarity, first: Any, second: Any) -> Tensor:
+def _row_pairs(
+    part: Similarity,
+    first: Any,
+    second: Any,
+) -> Tensor:
     """Return the similarity of the two texts in each row."""
     return part.pairwise(part.normalize(first), part.normalize(second))
 
@@ -181,7 +197,12 @@ def gradient(subject: Subject) -> Findings:
 
 
 def _weighted_sum(
-    part: Any, first: _Texts, second: _Texts, factors: Tensor, a: Tensor, b: Tensor
+    part: Any,
+    first: _Texts,
+    second: _Texts,
+    factors: Tensor,
+    a: Tensor,
+    b: Tensor,
 ) -> Tensor:
     """Return the sum of all similarities, weighted by `factors`. The two sides have the vectors `a` and `b`."""
     left = first.pooled(a, garbage=0.0)

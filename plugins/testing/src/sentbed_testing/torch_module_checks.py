@@ -224,7 +224,9 @@ class CallEffects:
 
 
 def effects_of(
-    module: Module, call: Callable[[Any], object], arguments: Any
+    module: Module,
+    call: Callable[[Any], object],
+    arguments: Any,
 ) -> CallEffects:
     """Call a module twice with equal arguments, and return the side effects.
 
@@ -240,7 +242,10 @@ def effects_of(
 
 
 def effect_findings(
-    effects: CallEffects, prefix: str, result: str, remedy: str
+    effects: CallEffects,
+    prefix: str,
+    result: str,
+    remedy: str,
 ) -> Iterator[tuple[str, str]]:
     """Yield a finding for each side effect of a call.
 

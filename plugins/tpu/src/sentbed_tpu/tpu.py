@@ -31,11 +31,17 @@ class Tpu(Runtime):
     """With `bf16`, weights are fp32 and the backbone's matrix products are computed in bf16. With `fp32`, a TPU
     computes each product in six bf16 passes. `auto` is `bf16`, which every TPU supports."""
     devices: int | None = attrs.field(
-        default=None, validator=optional(ge(1)), metadata=OF_MACHINE
+        default=None,
+        validator=optional(ge(1)),
+        metadata=OF_MACHINE,
     )
     """Number of devices per machine, which share the rows of a batch; default: all. On the platform `cpu`, it is
     the number of virtual devices; default: 1."""
-    nodes: int = attrs.field(default=1, validator=ge(1), metadata=OF_MACHINE)
+    nodes: int = attrs.field(
+        default=1,
+        validator=ge(1),
+        metadata=OF_MACHINE,
+    )
     """Number of machines, with one process each. The same recipe must be started on each of them."""
     rendezvous: str | None = attrs.field(default=None, metadata=OF_MACHINE)
     """Address `HOST:PORT` of the first machine, with a free port; required if `nodes` is above 1."""

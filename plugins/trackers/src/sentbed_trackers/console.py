@@ -82,7 +82,11 @@ class ConsoleTracker:
 
     @hookimpl
     def evaluation_progressed(
-        self, evaluator: str, what: str, done: int, total: int
+        self,
+        evaluator: str,
+        what: str,
+        done: int,
+        total: int,
     ) -> None:
         """Show the progress of a part of an evaluation, such as the encoding of texts, in a bar of its own."""
         if self._console is None:
@@ -147,7 +151,11 @@ class ConsoleTracker:
             self._open_bar(stage, total_steps, done)
 
     def _open_bar(
-        self, what: str, total: int, done: int, transient: bool = False
+        self,
+        what: str,
+        total: int,
+        done: int,
+        transient: bool = False,
     ) -> None:
         """Open a progress bar; a transient bar disappears when it is closed."""
         from rich.progress import (
@@ -171,34 +179,57 @@ class ConsoleTracker:
             transient=transient,
         )
         self._task = self._progress.add_task(
-            printable(what), total=total, completed=done, rate="", live=""
+            printable(what),
+            total=total,
+            completed=done,
+            rate="",
+            live="",
         )
         self._progress.start()
 
     @hookimpl
     def step_finished(
-        self, stage: str, step: int, total_steps: int, result: StepResult
+        self,
+        stage: str,
+        step: int,
+        total_steps: int,
+        result: StepResult,
     ) -> None:
         """Advance the progress bar, and show the loss and the last validation score."""
         live = f"loss {result.loss:.4f}{self._score}"
         if self._progress is not None and self._task is not None:
             speed = self._progress.tasks[0].speed
             rate = f"{speed:.2f} steps/s" if speed else ""
-            self._progress.update(self._task, completed=step, rate=rate, live=live)
+            self._progress.update(
+                self._task,
+                completed=step,
+                rate=rate,
+                live=live,
+            )
             return
 
         times = self._times(step, total_steps)
         self._say_sometimes(f"{stage}: step {step} of {total_steps}, {live}{times}")
 
     @hookimpl
-    def validated(self, step: int, score: float, best: bool) -> None:
+    def validated(
+        self,
+        step: int,
+        score: float,
+        best: bool,
+    ) -> None:
         """Show a validation score, and whether its weights are kept as the best so far."""
         self._score = f", validation {score:.2f}"
         kept = " (kept)" if best else ""
         self._say(f"step {step}: validation {score:.2f}{kept}")
 
     @hookimpl
-    def observed(self, step: int, encoder: str, evaluation: Evaluation) -> None:
+    def observed(
+        self,
+        step: int,
+        encoder: str,
+        evaluation: Evaluation,
+    ) -> None:
         """Show the first scores of an evaluation during a stage in one line.
 
         Scores with another protocol than the first score are left out.
@@ -221,7 +252,10 @@ class ConsoleTracker:
 
     @hookimpl
     def stage_finished(
-        self, stage: str, best_score: float | None, best_step: int
+        self,
+        stage: str,
+        best_score: float | None,
+        best_step: int,
     ) -> None:
         """Close the progress bar, and show which step the stage keeps."""
         self._stop()
@@ -253,7 +287,10 @@ class ConsoleTracker:
         from rich.console import Console
 
         self._console = Console(
-            stderr=True, highlight=False, soft_wrap=True, markup=False
+            stderr=True,
+            highlight=False,
+            soft_wrap=True,
+            markup=False,
         )
         self._done = {}
 

@@ -82,19 +82,40 @@ class JsonlTracker:
         self._write("stage_started", stage=stage, total_steps=total_steps)
 
     @hookimpl
-    def step_finished(self, stage: str, step: int, result: StepResult) -> None:
+    def step_finished(
+        self,
+        stage: str,
+        step: int,
+        result: StepResult,
+    ) -> None:
         """Log the loss, learning rate, gradient norm and further metrics of a step."""
         numbers = attrs.asdict(result, filter=_is_logged)
         self._write("step_finished", stage=stage, step=step, **numbers)
 
     @hookimpl
-    def validated(self, stage: str, step: int, score: float, best: bool) -> None:
+    def validated(
+        self,
+        stage: str,
+        step: int,
+        score: float,
+        best: bool,
+    ) -> None:
         """Log the event."""
-        self._write("validated", stage=stage, step=step, score=score, best=best)
+        self._write(
+            "validated",
+            stage=stage,
+            step=step,
+            score=score,
+            best=best,
+        )
 
     @hookimpl
     def observed(
-        self, stage: str, step: int, encoder: str, evaluation: Evaluation
+        self,
+        stage: str,
+        step: int,
+        encoder: str,
+        evaluation: Evaluation,
     ) -> None:
         """Log every score of an evaluation during a stage, with its protocol."""
         self._write(
@@ -107,13 +128,27 @@ class JsonlTracker:
         )
 
     @hookimpl
-    def checkpoint_saved(self, stage: str, step: int, path: Path) -> None:
+    def checkpoint_saved(
+        self,
+        stage: str,
+        step: int,
+        path: Path,
+    ) -> None:
         """Log the event."""
-        self._write("checkpoint_saved", stage=stage, step=step, path=self._place(path))
+        self._write(
+            "checkpoint_saved",
+            stage=stage,
+            step=step,
+            path=self._place(path),
+        )
 
     @hookimpl
     def stage_finished(
-        self, stage: str, steps: int, best_score: float | None, best_step: int
+        self,
+        stage: str,
+        steps: int,
+        best_score: float | None,
+        best_step: int,
     ) -> None:
         """Log the event."""
         self._write(

@@ -32,7 +32,12 @@ class SeriesTracker:
         raise NotImplementedError
 
     @hookimpl
-    def step_finished(self, stage: str, step: int, result: StepResult) -> None:
+    def step_finished(
+        self,
+        stage: str,
+        step: int,
+        result: StepResult,
+    ) -> None:
         """Send the loss, learning rate, gradient norm and further metrics of a step."""
         numbers = {
             **result.metrics,
@@ -46,13 +51,22 @@ class SeriesTracker:
         self.put(step, values)
 
     @hookimpl
-    def validated(self, stage: str, step: int, score: float) -> None:
+    def validated(
+        self,
+        stage: str,
+        step: int,
+        score: float,
+    ) -> None:
         """Send a validation score."""
         self.put(step, {f"{stage}/validation": score})
 
     @hookimpl
     def observed(
-        self, stage: str, step: int, encoder: str, evaluation: Evaluation
+        self,
+        stage: str,
+        step: int,
+        encoder: str,
+        evaluation: Evaluation,
     ) -> None:
         """Send the scores of an evaluation during a stage (`watch`)."""
         self.put(step, _series(f"{stage}/watch", encoder, evaluation))
@@ -63,7 +77,11 @@ class SeriesTracker:
         self.put(0, _series("scores", encoder, evaluation))
 
 
-def _series(prefix: str, encoder: str, evaluation: Evaluation) -> dict[str, float]:
+def _series(
+    prefix: str,
+    encoder: str,
+    evaluation: Evaluation,
+) -> dict[str, float]:
     """Return the value of each score of an evaluation, by the name of its series."""
     series = {}
     for score in evaluation.scores:

@@ -53,7 +53,9 @@ class MLflow(Tracker):
     `MLFLOW_TRACKING_URI`, or the file `mlflow.db` beside the run directory. Credentials belong in MLflow's
     environment variables, not here, since a recipe is copied into every run."""
     experiment: str = attrs.field(
-        default="sentbed", validator=min_len(1), metadata=OF_RUN
+        default="sentbed",
+        validator=min_len(1),
+        metadata=OF_RUN,
     )
     """Name of the experiment in MLflow; it is created if it does not exist."""
     run_name: str | None = attrs.field(default=None, metadata=OF_RUN)

@@ -36,7 +36,9 @@ class Outbox(Generic[T]):
         """Function to call after the last item; None until `close` sets it."""
         self._changed = threading.Condition()
         self._thread = threading.Thread(
-            target=self._work, name=f"sentbed-{service}", daemon=True
+            target=self._work,
+            name=f"sentbed-{service}",
+            daemon=True,
         )
         self._thread.start()
 

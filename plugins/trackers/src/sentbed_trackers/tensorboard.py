@@ -153,7 +153,14 @@ class TensorBoardTracker(SeriesTracker):
         """Write an event."""
         from tensorboard.compat.proto.event_pb2 import Event
 
-        self._try("add_event", Event(wall_time=time.time(), step=step, summary=summary))
+        self._try(
+            "add_event",
+            Event(
+                wall_time=time.time(),
+                step=step,
+                summary=summary,
+            ),
+        )
 
     def _try(self, method: str, *arguments: Any) -> None:
         """Call a method of the event writer. An `OSError` ends this tracker, but not the run."""

@@ -22,7 +22,11 @@ from sentbed.tools import FAILED, echo, set_option
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def diff(
-    a: str, b: str, overrides: tuple[str, ...], cells: Sequence[str], as_json: bool
+    a: str,
+    b: str,
+    overrides: tuple[str, ...],
+    cells: Sequence[str],
+    as_json: bool,
 ) -> None:
     """Say in which values the recipes A and B differ, and which file each value comes from.
 
@@ -50,7 +54,14 @@ def diff(
     differences = compare(first, second)
     if as_json:
         facts = record(differences, (a, b))
-        echo(json.dumps(facts, indent=2, ensure_ascii=False, default=str))
+        echo(
+            json.dumps(
+                facts,
+                indent=2,
+                ensure_ascii=False,
+                default=str,
+            )
+        )
     else:
         echo("\n".join(text(differences, (a, b))))
 

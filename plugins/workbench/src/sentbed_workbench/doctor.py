@@ -113,7 +113,9 @@ class _Failed(Finding):
 
 
 def _findings_of(
-    area: str, what: str, check: Callable[[], Iterable[Finding]]
+    area: str,
+    what: str,
+    check: Callable[[], Iterable[Finding]],
 ) -> list[Finding]:
     """Return the findings of a check, or a single one if the check raises an exception."""
     try:
@@ -197,7 +199,9 @@ def _distributions(plugins: Plugins) -> Iterator[Finding]:
 
 
 def _distribution(
-    name: str, problems: Sequence[str], disabled: Sequence[str]
+    name: str,
+    problems: Sequence[str],
+    disabled: Sequence[str],
 ) -> Finding:
     """Return the finding of an installed distribution."""
     unmet = _unmet_requirements(name)
@@ -292,7 +296,11 @@ def _disks() -> Iterator[Finding]:
     yield _disk("disk for the cache", cache_root(), f"`export {CACHE_VARIABLE}=DIR`")
 
 
-def _disk(what: str, place: Path, elsewhere: str) -> Finding:
+def _disk(
+    what: str,
+    place: Path,
+    elsewhere: str,
+) -> Finding:
     place = place.absolute()
     existing = next(path for path in (place, *place.parents) if path.exists())
     if not os.access(existing, os.W_OK):

@@ -76,7 +76,11 @@ def _as_text(diagnosis: Diagnosis) -> str:
     width = None
     if not Console().is_terminal:
         width = UNWRAPPED
-    console = Console(highlight=False, soft_wrap=True, width=width)
+    console = Console(
+        highlight=False,
+        soft_wrap=True,
+        width=width,
+    )
     subject_width = max(len(finding.what) for finding in diagnosis.findings)
     area = None
     with console.capture() as capture:

@@ -25,7 +25,11 @@ def _bars() -> Iterator[PartProgress]:
     with progress_bars() as progress:
         tasks: dict[str, TaskID] = {}
 
-        def show_progress(what: str, done: int, total: int) -> None:
+        def show_progress(
+            what: str,
+            done: int,
+            total: int,
+        ) -> None:
             if what not in tasks:
                 tasks[what] = progress.add_task(what, total=total)
             progress.update(tasks[what], completed=done, total=total)
@@ -89,7 +93,10 @@ def evaluate_encoder(
 
 
 def evaluate_loaded(
-    encoder: Encoder, request: Request, name: str, store: VectorStore | None = None
+    encoder: Encoder,
+    request: Request,
+    name: str,
+    store: VectorStore | None = None,
 ) -> Evaluation:
     """Evaluate an encoder, called `name` in scores. Raises `RecipeError` if the evaluator cannot score it."""
     evaluator = request.evaluate
@@ -105,5 +112,9 @@ def evaluate_loaded(
 
     with _bars() as show_progress:
         return encoder.evaluate(
-            evaluator, name, progress=show_progress, store=store, plugins=load_plugins()
+            evaluator,
+            name,
+            progress=show_progress,
+            store=store,
+            plugins=load_plugins(),
         )

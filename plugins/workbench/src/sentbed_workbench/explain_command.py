@@ -16,7 +16,10 @@ from sentbed.tools import echo, set_option
     help='A cell of the study, by its labels: `--cell "mean, raw"`.',
 )
 def explain(
-    recipe: str, path: str | None, overrides: tuple[str, ...], cell: str | None
+    recipe: str,
+    path: str | None,
+    overrides: tuple[str, ...],
+    cell: str | None,
 ) -> None:
     """Say which file each value of RECIPE comes from; a recipe may extend others.
 

@@ -95,7 +95,10 @@ def _readable(plugins: Plugins, warn: Callable[[str], object]) -> Plugins:
 
 
 def _is_readable(
-    offer: Offer, title: str, plugins: Plugins, warn: Callable[[str], object]
+    offer: Offer,
+    title: str,
+    plugins: Plugins,
+    warn: Callable[[str], object],
 ) -> bool:
     """Whether the fields of a component or a table can be read. If not, `warn` is called with the reason."""
     try:

@@ -121,7 +121,9 @@ class _Scorer:
 
 
 def _uniform_soup(
-    mean: _Mean, encoders: Sequence[str | Path], directories: Sequence[Path]
+    mean: _Mean,
+    encoders: Sequence[str | Path],
+    directories: Sequence[Path],
 ) -> Soup:
     """Average all encoders."""
     parents = []
@@ -219,7 +221,10 @@ def _encoder_directory(path: Path) -> Path:
 
 
 def _load_alike(
-    base: Encoder, directory: Path, base_directory: Path, request: Request | None
+    base: Encoder,
+    directory: Path,
+    base_directory: Path,
+    request: Request | None,
 ) -> Encoder:
     """Load the encoder in a directory. Raises `ModelError` if it cannot be averaged with `base`."""
     if directory == base_directory:
@@ -255,7 +260,10 @@ def _load(directory: Path, request: Request | None) -> Encoder:
 
 
 def _require_alike(
-    base: Encoder, other: Encoder, base_directory: Path, directory: Path
+    base: Encoder,
+    other: Encoder,
+    base_directory: Path,
+    directory: Path,
 ) -> None:
     """Raise `ModelError` if two encoders differ in more than their weights."""
     base_table, other_table = unstructure(base.recipe), unstructure(other.recipe)

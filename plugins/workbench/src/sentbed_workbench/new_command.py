@@ -41,7 +41,12 @@ def recipe(path: str | None) -> None:
 @click.option(
     "--out", type=click.Path(), help="The new directory; ./sentbed-NAME by default."
 )
-def plugin(kind: str, name: str, encodes: bool, out: str | None) -> None:
+def plugin(
+    kind: str,
+    name: str,
+    encodes: bool,
+    out: str | None,
+) -> None:
     """Write a plugin with one component of KIND called NAME: a distribution that can be installed and tested.
 
     KIND is backbone, intervention, pooler, transform, similarity, loss, data, evaluator, runtime, optimizer,

@@ -70,7 +70,11 @@ class Device:
     """Reason why the speed is unknown; empty if it is known."""
 
 
-def device_of(runtime: Runtime, on: str | None = None, measure: bool = False) -> Device:
+def device_of(
+    runtime: Runtime,
+    on: str | None = None,
+    measure: bool = False,
+) -> Device:
     """Return the device of a runtime, or the accelerator that `on` names.
 
     Every runtime except `cuda` and `tpu` is assumed to use this machine's CPU. With `measure`, the speed of
@@ -125,7 +129,11 @@ def _words(name: str) -> set[str]:
     return set(re.findall(r"[a-z0-9]+", name.lower()))
 
 
-def _accelerator(device: Device, settings: Any, on: str | None) -> Device:
+def _accelerator(
+    device: Device,
+    settings: Any,
+    on: str | None,
+) -> Device:
     """Return the device with the figures of the accelerator that `on` names, or of this machine's GPU."""
     name, memory = on, None
     if name is None and device.kind == "cuda":
@@ -179,7 +187,12 @@ def _accelerator(device: Device, settings: Any, on: str | None) -> Device:
     )
 
 
-def _processor(device: Device, settings: Any, devices: int, measure: bool) -> Device:
+def _processor(
+    device: Device,
+    settings: Any,
+    devices: int,
+    measure: bool,
+) -> Device:
     """Return the device with the measured speed of this machine's CPU."""
     # The runtime `cpu` sets this variable, too, and may run in this process. PyTorch reads it on import.
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
@@ -208,7 +221,12 @@ def _processor(device: Device, settings: Any, devices: int, measure: bool) -> De
     )
 
 
-def _rates(name: str, threads: int, precision: str, measure: bool) -> list[float]:
+def _rates(
+    name: str,
+    threads: int,
+    precision: str,
+    measure: bool,
+) -> list[float]:
     """Return the result of `measured_rates`, from the cache file if it was measured before."""
     import torch
 

@@ -203,7 +203,11 @@ def _member(cls: type[Any], name: str) -> Entry:
     return _routine(name, value, word)
 
 
-def _routine(name: str, routine: Any, word: str) -> Entry:
+def _routine(
+    name: str,
+    routine: Any,
+    word: str,
+) -> Entry:
     """Return the entry of a function or a method; `word` stands before its name."""
     signature = str(inspect.signature(routine)).replace("'", "")
     return Entry(f"{word} {name}{_type_name(signature)}", _documentation(routine))

@@ -160,7 +160,11 @@ class _Comparison:
                 yield _only(side, key in a, (*shown, key))
 
     def values(
-        self, a: Any, b: Any, at: tuple[KeyPath, KeyPath], shown: KeyPath
+        self,
+        a: Any,
+        b: Any,
+        at: tuple[KeyPath, KeyPath],
+        shown: KeyPath,
     ) -> Iterator[Difference]:
         """Yield the differences between two values."""
         if isinstance(a, Mapping) and isinstance(b, Mapping):
@@ -202,7 +206,12 @@ class _Comparison:
                 path = (*shown, element.get("name", i))
                 yield _only(self.side(self.b, element, (*at[1], i)), False, path)
 
-    def side(self, explanation: Explanation, value: Any, path: KeyPath) -> Side:
+    def side(
+        self,
+        explanation: Explanation,
+        value: Any,
+        path: KeyPath,
+    ) -> Side:
         """Return a value of a recipe with its origin. A table is reduced to the values that are not defaults."""
         has_single_encoder = MAIN_ENCODER in explanation.recipe.document.data
         if has_single_encoder and path[:2] == ("encoders", MAIN_ENCODER):
@@ -222,7 +231,11 @@ class _Comparison:
         return Side(path, value, origin)
 
 
-def _only(side: Side, first: bool, shown: KeyPath) -> Difference:
+def _only(
+    side: Side,
+    first: bool,
+    shown: KeyPath,
+) -> Difference:
     """Return the difference for a value that only one recipe has: the first if `first`, else the second."""
     table, key = _split(shown)
     if first:
@@ -230,7 +243,11 @@ def _only(side: Side, first: bool, shown: KeyPath) -> Difference:
     return Difference(table, key, None, side)
 
 
-def _without_defaults(value: Any, at: KeyPath, set_paths: Collection[KeyPath]) -> Any:
+def _without_defaults(
+    value: Any,
+    at: KeyPath,
+    set_paths: Collection[KeyPath],
+) -> Any:
     """Return a table, whose path is `at`, with only the values whose paths are in `set_paths`."""
     if not isinstance(value, Mapping):
         return value
@@ -244,7 +261,10 @@ def _without_defaults(value: Any, at: KeyPath, set_paths: Collection[KeyPath]) -
 
 
 def _pairs(
-    a: Sequence[Any], b: Sequence[Any], have_names: bool, shown: KeyPath
+    a: Sequence[Any],
+    b: Sequence[Any],
+    have_names: bool,
+    shown: KeyPath,
 ) -> dict[int, int]:
     """Match the elements of two arrays of tables. Return the index in `b` of each matched index in `a`."""
     rules: list[Callable[[int, Any], Any]] = [lambda number, _: number]

@@ -56,7 +56,11 @@ TRAINING_ONLY = ("gradients", "activations", "temporary", "loss")
 """Parts of the memory that are freed before a validation."""
 
 
-def plan(recipe: Recipe, on: str | None = None, measure: bool = False) -> Plan:
+def plan(
+    recipe: Recipe,
+    on: str | None = None,
+    measure: bool = False,
+) -> Plan:
     """Return the plan of a recipe on its runtime. For `on` and `measure` see `device_of`."""
     return Planner(on, measure).plan(recipe)
 
@@ -84,7 +88,10 @@ class Planner:
         return Plan(device, encoders, tuple(stages), encoding)
 
     def evaluation(
-        self, recipe: Recipe, entry: Evaluate | Validate | Watch, name: str
+        self,
+        recipe: Recipe,
+        entry: Evaluate | Validate | Watch,
+        name: str,
     ) -> tuple[float, float] | str:
         """Return the least and the most seconds of encoding for an evaluation, or why they are unknown.
 
@@ -146,7 +153,11 @@ class Planner:
         return encoders
 
     def _encoder_plan(
-        self, recipe: Recipe, name: str, device: Device, trained: bool
+        self,
+        recipe: Recipe,
+        name: str,
+        device: Device,
+        trained: bool,
     ) -> EncoderPlan:
         """Return the plan of an encoder. The cost of its backward pass is counted if it is `trained`."""
         encoder = recipe.encoders[name]
@@ -240,7 +251,10 @@ class Planner:
         )
 
     def _stage_texts(
-        self, recipe: Recipe, index: int, encoders: Mapping[str, EncoderPlan]
+        self,
+        recipe: Recipe,
+        index: int,
+        encoders: Mapping[str, EncoderPlan],
     ) -> Texts:
         """Return a stage's texts. Stages with equal data, batches and tokenizers have the same sample."""
         stage = recipe.stage[index]
@@ -256,7 +270,10 @@ class Planner:
         return self._cached(tuple(key), lambda: stage_texts(recipe, index, sizes))
 
     def _loss_size(
-        self, stage: Stage, encoder: EncoderPlan, rows: int
+        self,
+        stage: Stage,
+        encoder: EncoderPlan,
+        rows: int,
     ) -> LossSize | str:
         """Return the size of a stage's loss for a batch of `rows` rows, or why it is unknown."""
         loss, columns = stage.loss, stage.columns_used
@@ -279,7 +296,11 @@ class Planner:
         )
 
 
-def _plan_of_batches(stage: Stage, texts: Texts, rows: int) -> StagePlan:
+def _plan_of_batches(
+    stage: Stage,
+    texts: Texts,
+    rows: int,
+) -> StagePlan:
     """Return the part of a stage's plan that depends on data and batches alone; a batch has `rows` rows."""
     steps = stage.steps
     if steps is None and texts.batches_an_epoch is not None:
@@ -481,7 +502,10 @@ class _Step:
         return f"{advice}, with `micro_batch = 1`"
 
     def seconds(
-        self, steps: int | None, flops: float, trained: int
+        self,
+        steps: int | None,
+        flops: float,
+        trained: int,
     ) -> tuple[float, float] | None:
         """Return the least and the most seconds of all steps; None if their number or the speed is unknown."""
         device = self.device
@@ -502,7 +526,9 @@ def fits_on(size: int, device: Device) -> bool | None:
 
 
 def encoding_memory(
-    encoders: Mapping[str, EncoderPlan], names: Sequence[str], device: Device
+    encoders: Mapping[str, EncoderPlan],
+    names: Sequence[str],
+    device: Device,
 ) -> dict[str, int]:
     """Return the memory in bytes of one device while these encoders encode, by part.
 
@@ -549,7 +575,11 @@ def _fields_that_set_size(component: Any) -> tuple[type, Any]:
     Other values of floats, such as temperatures, change neither shapes nor operations.
     """
 
-    def serialise(_: type, __: attrs.Attribute[Any] | None, value: Any) -> Any:
+    def serialise(
+        _: type,
+        __: attrs.Attribute[Any] | None,
+        value: Any,
+    ) -> Any:
         return value != 0 if isinstance(value, float) else value
 
     return type(component), attrs.asdict(component, value_serializer=serialise)

@@ -29,7 +29,12 @@ def schema(output: str | None) -> None:
         echo(f"warning: {message}", err=True)
 
     json_schema = recipe_schema(load_plugins(), warn)
-    text = json.dumps(json_schema, indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(
+        json_schema,
+        indent=2,
+        ensure_ascii=False,
+        allow_nan=False,
+    )
     if output is None:
         echo(text)
     else:

@@ -8,7 +8,12 @@ from sentbed.tools import echo, set_option
 
 @click.command()
 @click.argument("output", type=click.Path(file_okay=False))
-@click.argument("encoders", nargs=-1, required=True, type=click.Path(file_okay=False))
+@click.argument(
+    "encoders",
+    nargs=-1,
+    required=True,
+    type=click.Path(file_okay=False),
+)
 @click.option(
     "--with", "evaluator", help="Keep only what raises the score of this evaluator."
 )

@@ -50,7 +50,9 @@ class Texts:
 
 
 def stage_texts(
-    recipe: Recipe, index: int, sizes: Mapping[str, BackboneSize | None]
+    recipe: Recipe,
+    index: int,
+    sizes: Mapping[str, BackboneSize | None],
 ) -> Texts:
     """Return what is known about the texts of a stage.
 

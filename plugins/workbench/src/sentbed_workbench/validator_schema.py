@@ -69,7 +69,9 @@ def add_constraints(schema: dict[str, Any], validator: Any) -> None:
 
 
 def _add_pattern(
-    schema: dict[str, Any], pattern: re.Pattern[str], function: str
+    schema: dict[str, Any],
+    pattern: re.Pattern[str],
+    function: str,
 ) -> None:
     """Add a regular expression, unless it has flags or syntax that ECMAScript, which editors use, lacks."""
     python_syntax = r"\(\?[^:=!]|[*+?}]\+|\\[AZ]"
@@ -81,7 +83,11 @@ def _add_pattern(
     schema["pattern"] = f"{start}(?:{pattern.pattern}){end}"
 
 
-def _add_length(schema: dict[str, Any], end: str, length: int) -> None:
+def _add_length(
+    schema: dict[str, Any],
+    end: str,
+    length: int,
+) -> None:
     """Add the least (`end` is `min`) or the largest (`max`) length of an array, a table or a text."""
     nouns = {"array": "Items", "object": "Properties"}
     for alternative in schema.get("anyOf", [schema]):

@@ -159,7 +159,10 @@ class VectorCache(VectorStore):
         return self.root / space.name / (digest + SEGMENT)
 
     def _read(
-        self, space: EncoderFingerprint, digest: str, shape: tuple[int, int]
+        self,
+        space: EncoderFingerprint,
+        digest: str,
+        shape: tuple[int, int],
     ) -> NDArray[np.float32] | None:
         """Return the cached vectors of a list, or None if there are none. A damaged file is removed."""
         import numpy as np
@@ -183,7 +186,10 @@ class VectorCache(VectorStore):
         return np.frombuffer(content, "<f4").reshape(shape)
 
     def keep(
-        self, space: EncoderFingerprint, digest: str, vectors: NDArray[np.float32]
+        self,
+        space: EncoderFingerprint,
+        digest: str,
+        vectors: NDArray[np.float32],
     ) -> None:
         """Write the vectors of a list of texts, unless they exceed the limit or writing failed before."""
         path = self.path(space, digest)
@@ -266,7 +272,11 @@ def list_digest(texts: Sequence[str]) -> str:
     return digest.hexdigest()
 
 
-def _checksum(space: EncoderFingerprint, digest: str, content: bytes) -> bytes:
+def _checksum(
+    space: EncoderFingerprint,
+    digest: str,
+    content: bytes,
+) -> bytes:
     """Return the hash in the header of a file; see `_HEADER`."""
     key = (space.name + digest).encode()
     return hashlib.blake2b(content, digest_size=16, key=key).digest()

@@ -39,7 +39,10 @@ class Clean(RecipeTable):
     words that training texts have, too."""
 
     def problems(
-        self, recipe: RecipeParts, plugins: InstalledPlugins, look: bool
+        self,
+        recipe: RecipeParts,
+        plugins: InstalledPlugins,
+        look: bool,
     ) -> Iterator[tuple[tuple[str | int, ...], str]]:
         """Yield a problem for each missing file, and one if there are no training texts at all."""
         if not self.training and not self.data and not (self.stages and recipe.stage):

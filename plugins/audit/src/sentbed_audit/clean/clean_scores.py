@@ -92,7 +92,9 @@ def _select(items: Items, kept: NDArray[np.bool_]) -> Items:
 
 
 def paired_difference(
-    items: Items, kept: NDArray[np.bool_], difference: float
+    items: Items,
+    kept: NDArray[np.bool_],
+    difference: float,
 ) -> EstimatedDifference:
     """Return `difference`, the score on kept items minus the score on all items, with its variance over items.
 

@@ -57,7 +57,9 @@ def counts_of(seen: SeenItems) -> tuple[int, int, int, int]:
 
 
 def clean_section(
-    overlap: Overlap, near: float, scores: Iterable[Score]
+    overlap: Overlap,
+    near: float,
+    scores: Iterable[Score],
 ) -> ReportSection:
     """Return the section of a run: numbers of seen items, scores on clean items, intervals of differences."""
     counted, not_counted = clean_scores(overlap, scores)
@@ -85,7 +87,11 @@ def clean_section(
     )
 
 
-def notes(overlap: Overlap, near: float, not_counted: Iterable[Score]) -> Iterator[str]:
+def notes(
+    overlap: Overlap,
+    near: float,
+    not_counted: Iterable[Score],
+) -> Iterator[str]:
     """Yield sentences that explain the numbers, and one that names the scores in `not_counted`."""
     sources = [path.name for path in overlap.training.files]
     sources += [f"the data `{source.name}`" for source in overlap.training.sources]

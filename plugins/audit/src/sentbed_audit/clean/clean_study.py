@@ -93,7 +93,11 @@ def comparison_tables(data: StudyData, overlap: Overlap) -> Iterator[Table]:
             yield differences
 
 
-def write_clean_report(directory: Path, data: StudyData, overlap: Overlap) -> Path:
+def write_clean_report(
+    directory: Path,
+    data: StudyData,
+    overlap: Overlap,
+) -> Path:
     """Write the tables and the report of a study on clean items; return the path of the report's page.
 
     Raises:

@@ -31,7 +31,10 @@ class Training:
 
     @classmethod
     def of(
-        cls, recipes: Iterable[RecipeParts], files: Iterable[Path], stages: bool = False
+        cls,
+        recipes: Iterable[RecipeParts],
+        files: Iterable[Path],
+        stages: bool = False,
     ) -> Training:
         """Return the training texts of `files`, and those that `[clean]` names in the recipes.
 
@@ -93,7 +96,10 @@ class Overlap:
     """The items of evaluations, and which of them occur in training texts."""
 
     def __init__(
-        self, evaluators: Iterable[Evaluator], training: Training, near: float = NEAR
+        self,
+        evaluators: Iterable[Evaluator],
+        training: Training,
+        near: float = NEAR,
     ) -> None:
         import numpy as np
 

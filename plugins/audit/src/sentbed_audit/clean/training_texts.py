@@ -82,7 +82,11 @@ def _lines(path: Path) -> Iterator[str]:
         ) from error
 
 
-def _decoded(line: bytes, path: Path, number: int) -> str:
+def _decoded(
+    line: bytes,
+    path: Path,
+    number: int,
+) -> str:
     """Return a line as text, without a byte order mark; raises `DataError` if it is not UTF-8."""
     try:
         text = line.decode("utf-8")

@@ -186,7 +186,11 @@ def _expressions(config: peft.LoraConfig) -> Iterator[str]:
         yield rf".*\.[^.]*{part}\.(\d+)\..*"
 
 
-def save_adapter(model: Any, directory: Path, base: str | None = None) -> None:
+def save_adapter(
+    model: Any,
+    directory: Path,
+    base: str | None = None,
+) -> None:
     """Write only the adapter, in peft's format (`adapter_config.json`, `adapter_model.safetensors`).
 
     `base` is the hub id of the base model, which is recorded; None if the base model is local.
@@ -196,7 +200,12 @@ def save_adapter(model: Any, directory: Path, base: str | None = None) -> None:
     content |= {"base_model_name_or_path": base, "inference_mode": True}
 
     # Sets are sorted, since their order differs between processes.
-    text = json.dumps(content, indent=2, sort_keys=True, default=sorted)
+    text = json.dumps(
+        content,
+        indent=2,
+        sort_keys=True,
+        default=sorted,
+    )
     (directory / ADAPTER_CONFIG).write_text(text + "\n", "utf-8")
     weights = {}
     for key, value in _weights(model).items():
@@ -326,7 +335,9 @@ def _embeddings(base: Any) -> list[nn.Module]:
 
 
 def _wrap(
-    model: Any, config: peft.LoraConfig, low_cpu_mem_usage: bool = False
+    model: Any,
+    config: peft.LoraConfig,
+    low_cpu_mem_usage: bool = False,
 ) -> peft.PeftModel:
     """Add an adapter with these settings to a model in place."""
     if is_quantised(model):
@@ -386,7 +397,9 @@ def _require_finite_scale(config: peft.LoraConfig, directory: Path) -> None:
 
 
 def _with_layers(
-    config: peft.LoraConfig, name: str, pattern: str
+    config: peft.LoraConfig,
+    name: str,
+    pattern: str,
 ) -> Iterator[tuple[str, Any]]:
     """Yield name and value of an adapter's setting: first for all layers, then for single layers."""
     yield name, getattr(config, name)
@@ -395,7 +408,9 @@ def _with_layers(
 
 
 def _without_head(
-    model: Any, config: peft.LoraConfig, weights: Mapping[str, Tensor]
+    model: Any,
+    config: peft.LoraConfig,
+    weights: Mapping[str, Tensor],
 ) -> dict[str, Tensor]:
     """Return the adapter's weights by the names that they have in a model without head.
 
@@ -421,7 +436,9 @@ def _without_head(
 
 
 def _require_fit(
-    model: peft.PeftModel, weights: Mapping[str, Tensor], directory: Path
+    model: peft.PeftModel,
+    weights: Mapping[str, Tensor],
+    directory: Path,
 ) -> None:
     """Raise `ModelError` unless the file has exactly the adapter's weights, and the adapter only adds B A."""
     expected = _weights(model)

@@ -126,7 +126,9 @@ def windowed_blocks(model: Any) -> tuple[bool, ...]:
 
 
 def block_reaches(
-    model: Any, padded: bool = False, length: int = TRIAL_LENGTH
+    model: Any,
+    padded: bool = False,
+    length: int = TRIAL_LENGTH,
 ) -> list[Reach]:
     """Return the reach of the middle token of a text of `length` tokens, in each tried block.
 
@@ -263,14 +265,22 @@ def _each_measured(blocks: Sequence[Any], measure: Measure) -> Iterator[None]:
     """
     inputs: dict[int, Tensor] = {}
 
-    def begin(block: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    def begin(
+        block: Any,
+        arguments: tuple[Any, ...],
+        named: dict[str, Any],
+    ) -> Any:
         def detach(hidden: Tensor) -> Tensor:
             inputs[id(block)] = hidden.detach().requires_grad_()
             return inputs[id(block)]
 
         return with_changed_input(detach, block, arguments, named)
 
-    def end(block: Any, _: Any, output: Any) -> None:
+    def end(
+        block: Any,
+        _: Any,
+        output: Any,
+    ) -> None:
         if isinstance(output, tuple | list):
             output = output[0]
 
@@ -292,7 +302,11 @@ def _embeddings_kept(model: Any) -> Iterator[list[Tensor]]:
     """Let the graph begin at the word embeddings of a text, which are appended to the yielded list."""
     kept: list[Tensor] = []
 
-    def begin(_: Any, __: Any, output: Tensor) -> Tensor:
+    def begin(
+        _: Any,
+        __: Any,
+        output: Tensor,
+    ) -> Tensor:
         kept.append(output.detach().requires_grad_())
         return kept[-1]
 

@@ -38,7 +38,9 @@ scale, and bytes of the tables of each layer."""
 
 
 def build(
-    parameters: Transformer, family_of: type[Family], context: BuildContext
+    parameters: Transformer,
+    family_of: type[Family],
+    context: BuildContext,
 ) -> BuiltBackbone:
     """Load or initialise a backbone; with `context.shapes_only`, build it without memory for weights.
 
@@ -116,7 +118,11 @@ def _mark_four_bits(model: Any) -> None:
         weight.held_bytes = packed + scales + 4 * second_scales + TABLES
 
 
-def _checked_config(parameters: Transformer, family: Family, directory: Path) -> Any:
+def _checked_config(
+    parameters: Transformer,
+    family: Family,
+    directory: Path,
+) -> Any:
     """Return the configuration of a model; raises `ModelError` if it is damaged or of another architecture."""
     for problem in problems_of(directory, False, parameters.trust_remote_code):
         if "no tokenizer" not in problem:

@@ -266,7 +266,10 @@ class BuiltTransformer(BuiltBackbone):
         return readings
 
     def inference(
-        self, module: Module, dtype: torch.dtype, traceable: bool = False
+        self,
+        module: Module,
+        dtype: torch.dtype,
+        traceable: bool = False,
     ) -> Module:
         """Return the module for encoding.
 

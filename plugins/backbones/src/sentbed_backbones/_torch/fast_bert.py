@@ -55,7 +55,12 @@ class FastBert(nn.Module):
             and not getattr(config, "add_cross_attention", False)
         )
 
-    def __init__(self, model: Any, products: Products, layers: bool = False) -> None:
+    def __init__(
+        self,
+        model: Any,
+        products: Products,
+        layers: bool = False,
+    ) -> None:
         super().__init__()
         embeddings = model.embeddings
         self.dtype = products.dtype

@@ -45,7 +45,12 @@ def rms_norm(norm: Any, products: Products) -> Norm:
             return functional.rms_norm(x, x.shape[-1:], weight, eps)
 
         # This is up to ten times as fast as `functional.rms_norm`, which copies states in bf16 to fp32.
-        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
+        length = torch.linalg.vector_norm(
+            x,
+            dim=-1,
+            keepdim=True,
+            dtype=torch.float32,
+        )
         mean_square = length.square() / x.shape[-1]
         scale = torch.rsqrt(mean_square + eps).to(x.dtype)
         return (x * scale).mul_(weight)
@@ -128,7 +133,11 @@ class Stack:
 
 
 def joint_attention(
-    heads: int, group: int, short: bool, mask: Tensor | None, scale: float | None = None
+    heads: int,
+    group: int,
+    short: bool,
+    mask: Tensor | None,
+    scale: float | None = None,
 ) -> Attend:
     """Return bidirectional attention that computes `group` rows in one product.
 
@@ -158,7 +167,11 @@ def in_whole_groups(input_ids: Tensor, group: int) -> Tensor:
     return torch.cat([input_ids, input_ids[-1:].expand(missing, -1)])
 
 
-def same_row(group: int, length: int, device: torch.device) -> Tensor:
+def same_row(
+    group: int,
+    length: int,
+    device: torch.device,
+) -> Tensor:
     """Return which pairs of tokens of `group` rows are in the same row, `(group * length, group * length)`."""
     row = torch.arange(group * length, device=device) // length
     return row[:, None] == row

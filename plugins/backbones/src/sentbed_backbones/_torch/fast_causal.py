@@ -94,7 +94,11 @@ class FastCausal(CausalPass):
         self.reentrant = intervention is None and rope not in KEPT_FREQUENCIES
 
     def _take_opt(
-        self, model: Any, products: Products, depth: int | None, layers: bool
+        self,
+        model: Any,
+        products: Products,
+        depth: int | None,
+        layers: bool,
     ) -> Stack:
         """Copy the embeddings of an OPT, and return its blocks in their fast form."""
         places = model.embed_positions
@@ -126,7 +130,11 @@ class FastCausal(CausalPass):
         return Stack(blocks, model.config.do_layer_norm_before, layers, finish)
 
     def _take_llama(
-        self, model: Any, products: Products, depth: int | None, layers: bool
+        self,
+        model: Any,
+        products: Products,
+        depth: int | None,
+        layers: bool,
     ) -> Stack:
         """Copy the embeddings of a LLaMA, and return its blocks in their fast form."""
         self.words = products.copied(model.embed_tokens.weight)
@@ -194,7 +202,11 @@ class FastCausal(CausalPass):
         return self.stack.run(hidden, attend, attention_mask, rows, act)
 
     def attention(
-        self, group: int, mask: Tensor | None, rotations: Rotation | None, past: Any
+        self,
+        group: int,
+        mask: Tensor | None,
+        rotations: Rotation | None,
+        past: Any,
     ) -> Attend:
         """Return attention over `past` and the rows themselves, for `group` rows in one product.
 
@@ -231,7 +243,12 @@ class FastCausal(CausalPass):
 
         return attend
 
-    def group(self, rows: int, length: int, shared: int) -> int:
+    def group(
+        self,
+        rows: int,
+        length: int,
+        shared: int,
+    ) -> int:
         """Return how many rows share one attention product, masked from each other.
 
         Attention over few tokens is too small a product for a processor. Several rows in one product are
@@ -250,7 +267,11 @@ class FastCausal(CausalPass):
         return max(1, min(group, rows))
 
     def mask(
-        self, group: int, length: int, shared: int, real: Tensor | None
+        self,
+        group: int,
+        length: int,
+        shared: int,
+        real: Tensor | None,
     ) -> Tensor | None:
         """Return the mask that is added to the attention scores of a group; None if the kernel needs none.
 
@@ -279,7 +300,11 @@ class FastCausal(CausalPass):
         return cosine[:, :, None], signed[:, :, None]
 
 
-def _rotate(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+def _rotate(
+    heads: Tensor,
+    cosine: Tensor,
+    sine: Tensor,
+) -> Tensor:
     """Rotate heads `(batch, length, heads, width)`: components half a width apart form a pair."""
     half = heads.shape[-1] // 2
     swapped = heads.roll(half, -1)

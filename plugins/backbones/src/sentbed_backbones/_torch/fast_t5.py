@@ -111,7 +111,10 @@ class FastT5(nn.Module):
         blocks = [_fast_block(block.layer, products) for block in encoder.block]
         final_norm = rms_norm(encoder.final_layer_norm, products)
         self.stack = Stack(
-            blocks, norm_before=True, keeps_layers=layers, finish=[final_norm]
+            blocks,
+            norm_before=True,
+            keeps_layers=layers,
+            finish=[final_norm],
         )
 
         self.decodes = decodes

@@ -148,7 +148,9 @@ def last_tokens(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
 
 @contextmanager
 def hooked(
-    blocks: Any, places: Collection[Place], function: ChangeStates
+    blocks: Any,
+    places: Collection[Place],
+    function: ChangeStates,
 ) -> Iterator[None]:
     """Let `function` change the states at these places of a model's blocks, within a `with` statement."""
 

@@ -129,7 +129,12 @@ class LanguageHead:
 class TrainableHead(nn.Module):
     """A `LanguageHead` as a torch module, for training; see `BuiltBackbone.prediction_head`."""
 
-    def __init__(self, head: LanguageHead, tokenizer: Any, shift: int) -> None:
+    def __init__(
+        self,
+        head: LanguageHead,
+        tokenizer: Any,
+        shift: int,
+    ) -> None:
         super().__init__()
         self.head = head
         self.model = head.model
@@ -178,7 +183,11 @@ class Vocabulary(Sequence[str]):
         )
 
 
-def _set_weight(whole: Any, names: Sequence[str], weight: Tensor) -> None:
+def _set_weight(
+    whole: Any,
+    names: Sequence[str],
+    weight: Tensor,
+) -> None:
     """Set a model's weight under all its names. Raises `ModelError` if the shape is not the model's."""
     for name in names:
         expected = tuple(whole.get_parameter(name).shape)
@@ -193,7 +202,9 @@ def _set_weight(whole: Any, names: Sequence[str], weight: Tensor) -> None:
 
 
 def _read_weights(
-    whole: Any, weights: Sequence[list[str]], directory: Path | None
+    whole: Any,
+    weights: Sequence[list[str]],
+    directory: Path | None,
 ) -> None:
     """Read weights from a model's files and set them in fp32; each item of `weights` has a weight's names.
 

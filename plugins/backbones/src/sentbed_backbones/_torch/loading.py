@@ -67,7 +67,9 @@ WHOLE_NUMBERS = frozenset(
 
 
 def load(
-    parameters: Transformer, family: Family, context: BuildContext
+    parameters: Transformer,
+    family: Family,
+    context: BuildContext,
 ) -> BuiltTransformer:
     """Load or initialise a backbone.
 
@@ -127,7 +129,9 @@ def load(
 
 
 def _random_model(
-    parameters: Transformer, family: Family, context: BuildContext
+    parameters: Transformer,
+    family: Family,
+    context: BuildContext,
 ) -> tuple[Any, Any]:
     """Return a model with random weights, and a tokenizer trained on the recipe's texts."""
     tokenizer = family.tokenizer(context)
@@ -137,7 +141,11 @@ def _random_model(
     return _spread(model, parameters), tokenizer
 
 
-def _add_placeholder(traits: InterventionTraits, tokenizer: Any, model: Any) -> None:
+def _add_placeholder(
+    traits: InterventionTraits,
+    tokenizer: Any,
+    model: Any,
+) -> None:
     """Add an intervention's placeholder to tokenizer and embeddings, unless a saved tokenizer has it already."""
     token = traits.placeholder
     if token is None or token in tokenizer.get_vocab():
@@ -157,7 +165,10 @@ def _add_placeholder(traits: InterventionTraits, tokenizer: Any, model: Any) -> 
 
 
 def adapt(
-    model: Any, parameters: Transformer, saved: Path | None, origin: dict[str, Any]
+    model: Any,
+    parameters: Transformer,
+    saved: Path | None,
+    origin: dict[str, Any],
 ) -> Any:
     """Return the model with the recipe's new or trained adapter, and freeze what the recipe does not train."""
     if parameters.lora is not None or parameters.adapter is not None:
@@ -171,7 +182,10 @@ def adapt(
 
 
 def _with_adapter(
-    model: Any, parameters: Transformer, saved: Path | None, origin: dict[str, Any]
+    model: Any,
+    parameters: Transformer,
+    saved: Path | None,
+    origin: dict[str, Any],
 ) -> Any:
     """Return the model with the adapter of a saved encoder, a new adapter or the recipe's `adapter`.
 
@@ -203,7 +217,10 @@ def _with_adapter(
 
 
 def _from_directory(
-    parameters: Transformer, family: Family, directory: Path, with_weights: bool
+    parameters: Transformer,
+    family: Family,
+    directory: Path,
+    with_weights: bool,
 ) -> tuple[Any, Any]:
     """Return the model in a directory, with random weights unless `with_weights` is true, and its tokenizer."""
     for problem in problems_of(directory, with_weights, parameters.trust_remote_code):
@@ -227,7 +244,11 @@ def _from_directory(
     return model, tokenizer
 
 
-def read_config(parameters: Transformer, family: Family, directory: Path) -> Any:
+def read_config(
+    parameters: Transformer,
+    family: Family,
+    directory: Path,
+) -> Any:
     """Return the configuration in a model's directory, with the recipe's dropout.
 
     Raises:
@@ -246,7 +267,10 @@ def read_config(parameters: Transformer, family: Family, directory: Path) -> Any
 
 
 def _require_memory(
-    directory: Path, config: Any, parameters: Transformer, family: Family
+    directory: Path,
+    config: Any,
+    parameters: Transformer,
+    family: Family,
 ) -> None:
     """Raise `ModelError` if weights for this configuration would not fit into the machine's memory.
 
@@ -273,7 +297,12 @@ def _require_memory(
         )
 
 
-def _load(directory: Path, config: Any, parameters: Transformer, family: Family) -> Any:
+def _load(
+    directory: Path,
+    config: Any,
+    parameters: Transformer,
+    family: Family,
+) -> Any:
     """Return the model in a directory; its weights must fit the configuration and be finite."""
     _require_floating_point(directory)
     options: dict[str, Any] = {}
@@ -313,7 +342,9 @@ def _load(directory: Path, config: Any, parameters: Transformer, family: Family)
 
 
 def _fill_embeddings_from_head(
-    model: Any, missing: list[str], directory: Path
+    model: Any,
+    missing: list[str],
+    directory: Path,
 ) -> list[str]:
     """Fill missing input embeddings from a tied head in the files; return the names still missing."""
     embeddings = name_of_embeddings(model)
@@ -330,7 +361,10 @@ def _fill_embeddings_from_head(
 
 
 def _require_fit(
-    directory: Path, family: Family, missing: list[str], info: Mapping[str, Any]
+    directory: Path,
+    family: Family,
+    missing: list[str],
+    info: Mapping[str, Any],
 ) -> None:
     """Raise `ModelError` if weights are missing, have another shape or are not used.
 
@@ -403,7 +437,11 @@ def _require_floating_point(directory: Path) -> None:
             )
 
 
-def initialise(family: Family, config: Any, parameters: Transformer) -> Any:
+def initialise(
+    family: Family,
+    config: Any,
+    parameters: Transformer,
+) -> Any:
     """Return a model of this configuration with random weights."""
     model = family.loader().from_config(
         config,

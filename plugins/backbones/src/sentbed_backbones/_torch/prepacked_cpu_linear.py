@@ -82,7 +82,10 @@ class Products:
         return prepacked
 
     def linear_of(
-        self, layer: Any, activation: str = "none", join: str = "add"
+        self,
+        layer: Any,
+        activation: str = "none",
+        join: str = "add",
     ) -> Linear:
         """Return a packed copy of an `nn.Linear`; the other arguments are those of `linear`."""
         return self.linear(layer.weight, layer.bias, activation, join)
@@ -96,14 +99,23 @@ class Products:
 
         return self.linear(weight, bias)
 
-    def inner(self, widen: Any, activation: str, narrow: Any) -> Linear:
+    def inner(
+        self,
+        widen: Any,
+        activation: str,
+        narrow: Any,
+    ) -> Linear:
         """Return a feed-forward layer of two `nn.Linear`, which adds its second argument to the result."""
         first = self.linear_of(widen, activation)
         second = self.linear_of(narrow)
         return lambda x, other: second(first(x), other)
 
     def gated_inner(
-        self, gate: Any, activation: str, widen: Any, narrow: Any
+        self,
+        gate: Any,
+        activation: str,
+        widen: Any,
+        narrow: Any,
     ) -> Linear:
         """Return a feed-forward layer whose inner states are multiplied by those of a gate."""
         gates = self.linear_of(gate, activation)

@@ -21,7 +21,11 @@ def has_amx() -> bool:
     return bool(torch.cpu.get_capabilities().get("amx_bf16"))
 
 
-def suits(dtype: torch.dtype, device: torch.device, length: int) -> bool:
+def suits(
+    dtype: torch.dtype,
+    device: torch.device,
+    length: int,
+) -> bool:
     """Whether `short_attention` is the fastest attention over texts of `length` tokens.
 
     For bf16 on a processor with AMX, attention of several texts in one product is faster.

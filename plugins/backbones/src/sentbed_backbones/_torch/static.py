@@ -56,7 +56,11 @@ class StaticTokenizer(BulkTokenizer):
     """
 
     def __init__(
-        self, original: Any, rows: int, special_tokens: bool, leaves_out_unknown: bool
+        self,
+        original: Any,
+        rows: int,
+        special_tokens: bool,
+        leaves_out_unknown: bool,
     ) -> None:
         super().__init__(original, embeddings=rows)
         self._empty_id = rows
@@ -90,7 +94,10 @@ class BuiltStatic(BuiltBackbone):
     module: Table
 
     def __init__(
-        self, table: TokenTable, special_tokens: bool, leaves_out_unknown: bool
+        self,
+        table: TokenTable,
+        special_tokens: bool,
+        leaves_out_unknown: bool,
     ) -> None:
         count, self.width = table.rows.shape
         self.tokenizer = StaticTokenizer(
@@ -111,7 +118,10 @@ class BuiltStatic(BuiltBackbone):
         return {"precision": "fp32"}
 
     def inference(
-        self, module: Table, dtype: torch.dtype, traceable: bool = False
+        self,
+        module: Table,
+        dtype: torch.dtype,
+        traceable: bool = False,
     ) -> Table:
         """Return a copy of the table for encoding, in fp32."""
         copy = Table(module.rows).to(module.embedding.weight.device)

@@ -31,7 +31,12 @@ class EncoderStates(nn.Module):
     either side. It is for models with absolute positions that do not compute them from the padding themselves.
     """
 
-    def __init__(self, model: Any, layers: bool, counts: bool = False) -> None:
+    def __init__(
+        self,
+        model: Any,
+        layers: bool,
+        counts: bool = False,
+    ) -> None:
         super().__init__()
         self.model = model
         self.layers = layers
@@ -248,11 +253,19 @@ def blocks_of(model: Any) -> Any:
     return matching[0]
 
 
-def first_states(model: Any, depth: int, inputs: dict[str, Any]) -> tuple[Tensor, ...]:
+def first_states(
+    model: Any,
+    depth: int,
+    inputs: dict[str, Any],
+) -> tuple[Tensor, ...]:
     """Return the embeddings and the outputs of blocks 0 to `depth` - 1; no later block is run."""
     states: list[Tensor] = []
 
-    def record(_: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+    def record(
+        _: Any,
+        arguments: tuple[Any, ...],
+        named: dict[str, Any],
+    ) -> None:
         if arguments:
             states.append(arguments[0])
         else:
@@ -344,7 +357,11 @@ class SharedLayer(DynamicLayer):
     """Cached keys and values of the prefix in one layer; keys and values of the rows are not cached."""
 
     def update(
-        self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any
+        self,
+        key_states: Tensor,
+        value_states: Tensor,
+        *_: Any,
+        **__: Any,
     ) -> tuple[Tensor, Tensor]:
         """Return the keys and values of the prefix followed by those of each row."""
         assert self.keys is not None
@@ -352,7 +369,11 @@ class SharedLayer(DynamicLayer):
         return _joined(self.keys, key_states, 2), _joined(self.values, value_states, 2)
 
 
-def _joined(first: Tensor, rows: Tensor, dim: int = 1) -> Tensor:
+def _joined(
+    first: Tensor,
+    rows: Tensor,
+    dim: int = 1,
+) -> Tensor:
     """Put a prefix's tensor `(1, ...)` before the tensor of each row, along `dim`."""
     shape = (len(rows), *first.shape[1:])
     return torch.cat([first.expand(shape), rows], dim)
@@ -473,7 +494,10 @@ class TemplateDenoising(nn.Module):
     """
 
     def __init__(
-        self, read: PoolerStates, template: EmptyTemplate, first_position: int
+        self,
+        read: PoolerStates,
+        template: EmptyTemplate,
+        first_position: int,
     ) -> None:
         super().__init__()
         self.read = read

@@ -61,7 +61,9 @@ def from_saved(directory: Path, sums: Mapping[str, str]) -> TokenTable:
 
 
 def from_word_vectors(
-    file: Path, most_words: int | None, lowercase: bool
+    file: Path,
+    most_words: int | None,
+    lowercase: bool,
 ) -> TokenTable:
     """Return the table in a file of word vectors. Raises `DataError`, with the line, if the file is invalid."""
     words, rows = read_word_vectors(file, most_words)
@@ -70,7 +72,10 @@ def from_word_vectors(
 
 
 def from_texts(
-    texts: Iterable[str], vocab_size: int, lowercase: bool, width: int
+    texts: Iterable[str],
+    vocab_size: int,
+    lowercase: bool,
+    width: int,
 ) -> TokenTable:
     """Return random rows for a tokenizer that is trained on texts. Raises `ModelError` if there is no text."""
     tokenizer = train_wordpiece(texts, vocab_size, lowercase)
@@ -78,7 +83,11 @@ def from_texts(
     return TokenTable(rows, tokenizer, {"init": "random"})
 
 
-def from_model(model: str, revision: str | None, random: bool) -> TokenTable:
+def from_model(
+    model: str,
+    revision: str | None,
+    random: bool,
+) -> TokenTable:
     """Return the table of a model (a directory or a hub id); with `random`, a random table of the same size.
 
     Raises:
@@ -157,7 +166,11 @@ def _read_table(directory: Path) -> Tensor:
     return _required(rows, file)
 
 
-def _mapped_rows(rows: Tensor, mapping: Tensor, file: Path) -> Tensor:
+def _mapped_rows(
+    rows: Tensor,
+    mapping: Tensor,
+    file: Path,
+) -> Tensor:
     """Return the row of each token; `mapping` `(tokens,)` has the index of the token's row in the table."""
     if len(mapping) and not 0 <= int(mapping.min()) <= int(mapping.max()) < len(rows):
         raise ModelError(

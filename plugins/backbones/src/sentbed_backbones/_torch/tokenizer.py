@@ -316,7 +316,9 @@ class BulkTokenizer(Tokenizer):
 
 
 def _tokens_before(
-    tokens: TokenIds, encodings: Sequence[tokenizers.Encoding], starts: Sequence[int]
+    tokens: TokenIds,
+    encodings: Sequence[tokenizers.Encoding],
+    starts: Sequence[int],
 ) -> NDArray[np.bool_]:
     """Return which tokens end before character `starts[i]` of their text `i`, except the text's last token."""
     before = np.zeros(len(tokens.ids), bool)
@@ -333,7 +335,11 @@ def _tokens_before(
     return before
 
 
-def _beginning(text: str, offsets: Sequence[tuple[int, int]], count: int) -> str:
+def _beginning(
+    text: str,
+    offsets: Sequence[tuple[int, int]],
+    count: int,
+) -> str:
     """Return the text of the first `count` tokens of a longer text."""
     end, following = offsets[count - 1][1], offsets[count][0]
     # A character may be spread over several tokens: it is kept whole or not at all. A character that the

@@ -317,7 +317,12 @@ def _normalizer(settings: Any) -> normalizers.Normalizer:
     return normalizers.Sequence(steps)
 
 
-def _require_same_ids(tokenizer: Any, file: Path, processor: Any, model: Any) -> None:
+def _require_same_ids(
+    tokenizer: Any,
+    file: Path,
+    processor: Any,
+    model: Any,
+) -> None:
     """Raise `ModelError` if a converted tokenizer and sentencepiece give different ids for a text."""
     texts = [*TEXTS_TO_COMPARE, *_texts_of_pieces(model)]
     added = {token.content for token in tokenizer.added_tokens_decoder.values()}
@@ -376,7 +381,11 @@ def note_tokens_without_embeddings(tokenizer: Any, embeddings: int) -> None:
         tokenizer.init_kwargs[EMBEDDED_TOKENS] = embeddings
 
 
-def add_placeholder(tokenizer: Any, token: str, spacing: str | None) -> None:
+def add_placeholder(
+    tokenizer: Any,
+    token: str,
+    spacing: str | None,
+) -> None:
     """Add the placeholder of an intervention to a tokenizer as a token.
 
     `spacing` is `InterventionTraits.placeholder_spacing`. Its default follows transformers 4, which searched
@@ -439,7 +448,9 @@ def ids_of(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
 
 
 def _sentencepiece_ids(
-    tokenizer: Any, processor: Any, texts: Sequence[str]
+    tokenizer: Any,
+    processor: Any,
+    texts: Sequence[str],
 ) -> list[list[int]]:
     """Return the pieces that sentencepiece finds in texts, as ids of the tokenizer."""
     vocabulary = tokenizer.get_vocab()

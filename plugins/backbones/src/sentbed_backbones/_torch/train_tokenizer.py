@@ -30,7 +30,11 @@ _OVERLONG = re.compile(rf"\S{{{LONGEST_WORD + 1}}}|\s{{{LONGEST_WORD + 1}}}")
 NO_TEXT = "there is no text to train a tokenizer on; give the recipe a stage or an evaluation, or name a `model`"
 
 
-def train_wordpiece(texts: Iterable[str], vocab_size: int, lowercase: bool) -> Any:
+def train_wordpiece(
+    texts: Iterable[str],
+    vocab_size: int,
+    lowercase: bool,
+) -> Any:
     """Train a WordPiece tokenizer like BERT's and return it as a transformers tokenizer.
 
     The same texts give the same tokenizer in every process. At most half of the vocabulary are single
@@ -90,7 +94,10 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int, lowercase: bool) -> A
 
 
 def train_byte_bpe(
-    texts: Iterable[str], vocab_size: int, specials: Mapping[str, str], template: str
+    texts: Iterable[str],
+    vocab_size: int,
+    specials: Mapping[str, str],
+    template: str,
 ) -> Any:
     """Train a byte-level BPE like those of GPT-2 and OPT and return it as a transformers tokenizer.
 
@@ -120,7 +127,9 @@ def train_byte_bpe(
 
 
 def _put_around(
-    tokenizer: tokenizers.Tokenizer, template: str, names: Sequence[str]
+    tokenizer: tokenizers.Tokenizer,
+    template: str,
+    names: Sequence[str],
 ) -> None:
     """Let a tokenizer put special tokens around each text, as in `template`, where `$A` is the text."""
     numbers = [(name, tokenizer.token_to_id(name)) for name in names]

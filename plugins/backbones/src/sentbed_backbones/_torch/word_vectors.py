@@ -73,7 +73,11 @@ def read_word_vectors(
     return list(words), torch.from_numpy(table)
 
 
-def _numbers(fields: list[str], file: Path, number: int) -> Any:
+def _numbers(
+    fields: list[str],
+    file: Path,
+    number: int,
+) -> Any:
     try:
         values = np.array(fields, np.float32)
     except ValueError as error:

@@ -220,7 +220,10 @@ class Writer:
         return tuple(wording)
 
     def reworded(
-        self, situation: Situation, base: Situation, wording: Wording
+        self,
+        situation: Situation,
+        base: Situation,
+        wording: Wording,
     ) -> Wording:
         """Return a wording of a situation; `wording` is a wording of the situation `base`.
 
@@ -237,7 +240,12 @@ class Writer:
 
         return tuple(result)
 
-    def say(self, situation: Situation, wording: Wording, pattern: str) -> str:
+    def say(
+        self,
+        situation: Situation,
+        wording: Wording,
+        pattern: str,
+    ) -> str:
         """Return the sentence that a pattern makes of a wording."""
         person, action, thing, place, time = situation
         base, past, participle = ACTIONS[action][wording[1]]

@@ -118,7 +118,10 @@ def text_task(metadata: TaskMetadata, prompt_type: PromptType | None) -> TextTas
 
 
 def model_meta(
-    name: str, revision: str, width: int | None = None, max_tokens: int | None = None
+    name: str,
+    revision: str,
+    width: int | None = None,
+    max_tokens: int | None = None,
 ) -> ModelMeta:
     """Return mteb's description of an encoder: dense vectors of texts, compared by cosine."""
     return ModelMeta.create_empty(

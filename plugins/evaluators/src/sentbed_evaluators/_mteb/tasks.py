@@ -107,7 +107,9 @@ def _task_of_mteb(name: str) -> AbsTask:
         return mteb.get_task(name)
     except KeyError as error:
         tasks = mteb.get_tasks(
-            exclude_superseded=False, exclude_private=False, exclude_beta=False
+            exclude_superseded=False,
+            exclude_private=False,
+            exclude_beta=False,
         )
         raise DataError(
             f"mteb has no task `{name}`.{_closest(name, _names(tasks))}"
@@ -233,7 +235,11 @@ def score_tasks(
     return scores
 
 
-def _metric(task: AbsTask, results: _Results, similarity: Similarity | None) -> str:
+def _metric(
+    task: AbsTask,
+    results: _Results,
+    similarity: Similarity | None,
+) -> str:
     """Return the name of the score that is taken as a task's main score.
 
     This is mteb's main score. However, if mteb's is by cosine and the encoder names another similarity, it is the
@@ -247,7 +253,11 @@ def _metric(task: AbsTask, results: _Results, similarity: Similarity | None) -> 
     return metric if metric in subsets[0] else main
 
 
-def _scores(task: AbsTask, results: _Results, metric: str) -> Iterator[Score]:
+def _scores(
+    task: AbsTask,
+    results: _Results,
+    metric: str,
+) -> Iterator[Score]:
     """Yield a task's main score, then the main score of each split and subset if there are several."""
     key = metric
     if metric == task.metadata.main_score:
@@ -309,7 +319,12 @@ def _scores(task: AbsTask, results: _Results, metric: str) -> Iterator[Score]:
         yield _score(about.name, name, value, {**shared, **protocol})
 
 
-def _score(task: str, metric: str, value: float, protocol: dict[str, Any]) -> Score:
+def _score(
+    task: str,
+    metric: str,
+    value: float,
+    protocol: dict[str, Any],
+) -> Score:
     """Return a score; if the value is NaN, the score is 0 and has a note."""
     note = ""
     if math.isnan(value):

@@ -82,7 +82,12 @@ class _Data:
     development_labels: torch.Tensor
 
     @classmethod
-    def of(cls, train: Examples, development: Examples, device: str) -> _Data:
+    def of(
+        cls,
+        train: Examples,
+        development: Examples,
+        device: str,
+    ) -> _Data:
         """Return the examples as tensors on `device`; if both are the same examples, they are copied once."""
         features, labels = _on_device(train, device)
         if development is train:
@@ -97,7 +102,12 @@ class _EarlyStopping:
     otherwise.
     """
 
-    def __init__(self, weights: torch.Tensor, classes: int, tenacity: int) -> None:
+    def __init__(
+        self,
+        weights: torch.Tensor,
+        classes: int,
+        tenacity: int,
+    ) -> None:
         tasks, outputs, _ = weights.shape
         shape = (tasks, outputs // classes)
         device = weights.device
@@ -111,7 +121,10 @@ class _EarlyStopping:
         self.is_running = torch.ones(shape, dtype=torch.bool, device=device)
 
     def update(
-        self, active: torch.Tensor, weights: torch.Tensor, correct: torch.Tensor
+        self,
+        active: torch.Tensor,
+        weights: torch.Tensor,
+        correct: torch.Tensor,
     ) -> int:
         """Record the weights of the tasks with the indices `active`, and how many rows they classify correctly.
 
@@ -144,7 +157,11 @@ class _TaskGroup:
     """Tasks with equal numbers of training rows and of penalties, which take each training step together."""
 
     def __init__(
-        self, data: _Data, classes: int, tasks: Sequence[Task], training: Training
+        self,
+        data: _Data,
+        classes: int,
+        tasks: Sequence[Task],
+        training: Training,
     ) -> None:
         device, width = data.features.device, data.features.shape[1]
         self.data, self.classes, self.training = data, classes, training
@@ -282,7 +299,11 @@ def _errors(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return errors.scatter_add_(2, labels[:, :, None].expand(shape), minus_one)
 
 
-def _initial_weights(width: int, classes: int, seed: int) -> torch.Tensor:
+def _initial_weights(
+    width: int,
+    classes: int,
+    seed: int,
+) -> torch.Tensor:
     """Return the weights with which torch initialises a linear layer under a seed, `(1, classes, width + 1)`."""
     with torch.random.fork_rng(devices=[]):
         # Not `torch.manual_seed`, which would also reseed a GPU's generator for dropout.

@@ -53,13 +53,22 @@ def _shape(parameter: Any) -> tuple[int, ...]:
     return tuple(parameter.shape)
 
 
-def _linear(x: torch.Tensor, *_: Any, out_val: torch.Tensor, **__: Any) -> int:
+def _linear(
+    x: torch.Tensor,
+    *_: Any,
+    out_val: torch.Tensor,
+    **__: Any,
+) -> int:
     """Return the operations of a linear layer with inputs `x` and outputs `out_val`."""
     return 2 * out_val.numel() * x.shape[-1]
 
 
 def _attention(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: Any, **__: Any
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    *_: Any,
+    **__: Any,
 ) -> int:
     """Return the operations of attention: query times key, and the weights times value."""
     texts, heads, length, width = query.shape

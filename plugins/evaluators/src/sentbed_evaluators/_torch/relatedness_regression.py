@@ -31,7 +31,13 @@ class RelatednessRegression:
     NumPy draws the order of the batches and PyTorch the initial weights, under the same seed.
     """
 
-    def __init__(self, width: int, grades: int, seed: int, device: str) -> None:
+    def __init__(
+        self,
+        width: int,
+        grades: int,
+        seed: int,
+        device: str,
+    ) -> None:
         self.device = device
         self.grades = np.arange(1, grades + 1)
         self.generator = np.random.RandomState(seed)

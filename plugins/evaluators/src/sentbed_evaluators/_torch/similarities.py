@@ -26,7 +26,10 @@ LARGEST_DOCUMENT_BLOCK = 4096
 
 
 def best_documents(
-    similarity: Similarity, queries: Encoded, documents: Iterable[Encoded], k: int
+    similarity: Similarity,
+    queries: Encoded,
+    documents: Iterable[Encoded],
+    k: int,
 ) -> Places:
     """Return the places of the `k` documents most similar to each query, the best first.
 
@@ -47,7 +50,10 @@ def best_documents(
 
 
 def _best_of_block(
-    similarity: Similarity, queries: Encoded, documents: Encoded, k: int
+    similarity: Similarity,
+    queries: Encoded,
+    documents: Encoded,
+    k: int,
 ) -> tuple[Places, NDArray[np.float32]]:
     """Return the places, in a block, of the `k` documents most similar to each query, and the similarities."""
     lengths = _lengths(documents)
@@ -79,7 +85,9 @@ def _best_of_block(
 
 
 def _highest(
-    places: Places, values: NDArray[np.float32], k: int
+    places: Places,
+    values: NDArray[np.float32],
+    k: int,
 ) -> tuple[Places, NDArray[np.float32]]:
     """Return the places and values of the `k` highest values in each row, the highest first.
 

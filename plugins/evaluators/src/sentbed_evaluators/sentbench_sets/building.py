@@ -87,7 +87,11 @@ def _has_contrast(row: Row) -> bool:
     return isinstance(row, Labelled) or row.right != row.text
 
 
-def choose(rows: Iterable[Row], count: int, seed: int) -> list[Row]:
+def choose(
+    rows: Iterable[Row],
+    count: int,
+    seed: int,
+) -> list[Row]:
     """Return `count` rows, or all if there are fewer, in a pseudo-random order that depends on `seed`.
 
     A row that repeats an earlier row is chosen only if there are not enough distinct rows. Rows that are chosen
@@ -214,10 +218,19 @@ def scaled(sizes: Sizes, rows: int) -> Sizes:
         return sizes
     train = sizes.train * pairs // sizes.pairs
     valid = sizes.valid * pairs // sizes.pairs
-    return attrs.evolve(sizes, train=train, valid=valid, test=pairs - train - valid)
+    return attrs.evolve(
+        sizes,
+        train=train,
+        valid=valid,
+        test=pairs - train - valid,
+    )
 
 
-def build_pairs(rows: Sequence[Row], sizes: Sizes, seed: int) -> dict[str, list[Pair]]:
+def build_pairs(
+    rows: Sequence[Row],
+    sizes: Sizes,
+    seed: int,
+) -> dict[str, list[Pair]]:
     """Return the pairs of each split; the numbers of matching and other pairs differ by one at most.
 
     The first text of pair k is that of row `k * len(rows) // pairs`, and the two texts belong together if k is

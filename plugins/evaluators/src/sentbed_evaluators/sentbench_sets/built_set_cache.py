@@ -67,7 +67,11 @@ class BuiltSets:
         }
 
 
-def built_sets(files: SourceFiles, seed: int, limit: int | None = None) -> BuiltSets:
+def built_sets(
+    files: SourceFiles,
+    seed: int,
+    limit: int | None = None,
+) -> BuiltSets:
     """Return a task's sets from the cache. If they are missing or damaged there, build and cache them first.
 
     Raises:
@@ -101,7 +105,11 @@ def built_sets(files: SourceFiles, seed: int, limit: int | None = None) -> Built
 
 
 def _build(
-    files: SourceFiles, source: str, seed: int, limit: int | None, directory: Path
+    files: SourceFiles,
+    source: str,
+    seed: int,
+    limit: int | None,
+    directory: Path,
 ) -> None:
     """Build a task's sets from the files of its source, and write them to `directory`.
 
@@ -138,7 +146,9 @@ def _rows(
 
 
 def _save(
-    place: Path, pairs: Mapping[str, Sequence[Pair]], triples: Sequence[Triple]
+    place: Path,
+    pairs: Mapping[str, Sequence[Pair]],
+    triples: Sequence[Triple],
 ) -> None:
     """Write pairs, triples and the hashes of their files into the directory `place`."""
     sets: dict[str, Sequence[Any]] = {**pairs, _CONTRAST: triples}
@@ -153,7 +163,11 @@ def _save(
 
 
 def _load(
-    directory: Path, task: str, source: str, seed: int, limit: int | None
+    directory: Path,
+    task: str,
+    source: str,
+    seed: int,
+    limit: int | None,
 ) -> BuiltSets | None:
     """Return the sets in a directory, or None if files are missing or do not have their hash."""
     try:

@@ -73,7 +73,9 @@ def read_commonsenseqa(path: Path) -> Iterator[Choice]:
 
 
 def _question(
-    entry: Mapping[str, Any], path: Path, line: int
+    entry: Mapping[str, Any],
+    path: Path,
+    line: int,
 ) -> tuple[str, dict[str, str]]:
     """Return the question of an entry, and its answers by label."""
     choices: dict[str, str] = {}
@@ -176,7 +178,12 @@ def _named_rows(
 
 
 def _whole_number(
-    text: str, low: int, high: int, what: str, path: Path, line: int
+    text: str,
+    low: int,
+    high: int,
+    what: str,
+    path: Path,
+    line: int,
 ) -> int:
     """Return a text as a number from `low` to `high`; raises `DataError`, which calls the text `what`."""
     if not (text.isascii() and text.isdigit() and low <= int(text) <= high):

@@ -39,7 +39,9 @@ Hashed: TypeAlias = dict[int, tuple[Tensor, list[Any]]]
 
 
 def fingerprint(
-    module: nn.Module, how: object, hashed: Hashed | None = None
+    module: nn.Module,
+    how: object,
+    hashed: Hashed | None = None,
 ) -> str | None:
     """Return a hash of a module's weights, settings and code, and of `how`.
 

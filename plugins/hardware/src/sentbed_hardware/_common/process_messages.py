@@ -62,7 +62,12 @@ def require_key() -> bytes:
     return key.encode()
 
 
-def connect(store: Any, rank: int, world: int, host: str) -> list[Connection]:
+def connect(
+    store: Any,
+    rank: int,
+    world: int,
+    host: str,
+) -> list[Connection]:
     """Connect the first process with every other process, and return the connections of this process.
 
     The first process returns `world - 1` connections in rank order, every other process one connection to the
@@ -195,7 +200,10 @@ class _CallUnpickler(pickle.Unpickler):
     """Unpickles a call of `_CallPickler`. This process's objects and tensors take the place of the numbers."""
 
     def __init__(
-        self, file: io.BytesIO, objects: Mapping[int, Any], tensors: list[Tensor]
+        self,
+        file: io.BytesIO,
+        objects: Mapping[int, Any],
+        tensors: list[Tensor],
     ) -> None:
         super().__init__(file)
         self.values: dict[str, Any] = {"object": objects, "tensor": tensors}

@@ -73,7 +73,10 @@ class CpuDropoutAndAttention(TorchFunctionMode):
         return computed
 
     def dropout_mask(
-        self, shape: Sequence[int], rate: float, dtype: torch.dtype
+        self,
+        shape: Sequence[int],
+        rate: float,
+        dtype: torch.dtype,
     ) -> Tensor:
         """Return a dropout mask: each element is 0 with probability `rate`, else 1 / (1 - rate)."""
         integers = self._random_integers(math.prod(shape))

@@ -81,7 +81,12 @@ class CudaEncoder(TorchEncoder):
         event.record(torch.cuda.current_stream(vectors.device))
         return host, event
 
-    def _finish(self, vectors: Tensor, event: Any, batch: TokenBatch) -> Vectors:
+    def _finish(
+        self,
+        vectors: Tensor,
+        event: Any,
+        batch: TokenBatch,
+    ) -> Vectors:
         """Wait for the vectors of a started batch, check them and return them."""
         if event is not None:
             event.synchronize()
@@ -127,7 +132,11 @@ class CudaEngine(TorchEngine):
         return encoder
 
 
-def budget(width: int, bytes_a_number: int, memory: int) -> int:
+def budget(
+    width: int,
+    bytes_a_number: int,
+    memory: int,
+) -> int:
     """Return a number of tokens per batch that is fast and fits into the GPU's memory beside the weights.
 
     `width` is that of the token states, `memory` the size of the memory in bytes. The number is a power of 2. It

@@ -30,7 +30,10 @@ class ScalingTrainer(FittingTrainer):
     saved_attributes = ("steps", "fits", "scale", "good_steps")
 
     def __init__(
-        self, placement: Placement, processes: Processes, *others: Any
+        self,
+        placement: Placement,
+        processes: Processes,
+        *others: Any,
     ) -> None:
         if processes.world > 1:
             raise RunError(
@@ -57,7 +60,12 @@ class ScalingTrainer(FittingTrainer):
 
         return result
 
-    def _scale_gradient(self, _: Any, __: Any, output: object) -> None:
+    def _scale_gradient(
+        self,
+        _: Any,
+        __: Any,
+        output: object,
+    ) -> None:
         """Let autograd multiply the gradient of the loss by the scale; a forward hook of the loss's module."""
         if isinstance(output, LossOutput) and output.loss.requires_grad:
             output.loss.register_hook(self._scaled)  # type: ignore[no-untyped-call]

@@ -395,7 +395,11 @@ class SeveralEncoders(TorchEncoder):
         return [encoder._fingerprint(hashed) for encoder in self.encoders]
 
 
-def _bucketed(batch: TokenBatch, pad_id: int, longest: int) -> TokenBatch:
+def _bucketed(
+    batch: TokenBatch,
+    pad_id: int,
+    longest: int,
+) -> TokenBatch:
     """Pad a batch to one of few shapes, and give it a mask, since each shape has to be compiled."""
     rows, length = batch.input_ids.shape
     doublings = math.ceil(math.log2(max(1, rows / ROWS_BUCKET)))

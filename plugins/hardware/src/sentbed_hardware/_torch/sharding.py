@@ -18,7 +18,11 @@ from torch.overrides import TorchFunctionMode
 from sentbed_hardware.engine_parts.process_group import Processes
 
 
-def shard(backbone: nn.Module, processes: Processes, dtype: torch.dtype) -> None:
+def shard(
+    backbone: nn.Module,
+    processes: Processes,
+    dtype: torch.dtype,
+) -> None:
     """Shard the weights of a backbone over processes, in place.
 
     The weights of a block (a transformer layer) are gathered only while it computes, in `dtype`. Gradients are
@@ -46,7 +50,12 @@ def shard(backbone: nn.Module, processes: Processes, dtype: torch.dtype) -> None
         cast_forward_inputs=False,
     )
     for module in (*_blocks(backbone), backbone):
-        fully_shard(module, mesh=mesh, reshard_after_forward=True, mp_policy=policy)
+        fully_shard(
+            module,
+            mesh=mesh,
+            reshard_after_forward=True,
+            mp_policy=policy,
+        )
 
     for module in backbone.modules():
         if isinstance(module, FSDPModule):
@@ -140,7 +149,11 @@ class Replicas(TorchFunctionMode):
         self.mesh = mesh
 
     def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        self,
+        func: Any,
+        types: Any,
+        args: Any = (),
+        kwargs: Any = None,
     ) -> Any:
         """Call a function of torch; turn the result of `torch.zeros` into a DTensor unless it is a scalar.
 

@@ -48,7 +48,9 @@ def keep_freed_memory() -> bool:
 
 
 def in_streams(
-    encode: Callable[[T], R], batches: Iterable[T], streams: int
+    encode: Callable[[T], R],
+    batches: Iterable[T],
+    streams: int,
 ) -> Iterator[R]:
     """Yield `encode(batch)` for each batch, in order. `streams` batches are encoded at a time.
 

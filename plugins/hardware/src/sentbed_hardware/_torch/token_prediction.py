@@ -23,7 +23,13 @@ class Corrupted:
     the text. In a causal model, a state predicts the next token, so the first token of a text is not predicted.
     """
 
-    def __init__(self, tokens: TokenIds, loss: Any, head: Any, component: Loss) -> None:
+    def __init__(
+        self,
+        tokens: TokenIds,
+        loss: Any,
+        head: Any,
+        component: Loss,
+    ) -> None:
         ids = torch.from_numpy(tokens.ids).long()
         special_ids = torch.tensor(head.special_ids, dtype=torch.long)
         read, chosen = loss.corrupt(ids, torch.isin(ids, special_ids), head)

@@ -135,7 +135,10 @@ class Tower:
         return finished
 
     def encode_keys(
-        self, average: MovingAverage, tokens: TokenIds, chunks: Sequence[Chunk]
+        self,
+        average: MovingAverage,
+        tokens: TokenIds,
+        chunks: Sequence[Chunk],
     ) -> Tensor:
         """Return the vectors of keys, encoded by the moving average (He et al., 2020, section 3.2).
 

@@ -407,7 +407,10 @@ class TorchTrainer(Trainer):
         return tokens, list(chunks), rows is not None
 
     def _by_column(
-        self, tower: Tower, columns: Texts, vectors: Tensor
+        self,
+        tower: Tower,
+        columns: Texts,
+        vectors: Tensor,
     ) -> dict[str, Tensor]:
         """Split the vectors of all texts into those of each column, and return one vector per row."""
         counts = [len(tokens) for tokens in columns.values()]

@@ -51,7 +51,11 @@ def numbered(tensors: Mapping[str, T], start: str) -> list[T]:
     return values
 
 
-def read_by_all(processes: Processes, tensors: Tensors, name: str) -> Tensor:
+def read_by_all(
+    processes: Processes,
+    tensors: Tensors,
+    name: str,
+) -> Tensor:
     """Return the tensor `name` of a saved state. All processes call this together.
 
     Only the first process has the values of `tensors`. In the others, they are on the device `meta`.
@@ -193,7 +197,11 @@ def _places(values: Mapping[str, Any]) -> list[str]:
     return places
 
 
-def split_value(value: Any, place: str, tensors: dict[str, Tensor]) -> Any:
+def split_value(
+    value: Any,
+    place: str,
+    tensors: dict[str, Tensor],
+) -> Any:
     """Return a value for JSON, and add the tensors in it to `tensors`, by their places.
 
     `place` is the place of the value itself. Raises `RunError` if it cannot be saved.
@@ -223,7 +231,11 @@ def split_value(value: Any, place: str, tensors: dict[str, Tensor]) -> Any:
     )
 
 
-def joined_value(value: Any, place: str, read: Read) -> Any:
+def joined_value(
+    value: Any,
+    place: str,
+    read: Read,
+) -> Any:
     """Return the original of a value that `split_value` returned; `read` returns a tensor by its place."""
     match value:
         case list():
@@ -272,6 +284,9 @@ def _placed(
     # A fused optimiser needs moments with the parameter's memory layout.
     layout = parameter if same_shape else saved
     restored = torch.empty_like(
-        layout, dtype=saved.dtype, device=device, requires_grad=False
+        layout,
+        dtype=saved.dtype,
+        device=device,
+        requires_grad=False,
     )
     return restored.copy_(saved)

@@ -311,7 +311,9 @@ def serve(runtime: Any) -> None:
 
 
 def _end_unless_all_fail(
-    connection: Connection, failure: str, error: Exception
+    connection: Connection,
+    failure: str,
+    error: Exception,
 ) -> None:
     """Report the failure of a call to the first process, and return if the call has failed in every process.
 

@@ -173,7 +173,11 @@ def _unpadded_states(states: TokenStates) -> Tensor:
     return unpadded
 
 
-def require_recorded(states: TokenStates, trained: bool, backbone: type[Any]) -> None:
+def require_recorded(
+    states: TokenStates,
+    trained: bool,
+    backbone: type[Any],
+) -> None:
     """Raise `PluginError` if a backbone is `trained`, but autograd has not recorded how its states were computed.
 
     `backbone` is the class of the built backbone.
@@ -189,7 +193,9 @@ def require_recorded(states: TokenStates, trained: bool, backbone: type[Any]) ->
 
 
 def missing_gradient(
-    name: str, encoder: EncoderModule, has_gradient: Mapping[str, bool]
+    name: str,
+    encoder: EncoderModule,
+    has_gradient: Mapping[str, bool],
 ) -> PluginError | None:
     """Return the error if no weight of a trained pooler or backbone has a gradient, or None.
 
@@ -245,7 +251,9 @@ def _named(kind: str, component: Any) -> str:
 
 
 def connected(
-    encoder: EncoderModule, names: Collection[str], batch: TokenBatch
+    encoder: EncoderModule,
+    names: Collection[str],
+    batch: TokenBatch,
 ) -> dict[str, bool]:
     """Return, for each weight of `names`, whether the vectors of a batch depend on it.
 
@@ -270,7 +278,12 @@ def connected(
     return depends
 
 
-def require_output(output: object, loss: Loss, stateful: bool, recorded: bool) -> None:
+def require_output(
+    output: object,
+    loss: Loss,
+    stateful: bool,
+    recorded: bool,
+) -> None:
     """Raise `PluginError` if the output of a loss's module is not as `Loss.build` promises.
 
     With `stateful`, the output must have a state. With `recorded`, its loss must have a gradient, since it was

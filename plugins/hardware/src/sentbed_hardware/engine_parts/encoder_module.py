@@ -47,7 +47,12 @@ class EncoderModule(nn.Module):
     If the pooler gives token vectors, it returns `TokenVectors` instead.
     """
 
-    def __init__(self, backbone: BuiltBackbone, pooler: Pooler, head: Head) -> None:
+    def __init__(
+        self,
+        backbone: BuiltBackbone,
+        pooler: Pooler,
+        head: Head,
+    ) -> None:
         super().__init__()
         _require_built(backbone)
         width = backbone.width
@@ -159,7 +164,13 @@ class EncoderModule(nn.Module):
         states = self.backbone(input_ids, attention_mask, **keywords)
         return self.finish(states, len(input_ids), cut=not self.training)
 
-    def finish(self, states: TokenStates, rows: int | None = None, *, cut: bool) -> Any:
+    def finish(
+        self,
+        states: TokenStates,
+        rows: int | None = None,
+        *,
+        cut: bool,
+    ) -> Any:
         """Pool, project and normalise token states, in fp32 whatever the backbone's precision.
 
         Returns a tensor, or `TokenVectors` if `output` is `tokens`. In the second case, the head is applied to
@@ -224,7 +235,10 @@ class EncoderModule(nn.Module):
         return weights
 
     def inference(
-        self, backbone: BuiltBackbone, dtype: torch.dtype, compile: bool = False
+        self,
+        backbone: BuiltBackbone,
+        dtype: torch.dtype,
+        compile: bool = False,
     ) -> Module:
         """Return a module for encoding, with a copy of the backbone in `dtype`. Pooler and head are in fp32."""
         self.eval()
@@ -271,7 +285,11 @@ def _in_fp32(states: Tensor | None) -> Tensor | None:
     return None if states is None else states.float()
 
 
-def _width_of(component: Any, method: str, width: int) -> int:
+def _width_of(
+    component: Any,
+    method: str,
+    width: int,
+) -> int:
     """Return the width that a component's `method` states for an input of this width.
 
     Raises:
@@ -293,7 +311,10 @@ def _require_built(backbone: BuiltBackbone) -> None:
 
 
 def _require_states(
-    states: Any, rows: int | None, width: int, backbone: type[Any]
+    states: Any,
+    rows: int | None,
+    width: int,
+    backbone: type[Any],
 ) -> None:
     """Raise `PluginError` if the result of a backbone's module is not `TokenStates` of the expected shape.
 
@@ -318,7 +339,11 @@ def _require_states(
 
 
 def _require_vectors(
-    vectors: Any, rows: int, width: int, pooler: Pooler, training: bool = False
+    vectors: Any,
+    rows: int,
+    width: int,
+    pooler: Pooler,
+    training: bool = False,
 ) -> None:
     """Raise `PluginError` if the result of a pooler's module is not a tensor `(rows, width)`.
 
@@ -352,7 +377,12 @@ def _require_vectors(
     raise fault(pooler, method, wrong)
 
 
-def _require_token_vectors(output: Any, rows: int, width: int, pooler: Pooler) -> None:
+def _require_token_vectors(
+    output: Any,
+    rows: int,
+    width: int,
+    pooler: Pooler,
+) -> None:
     """Raise `PluginError` if the result of a pooler's module is not `TokenVectors` `(rows, length, width)`."""
     returned(output, TokenVectors, pooler, "build")
     shape = tuple(output.vectors.shape)
@@ -407,7 +437,10 @@ class InferenceModule(nn.Module):
 
 
 def assembled(
-    backbone: BuiltBackbone, pooler: Pooler, head: Head, saved: Path | None = None
+    backbone: BuiltBackbone,
+    pooler: Pooler,
+    head: Head,
+    saved: Path | None = None,
 ) -> EncoderModule:
     """Build the module of an encoder on the host.
 

@@ -11,7 +11,9 @@ from torch import nn
 
 
 def loss_parameter_settings(
-    module: nn.Module, loss: Loss, prefix: str
+    module: nn.Module,
+    loss: Loss,
+    prefix: str,
 ) -> dict[str, ParameterSettings]:
     """Return the `parameter_settings` of a loss's module and its submodules, as `prefix` + name -> settings.
 

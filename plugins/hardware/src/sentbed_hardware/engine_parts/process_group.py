@@ -147,7 +147,11 @@ def join(
     require_key()
     store, rank, world = next(iter(rendezvous("env://", timeout=FOREVER)))
     dist.init_process_group(
-        "gloo", store=store, rank=rank, world_size=world, timeout=FOREVER
+        "gloo",
+        store=store,
+        rank=rank,
+        world_size=world,
+        timeout=FOREVER,
     )
     host = os.environ["MASTER_ADDR"]
     if processes_on_this_machine() == world:

@@ -13,7 +13,11 @@ def texts_per_row(training: Training, tower: str) -> int:
     return training.ensembles.get(tower, (1, "mean"))[0]
 
 
-def combine_prompts(training: Training, tower: str, vectors: Any) -> Any:
+def combine_prompts(
+    training: Training,
+    tower: str,
+    vectors: Any,
+) -> Any:
     """Return one vector per row: the mean or the concatenation of its vectors under a tower's prompts.
 
     `vectors` has the shape `(prompts * rows, width)`: all rows under the first prompt, then all rows under the

@@ -65,7 +65,9 @@ def read_state(
 
 
 def require_same_tensors(
-    saved: Mapping[str, Any], expected: Mapping[str, Any], directory: Path
+    saved: Mapping[str, Any],
+    expected: Mapping[str, Any],
+    directory: Path,
 ) -> None:
     """Raise `ModelError` if the tensors of a state differ from those of the trainer in name, shape or dtype."""
     for name in [*expected, *sorted(saved)]:

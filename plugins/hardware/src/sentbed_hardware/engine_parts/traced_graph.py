@@ -122,7 +122,10 @@ def require_same_vectors(
 
 
 def least_cosine(
-    project: Project, encoder: TraceableEncoder, ids: NDArray[np.int32], longest: int
+    project: Project,
+    encoder: TraceableEncoder,
+    ids: NDArray[np.int32],
+    longest: int,
 ) -> float:
     """Return the smallest cosine between a graph's vectors and PyTorch's, on the batches of `SHAPES`."""
     least = 1.0
@@ -140,7 +143,10 @@ def cosines(vectors: Vectors, others: Vectors) -> Vectors:
 
 
 def _vectors_of_both(
-    project: Project, encoder: TraceableEncoder, ids: NDArray[np.int32], longest: int
+    project: Project,
+    encoder: TraceableEncoder,
+    ids: NDArray[np.int32],
+    longest: int,
 ) -> Iterator[tuple[Vectors, Vectors]]:
     """Yield the graph's and PyTorch's vectors of each batch of `SHAPES`."""
     generator = np.random.default_rng(0)

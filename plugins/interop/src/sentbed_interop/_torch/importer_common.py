@@ -66,7 +66,9 @@ def read_setting(
 
 
 def require_supported(
-    table: Mapping[str, Any], supported: Collection[str], file: Path
+    table: Mapping[str, Any],
+    supported: Collection[str],
+    file: Path,
 ) -> None:
     """Raise `ModelError` if a table has settings that are not supported, since they may change vectors.
 
@@ -127,7 +129,9 @@ def read_weights(file: Path) -> dict[str, torch.Tensor]:
 
 
 def set_linear(
-    layer: torch.nn.Linear, weights: Mapping[str, torch.Tensor], file: Path
+    layer: torch.nn.Linear,
+    weights: Mapping[str, torch.Tensor],
+    file: Path,
 ) -> None:
     """Set the weights of a linear layer to `weight` and `bias` of `weights`; a missing bias is 0.
 
@@ -146,7 +150,10 @@ def set_linear(
 
 
 def _require_fitting(
-    name: str, value: torch.Tensor | None, parameter: torch.Tensor, file: Path
+    name: str,
+    value: torch.Tensor | None,
+    parameter: torch.Tensor,
+    file: Path,
 ) -> None:
     """Raise `ModelError` if a value is missing, has another shape than the parameter, or is not finite."""
     shape: object = "nothing"

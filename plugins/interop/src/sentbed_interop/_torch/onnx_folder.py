@@ -21,7 +21,11 @@ TOLERANCE = 1e-4
 GRAPH = "model.onnx"
 
 
-def export(encoder: Encoder, directory: Path, opset: int) -> None:
+def export(
+    encoder: Encoder,
+    directory: Path,
+    opset: int,
+) -> None:
     """Write graph, tokenizer, facts (as JSON) and README into `directory`; see `to_onnx.ToONNX`."""
     require_plain_prompt(encoder, "the graph")
     require_no_task_prompts(encoder, "the graph's tokenizer")

@@ -61,7 +61,12 @@ class ExportedEncoder(torch.nn.Module):
         return vectors
 
 
-def write_graph(encoder: Encoder, path: Path, opset: int, length: int) -> None:
+def write_graph(
+    encoder: Encoder,
+    path: Path,
+    opset: int,
+    length: int,
+) -> None:
     """Write the graph of an encoder. It is traced with two texts, of which the longer has `length` tokens.
 
     Raises:

@@ -64,7 +64,10 @@ RULES = {
 
 
 def write_facts(
-    encoder: Encoder, directory: Path, opset: int, difference: float
+    encoder: Encoder,
+    directory: Path,
+    opset: int,
+    difference: float,
 ) -> None:
     """Write the facts about a graph as JSON, for programs."""
     template = None

@@ -65,7 +65,11 @@ def cuts(prompt: ResolvedPrompt, mask_token: str | None) -> Iterator[Cut]:
             yield Cut(prefix, suffix, first, last)
 
 
-def with_prompt(tokenizer: Tokenizer, prompt: ResolvedPrompt, cut: Cut) -> Tokenizer:
+def with_prompt(
+    tokenizer: Tokenizer,
+    prompt: ResolvedPrompt,
+    cut: Cut,
+) -> Tokenizer:
     """Return a copy of the tokenizer that puts the prompt around each text.
 
     The prompt's ids are never truncated, since the post-processor adds them after truncation.
@@ -121,7 +125,9 @@ def _normalizers(text_rules: str, cut: Cut) -> Iterator[Any]:
 
 
 def _special_token(
-    name: str, ids: Sequence[int], tokenizer: Tokenizer
+    name: str,
+    ids: Sequence[int],
+    tokenizer: Tokenizer,
 ) -> dict[str, Any]:
     """Return a named sequence of ids in the form that `TemplateProcessing` takes."""
     tokens = [tokenizer.id_to_token(token) for token in ids]

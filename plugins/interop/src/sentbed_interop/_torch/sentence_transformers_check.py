@@ -114,7 +114,11 @@ def _model(directory: Path) -> Any:
             logging.enable_progress_bar()
 
 
-def pool(states: torch.Tensor, mask: torch.Tensor, pooling: str) -> torch.Tensor:
+def pool(
+    states: torch.Tensor,
+    mask: torch.Tensor,
+    pooling: str,
+) -> torch.Tensor:
     """Pool states `(batch, length, width)`, padded on the right, as sentence-transformers does."""
     weights = mask[..., None].float()
     if pooling == "cls":

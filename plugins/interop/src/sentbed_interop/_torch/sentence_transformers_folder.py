@@ -59,7 +59,11 @@ class Dense:
     activation: torch.nn.Module
 
 
-def write_folder(encoder: Encoder, directory: Path, verify: bool) -> tuple[str, ...]:
+def write_folder(
+    encoder: Encoder,
+    directory: Path,
+    verify: bool,
+) -> tuple[str, ...]:
     """Write the folder, and return notes on how it differs from the encoder.
 
     Raises:
@@ -133,7 +137,10 @@ def _joined(layers: Sequence[Dense]) -> torch.nn.Sequential:
 
 
 def _write_modules(
-    directory: Path, first: Sequence[str], layers: Sequence[Dense], encoder: Encoder
+    directory: Path,
+    first: Sequence[str],
+    layers: Sequence[Dense],
+    encoder: Encoder,
 ) -> None:
     """Write `modules.json` (the modules `first`, then `layers` and the norm), and the files of `layers`."""
     types = [*first, *["Dense"] * len(layers)]
@@ -155,7 +162,11 @@ def _write_modules(
         _write_dense(directory / f"{number}_Dense", layer)
 
 
-def _write_pooling(directory: Path, pooling: str, width: int) -> None:
+def _write_pooling(
+    directory: Path,
+    pooling: str,
+    width: int,
+) -> None:
     """Write the settings of the module `Pooling`."""
     config: dict[str, Any] = {"word_embedding_dimension": width}
     for mode, key in POOLING.items():
@@ -164,7 +175,11 @@ def _write_pooling(directory: Path, pooling: str, width: int) -> None:
     _write_json(directory / "1_Pooling" / "config.json", config)
 
 
-def _write_settings(directory: Path, max_seq_length: int, dtype: str) -> None:
+def _write_settings(
+    directory: Path,
+    max_seq_length: int,
+    dtype: str,
+) -> None:
     """Write the settings of the module `Transformer`."""
     transformer: dict[str, Any] = {
         "max_seq_length": max_seq_length,
@@ -177,7 +192,9 @@ def _write_settings(directory: Path, max_seq_length: int, dtype: str) -> None:
 
 
 def _write_prompts(
-    directory: Path, prompts: Mapping[str, str], similarity: str
+    directory: Path,
+    prompts: Mapping[str, str],
+    similarity: str,
 ) -> None:
     """Write the settings of the whole model: the prompts for tasks, and the similarity."""
     whole: dict[str, Any] = {

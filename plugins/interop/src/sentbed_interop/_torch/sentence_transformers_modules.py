@@ -382,7 +382,11 @@ def _dense(directory: Path, source: Path) -> Dense:
     )
 
 
-def _require_on_vectors(config: Mapping[str, Any], name: str, source: Path) -> None:
+def _require_on_vectors(
+    config: Mapping[str, Any],
+    name: str,
+    source: Path,
+) -> None:
     """Raise `ModelError` if a module reads or writes something else than the text's vector."""
     input_name = config.get("module_input_name") or VECTOR
     output_name = config.get("module_output_name") or VECTOR

@@ -116,7 +116,9 @@ def write_tokenizer(encoder: Encoder, directory: Path) -> WrittenTokenizer:
 
 
 def _with_template(
-    encoder: Encoder, tokenizer: Tokenizer, texts: Sequence[str]
+    encoder: Encoder,
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
 ) -> tuple[Tokenizer, Cut, int]:
     """Return the tokenizer with the prompt in it, a `Cut`, and the largest number of tokens of a text.
 
@@ -159,7 +161,9 @@ def _with_template(
 
 
 def _ids(
-    tokenizer: Tokenizer, texts: Sequence[str], add_special_tokens: bool = True
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    add_special_tokens: bool = True,
 ) -> list[list[int]]:
     encodings = tokenizer.encode_batch(texts, add_special_tokens=add_special_tokens)
     return [encoding.ids for encoding in encodings]
@@ -175,7 +179,11 @@ def _whole_texts(encoder: Encoder) -> list[str]:
     return texts
 
 
-def _write_config(directory: Path, length: int, prompted: bool) -> None:
+def _write_config(
+    directory: Path,
+    length: int,
+    prompted: bool,
+) -> None:
     """Change the tokenizer's settings: its class, padding, truncation and largest number of tokens.
 
     Raises:
@@ -229,7 +237,11 @@ def load_tokenizer(directory: Path, length: int) -> Any:
         ) from error
 
 
-def _encode(tokenizer: Any, texts: Sequence[str], length: int) -> list[list[int]]:
+def _encode(
+    tokenizer: Any,
+    texts: Sequence[str],
+    length: int,
+) -> list[list[int]]:
     """Return the token ids of each text from a tokenizer of transformers, truncated to `length`."""
     rows: list[list[int]] = tokenizer(
         list(texts), truncation="longest_first", max_length=length
@@ -246,7 +258,10 @@ def token_rows(tokens: TokenIds) -> list[list[int]]:
 
 
 def _require_same(
-    encoder: Encoder, loaded: Any, length: int, texts: Sequence[str]
+    encoder: Encoder,
+    loaded: Any,
+    length: int,
+    texts: Sequence[str],
 ) -> None:
     """Raise `ModelError` if the loaded tokenizer gives other ids than the encoder for a text."""
     rows = token_rows(encoder.tokenizer().encode(texts, encoder.recipe.max_length))
@@ -289,7 +304,11 @@ def _about_template(encoder: Encoder, cut: Cut) -> list[str]:
     ]
 
 
-def _about_edges(encoder: Encoder, loaded: Any, length: int) -> list[str]:
+def _about_edges(
+    encoder: Encoder,
+    loaded: Any,
+    length: int,
+) -> list[str]:
     """Return notes on empty texts, and on texts that begin or end with white space."""
     notes = []
     rows = token_rows(encoder.tokenizer().encode(BLANK, encoder.recipe.max_length))

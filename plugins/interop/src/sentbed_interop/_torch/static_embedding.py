@@ -80,7 +80,9 @@ def longest_text(directory: Path, default: int) -> int:
 
 @torch.no_grad()
 def require_same_static_vectors(
-    encoder: Encoder, directory: Path, layers: torch.nn.Module
+    encoder: Encoder,
+    directory: Path,
+    layers: torch.nn.Module,
 ) -> None:
     """Raise `OtherVectorsError` if the module, with `layers` after it, gives other vectors than the encoder."""
     texts = [*BATTERY, LONG, "", "   "]

@@ -211,7 +211,12 @@ class ContrastiveLoss(nn.Module):
         similarity = similarity.detach().masked_fill(out, -math.inf)
         return similarity, logits.masked_fill(out, -math.inf)
 
-    def left_out(self, query: Texts, target: Texts, candidates: Texts) -> Tensor:
+    def left_out(
+        self,
+        query: Texts,
+        target: Texts,
+        candidates: Texts,
+    ) -> Tensor:
         """Return a mask `(n, candidates)` that is true for candidates to leave out of a row's denominator."""
         shape = len(query.vectors), len(candidates.vectors)
         out = torch.zeros(shape, dtype=torch.bool, device=query.vectors.device)

@@ -16,7 +16,12 @@ from sentbed_losses.columns import TEACHER
 class DistillLoss(nn.Module):
     """The loss `distill`; see `sentbed_losses.distill.Distill`."""
 
-    def __init__(self, width: int, distance: str, projection: int | None) -> None:
+    def __init__(
+        self,
+        width: int,
+        distance: str,
+        projection: int | None,
+    ) -> None:
         super().__init__()
         self.distance = distance
         self.projection: nn.Module = nn.Identity()

@@ -15,13 +15,23 @@ from sentbed_losses._torch.batch_columns import Columns
 class MNTPLoss(nn.Module):
     """The loss `mntp`; see `sentbed_losses.mntp.MNTP`."""
 
-    def __init__(self, probability: float, masked: float, random: float) -> None:
+    def __init__(
+        self,
+        probability: float,
+        masked: float,
+        random: float,
+    ) -> None:
         super().__init__()
         self.probability = probability
         self.masked = masked
         self.random = random
 
-    def corrupt(self, ids: Tensor, special: Tensor, head: Any) -> tuple[Tensor, Tensor]:
+    def corrupt(
+        self,
+        ids: Tensor,
+        special: Tensor,
+        head: Any,
+    ) -> tuple[Tensor, Tensor]:
         """Return the ids that the encoder reads, and a mask of the chosen tokens, both `(tokens,)`.
 
         `special` is a mask of the special tokens. `head` is the backbone's language-modelling head. Its

@@ -13,7 +13,12 @@ from sentbed_losses._torch.batch_columns import Columns
 class NLISoftmaxLoss(nn.Module):
     """The loss `nli-softmax`; see `sentbed_losses.nli_softmax.NLISoftmax`."""
 
-    def __init__(self, width: int, classes: int, product: bool) -> None:
+    def __init__(
+        self,
+        width: int,
+        classes: int,
+        product: bool,
+    ) -> None:
         super().__init__()
         self.product = product
         features = 3

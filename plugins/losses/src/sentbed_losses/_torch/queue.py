@@ -17,7 +17,11 @@ class QueueLoss(ContrastiveLoss):
     """The losses `queue` and `momentum`; see `sentbed_losses.queue.Queue`."""
 
     def __init__(
-        self, width: int, size: int, in_batch: bool, **contrastive: Any
+        self,
+        width: int,
+        size: int,
+        in_batch: bool,
+        **contrastive: Any,
     ) -> None:
         super().__init__(**contrastive, counts_negatives=True)
         self.width = width

@@ -44,7 +44,9 @@ def scaled(vectors: Tensor, cosine: bool) -> Tensor:
 
 
 def contrast_metrics(
-    similarity: Tensor, temperature: Tensor | float, counts_negatives: bool
+    similarity: Tensor,
+    temperature: Tensor | float,
+    counts_negatives: bool,
 ) -> dict[str, Tensor]:
     """Return the metrics of a contrastive loss.
 

@@ -43,7 +43,9 @@ bits, no sum overflows."""
 
 
 def build_engine(
-    runtime: str, precision: str, threads: int | None
+    runtime: str,
+    precision: str,
+    threads: int | None,
 ) -> OnnxRuntimeEngine:
     """Return the engine of the runtime `runtime`. The arguments are fields of `OnnxRuntime`."""
     threads = threads or default_threads()

@@ -23,7 +23,11 @@ SECONDS = 900
 REMEDY = "use the runtime `cpu` or `onnxruntime`"
 
 
-def try_compilation(path: Path, settings: Mapping[str, Any], parts: str) -> None:
+def try_compilation(
+    path: Path,
+    settings: Mapping[str, Any],
+    parts: str,
+) -> None:
     """Compile the graph in the file `path` and compute two batches, in a process that may crash.
 
     `settings` are those of `compile_model`, and `parts` names the encoder in messages.

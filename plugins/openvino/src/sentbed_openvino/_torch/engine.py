@@ -46,7 +46,10 @@ tokens. A smaller cosine is an error of the graph, since rounding changes vector
 
 
 def build_engine(
-    runtime: str, precision: str, threads: int | None, streams: int | None
+    runtime: str,
+    precision: str,
+    threads: int | None,
+    streams: int | None,
 ) -> OpenVinoEngine:
     """Return the engine of the runtime `runtime`. The arguments are fields of `OpenVino`.
 
@@ -117,7 +120,12 @@ class OpenVinoEngine(EncodingEngine):
 
         return project
 
-    def _compiled(self, graph: Any, products: str, parts: str) -> Project:
+    def _compiled(
+        self,
+        graph: Any,
+        products: str,
+        parts: str,
+    ) -> Project:
         """Compile a graph, and return a function that computes batches with it.
 
         `products` is the type of the products that are not in int8: f32 or bf16.
@@ -186,7 +194,11 @@ def _type_of_rest() -> str:
     return "bf16" if bf16_instructions() else "f32"
 
 
-def traced(encoder: TraceableEncoder, ids: NDArray[np.int32], parts: str) -> Any:
+def traced(
+    encoder: TraceableEncoder,
+    ids: NDArray[np.int32],
+    parts: str,
+) -> Any:
     """Return the graph of an encoder in OpenVINO's form, for batches of any number of rows and tokens.
 
     Raises:

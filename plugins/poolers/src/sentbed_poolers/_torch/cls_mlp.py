@@ -87,7 +87,10 @@ def load_layer_from_directory(dense: nn.Linear, directory: Path) -> None:
 
 
 def _load_layer(
-    dense: nn.Linear, files: Sequence[Path], where: str, remedy: str
+    dense: nn.Linear,
+    files: Sequence[Path],
+    where: str,
+    remedy: str,
 ) -> None:
     """Load the layer from one of the files; `where` names these in messages, which end with `remedy`."""
     tensors: dict[str, Tensor] = {}

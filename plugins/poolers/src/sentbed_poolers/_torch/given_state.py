@@ -26,7 +26,11 @@ class GivenState(nn.Module):
         return state
 
 
-def required(states: TokenStates, field: str, pooler: str) -> Any:
+def required(
+    states: TokenStates,
+    field: str,
+    pooler: str,
+) -> Any:
     """Return a field of `states` that the pooler needs. Raises `ModelError` if the backbone left it out."""
     value = getattr(states, field)
     if value is None:

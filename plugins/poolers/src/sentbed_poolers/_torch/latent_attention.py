@@ -20,7 +20,13 @@ class LatentAttentionPooling(nn.Module):
     token does not depend on other tokens, so only the mean needs the mask.
     """
 
-    def __init__(self, width: int, latents: int, heads: int, head_width: int) -> None:
+    def __init__(
+        self,
+        width: int,
+        latents: int,
+        heads: int,
+        head_width: int,
+    ) -> None:
         super().__init__()
         inner = heads * head_width
         self.heads = heads

@@ -33,7 +33,11 @@ def effects_plot(data: StudyData, summary: Summary) -> Plot | None:
 
     def paint(figure: Figure) -> None:
         grid = figure.subplots(
-            len(effects), 1, sharex=True, squeeze=False, height_ratios=heights
+            len(effects),
+            1,
+            sharex=True,
+            squeeze=False,
+            height_ratios=heights,
         )
         parts = grid[:, 0]
         for index, (axes, effect) in enumerate(zip(parts, effects, strict=True)):
@@ -49,7 +53,12 @@ def effects_plot(data: StudyData, summary: Summary) -> Plot | None:
     return Plot(title_of(summary), captions, height, paint)
 
 
-def _draw_effect(axes: Axes, effect: AxisEffect, drawn: DrawnRows, tone: str) -> None:
+def _draw_effect(
+    axes: Axes,
+    effect: AxisEffect,
+    drawn: DrawnRows,
+    tone: str,
+) -> None:
     """Draw the labels of one axis as rows: a dot for each cell, a diamond for the mean."""
     labels = [label.label for label in effect.labels]
 
@@ -59,7 +68,13 @@ def _draw_effect(axes: Axes, effect: AxisEffect, drawn: DrawnRows, tone: str) ->
     ):
         places = [labels.index(row.labels[effect.axis]) for row in rows["row"]]
         draw_points(
-            axes, rows["value"], places, tone, size=5, hollow=hollow, alpha=alpha
+            axes,
+            rows["value"],
+            places,
+            tone,
+            size=5,
+            hollow=hollow,
+            alpha=alpha,
         )
 
     for place, label in enumerate(effect.labels):
@@ -68,5 +83,8 @@ def _draw_effect(axes: Axes, effect: AxisEffect, drawn: DrawnRows, tone: str) ->
 
     name_rows(axes, labels)
     axes.set_title(
-        label_text(effect.axis), loc="left", fontsize="medium", color=colour("muted")
+        label_text(effect.axis),
+        loc="left",
+        fontsize="medium",
+        color=colour("muted"),
     )

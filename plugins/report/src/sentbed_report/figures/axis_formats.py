@@ -33,7 +33,11 @@ def name_rows(axes: Axes, names: Sequence[str]) -> None:
     axes.grid(visible=False, axis="y")
 
 
-def label_numbers(axes: Axes, numbers: Sequence[float], labels: Sequence[str]) -> None:
+def label_numbers(
+    axes: Axes,
+    numbers: Sequence[float],
+    labels: Sequence[str],
+) -> None:
     """Put ticks with these labels at the numbers on the horizontal axis, unless there are more than `_TICKS`.
 
     The axis is logarithmic if `spans_powers(numbers)`.

@@ -32,7 +32,12 @@ def geometry_plots(data: StudyData) -> list[Plot]:
     scores = []
     for cell, run, score in scores_after_training(data):
         scores.append(
-            PlaneScore(score, cell=cell.name, prompt=run.prompt, seed=run.seed)
+            PlaneScore(
+                score,
+                cell=cell.name,
+                prompt=run.prompt,
+                seed=run.seed,
+            )
         )
     shades = _scores_of_task(data, data.colour)
 
@@ -65,7 +70,11 @@ def _scores_of_task(data: StudyData, task: str) -> pandas.DataFrame:
     return finite.groupby(["cell", "encoder"])["shade"].mean().reset_index()
 
 
-def _plot(data: StudyData, plane: ScorePlane, points: pandas.DataFrame) -> Plot:
+def _plot(
+    data: StudyData,
+    plane: ScorePlane,
+    points: pandas.DataFrame,
+) -> Plot:
     markers = CellMarkers(data)
     named = len(points) <= MOST_LINES
     height, alpha = (320, 1.0) if named else (380, 0.75)
@@ -99,7 +108,9 @@ def _plot(data: StudyData, plane: ScorePlane, points: pandas.DataFrame) -> Plot:
 
 
 def _draw_colourbar(
-    figure: Figure, scores: pandas.Series, task: str
+    figure: Figure,
+    scores: pandas.Series,
+    task: str,
 ) -> list[str | None]:
     """Draw a colour bar for a task's scores, and return the colour of each score, or None if it is missing."""
     from matplotlib import colormaps
@@ -111,7 +122,10 @@ def _draw_colourbar(
         Normalize(scores.min(), scores.max()), colormaps["viridis"].resampled(24)
     )
     bar = figure.colorbar(
-        scale, ax=figure.axes[0], label=label_text(task), use_gridspec=False
+        scale,
+        ax=figure.axes[0],
+        label=label_text(task),
+        use_gridspec=False,
     )
     bar.outline.set_visible(False)
 

@@ -109,7 +109,14 @@ class CellMarkers:
                     tone, marker = colour("muted"), _MARKERS[place]
                 name = short_name(f"{axis.name} {label}")
                 handles.append(
-                    Line2D([], [], linestyle="", marker=marker, color=tone, label=name)
+                    Line2D(
+                        [],
+                        [],
+                        linestyle="",
+                        marker=marker,
+                        color=tone,
+                        label=name,
+                    )
                 )
         if handles:
             legend_above(figure, columns, handles)
@@ -140,7 +147,11 @@ def best_cells(
     return tuple(cell for cell in worth if cell in kept)
 
 
-def sentence_on_choice(drawn: int, cells: int, what: str) -> str:
+def sentence_on_choice(
+    drawn: int,
+    cells: int,
+    what: str,
+) -> str:
     """Return a sentence on the number of cells that are drawn; it is empty if all cells are drawn.
 
     `what` names the number by which `best_cells` chose the cells.
@@ -150,7 +161,11 @@ def sentence_on_choice(drawn: int, cells: int, what: str) -> str:
     return f"Of {cells:,} cells {drawn} are drawn: the baseline and those with the highest {what}."
 
 
-def sentence_on_missing(data: StudyData, cells: Collection[str], what: str) -> str:
+def sentence_on_missing(
+    data: StudyData,
+    cells: Collection[str],
+    what: str,
+) -> str:
     """Return a sentence with the names of the study's cells that are not in `cells`; empty if all are in it.
 
     `what` says what those cells lack, such as "scores".

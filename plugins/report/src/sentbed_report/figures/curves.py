@@ -52,7 +52,10 @@ def curves_plot(
 
         if best is not None:
             axes.axvline(
-                best[0], color=colour("muted"), linewidth=0.8, linestyle=(0, (3, 3))
+                best[0],
+                color=colour("muted"),
+                linewidth=0.8,
+                linestyle=(0, (3, 3)),
             )
             draw_points(axes, *best, colour("page"), "best", ringed=True)
             axes.annotate(

@@ -103,7 +103,10 @@ def _plot(
 
 
 def _draw_row(
-    axes: Axes, row: int, of_cell: Sequence[float], baselines: Sequence[float] | None
+    axes: Axes,
+    row: int,
+    of_cell: Sequence[float],
+    baselines: Sequence[float] | None,
 ) -> None:
     import numpy as np
 

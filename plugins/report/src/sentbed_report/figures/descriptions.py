@@ -43,7 +43,11 @@ def _describe_line(axes: Axes, line: Line2D) -> str:
     return f"{name}: from {first} to {last}"
 
 
-def _describe_point(axes: Axes, x: float, y: float) -> str:
+def _describe_point(
+    axes: Axes,
+    x: float,
+    y: float,
+) -> str:
     """Return a point as text, such as `0.8 at 100`: y, then x."""
     across = axes.xaxis.get_major_formatter().format_data_short(x).strip()
     above = axes.yaxis.get_major_formatter().format_data_short(y).strip()

@@ -35,7 +35,12 @@ _SETTINGS: dict[Any, Any] = {
 }
 
 
-def write_figure(figure: Figure, path: Path, title: str = "", dpi: int = DPI) -> str:
+def write_figure(
+    figure: Figure,
+    path: Path,
+    title: str = "",
+    dpi: int = DPI,
+) -> str:
     """Write a figure to a file, in the format that the file's suffix names.
 
     `title` is written into the file's metadata; `dpi` is the resolution of PNG in dots per inch. The same
@@ -63,7 +68,12 @@ def write_figure(figure: Figure, path: Path, title: str = "", dpi: int = DPI) ->
         warnings.simplefilter("always")
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(_SETTINGS)
-        figure.savefig(stream, format=suffix, dpi=dpi, metadata=metadata)
+        figure.savefig(
+            stream,
+            format=suffix,
+            dpi=dpi,
+            metadata=metadata,
+        )
 
     letters = _missing_letters(caught)
     if not letters:

@@ -41,7 +41,11 @@ def primary_score(evaluator: str) -> str:
     return task_and_metric(evaluator or "evaluator", "primary score")
 
 
-def legend_above(figure: Figure, columns: int, handles: Sequence[Artist] = ()) -> None:
+def legend_above(
+    figure: Figure,
+    columns: int,
+    handles: Sequence[Artist] = (),
+) -> None:
     """Draw a legend above a figure, with as many columns as fit into its width, but at most `columns`.
 
     The legend shows `handles`. By default, these are the named lines of all axes; there is then no legend for a
@@ -58,7 +62,10 @@ def legend_above(figure: Figure, columns: int, handles: Sequence[Artist] = ()) -
 
     for number in range(columns, 0, -1):
         legend = figure.legend(
-            handles=handles, loc="outside upper left", frameon=False, ncols=number
+            handles=handles,
+            loc="outside upper left",
+            frameon=False,
+            ncols=number,
         )
         if number == 1 or legend.get_window_extent().width < 0.95 * figure.bbox.width:
             return

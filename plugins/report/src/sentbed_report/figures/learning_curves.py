@@ -61,7 +61,10 @@ def _validations(stage: Mapping[str, Any]) -> Iterator[tuple[float, float]]:
 
 
 def _plot(
-    data: StudyData, curves: pandas.DataFrame, title: str, axis: str
+    data: StudyData,
+    curves: pandas.DataFrame,
+    title: str,
+    axis: str,
 ) -> Plot | None:
     means = mean_over_runs(curves, ["cell"])
     if means.empty:

@@ -170,7 +170,11 @@ def _references(summary: Summary) -> list[_DrawnReference]:
     return references
 
 
-def _line_name(data: StudyData, row: SummaryRow, effect: AxisEffect) -> str:
+def _line_name(
+    data: StudyData,
+    row: SummaryRow,
+    effect: AxisEffect,
+) -> str:
     """Return the name of a row's line: the labels on the other axes, which all rows of the line share.
 
     Axes that change together with the plot's axis, and axes on which all cells have the same label, are left out.
@@ -215,7 +219,9 @@ def _draw_coloured(axes: Axes, lines: Mapping[str, pandas.DataFrame]) -> None:
 
 
 def _draw_thin(
-    axes: Axes, lines: Mapping[str, pandas.DataFrame], effect: AxisEffect
+    axes: Axes,
+    lines: Mapping[str, pandas.DataFrame],
+    effect: AxisEffect,
 ) -> None:
     """Draw thin lines, and the mean of all lines as a thick line."""
     for rows in [*lines.values()][:_MOST_THIN_LINES]:
@@ -229,5 +235,10 @@ def _draw_thin(
     if effect.points:
         numbers, means = zip(*effect.points, strict=True)
         axes.plot(
-            numbers, means, color=colour("c0"), marker="o", linewidth=2.4, label="mean"
+            numbers,
+            means,
+            color=colour("c0"),
+            marker="o",
+            linewidth=2.4,
+            label="mean",
         )

@@ -45,7 +45,11 @@ def _short_number(number: re.Match[str]) -> str:
     return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
 
 
-def page_svg(text: str, label: str, prefix: str) -> str:
+def page_svg(
+    text: str,
+    label: str,
+    prefix: str,
+) -> str:
     """Return an `<svg>` element for a page.
 
     `text` is the content of an SVG file of matplotlib, and `label` the description for screen readers. All ids

@@ -88,12 +88,20 @@ class Plot:
             # If the figure itself had a layout engine, saving would draw it twice.
             ConstrainedLayoutEngine().execute(figure)
             undated = {"Date": None, "Creator": None}
-            figure.savefig(buffer, format="svg", transparent=True, metadata=undated)
+            figure.savefig(
+                buffer,
+                format="svg",
+                transparent=True,
+                metadata=undated,
+            )
             label = label_text(f"{self.title}. {describe(figure)}", _LONGEST_LABEL)
         return page_svg(buffer.getvalue(), label, prefix)
 
     def figure(
-        self, width: float, height: float | None = None, theme: Theme = "light"
+        self,
+        width: float,
+        height: float | None = None,
+        theme: Theme = "light",
     ) -> Figure:
         """Return a separate figure of `width` by `height` inches.
 
@@ -151,7 +159,9 @@ def _installed_fallbacks() -> list[str]:
 
 @contextmanager
 def _matplotlib_settings(
-    colours: Mapping[str, str], size: float, more: Mapping[Any, Any]
+    colours: Mapping[str, str],
+    size: float,
+    more: Mapping[Any, Any],
 ) -> Iterator[None]:
     """Set colours, font size and more settings within a `with` block, independent of the user's settings."""
     import matplotlib

@@ -73,7 +73,11 @@ def rank_groups_plot(data: StudyData, summary: Summary) -> Plot | None:
         left.set_xlim(first - room, last + room)
         best = intervals["mean"].iloc[0]
         left.axvline(
-            best, color=colour("muted"), linewidth=1, linestyle=(0, (4, 3)), zorder=0
+            best,
+            color=colour("muted"),
+            linewidth=1,
+            linestyle=(0, (4, 3)),
+            zorder=0,
         )
         left.set_xlabel(label_text(score_label(summary)))
 
@@ -167,7 +171,10 @@ def _range(
 
 
 def _draw_intervals(
-    axes: Axes, intervals: pandas.DataFrame, first: float, last: float
+    axes: Axes,
+    intervals: pandas.DataFrame,
+    first: float,
+    last: float,
 ) -> None:
     """Draw each interval up to the limits `first` and `last` of the axis, with an arrow if it goes on."""
     from matplotlib.markers import CARETLEFT, CARETRIGHT
@@ -203,7 +210,12 @@ def _draw_bars(axes: Axes, bars: dict[str, list[int]]) -> None:
         for place in places:
             axes.vlines(index, place - 0.5, place + 0.5, color=tone, linewidth=5)
         axes.text(
-            index, places[0] - 0.52, letter, ha="center", va="bottom", fontsize="small"
+            index,
+            places[0] - 0.52,
+            letter,
+            ha="center",
+            va="bottom",
+            fontsize="small",
         )
     axes.set_xlim(-0.8, len(bars) - 0.2)
     axes.set_xticks([])

@@ -91,7 +91,11 @@ def _scatter(
     return Plot(f"{title}: {encoder}", caption, 225, paint, width=260)
 
 
-def _draw_dots(axes: Axes, points: Points, tone: str) -> None:
+def _draw_dots(
+    axes: Axes,
+    points: Points,
+    tone: str,
+) -> None:
     """Draw points as one path of zero-length lines, which needs far less markup than a marker per point."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
@@ -100,7 +104,12 @@ def _draw_dots(axes: Axes, points: Points, tone: str) -> None:
     # Simplification of the path would remove the zero-length lines.
     path.should_simplify = False
     dots = PathPatch(
-        path, fill=False, edgecolor=tone, linewidth=3.2, alpha=0.4, capstyle="round"
+        path,
+        fill=False,
+        edgecolor=tone,
+        linewidth=3.2,
+        alpha=0.4,
+        capstyle="round",
     )
     # `add_patch` would also compute the limits of the axes, which are set already.
     axes.add_artist(dots)

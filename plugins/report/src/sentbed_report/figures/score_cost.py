@@ -75,7 +75,9 @@ def cost_plot(data: StudyData, against: ScoreAgainstCost) -> Plot:
 
 
 def _undrawn(
-    data: StudyData, against: ScoreAgainstCost, drawn: Collection[str]
+    data: StudyData,
+    against: ScoreAgainstCost,
+    drawn: Collection[str],
 ) -> list[str]:
     """Return the names of the rows that are not drawn, then of the cells that have no row."""
     undrawn = [row.name for row in against.scores.rows if row.name not in drawn]

@@ -53,7 +53,12 @@ def loss_plot(stage: StageCurve) -> Plot | None:
         else:
             upper = lower = figure.subplots()
         if reach:
-            upper.plot(*thinned(losses).T, color=colour("c0"), linewidth=0.7, alpha=0.4)
+            upper.plot(
+                *thinned(losses).T,
+                color=colour("c0"),
+                linewidth=0.7,
+                alpha=0.4,
+            )
         draw_curve(upper, smoothed(losses, reach), 0, "loss", width=1.8)
         upper.set_ylabel("loss")
         upper.locator_params(axis="y", nbins=6)

@@ -129,14 +129,18 @@ NOTHING = "no figure of it can be drawn yet"
 
 
 def plots_of(
-    kind: FigureKind, data: StudyData, summaries: Sequence[Summary]
+    kind: FigureKind,
+    data: StudyData,
+    summaries: Sequence[Summary],
 ) -> list[Plot]:
     """Return the plots of a kind, in the order of the report."""
     return [plot for plot in kind.draw(data, summaries) if plot is not None]
 
 
 def study_figures(
-    data: StudyData, summaries: Sequence[Summary], task: str = ""
+    data: StudyData,
+    summaries: Sequence[Summary],
+    task: str = "",
 ) -> dict[str, Plot]:
     """Return the figures of a study by name: `cost`, `cost-2` for the second figure of this kind, and so on.
 
@@ -194,7 +198,9 @@ def figure_named(
 
 
 def _tables_of_task(
-    summaries: Sequence[Summary], task: str, cost: str
+    summaries: Sequence[Summary],
+    task: str,
+    cost: str,
 ) -> list[Summary]:
     """Return the tables that have a task, with the task's column moved to the end, where plots expect it.
 
@@ -221,7 +227,11 @@ def _tables_of_task(
     return tables
 
 
-def _place_of_task(summary: Summary, task: str, cost: str) -> int | None:
+def _place_of_task(
+    summary: Summary,
+    task: str,
+    cost: str,
+) -> int | None:
     """Return the index of the task's first column.
 
     If the table has no such column, it is the index of the last column of a cost; None if there is no cost,

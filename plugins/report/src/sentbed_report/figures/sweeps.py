@@ -153,7 +153,13 @@ def _plot(
     ]
 
     def paint(figure: Figure) -> None:
-        grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+        grid = figure.subplots(
+            rows,
+            columns,
+            sharex=True,
+            sharey=True,
+            squeeze=False,
+        )
         parts = grid.ravel()
         for part in parts[len(shown) :]:
             part.set_visible(False)

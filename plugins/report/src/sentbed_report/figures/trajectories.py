@@ -102,7 +102,12 @@ def _draw_paths(figure: Figure, plane: ScorePlane) -> None:
     legend_above(figure, 3)
 
 
-def _draw_path(axes: Axes, line: pandas.DataFrame, name: str, tone: str) -> None:
+def _draw_path(
+    axes: Axes,
+    line: pandas.DataFrame,
+    name: str,
+    tone: str,
+) -> None:
     marker = "o" if len(line) <= MOST_MARKED else ""
     axes.plot(
         line["x"],
@@ -118,7 +123,11 @@ def _draw_path(axes: Axes, line: pandas.DataFrame, name: str, tone: str) -> None
     # The first point is hollow, unless the only one is after training.
     if len(line) > 1 or line["step"].iloc[0] == 0:
         axes.plot(
-            *points[0], "o", color=colour("page"), markeredgecolor=tone, markersize=8
+            *points[0],
+            "o",
+            color=colour("page"),
+            markeredgecolor=tone,
+            markersize=8,
         )
 
     moves = [(before, after) for before, after in pairwise(points) if before != after]

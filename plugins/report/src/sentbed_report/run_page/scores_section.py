@@ -49,7 +49,11 @@ def _with_changes(summary: Summary) -> Summary:
     return attrs.evolve(summary, rows=tuple(rows))
 
 
-def _change(cell: Estimate, before: SummaryRow | None, place: int) -> float | None:
+def _change(
+    cell: Estimate,
+    before: SummaryRow | None,
+    place: int,
+) -> float | None:
     if before is None or cell.value is None:
         return None
     start = before.cells[place].value
@@ -66,7 +70,12 @@ def run_table(summary: Summary) -> Table:
         headers.append(attrs.evolve(header, shown=header.name == "encoder"))
     # The note on seeds is left out, since a run has one number per score.
     notes = tuple(note for note in table.notes if note != summary.over)
-    return attrs.evolve(table, title=summary.note, headers=tuple(headers), notes=notes)
+    return attrs.evolve(
+        table,
+        title=summary.note,
+        headers=tuple(headers),
+        notes=notes,
+    )
 
 
 def scores_section(data: RunReport, summaries: Sequence[Summary]) -> Section | None:
@@ -81,7 +90,12 @@ def scores_section(data: RunReport, summaries: Sequence[Summary]) -> Section | N
             f"Left out, as their data is missing: {tasks}; the row is not complete."
         )
     tables = [*map(run_table, summaries)]
-    return Section("Scores", tables=tables, notes=notes, is_open=True)
+    return Section(
+        "Scores",
+        tables=tables,
+        notes=notes,
+        is_open=True,
+    )
 
 
 def intervals_section(intervals: Sequence[ScoreInterval]) -> Section | None:

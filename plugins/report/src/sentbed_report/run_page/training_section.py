@@ -111,7 +111,11 @@ def _watched(stages: Sequence[StageCurve]) -> Table:
 
 def _steps(plane: ScorePlane) -> Table:
     """Return a table with the position of each encoder in a plane, one row per step."""
-    places = plane.points.pivot(index="step", columns="encoder", values=["y", "x"])
+    places = plane.points.pivot(
+        index="step",
+        columns="encoder",
+        values=["y", "x"],
+    )
     columns = []
     shown = []
     for encoder in plane.points["encoder"].unique():

@@ -50,7 +50,9 @@ class BestPrompt:
 
 
 def best_prompt(
-    scores: Mapping[int, PromptScores], store: ComponentStore, lower: bool
+    scores: Mapping[int, PromptScores],
+    store: ComponentStore,
+    lower: bool,
 ) -> BestPrompt:
     """Return the best prompt of a cell; `lower` says whether lower scores are better.
 
@@ -96,7 +98,9 @@ def best_prompt(
 
 
 def _components(
-    prompts: Sequence[str], scores: Mapping[int, PromptScores], store: ComponentStore
+    prompts: Sequence[str],
+    scores: Mapping[int, PromptScores],
+    store: ComponentStore,
 ) -> list[ItemComponents]:
     """Return the item components under each prompt and seed; empty if the scores are not on the same items."""
     scores_of_runs = []

@@ -46,7 +46,9 @@ class Equivalence:
 
 
 def equivalence_of(
-    estimate: EstimatedDifference, margin: float, lower: bool = False
+    estimate: EstimatedDifference,
+    margin: float,
+    lower: bool = False,
 ) -> Equivalence:
     """Return both tests of one cell, before the correction; `estimate` is its score minus the baseline's.
 

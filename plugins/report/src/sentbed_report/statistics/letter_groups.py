@@ -59,7 +59,11 @@ def not_comparable(pairs: Pairs) -> dict[int, str]:
     return reasons
 
 
-def significantly_better(pairs: Pairs, rows: int, lower: bool) -> Matrix:
+def significantly_better(
+    pairs: Pairs,
+    rows: int,
+    lower: bool,
+) -> Matrix:
     """Return a matrix `(rows, rows)`: whether row i is significantly better than row j.
 
     `lower` says whether lower scores are better.

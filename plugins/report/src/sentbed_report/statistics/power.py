@@ -355,7 +355,10 @@ def _guess_needed(
 
 
 def _first_number(
-    power_with: Callable[[float], float], power: float, least: int, guess: int
+    power_with: Callable[[float], float],
+    power: float,
+    least: int,
+    guess: int,
 ) -> int | None:
     """Return the smallest number from `least` to `MOST` that gives the power; None if there is none.
 
@@ -409,7 +412,9 @@ def _require_finite(difference: float) -> None:
 
 
 def _power_of_sources(
-    sources: tuple[Source, ...], difference: float, level: float
+    sources: tuple[Source, ...],
+    difference: float,
+    level: float,
 ) -> float:
     """Return the probability that a true difference is significant at a two-sided level.
 
@@ -453,7 +458,9 @@ def _merged_in_bins(weights: Floats, values: Floats) -> tuple[Floats, Floats]:
 
 
 def _estimated_variances(
-    degrees: float, distance: float, finest: float
+    degrees: float,
+    distance: float,
+    finest: float,
 ) -> tuple[Floats, Floats]:
     """Return values of the ratio of an estimated variance to the true variance, and a weight for each value.
 
@@ -483,7 +490,9 @@ def _estimated_variances(
 
 
 def _smallest_of_sources(
-    sources: tuple[Source, ...], power: float, level: float
+    sources: tuple[Source, ...],
+    power: float,
+    level: float,
 ) -> float:
     """Return the smallest true difference that is significant with probability `power`."""
     from scipy import optimize

@@ -50,7 +50,9 @@ def friedman(values: Sequence[Sequence[float]]) -> Friedman:
 
 
 def nemenyi_groups(
-    ranks: Sequence[float], critical: float, p_value: float = 0.0
+    ranks: Sequence[float],
+    critical: float,
+    p_value: float = 0.0,
 ) -> tuple[tuple[int, ...], ...]:
     """Return the maximal groups of rows whose mean ranks differ by less than `critical`.
 

@@ -21,7 +21,9 @@ from sentbed_report.statistics.significance import (
 
 
 def judged_mean(
-    scores: Scored, store: ComponentStore, confidence: float = CONFIDENCE
+    scores: Scored,
+    store: ComponentStore,
+    confidence: float = CONFIDENCE,
 ) -> Judged:
     """Return the mean over seeds with its interval, which is clipped to the range of the metric.
 

@@ -243,7 +243,11 @@ def common_basis(bases: Collection[Basis]) -> Basis:
     return _BASES["items" in names, "prompts" in names, "seeds" in names]
 
 
-def judge_cell(before: Scored, after: Scored, components: ComponentStore) -> Judged:
+def judge_cell(
+    before: Scored,
+    after: Scored,
+    components: ComponentStore,
+) -> Judged:
     """Test a cell's scores `after` against the baseline's scores `before`, as the module describes.
 
     If the two were scored on different items, the result has the reason in place of a test.
@@ -254,7 +258,11 @@ def judge_cell(before: Scored, after: Scored, components: ComponentStore) -> Jud
     return with_test(compared(before, after, components))
 
 
-def compared(before: Scored, after: Scored, store: ComponentStore) -> Judged:
+def compared(
+    before: Scored,
+    after: Scored,
+    store: ComponentStore,
+) -> Judged:
     """Return the differences `after` minus `before`, seed by seed, before any test."""
     judged = weighted_sum([(-1.0, before), (1.0, after)], store)
     return attrs.evolve(judged, unpaired=_unpaired(before, after))

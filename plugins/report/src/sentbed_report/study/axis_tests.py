@@ -72,7 +72,9 @@ def axis_findings(data: StudyData, summaries: Sequence[Summary]) -> list[AxisFin
 
 
 def effect_tests(
-    data: StudyData, summary: Summary, references: Mapping[str, str]
+    data: StudyData,
+    summary: Summary,
+    references: Mapping[str, str],
 ) -> dict[tuple[str, str], Judged]:
     """Return (axis, label) -> test of the label against the reference label of its axis.
 
@@ -100,7 +102,9 @@ def effect_tests(
 
 
 def interaction_tests(
-    data: StudyData, summary: Summary, references: Mapping[str, str]
+    data: StudyData,
+    summary: Summary,
+    references: Mapping[str, str],
 ) -> dict[tuple[str, str], Judged]:
     """Return (axis, axis) -> test of the clearest interaction of the two axes.
 

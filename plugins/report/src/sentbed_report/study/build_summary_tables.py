@@ -40,7 +40,9 @@ from sentbed_report.tables.estimate import MEAN_DECIMALS, Estimate, Place
 
 
 def summarise(
-    data: StudyData, start: bool = False, resamples: int = RESAMPLES
+    data: StudyData,
+    start: bool = False,
+    resamples: int = RESAMPLES,
 ) -> tuple[Summary, ...]:
     """Return the tables of a study: one per evaluator and protocol id, and one per further metric.
 
@@ -133,7 +135,11 @@ def _degenerate_under_prompts(scores: PromptScores) -> str:
     return "; ".join(listed)
 
 
-def _summary(data: StudyData, comparable: ComparableScores, resamples: int) -> Summary:
+def _summary(
+    data: StudyData,
+    comparable: ComparableScores,
+    resamples: int,
+) -> Summary:
     """Return the table of comparable scores; p-values are not corrected yet."""
     scored_columns = _columns(data, comparable)
     if not data.axes and all(len(cell.runs) == 1 for cell in data.cells):
@@ -235,7 +241,9 @@ def _row_key(measurement: Measurement) -> RowKey:
 
 
 def _column_and_scores(
-    data: StudyData, comparable: ComparableScores, task: str
+    data: StudyData,
+    comparable: ComparableScores,
+    task: str,
 ) -> tuple[_ScoredColumn, dict[RowKey, dict[int, ScoreOfSeed]]]:
     """Return the column of a task and its scores; if a run has two scores of the task, the first is used."""
     scores_of_task = []
@@ -375,7 +383,9 @@ def _metrics_of_tasks(columns: Sequence[_ScoredColumn]) -> list[str]:
 
 
 def _printed_columns(
-    columns: Sequence[_ScoredColumn], digits: int, baseline: str
+    columns: Sequence[_ScoredColumn],
+    digits: int,
+    baseline: str,
 ) -> tuple[Column, ...]:
     """Return the columns with their headings and decimals."""
     has_several_metrics = len(_metrics_of_tasks(columns)) > 1
@@ -399,7 +409,9 @@ def _printed_columns(
 
 
 def _rows(
-    data: StudyData, columns: Sequence[_ScoredColumn], keys: Sequence[RowKey]
+    data: StudyData,
+    columns: Sequence[_ScoredColumn],
+    keys: Sequence[RowKey],
 ) -> tuple[SummaryRow, ...]:
     """Return the rows of the table in the order of the cells; `keys` identify the rows that have scores."""
     encoders: dict[str, list[str]] = {}
@@ -430,7 +442,10 @@ def _rows(
 
 
 def _row(
-    cell: CellInfo, encoder: str, name: str, columns: Sequence[_ScoredColumn]
+    cell: CellInfo,
+    encoder: str,
+    name: str,
+    columns: Sequence[_ScoredColumn],
 ) -> SummaryRow:
     estimates = []
     for scored in columns:
@@ -464,7 +479,10 @@ def _ranked_rows(data: StudyData, keys: Sequence[RowKey]) -> list[RowKey]:
 
 
 def _with_marks(
-    data: StudyData, scored: _ScoredColumn, ranked: Sequence[RowKey], digits: int
+    data: StudyData,
+    scored: _ScoredColumn,
+    ranked: Sequence[RowKey],
+    digits: int,
 ) -> _ScoredColumn:
     """Return a column with places and ranks among the rows `ranked`; degenerate scores get neither."""
     if not scored.column.ranked:
@@ -488,7 +506,9 @@ def _with_marks(
 
 
 def _places(
-    column: Column, means: Mapping[RowKey, float], digits: int
+    column: Column,
+    means: Mapping[RowKey, float],
+    digits: int,
 ) -> dict[RowKey, Place]:
     """Return place 1 for the best rows and place 2 for the second best.
 
@@ -509,7 +529,9 @@ def _places(
 
 
 def _ranks(
-    data: StudyData, column: Column, means: Mapping[RowKey, float]
+    data: StudyData,
+    column: Column,
+    means: Mapping[RowKey, float],
 ) -> dict[RowKey, int]:
     """Return the rank of each row among the rows that have the same labels on the axes `StudyData.ranks`.
 

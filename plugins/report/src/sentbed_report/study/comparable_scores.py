@@ -249,7 +249,9 @@ def _layers(measured: Iterable[Measurement]) -> Iterator[tuple[str, list[Measure
 
 
 def _tables_of(
-    layer: Sequence[Measurement], metric: str, prompts: tuple[str, ...]
+    layer: Sequence[Measurement],
+    metric: str,
+    prompts: tuple[str, ...],
 ) -> Iterator[ComparableScores]:
     """Yield the tables of one layer.
 
@@ -269,7 +271,9 @@ def _tables_of(
 
 
 def _scores_of_rows(
-    layer: Iterable[Measurement], metric: str, prompts: tuple[str, ...]
+    layer: Iterable[Measurement],
+    metric: str,
+    prompts: tuple[str, ...],
 ) -> list[ComparableScores]:
     """Return the scores of each row by each evaluator.
 

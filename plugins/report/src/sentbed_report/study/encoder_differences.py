@@ -97,7 +97,11 @@ def _varied_by_recipes(data: StudyData) -> set[str]:
     return keys - _NAMES_OF_ENCODERS
 
 
-def _described(data: StudyData, name: str, entry: _Entry) -> str:
+def _described(
+    data: StudyData,
+    name: str,
+    entry: _Entry,
+) -> str:
     """Return a protocol entry with its first pair of values, and the cells and runs in which it differs."""
     first, *others = entry.values
     more = ""

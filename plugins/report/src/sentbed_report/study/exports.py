@@ -119,7 +119,9 @@ def score_frame(data: StudyData, summaries: Sequence[Summary]) -> pandas.DataFra
 
 
 def _scores_of_row(
-    summary: Summary, row: SummaryRow, axes: Mapping[str, str]
+    summary: Summary,
+    row: SummaryRow,
+    axes: Mapping[str, str],
 ) -> Iterator[dict[str, Any]]:
     """Yield the scores of a table's row as rows of `score_frame`; `axes` maps columns to axes."""
     labels = {column: row.labels.get(axis) for column, axis in axes.items()}
@@ -166,7 +168,9 @@ def table_names(summaries: Iterable[Summary]) -> tuple[str, ...]:
 
 
 def to_json(
-    data: StudyData, summaries: Sequence[Summary], selection: Selection | None = None
+    data: StudyData,
+    summaries: Sequence[Summary],
+    selection: Selection | None = None,
 ) -> str:
     """Return all results of a study as JSON; numbers that are not finite are null."""
     if selection is None:
@@ -203,7 +207,12 @@ def to_json(
         "costs": list(map(_score_and_cost, costs)),
         "chosen": _fields(selection),
     }
-    text = json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(
+        plain(document),
+        indent=2,
+        ensure_ascii=False,
+        allow_nan=False,
+    )
     return f"{text}\n"
 
 

@@ -131,7 +131,9 @@ def search_of(run: CellRun) -> Found | None:
 
 
 def _gains(
-    cell: CellInfo, without_search: Sequence[CellInfo], summaries: Sequence[Summary]
+    cell: CellInfo,
+    without_search: Sequence[CellInfo],
+    summaries: Sequence[Summary],
 ) -> Iterator[Gain]:
     """Yield the gain of a cell over its neighbour without a search, for each table in which both have a score.
 

@@ -147,7 +147,11 @@ def _without_items(data: StudyData, task: str) -> str:
 
 
 def has_items(
-    data: StudyData, task: str, evaluator: str, metric: str, protocol: Mapping[str, Any]
+    data: StudyData,
+    task: str,
+    evaluator: str,
+    metric: str,
+    protocol: Mapping[str, Any],
 ) -> bool:
     """Whether any cell has items of a task; the arguments are those of `task_items`."""
     return any(
@@ -157,7 +161,10 @@ def has_items(
 
 
 def item_differences(
-    data: StudyData, first: str, second: str, task: str
+    data: StudyData,
+    first: str,
+    second: str,
+    task: str,
 ) -> pandas.DataFrame:
     """Return the items behind the difference of two cells, one per row, the largest shares first.
 
@@ -192,7 +199,12 @@ def item_differences(
             "group": items.groups,
         }
     )
-    return frame.sort_values("share", key=abs, ascending=False, ignore_index=True)
+    return frame.sort_values(
+        "share",
+        key=abs,
+        ascending=False,
+        ignore_index=True,
+    )
 
 
 def _items_of_runs(

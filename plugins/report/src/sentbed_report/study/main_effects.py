@@ -108,7 +108,12 @@ def main_effects(data: StudyData, summary: Summary) -> tuple[AxisEffect, ...]:
     return tuple(effects)
 
 
-def interaction(data: StudyData, summary: Summary, rows: str, columns: str) -> Grid:
+def interaction(
+    data: StudyData,
+    summary: Summary,
+    rows: str,
+    columns: str,
+) -> Grid:
     """Return the mean in the last column for each pair of labels of the axes `rows` and `columns`."""
     axes = {axis.name: axis for axis in data.axes}
     first = axes[rows]
@@ -131,7 +136,11 @@ def interaction(data: StudyData, summary: Summary, rows: str, columns: str) -> G
     return Grid(first, second, tuple(grid), len(contexts), left)
 
 
-def _effect_of_axis(data: StudyData, axis: AxisInfo, summary: Summary) -> AxisEffect:
+def _effect_of_axis(
+    data: StudyData,
+    axis: AxisInfo,
+    summary: Summary,
+) -> AxisEffect:
     """Return the effect of one axis; its reference is the baseline's label if this label can be compared."""
     cells = cells_by_labels(data, summary, (axis,))
     reference: Labels | None = None
@@ -197,7 +206,9 @@ def _values(row: SummaryRow) -> Mapping[int, float]:
 
 
 def _means_of_labels(
-    cells: Cells, compared: Collection[Labels], contexts: Collection[Context]
+    cells: Cells,
+    compared: Collection[Labels],
+    contexts: Collection[Context],
 ) -> dict[Labels, float]:
     """Return the mean of each compared label over the contexts, and over the seeds that all these cells have."""
     values_of_all = []
@@ -266,7 +277,9 @@ def _labels_and_contexts(
 
 
 def _why_not_compared(
-    data: StudyData, contexts: Collection[Context], labels: Mapping[str, str]
+    data: StudyData,
+    contexts: Collection[Context],
+    labels: Mapping[str, str],
 ) -> str:
     """Return why labels are not compared; `contexts` are those in which they have a cell with a score."""
     if contexts:
@@ -298,7 +311,9 @@ def _has_labels(labels: Mapping[str, str], subset: Mapping[str, str]) -> bool:
 
 
 def cells_by_labels(
-    data: StudyData, summary: Summary, axes: Sequence[AxisInfo]
+    data: StudyData,
+    summary: Summary,
+    axes: Sequence[AxisInfo],
 ) -> Cells:
     """Return the rows that can be compared in the last column: labels on `axes` -> context -> row.
 

@@ -45,12 +45,20 @@ class ObservedPower:
         of_prompts = self.spread.prompt_std**2 / self.spread.prompts
         return of_prompts > self.spread.seed_std**2 / self.seeds
 
-    def smallest(self, seeds: int, power: float = POWER, level: float = LEVEL) -> float:
+    def smallest(
+        self,
+        seeds: int,
+        power: float = POWER,
+        level: float = LEVEL,
+    ) -> float:
         """Return the smallest true difference that is significant with `seeds` seeds and this power."""
         return smallest_difference(self.spread, seeds, power, level, self.comparisons)
 
     def needed_by(
-        self, judged: Judged, power: float = POWER, level: float = LEVEL
+        self,
+        judged: Judged,
+        power: float = POWER,
+        level: float = LEVEL,
     ) -> SeedsNeeded:
         """Return the number of seeds with which a cell would differ significantly from the baseline.
 
@@ -66,7 +74,10 @@ class ObservedPower:
         )
 
     def prompts_needed_by(
-        self, judged: Judged, power: float = POWER, level: float = LEVEL
+        self,
+        judged: Judged,
+        power: float = POWER,
+        level: float = LEVEL,
     ) -> SeedsNeeded:
         """Return the number of prompts with which a cell would differ significantly from the baseline.
 

@@ -68,7 +68,9 @@ def _numbers_with_estimates(
 
 
 def _reference_rows(
-    data: StudyData, summaries: Sequence[Summary], summary: Summary
+    data: StudyData,
+    summaries: Sequence[Summary],
+    summary: Summary,
 ) -> Iterator[ReferenceRow]:
     """Yield a row for each reference system that has a number in any column of the table."""
     if not summary.rows:
@@ -90,7 +92,9 @@ def _numbers_of_cell(summary: Summary, cell: str) -> list[float | None] | None:
 
 
 def _numbers_of_system(
-    summaries: Sequence[Summary], summary: Summary, reference: Reference
+    summaries: Sequence[Summary],
+    summary: Summary,
+    reference: Reference,
 ) -> list[float | None]:
     """Return a system's published number for each column of a table; None in columns without a number."""
     any_row = attrs.evolve(summary.rows[0], encoder="")
@@ -108,7 +112,10 @@ def _numbers_of_system(
 
 
 def _estimates_of_key(
-    summaries: Sequence[Summary], cell: str, key: str, numbers: Mapping[str, float]
+    summaries: Sequence[Summary],
+    cell: str,
+    key: str,
+    numbers: Mapping[str, float],
 ) -> list[Estimate]:
     """Return the estimates of a cell that a key matches; `numbers` are all published numbers of the cell."""
     estimates = []
@@ -168,7 +175,11 @@ def _is_comparable(
     return len(keys_of_tasks) == len(tasks)
 
 
-def _keys_of_estimate(summary: Summary, row: SummaryRow, column: Column) -> set[str]:
+def _keys_of_estimate(
+    summary: Summary,
+    row: SummaryRow,
+    column: Column,
+) -> set[str]:
     """Return the keys of `[study.expected]` that match a row's estimate in a column."""
     metric = f"{column.task}/{column.metric}"
     keys = {metric, f"{metric}@{summary.protocol}"}
@@ -180,7 +191,11 @@ def _keys_of_estimate(summary: Summary, row: SummaryRow, column: Column) -> set[
 
 
 def _compared_number(
-    title: str, published: Published, cell: str, key: str, estimates: Sequence[Estimate]
+    title: str,
+    published: Published,
+    cell: str,
+    key: str,
+    estimates: Sequence[Estimate],
 ) -> ExpectedRow:
     """Return a published number, with the study's number if exactly one estimate matches its key."""
     source = title

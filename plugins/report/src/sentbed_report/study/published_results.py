@@ -78,7 +78,9 @@ def _has_number(matches: Sequence[_Match]) -> bool:
 
 
 def _row(
-    system: PublishedSystem, source: str, matches: Sequence[_Match]
+    system: PublishedSystem,
+    source: str,
+    matches: Sequence[_Match],
 ) -> ReferenceRow:
     values = []
     same_protocol = []
@@ -157,7 +159,9 @@ def _match_of_average(matches: Sequence[_Match]) -> _Match:
 
 
 def _match_of_column(
-    scores: Sequence[PublishedScore], summary: Summary, column: Column
+    scores: Sequence[PublishedScore],
+    summary: Summary,
+    column: Column,
 ) -> _Match:
     """Return the number for a column: the mean over the splits and subsets of its task, in its metric."""
     if column.cost:
@@ -204,7 +208,11 @@ def _match_of_column(
     return _Match(total / len(parts), "", tuple(differences), tuple(parts))
 
 
-def _has_metric(score: PublishedScore, summary: Summary, column: Column) -> bool:
+def _has_metric(
+    score: PublishedScore,
+    summary: Summary,
+    column: Column,
+) -> bool:
     """Whether a score is in the metric of a column.
 
     If the file does not name the metric of a score, it is taken to be the task's first metric. Further metrics
@@ -286,7 +294,9 @@ def _protocol_differences(
 
 
 def _notes_on_table(
-    system: PublishedSystem, summary: Summary, matches: Sequence[_Match]
+    system: PublishedSystem,
+    summary: Summary,
+    matches: Sequence[_Match],
 ) -> Iterator[str]:
     """Yield sentences on how a system's numbers relate to those of the study, and on columns without a number."""
     same: list[str] = []

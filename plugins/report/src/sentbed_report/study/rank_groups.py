@@ -239,7 +239,10 @@ def _why_left_out(row: SummaryRow) -> str:
 
 
 def _groups_of_compared(
-    rows: Sequence[SummaryRow], pairs: Pairs, column: Column, looks: int
+    rows: Sequence[SummaryRow],
+    pairs: Pairs,
+    column: Column,
+    looks: int,
 ) -> RankGroups:
     """Return the groups of rows that can all be compared with each other.
 
@@ -281,7 +284,12 @@ def _groups_of_compared(
         basis = common_basis(bases)
     if groups is None:
         reason = f"the rows have more than {MOST_SETS} overlapping groups"
-        return RankGroups(tuple(grouped), reason=reason, basis=basis, lettered=False)
+        return RankGroups(
+            tuple(grouped),
+            reason=reason,
+            basis=basis,
+            lettered=False,
+        )
     return RankGroups(tuple(grouped), basis=basis)
 
 
@@ -343,7 +351,9 @@ def _ranks_over_tasks(
 
 
 def _why_not_ranked(
-    row: SummaryRow, places: Sequence[int], columns: Sequence[Column]
+    row: SummaryRow,
+    places: Sequence[int],
+    columns: Sequence[Column],
 ) -> str:
     """Return why a row is not ranked over the tasks in the columns `places`; empty if it is ranked."""
     if row.status != "finished":
@@ -361,7 +371,9 @@ def _why_not_ranked(
 
 
 def _shared_seeds(
-    rows: Sequence[SummaryRow], places: Sequence[int], seeds: Sequence[int]
+    rows: Sequence[SummaryRow],
+    places: Sequence[int],
+    seeds: Sequence[int],
 ) -> list[int]:
     """Return those of `seeds` under which all rows have a score in all columns `places`."""
     shared = set(seeds)
@@ -372,7 +384,10 @@ def _shared_seeds(
 
 
 def _worth(
-    row: SummaryRow, place: int, column: Column, seeds: Sequence[int] = ()
+    row: SummaryRow,
+    place: int,
+    column: Column,
+    seeds: Sequence[int] = (),
 ) -> float:
     """Return a row's mean score in column `place`, negated if lower is better, to `MEAN_DECIMALS` decimals.
 

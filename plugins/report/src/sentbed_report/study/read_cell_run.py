@@ -160,7 +160,9 @@ def manifest_status(run: Path) -> str | None:
 
 
 def _scores(
-    directory: Path, record: Mapping[str, Any], evaluations: Sequence[str] | None
+    directory: Path,
+    record: Mapping[str, Any],
+    evaluations: Sequence[str] | None,
 ) -> tuple[Score, ...]:
     """Return the scores of a finished run's evaluations with the keys `evaluations`.
 

@@ -156,7 +156,11 @@ def _sampled(record: StudyRecord) -> Sampled | None:
     return sampled
 
 
-def _cells(place: Path, record: StudyRecord, sampled: Sampled | None) -> list[CellInfo]:
+def _cells(
+    place: Path,
+    record: StudyRecord,
+    sampled: Sampled | None,
+) -> list[CellInfo]:
     """Return the cells with their runs; in a study with a sampler, only cells that were chosen or run."""
     cells = []
     for cell in record.cells:
@@ -189,11 +193,19 @@ def _runs_to_do(cell: CellInfo, decisions: Decisions | None) -> tuple[CellRun, .
     return tuple(run for run in cell.runs if run.seed in seeds)
 
 
-def _runs(place: Path, cell: str, records: Iterable[RunRecord]) -> tuple[CellRun, ...]:
+def _runs(
+    place: Path,
+    cell: str,
+    records: Iterable[RunRecord],
+) -> tuple[CellRun, ...]:
     return tuple(_run(place, cell, record) for record in records)
 
 
-def _run(place: Path, cell: str, run: RunRecord) -> CellRun:
+def _run(
+    place: Path,
+    cell: str,
+    run: RunRecord,
+) -> CellRun:
     """Return a run of a cell in its current state, with its scores if it has finished."""
     directory = Path(run.directory)
     if directory.is_absolute() or ".." in directory.parts:

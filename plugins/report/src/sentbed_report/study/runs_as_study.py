@@ -59,7 +59,9 @@ class _Group:
 
 
 def runs_as_study(
-    directories: Sequence[Path], base: Path | None = None, is_row_each: bool = False
+    directories: Sequence[Path],
+    base: Path | None = None,
+    is_row_each: bool = False,
 ) -> StudyData:
     """Return runs and studies as one study without axes; a single study is returned with its axes.
 
@@ -132,7 +134,11 @@ def _require_once(directories: Sequence[Path]) -> None:
         places.add(directory.resolve())
 
 
-def _add_run(groups: list[_Group], directory: Path, is_row_each: bool) -> None:
+def _add_run(
+    groups: list[_Group],
+    directory: Path,
+    is_row_each: bool,
+) -> None:
     """Add a run to the group with the same recipe. If there is no such group, add a new group with this run."""
     recipe, name, seed = _recipe(directory)
     for group in groups:

@@ -137,7 +137,9 @@ def _first_cost(summary: Summary) -> str:
 
 
 def _score_against_cost(
-    scores: Summary, costs: Summary, index: int
+    scores: Summary,
+    costs: Summary,
+    index: int,
 ) -> ScoreAgainstCost:
     """Return the last column of `scores` against the column `index` of `costs`."""
     finished = {row.key: row for row in costs.rows if row.status == "finished"}

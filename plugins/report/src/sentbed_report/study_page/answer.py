@@ -111,7 +111,11 @@ def _best(
     return _with_score(chosen, main, f"chosen among {chosen.number_compared} {how}")
 
 
-def _with_score(selection: Selection, main: Summary | None, how: str) -> str:
+def _with_score(
+    selection: Selection,
+    main: Summary | None,
+    how: str,
+) -> str:
     """Return the chosen cell with its score and interval in the main table, and how it was chosen."""
     score = _score_of(selection, main)
     text = selection.cell
@@ -160,7 +164,11 @@ def _score_of(selection: Selection, main: Summary | None) -> ChosenScore | None:
     return None
 
 
-def _not_told_apart(main: Summary, groups: RankGroups, chosen: str) -> str:
+def _not_told_apart(
+    main: Summary,
+    groups: RankGroups,
+    chosen: str,
+) -> str:
     """Return which rows the tests cannot tell apart from the best row, or which rows are better than it."""
     title = title_of(main)
     if not groups.rows or not groups.lettered:
@@ -186,7 +194,9 @@ def _not_told_apart(main: Summary, groups: RankGroups, chosen: str) -> str:
 
 
 def _other_rows(
-    main: Summary, groups: RankGroups, best: GroupedRow
+    main: Summary,
+    groups: RankGroups,
+    best: GroupedRow,
 ) -> list[GroupedRow]:
     """Return all rows but the best and those of stopped cells, which have too few seeds to be told apart."""
     stopped = set(main.stopped_rows)
@@ -295,7 +305,11 @@ def _few_seeds(main: Summary) -> Iterator[str]:
     yield f"{seeds} only{of_rows}, too few to show how much seeds differ"
 
 
-def _next_step(data: StudyData, main: Summary | None, chosen: str) -> str:
+def _next_step(
+    data: StudyData,
+    main: Summary | None,
+    chosen: str,
+) -> str:
     """Return what the reader should do next to make the answer more certain."""
     statuses = status_counts(data)
     if statuses["failed"]:
@@ -309,7 +323,11 @@ def _next_step(data: StudyData, main: Summary | None, chosen: str) -> str:
     return _next_step_of_comparison(data, main, chosen)
 
 
-def _next_step_of_comparison(data: StudyData, main: Summary, chosen: str) -> str:
+def _next_step_of_comparison(
+    data: StudyData,
+    main: Summary,
+    chosen: str,
+) -> str:
     """Return what the reader should do next if all runs have finished, with test data; empty if unknown."""
     degenerate = main.degenerate_rows
     if degenerate:
@@ -327,7 +345,10 @@ def _next_step_of_comparison(data: StudyData, main: Summary, chosen: str) -> str
 
 
 def _next_step_of_ranking(
-    data: StudyData, main: Summary, groups: RankGroups, chosen: str
+    data: StudyData,
+    main: Summary,
+    groups: RankGroups,
+    chosen: str,
 ) -> str:
     """Return what the reader should do next to tell the best cell from the others."""
     if not groups.rows or not groups.lettered:

@@ -176,7 +176,13 @@ def _changes(decisions: Decisions) -> Iterator[str]:
 
 
 def _without_seeds_and_prompts(rule: Rule) -> Rule:
-    return attrs.evolve(rule, seeds=(), looks=(), prompts=(), prompt_factor=None)
+    return attrs.evolve(
+        rule,
+        seeds=(),
+        looks=(),
+        prompts=(),
+        prompt_factor=None,
+    )
 
 
 def rule_sentence(rule: Rule) -> str:

@@ -44,7 +44,11 @@ def demonstrations_section(
     return Section("Demonstrations", line, tables=[_table(searches, gained, note)])
 
 
-def _table(searches: Sequence[FoundRow], gained: Sequence[Summary], note: str) -> Table:
+def _table(
+    searches: Sequence[FoundRow],
+    gained: Sequence[Summary],
+    note: str,
+) -> Table:
     """Return a table with one row per search: columns as in PromptEOL's table 4, shares as in its figure 3."""
     scores: list[float] = []
     cells: set[str] = set()

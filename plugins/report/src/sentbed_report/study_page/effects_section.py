@@ -122,7 +122,12 @@ def _effect_table(findings: AxisFindings) -> Table:
     direction = summary.columns[-1].direction
     columns = (
         Column("mean", direction=direction, digits=summary.digits),
-        Column("difference", direction=direction, form="signed", digits=summary.digits),
+        Column(
+            "difference",
+            direction=direction,
+            form="signed",
+            digits=summary.digits,
+        ),
     )
     rows = []
     for effect in findings.compared:

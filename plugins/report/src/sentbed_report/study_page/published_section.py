@@ -48,7 +48,9 @@ def met_line(rows: Sequence[ExpectedRow]) -> str:
 
 
 def expected_table(
-    rows: Sequence[ExpectedRow], name: str, cells: Sequence[str] = ()
+    rows: Sequence[ExpectedRow],
+    name: str,
+    cells: Sequence[str] = (),
 ) -> Table:
     """Return a table of measured and expected numbers. The expected numbers have the heading `name`.
 

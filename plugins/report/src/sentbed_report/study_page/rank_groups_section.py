@@ -74,7 +74,11 @@ def _line(summary: Summary, groups: RankGroups) -> str:
     return f"{len(alike) + 1} of {len(groups.rows)} cells may be the best in {title_of(summary)}"
 
 
-def _sentences(data: StudyData, basis: Basis, looks: int) -> Iterator[str]:
+def _sentences(
+    data: StudyData,
+    basis: Basis,
+    looks: int,
+) -> Iterator[str]:
     """Yield sentences that explain letters, tests and intervals of ranks."""
     paired = "each seed with the same seed"
     if data.prompts:

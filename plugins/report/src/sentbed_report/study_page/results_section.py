@@ -84,7 +84,11 @@ def wide_table(data: StudyData, summaries: Sequence[Summary]) -> Table:
     )
 
 
-def _named_under(row: Row, index: int, headers: int) -> Row:
+def _named_under(
+    row: Row,
+    index: int,
+    headers: int,
+) -> Row:
     """Return the row of a published system with its name under the header at `index`; other headers are empty."""
     texts = [""] * headers
     texts[index] = row.headers[0]

@@ -101,7 +101,13 @@ def failures_section(data: StudyData) -> Section | None:
         texts.append(Text(error, title=_named(names)))
     table = table_of("", ["cell"], ["run"], rows)
     number = count(len(rows), "run")
-    return Section("Failed", number, tables=[table], texts=texts, is_open=True)
+    return Section(
+        "Failed",
+        number,
+        tables=[table],
+        texts=texts,
+        is_open=True,
+    )
 
 
 def _named(runs: Sequence[str]) -> str:
@@ -137,7 +143,11 @@ def runs_section(data: StudyData) -> Section:
     return Section("Cells and runs", status_text(data), tables=tables)
 
 
-def _states(cell: CellInfo, prompt: str, seeds: Iterable[int]) -> list[Link | None]:
+def _states(
+    cell: CellInfo,
+    prompt: str,
+    seeds: Iterable[int],
+) -> list[Link | None]:
     """Return the state of a cell's run under each seed, linked to its report; None for a seed without a run."""
     states: dict[int, Link | None] = dict.fromkeys(seeds)
     for run in cell.runs:

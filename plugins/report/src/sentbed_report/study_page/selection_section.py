@@ -74,7 +74,11 @@ def _table(selection: Selection) -> Table:
         interval = None
         if score.low is not None and score.high is not None:
             interval = (score.low, score.high)
-        estimate = Estimate(value=score.mean, std=score.std, interval=interval)
+        estimate = Estimate(
+            value=score.mean,
+            std=score.std,
+            interval=interval,
+        )
         decided = "yes" if score.decided else "no"
         rows.append(
             (

@@ -76,7 +76,11 @@ def _table(cost: StudyCost) -> Table:
     return table_of("", ["part"], [_AMOUNTS[name] for name in names], rows)
 
 
-def _saved(taken: RunCost, alone: RunCost, name: str) -> str | None:
+def _saved(
+    taken: RunCost,
+    alone: RunCost,
+    name: str,
+) -> str | None:
     """Return the share of an amount that shared stages saved, as text; None if the amount is unknown or 0."""
     used, unshared = getattr(taken, name), getattr(alone, name)
     if used is None or not unshared:

@@ -291,7 +291,13 @@ QUANTITIES: list[Quantity] = [
     Quantity("mean", attrgetter("value")),
     Quantity("std", attrgetter("std"), pieces=_spread),
     Quantity("seeds", attrgetter("seeds"), {"seeds": _number_of_seeds}),
-    Quantity("rank", attrgetter("rank"), pieces=_rank, placing="mark", always=False),
+    Quantity(
+        "rank",
+        attrgetter("rank"),
+        pieces=_rank,
+        placing="mark",
+        always=False,
+    ),
     Quantity("place", attrgetter("place"), always=False),
     Quantity(
         "against_baseline",
@@ -348,7 +354,11 @@ QUANTITIES: list[Quantity] = [
 """All quantities of an estimate, in the order in which readers see them."""
 
 
-def pieces_of(estimate: Estimate, column: Column, placing: str) -> list[Piece]:
+def pieces_of(
+    estimate: Estimate,
+    column: Column,
+    placing: str,
+) -> list[Piece]:
     """Return the texts of an estimate that stand in one place; see `Quantity.placing`."""
     pieces: list[Piece] = []
     for quantity in QUANTITIES:

@@ -114,7 +114,11 @@ def sort_key(cell: Cell) -> float | None:
     return None
 
 
-def cell_html(cell: Cell, column: Column, address: str = "") -> str:
+def cell_html(
+    cell: Cell,
+    column: Column,
+    address: str = "",
+) -> str:
     """Return the content of a cell as HTML; `address` is the page to which a number links."""
     if isinstance(cell, Link):
         text = html.escape(cell.text)
@@ -130,7 +134,11 @@ def cell_html(cell: Cell, column: Column, address: str = "") -> str:
     return html.escape(plain_text(cell))
 
 
-def _estimate_html(estimate: Estimate, column: Column, address: str) -> str:
+def _estimate_html(
+    estimate: Estimate,
+    column: Column,
+    address: str,
+) -> str:
     text = html.escape(column.text(estimate.value))
     if not estimate.is_finite:
         return f'<span class="none">{text}</span>'
@@ -150,7 +158,11 @@ def _estimate_html(estimate: Estimate, column: Column, address: str) -> str:
     return text
 
 
-def _bars(bars: Bars, longest: float, index: int) -> str:
+def _bars(
+    bars: Bars,
+    longest: float,
+    index: int,
+) -> str:
     """Return bars as HTML, in proportion to the longest bar of the table; `index` is the index of the column."""
     items = []
     for label, part in bars.shares:

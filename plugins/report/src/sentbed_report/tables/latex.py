@@ -205,7 +205,12 @@ def _body(table: Table, widths: Sequence[int]) -> list[str]:
     return lines
 
 
-def _cells(row: Row, index: int, column: Column, aligned: bool) -> list[str]:
+def _cells(
+    row: Row,
+    index: int,
+    column: Column,
+    aligned: bool,
+) -> list[str]:
     """Return the LaTeX cells of a cell: two if its column has aligned numbers, otherwise one."""
     cell = row.cells[index]
     if not isinstance(cell, Estimate):
@@ -231,7 +236,11 @@ def _cells(row: Row, index: int, column: Column, aligned: bool) -> list[str]:
     return [_PLACES[cell.place].format(number), rest]
 
 
-def _lines_below(table: Table, row: Row, widths: Sequence[int]) -> list[str]:
+def _lines_below(
+    table: Table,
+    row: Row,
+    widths: Sequence[int],
+) -> list[str]:
     """Return a line for each quantity that stands below the numbers of a row, such as published numbers."""
     lines = []
     for quantity in QUANTITIES:

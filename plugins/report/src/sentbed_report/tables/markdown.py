@@ -60,7 +60,11 @@ def _cell(cell: Cell, column: Column) -> str:
     return escape(plain_text(cell))
 
 
-def cell_text(estimate: Estimate, column: Column, places: dict[int | None, str]) -> str:
+def cell_text(
+    estimate: Estimate,
+    column: Column,
+    places: dict[int | None, str],
+) -> str:
     """Return an estimate as one line; `places` are the format's marks for the best and second best number."""
     text = places[estimate.place].format(column.text(estimate.value))
     for piece in pieces_of(estimate, column, "beside"):
@@ -72,7 +76,9 @@ def cell_text(estimate: Estimate, column: Column, places: dict[int | None, str])
 
 
 def markdown_table(
-    heading: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int]
+    heading: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    numbers: Iterable[int],
 ) -> str:
     """Return a Markdown table of texts; the columns at the indices `numbers` are right-aligned."""
     rule = ["---"] * len(heading)

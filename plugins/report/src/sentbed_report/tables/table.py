@@ -123,7 +123,11 @@ class Table:
         return texts
 
 
-def legend(table: Table, best: str, second: str = "") -> Iterator[str]:
+def legend(
+    table: Table,
+    best: str,
+    second: str = "",
+) -> Iterator[str]:
     """Yield sentences that explain the marks of a table.
 
     `best` and `second` are the names of the format's marks for the best and the second best number.
@@ -164,7 +168,12 @@ def legend(table: Table, best: str, second: str = "") -> Iterator[str]:
     yield from _degenerate_legend(table)
 
 
-def _legend_of_best(table: Table, best: str, second: str, compared: str) -> str:
+def _legend_of_best(
+    table: Table,
+    best: str,
+    second: str,
+    compared: str,
+) -> str:
     also = ""
     if second:
         also = f"; {second}: the second best"

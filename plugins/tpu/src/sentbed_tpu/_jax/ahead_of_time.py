@@ -44,7 +44,10 @@ class AheadCompiled(Compiled):
         self.lowered: list[dict[str, Any]] = []
 
     def jit(
-        self, function: Callable[..., Any], counted: bool = False, **options: Any
+        self,
+        function: Callable[..., Any],
+        counted: bool = False,
+        **options: Any,
     ) -> Callable[..., Any]:
         """Return a function that takes shapes and returns the shapes of the results."""
         jitted: Any = jax.jit(function, **options)
@@ -119,7 +122,10 @@ def described(topology: str) -> list[Any]:
 
 
 def ahead(
-    engine: JaxEngine, devices: list[Any], sharded: bool, compiles: bool
+    engine: JaxEngine,
+    devices: list[Any],
+    sharded: bool,
+    compiles: bool,
 ) -> JaxEngine:
     """Return an engine like `engine`, for devices of which only descriptions exist."""
     layout = AheadLayout.over(devices, sharded)

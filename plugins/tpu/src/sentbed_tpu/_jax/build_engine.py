@@ -106,7 +106,11 @@ def join(nodes: int, platform: str) -> Processes:
     return processes
 
 
-def claim(platform: str, devices: int | None, processes: int) -> list[Any]:
+def claim(
+    platform: str,
+    devices: int | None,
+    processes: int,
+) -> list[Any]:
     """Return the devices of all processes, `devices` of each process.
 
     If `devices` is None, each process has all of its devices; on the platform `cpu`, it has one.

@@ -37,7 +37,10 @@ class Compiled:
         self.seconds = 0.0
 
     def jit(
-        self, function: Callable[..., Any], counted: bool = False, **options: Any
+        self,
+        function: Callable[..., Any],
+        counted: bool = False,
+        **options: Any,
     ) -> Callable[..., Any]:
         """Return `jax.jit(function, **options)`. With `counted`, its compilations are counted in `shapes`."""
         jitted: Any = jax.jit(function, **options)

@@ -94,7 +94,10 @@ class JaxEngine(TrainingEngine):
 
     @in_all_processes
     def _trainer(
-        self, encoders: Mapping[str, Any], training: Training, loss: Module
+        self,
+        encoders: Mapping[str, Any],
+        training: Training,
+        loss: Module,
     ) -> JaxTrainer:
         """Return a trainer with the module of a loss."""
         return JaxTrainer(self.devices, self.key, encoders, training, loss)

@@ -92,7 +92,11 @@ class FunctionalEncoder:
         return trained
 
     def __call__(
-        self, weights: Arrays, batch: Batch, key: jax.Array, mode: Mode
+        self,
+        weights: Arrays,
+        batch: Batch,
+        key: jax.Array,
+        mode: Mode,
     ) -> jax.Array:
         """Return the vectors of a batch, fp32 `(batch, width)`."""
         self.module.train(mode != "eval")
@@ -131,7 +135,12 @@ class _Finish(torch.nn.Module):
         super().__init__()
         self.module = module
 
-    def forward(self, states: TokenStates, rows: int, cut: bool) -> torch.Tensor:
+    def forward(
+        self,
+        states: TokenStates,
+        rows: int,
+        cut: bool,
+    ) -> torch.Tensor:
         """Return the vectors of token states; see `EncoderModule.finish`."""
         vectors: torch.Tensor = self.module.finish(states, rows, cut=cut)
         return vectors

@@ -59,7 +59,10 @@ class Buckets:
         return min(self.smallest << doublings, self.largest(length))
 
     def plan(
-        self, lengths: NDArray[np.int64], longest: int, texts: int | None = None
+        self,
+        lengths: NDArray[np.int64],
+        longest: int,
+        texts: int | None = None,
     ) -> Iterator[tuple[NDArray[np.int64], int, int]]:
         """Yield the indices of the texts of each batch, its number of rows, and its length in tokens.
 

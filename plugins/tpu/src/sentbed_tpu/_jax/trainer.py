@@ -83,7 +83,12 @@ Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
 class JaxTower:
     """An encoder in training, as functions that are compiled by JAX."""
 
-    def __init__(self, name: str, encoder: JaxEncoder, alone: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        encoder: JaxEncoder,
+        alone: bool,
+    ) -> None:
         self.name = name
         self.encoder = encoder
         parameters = encoder.function.trained()
@@ -119,19 +124,31 @@ class JaxTower:
         return {name: weights[name] for name in weights if name not in self.names}
 
     def _forward(
-        self, trained: Arrays, fixed: Arrays, batch: Batch, key: jax.Array
+        self,
+        trained: Arrays,
+        fixed: Arrays,
+        batch: Batch,
+        key: jax.Array,
     ) -> jax.Array:
         """Return the vectors of a batch in training mode."""
         return self.encoder.function(fixed | trained, batch, key, "train")
 
     def _keys(
-        self, trained: Arrays, fixed: Arrays, batch: Batch, key: jax.Array
+        self,
+        trained: Arrays,
+        fixed: Arrays,
+        batch: Batch,
+        key: jax.Array,
     ) -> jax.Array:
         """Return the vectors of a batch of keys: the backbone is in eval mode, pooler and head are not."""
         return self.encoder.function(fixed | trained, batch, key, "key")
 
     def _forward_and_back(
-        self, trained: Arrays, fixed: Arrays, batch: Batch, key: jax.Array
+        self,
+        trained: Arrays,
+        fixed: Arrays,
+        batch: Batch,
+        key: jax.Array,
     ) -> Any:
         """Return the vectors of a batch, and a function from their gradient to that of the weights.
 
@@ -140,7 +157,10 @@ class JaxTower:
         return jax.vjp(lambda new: self._forward(new, fixed, batch, key), trained)
 
     def _backward(
-        self, total: Arrays, back: Callable[..., Any], vector_gradient: jax.Array
+        self,
+        total: Arrays,
+        back: Callable[..., Any],
+        vector_gradient: jax.Array,
     ) -> Arrays:
         """Return `total` plus the gradient of the weights for a batch.
 
@@ -151,7 +171,10 @@ class JaxTower:
         return new_total
 
     def _forward_again(
-        self, total: Arrays, vector_gradient: jax.Array, *arguments: Any
+        self,
+        total: Arrays,
+        vector_gradient: jax.Array,
+        *arguments: Any,
     ) -> Arrays:
         """Repeat a forward pass whose activations were not kept, and return the result of its `_backward`."""
         _, back = self._forward_and_back(*arguments)
@@ -522,7 +545,10 @@ class JaxTrainer(Trainer):
         return loss, metrics, next_state, _by_name(totals, loss_gradients)
 
     def _add_gradient(
-        self, part: _Pass, vector_gradients: Arrays, totals: dict[str, Arrays]
+        self,
+        part: _Pass,
+        vector_gradients: Arrays,
+        totals: dict[str, Arrays],
     ) -> None:
         """Add the gradient of a pass to the total of its tower.
 
@@ -604,7 +630,12 @@ class JaxTrainer(Trainer):
         for name, values in columns.items():
             encoded.parts += (_ColumnPart(vectors_name, name, len(values)),)
 
-    def _texts_per_pass(self, tower: JaxTower, columns: int, texts: int) -> int | None:
+    def _texts_per_pass(
+        self,
+        tower: JaxTower,
+        columns: int,
+        texts: int,
+    ) -> int | None:
         """Return the number of texts per pass for the stage's micro-batch.
 
         Returns None if the activations of all `texts` of the batch are kept: without a micro-batch, or if all
@@ -822,7 +853,11 @@ def _with_decay(optimizer: Optimizer, decay: float) -> Optimizer:
     return evolved
 
 
-def _is_decayed(optimizer: Optimizer, name: str, shapes: Shapes) -> bool:
+def _is_decayed(
+    optimizer: Optimizer,
+    name: str,
+    shapes: Shapes,
+) -> bool:
     """Return whether an optimiser applies its `weight_decay` to the parameter `name`; AdamW skips vectors.
 
     This is found out by an update of weights that are all 1, with a gradient of zero: only a decay changes them.
@@ -834,7 +869,11 @@ def _is_decayed(optimizer: Optimizer, name: str, shapes: Shapes) -> bool:
     return bool(jnp.any(updates[name] != 0))
 
 
-def _scatter(into: jax.Array, vectors: jax.Array, places: jax.Array) -> jax.Array:
+def _scatter(
+    into: jax.Array,
+    vectors: jax.Array,
+    places: jax.Array,
+) -> jax.Array:
     """Return `into` with vectors written into the rows `places`. Places out of range are dropped."""
     return into.at[places].set(vectors, mode="drop")
 

@@ -43,13 +43,24 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 """Precision -> data type of torch."""
 
 
-def _attention(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
+def _attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    *_: Any,
+    **__: Any,
+) -> int:
     """Return the floating-point operations of attention."""
     return int(sdpa_flop_count(query, key, value))  # type: ignore[no-untyped-call]  # torch has no types for it
 
 
 def _attention_gradient(
-    gradient: Any, query: Any, key: Any, value: Any, *_: Any, **__: Any
+    gradient: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    *_: Any,
+    **__: Any,
 ) -> int:
     """Return the floating-point operations of attention's backward pass."""
     flops = sdpa_backward_flop_count(gradient, query, key, value)  # type: ignore[no-untyped-call]  # as above
@@ -137,7 +148,9 @@ def trained_shapes(module: Any) -> Mapping[str, tuple[int, ...]]:
 
 
 def head_shapes(
-    pooler: Pooler, head: Head, width: int
+    pooler: Pooler,
+    head: Head,
+    width: int,
 ) -> Mapping[str, tuple[int, ...]]:
     """Return the shapes of the trained parameters of pooler and head for token states of this width."""
     layers = torch.nn.ModuleList()
@@ -150,7 +163,12 @@ def head_shapes(
     return trained_shapes(layers)
 
 
-def loss_size(loss: Loss, width: int, rows: int, columns: Collection[str]) -> LossSize:
+def loss_size(
+    loss: Loss,
+    width: int,
+    rows: int,
+    columns: Collection[str],
+) -> LossSize:
     """Return the size of a loss, and the cost of its passes over `rows` rows of vectors of this width."""
     state = {}
     with FakeTensorMode(), torch.device("cpu"):
@@ -171,7 +189,10 @@ def loss_size(loss: Loss, width: int, rows: int, columns: Collection[str]) -> Lo
 
 
 def _loss_inputs(
-    loss: Loss, width: int, rows: int, columns: Collection[str]
+    loss: Loss,
+    width: int,
+    rows: int,
+    columns: Collection[str],
 ) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield the inputs of a loss by name, with zeros as values."""
     if loss.traits.scheduled:
@@ -239,7 +260,10 @@ def _storage(tensor: torch.Tensor) -> int:
 
 
 def _costs(
-    module: torch.nn.Module, dtype: torch.dtype, device: str, trained: bool
+    module: torch.nn.Module,
+    dtype: torch.dtype,
+    device: str,
+    trained: bool,
 ) -> list[Cost]:
     """Return three costs: operations of the forward pass, of the backward pass, and bytes that autograd keeps."""
     weights = set(map(_storage, module.parameters()))

@@ -165,7 +165,11 @@ def template_of(name: str) -> Template:
     return VARIANTS.get(name) or TEMPLATES[name]
 
 
-def require_name(kind: str, name: str, plugins: Plugins) -> None:
+def require_name(
+    kind: str,
+    name: str,
+    plugins: Plugins,
+) -> None:
     """Raise `PluginError` if a new component of this kind cannot have this name. The error has the reason."""
     if not NAME.fullmatch(name):
         raise PluginError(
@@ -176,7 +180,11 @@ def require_name(kind: str, name: str, plugins: Plugins) -> None:
         raise PluginError(f"{problem}; choose another name")
 
 
-def _conflict(kind: str, name: str, plugins: Plugins) -> str | None:
+def _conflict(
+    kind: str,
+    name: str,
+    plugins: Plugins,
+) -> str | None:
     """Return why a new component cannot have this name, or None if it can."""
     if (kind, name) in plugins.clashes:
         return plugins.clashes[kind, name].message.partition(";")[0]
@@ -204,7 +212,11 @@ def settings(template: str, name: str) -> tuple[str, ...]:
     return tuple(value.replace("{name}", name) for value in values)
 
 
-def write_plugin(template: str, name: str, directory: Path) -> list[str]:
+def write_plugin(
+    template: str,
+    name: str,
+    directory: Path,
+) -> list[str]:
     """Write a distribution with one component into a new directory. Return the names of its files.
 
     `template` is a kind, or a name in `VARIANTS`.
