@@ -219,6 +219,8 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
+        # Tests leave little garbage behind, and each search for it walks through what all libraries have loaded.
+        gc.set_threshold(20_000, 20, 20)
         gc.enable()
 
 
