@@ -204,7 +204,7 @@ def load_plugins(
     installed = [(_name_and_version(point), point) for point in points]
     for origin, point in sorted(installed, key=lambda pair: (pair[0], pair[1].name)):
         info = PluginInfo(point.name, *origin, point.value)
-        with watched(info.label, point.module):
+        with watched(info.label, point.value.partition(":")[0]):
             info, offers = _load(manager, point, info, settings, kinds_of_hooks)
         infos.append(info)
         for offer in offers:
