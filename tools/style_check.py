@@ -4,8 +4,8 @@
     python tools/style_check.py --lower    # writes the ceilings that have fallen
 
 A room is the code of a distribution, a directory of tests, `tools` or `benchmarks`. `style_ceilings.toml` has a
-table for each room with a ceiling for each figure. Ceilings only fall: `--lower` never raises one, and one that is
-written by hand needs a reason in the change that raises it. A room without a table has the figures of `GOALS`.
+table for each room with a ceiling for each figure. Ceilings only fall: `--lower` never raises one, and one that
+is written by hand needs a reason in the change that raises it. A room without a table has the figures of `GOALS`.
 
 | figure | counts |
 | --- | --- |
@@ -206,9 +206,10 @@ def rounded_up(number: float) -> float:
 
 
 def rooms(root: Path) -> dict[str, Path]:
-    """Return the directory of each room: the code of each distribution, each directory of tests, tools, benchmarks.
+    """Return the directory of each room by its name.
 
-    A distribution's code is named by the distribution's directory, such as `plugins/data`, other rooms by their own.
+    The name of a distribution's code is the directory of the distribution, such as `plugins/data`; that of other
+    rooms is their own directory.
     """
     sources = [*sorted(root.glob("*/src")), *sorted(root.glob("plugins/*/src"))]
     rooms = {path.parent.relative_to(root).as_posix(): path for path in sources}
