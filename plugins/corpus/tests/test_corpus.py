@@ -6,6 +6,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -30,6 +31,7 @@ from sentbed import (
     RuntimeUnavailableError,
     build_encoder,
 )
+from sentbed.tools import load_recipe
 from sentbed_common import bounded_gzip
 from sentbed_corpus import (
     Request,
@@ -42,15 +44,37 @@ from sentbed_corpus.input_rows import read_shard
 from sentbed_corpus.input_shards import cut
 from sentbed_corpus.shard_digests import read_digests
 from sentbed_jobs.local_pool import LocalPool
+from toy_fixtures import write_distribution
 
 TEXTS = ["one", "two and three", "", "é ☃", "one", "a longer text with more words", "x"]
 
 
+@pytest.fixture(scope="module")
+def toy_site(tmp_path_factory):
+    """A directory of `sys.path` that has the toy plugin, for what is set up once for many tests."""
+    site = tmp_path_factory.mktemp("corpus-site")
+    write_distribution(site, "toy", {"toy": "toy_plugin"})
+    return site
+
+
+@pytest.fixture(scope="module")
+def encoder_once(toy_site, tmp_path_factory):
+    """An encoder, and the directory that it was saved in."""
+    directory = tmp_path_factory.mktemp("encoder-once")
+    recipe = directory / "recipe.toml"
+    recipe.write_text(toy_plugin.RECIPE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(toy_site))
+        built = build_encoder(load_recipe(recipe))
+        built.save(directory / "encoder")
+    return built, directory / "encoder"
+
+
 @pytest.fixture
-def encoder(installed_toy, recipe_of, tmp_path):
+def encoder(encoder_once, installed_toy, tmp_path):
     """An encoder that is also on disk, in `encoder` of the test's directory."""
-    built = build_encoder(recipe_of())
-    built.save(tmp_path / "encoder")
+    built, directory = encoder_once
+    shutil.copytree(directory, tmp_path / "encoder")
     return built
 
 
@@ -77,6 +101,12 @@ def encoded(request_of, put):
         return request
 
     return encode
+
+
+@pytest.fixture
+def eight(encoded):
+    """The request of a corpus with eight rows, which has been encoded once for all examples of a test."""
+    return encoded(rows=8)
 
 
 def jsonl(rows):
@@ -267,17 +297,27 @@ def test_every_row_has_its_vector_in_the_order_of_the_input(
     )
 
 
-@pytest.fixture
-def vectors_of(request_of, put, tmp_path):
+@pytest.fixture(scope="module")
+def vectors_of(encoder_once, toy_site, tmp_path_factory):
     """Vectors of 20 texts in shards of three, and the same in one array."""
-    encode_corpus(
-        request_of(put("in.txt", "\n".join(f"t{chr(97 + i)}" for i in range(20))))
-    )
-    files = sorted((tmp_path / "out" / "vectors").iterdir())
+    directory = tmp_path_factory.mktemp("vectors")
+    texts = directory / "in.txt"
+    texts.write_text("\n".join(f"t{letter}" for letter in "abcdefghijklmnopqrst"))
+    out = directory / "out"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(toy_site))
+        encode_corpus(
+            Request(
+                str(encoder_once[1]),
+                (str(texts),),
+                out,
+                {"use": "toy"},
+                shard_rows=3,
+            )
+        )
+    files = sorted((out / "vectors").iterdir())
     assert len(files) == 7
-    return open_vectors(tmp_path / "out"), np.concatenate(
-        [np.load(file) for file in files]
-    )
+    return open_vectors(out), np.concatenate([np.load(file) for file in files])
 
 
 CHOICES = [
@@ -456,9 +496,8 @@ def test_a_shard_that_is_damaged_in_any_way_is_encoded_again(
 )
 @given(damage=damages())
 def test_a_shard_that_is_damaged_while_it_is_read_is_an_error_and_not_the_end(
-    damage, encoded, tmp_path
+    damage, eight, tmp_path
 ):
-    request = encoded(rows=8)
     vectors = open_vectors(tmp_path / "out")
     expected = vectors[:]
     file = tmp_path / "out" / "vectors" / "part-0000001.npy"
@@ -475,8 +514,7 @@ def test_a_shard_that_is_damaged_while_it_is_read_is_an_error_and_not_the_end(
         with pytest.raises(RunError, match="is missing or damaged"):
             vectors[4]
     np.testing.assert_array_equal(vectors[:3], expected[:3])
-    file.unlink()
-    encode_corpus(request)
+    file.write_bytes(whole)
 
 
 @pytest.mark.slow
