@@ -1,12 +1,12 @@
 from __future__ import annotations
 
+import codecs
 import gzip
 import hashlib
 import json
 import os
 import re
 import resource
-import shutil
 import signal
 import subprocess
 import sys
@@ -29,9 +29,7 @@ from sentbed import (
     RecipeError,
     RunError,
     RuntimeUnavailableError,
-    build_encoder,
 )
-from sentbed.tools import load_recipe
 from sentbed_common import bounded_gzip
 from sentbed_corpus import (
     Request,
@@ -44,38 +42,8 @@ from sentbed_corpus.input_rows import read_shard
 from sentbed_corpus.input_shards import cut
 from sentbed_corpus.shard_digests import read_digests
 from sentbed_jobs.local_pool import LocalPool
-from toy_fixtures import write_distribution
 
 TEXTS = ["one", "two and three", "", "é ☃", "one", "a longer text with more words", "x"]
-
-
-@pytest.fixture(scope="module")
-def toy_site(tmp_path_factory):
-    """A directory of `sys.path` that has the toy plugin, for what is set up once for many tests."""
-    site = tmp_path_factory.mktemp("corpus-site")
-    write_distribution(site, "toy", {"toy": "toy_plugin"})
-    return site
-
-
-@pytest.fixture(scope="module")
-def encoder_once(toy_site, tmp_path_factory):
-    """An encoder, and the directory that it was saved in."""
-    directory = tmp_path_factory.mktemp("encoder-once")
-    recipe = directory / "recipe.toml"
-    recipe.write_text(toy_plugin.RECIPE)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(toy_site))
-        built = build_encoder(load_recipe(recipe))
-        built.save(directory / "encoder")
-    return built, directory / "encoder"
-
-
-@pytest.fixture
-def encoder(encoder_once, installed_toy, tmp_path):
-    """An encoder that is also on disk, in `encoder` of the test's directory."""
-    built, directory = encoder_once
-    shutil.copytree(directory, tmp_path / "encoder")
-    return built
 
 
 @pytest.fixture
@@ -159,12 +127,29 @@ def test_a_pattern_takes_what_fits_it(put, tmp_path, monkeypatch):
     assert names("[1].txt") == ["[1].txt"]
 
 
+def test_the_output_itself_is_no_input(put, tmp_path):
+    pairs = put("d/a.jsonl", "x")
+    mined = put("d/mined.jsonl", "x")
+    assert find_files([str(tmp_path / "d")], mined) == [pairs]
+
+
+@pytest.mark.parametrize("ending", ["txt", "jsonl"])
+def test_a_byte_order_mark_is_no_part_of_the_first_text(ending, put):
+    content = "one\n\ufefftwo"
+    if ending == "jsonl":
+        content = jsonl([{"text": "one"}, {"text": "\ufefftwo"}])
+    file = put(f"a.{ending}", codecs.BOM_UTF8 + content.encode())
+    _, shards = cut(file, 1)
+    texts = [read_shard(shard, "text", ())[0] for shard in shards]
+    assert texts == [["one"], ["\ufefftwo"]]
+
+
 def test_a_file_in_the_directory_of_the_output_is_refused_with_the_reason(
     put, tmp_path
 ):
     put("out/a.txt", "x")
     with pytest.raises(
-        DataError, match=r"^the file is in the directory of the output; check the path"
+        DataError, match=r"^the file is the output, or in its directory; check the path"
     ):
         find_files([str(tmp_path / "out" / "a.txt")], tmp_path / "out")
 
@@ -716,6 +701,16 @@ def test_other_inputs_are_refused_with_their_names(put, request_of):
         RunError, match=f"`{second}` is no longer among the inputs; `{third}` is new"
     ):
         encode_corpus(request_of(first, third))
+
+
+def test_the_same_bytes_in_another_format_are_other_inputs(put, request_of):
+    lines = put("in.txt", jsonl([{"text": "a"}]))
+    encode_corpus(request_of(lines))
+    renamed = lines.rename(lines.with_suffix(".jsonl"))
+    with pytest.raises(
+        RunError, match=f"`{renamed}` is new; `{lines}` is no longer among the inputs"
+    ):
+        encode_corpus(request_of(renamed))
 
 
 def test_another_encoder_is_refused(encoded, encoder, tmp_path):

@@ -20,14 +20,8 @@ from sentbed_corpus import open_vectors
 
 
 @pytest.fixture
-def encode(
-    installed_toy,
-    recipe_of,
-    tmp_path,
-    monkeypatch,
-):
+def encode(encoder, tmp_path, monkeypatch):
     """Run `sentbed encode` with an encoder of the toy plugin."""
-    build_encoder(recipe_of()).save(tmp_path / "encoder")
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments, runtime="toy"):

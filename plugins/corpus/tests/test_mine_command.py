@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from itertools import pairwise
 from pathlib import Path
 
@@ -26,14 +27,8 @@ NAMED = ("--data", "table", "--set", "path=pairs.tsv")
 
 
 @pytest.fixture
-def mine(
-    installed_toy,
-    recipe_of,
-    tmp_path,
-    monkeypatch,
-):
+def mine(encoder, tmp_path, monkeypatch):
     """Run `sentbed mine` with an encoder of the toy plugin, which is told to run on its runtime."""
-    build_encoder(recipe_of()).save(tmp_path / "encoder")
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments, data=(*NAMED, "--set", "runtime.use=toy")):
@@ -101,6 +96,21 @@ def test_every_row_gets_the_nearest_positives_of_other_rows_whatever_the_blocks(
         expected = [one for one in ranked[2:] if near[anchor, one] <= 0.9][:3]
         assert found == [anchor, positive, *expected]
     assert table()[0] == ["anchor", "positive", "negative", "negative_2", "negative_3"]
+
+
+def test_an_output_that_is_a_link_is_replaced_where_it_stands(mine, put, tmp_path):
+    pairs_file(put, list(pairwise(words(10))))
+    (tmp_path / "out.tsv").symlink_to(tmp_path / "elsewhere" / "mine.tsv")
+    assert mine("--overwrite").exit_code == 0
+    assert (tmp_path / "out.tsv").is_file()
+    assert not (tmp_path / "out.tsv").is_symlink()
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_the_printed_line_is_toml_whatever_the_name_of_the_output(mine, put):
+    pairs_file(put, list(pairwise(words(10))))
+    result = mine('--output a"b.tsv')
+    assert tomllib.loads(result.stdout)["data"]["path"] == 'a"b.tsv'
 
 
 def test_a_printed_line_is_the_data_of_a_stage(mine, put):

@@ -115,9 +115,13 @@ class Keeper:
         stage = self.context.directory / CHECKPOINTS / self.stage.name
         return stage / f"kept-{step:08d}"
 
-    def restore(self) -> None:
-        """Restore the kept weights, unless the encoders have them already."""
-        if self.kept.step == self.current_step:
+    def restore(self, averaged: bool = True) -> None:
+        """Restore the kept weights, unless the encoders have them already.
+
+        If the stage has a moving average, it is what is kept; `averaged` says whether the encoders have it now.
+        """
+        has_average = averaged or self.stage.ema is None
+        if self.kept.step == self.current_step and has_average:
             return
         for name, path in self.kept.paths.items():
             self.trained[name].restore(path)
@@ -135,9 +139,9 @@ def _needed(run: Path) -> set[Path]:
     for state in states.saved_states(run):
         try:
             keeper = read_json(state.path / states.STATE_FILE).get("keeper")
-        except (OSError, ValueError, DataError):
+            if keeper:
+                for path, _ in keeper["paths"].values():
+                    needed.add((run / path).parent)
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, DataError):
             continue  # the state is damaged, so no run can be resumed from it
-        if keeper:
-            for path, _ in keeper["paths"].values():
-                needed.add((run / path).parent)
     return needed

@@ -109,6 +109,7 @@ class History:
     def step_finished(self, step: int, result: StepResult) -> None:
         """Add a step to the curves of the current stage."""
         stage = self._stages[-1]
+        # A step without a metric has NaN, so that every series has one value a step.
         for name in {**stage.metrics, **result.metrics}:
             values = stage.metrics.setdefault(name, [float("nan")] * len(stage.steps))
             values.append(float(result.metrics.get(name, "nan")))

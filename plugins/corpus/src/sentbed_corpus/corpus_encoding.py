@@ -106,6 +106,7 @@ def encode_corpus(
     if is_locked(request.output / LOCK):
         raise _busy(request.output)
     planned, previous = _planned(request, parts, overwrite, say)
+    executor = executor or executor_of("local", {}, plugins, say)
     with _alone(request.output):
         if overwrite:
             # The manifest is removed first, since it marks shards as complete.
@@ -122,7 +123,7 @@ def _encode_missing(
     runtime: Runtime,
     planned: Manifest,
     previous: Manifest | None,
-    executor: TaskPool | None,
+    executor: TaskPool,
     say: Callable[[str], object],
     bar: Callable[[int], AbstractContextManager[Advance]],
 ) -> Summary:
@@ -152,8 +153,6 @@ def _encode_missing(
         )
     state.write(request.output)
 
-    if executor is None:
-        executor = executor_of("local", {}, load_plugins(), say)
     rows = sum(shard.rows for shard in missing)
     started = time.perf_counter()
     with bar(rows) as advance:
@@ -385,12 +384,7 @@ def _plugins_of(
     """Return the plugin releases of backbone, pooler and runtime; another release may give other vectors."""
     recipe = saved_recipe(Path(request.encoder), plugins, request.trust_remote_code)
     require_prompt(recipe, request.prompt)
-    components = {
-        "backbone": recipe.backbone,
-        "pooler": recipe.pooler,
-        "runtime": runtime,
-    }
-    return component_releases(components, plugins)
+    return component_releases(recipe, runtime, plugins)
 
 
 @attrs.frozen
