@@ -107,23 +107,20 @@ def test_an_output_that_is_a_link_is_replaced_where_it_stands(mine, put, tmp_pat
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_the_printed_line_is_toml_whatever_the_name_of_the_output(mine, put):
+def test_a_printed_line_is_the_data_of_a_stage_whatever_the_name_of_the_output(
+    mine, put
+):
     pairs_file(put, list(pairwise(words(10))))
-    result = mine('--output a"b.tsv')
-    assert tomllib.loads(result.stdout)["data"]["path"] == 'a"b.tsv'
-
-
-def test_a_printed_line_is_the_data_of_a_stage(mine, put):
-    texts = words(10)
-    pairs_file(put, list(pairwise(texts)))
-    assert mine().stdout == (
-        'data = { use = "triplets", path = "out.tsv", anchor = "anchor", positive = "positive", '
-        'negative = "negative" }\n'
-    )
-    assert (
-        'negative = ["negative", "negative_2"] }'
-        in mine("--negatives 2 --overwrite").stdout
-    )
+    table = {
+        "use": "triplets",
+        "path": 'a"b.tsv',
+        "anchor": "anchor",
+        "positive": "positive",
+        "negative": "negative",
+    }
+    assert tomllib.loads(mine('--output a"b.tsv').stdout) == {"data": table}
+    two = tomllib.loads(mine("--negatives 2").stdout)
+    assert two["data"]["negative"] == ["negative", "negative_2"]
 
 
 def test_neither_the_anchor_nor_any_of_its_positives_is_a_negative(mine, put):

@@ -14,16 +14,15 @@ from typing import Any, TypeAlias
 
 import attrs
 from sentbed import Encoder
-from sentbed.errors import DataError, ModelError, RecipeError, RunError
+from sentbed.errors import DataError, ModelError, RunError
 from sentbed.helpers import sha256
 from sentbed.protocols import Runtime
 from sentbed.tools import (
-    Document,
     Plugins,
+    component_of,
     load_plugins,
     locked,
     saved_recipe,
-    structure,
 )
 from sentbed_common import TaskPool, Tell, is_locked
 from sentbed_jobs.executor_lookup import executor_of
@@ -99,9 +98,10 @@ def encode_corpus(
         RunError: if the directory has files of something else, or has vectors of another request and `overwrite`
             is not set; or if another process writes into it.
         DataError: if an input cannot be used; finished shards are kept.
+        RecipeError: if the runtime's table has problems.
     """
     plugins = load_plugins()
-    runtime = _runtime(request, plugins)
+    runtime = component_of(Runtime, request.runtime, plugins, "runtime")
     parts = _plugins_of(request, runtime, plugins)
     if is_locked(request.output / LOCK):
         raise _busy(request.output)
@@ -356,24 +356,6 @@ def _unchanged_shards(
             unchanged[shard.source.path][1].append(shard)
 
     return unchanged
-
-
-@attrs.frozen
-class _Table:
-    """Table of a recipe with a runtime and nothing else."""
-
-    runtime: Runtime
-
-
-def _runtime(request: Request, plugins: Plugins) -> Runtime:
-    """Return the runtime of the request. Raises `RecipeError` if its table has errors."""
-    table = {"runtime": dict(request.runtime)}
-    table_with_runtime, problems = structure(
-        table, _Table, Document({}), plugins, Path.cwd()
-    )
-    if problems:
-        raise RecipeError(problems)
-    return table_with_runtime.runtime
 
 
 def _plugins_of(
