@@ -321,6 +321,7 @@ class _Shuffled:
         self._tag = tag
         self._size = rows if buffer is None else min(rows, buffer)
         self._block = max(1, self._size // _BLOCKS_PER_WINDOW)
+        # Positions ascend, so that only the window that is being read is needed again.
         self._order = lru_cache(maxsize=1)(self._window)
         self._block_order = lru_cache(maxsize=1)(self._blocks)
 

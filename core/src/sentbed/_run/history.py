@@ -60,6 +60,7 @@ class History:
         if state is None:
             return
         self._started = datetime.fromisoformat(state["started"])
+        # The time in which no process worked on the run does not count.
         self._clock = time.monotonic() - state["seconds"]
         self.scores = _restored(state["scores"])
         for encoder, table in state["scatters"]:

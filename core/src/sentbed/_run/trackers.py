@@ -108,6 +108,7 @@ def following(
                 if implementation.wrapper or implementation.hookwrapper:
                     continue
                 function = implementation.function
+                # The plugin outlives the run, and gets its own function back.
                 stack.callback(setattr, implementation, "function", function)
                 name = implementation.plugin_name
                 owner = owners.get(name, f"the plugin `{name}`")
