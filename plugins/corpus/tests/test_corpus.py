@@ -26,7 +26,6 @@ from sentbed import (
     DataError,
     Encoder,
     ModelError,
-    RecipeError,
     RunError,
     RuntimeUnavailableError,
 )
@@ -802,7 +801,7 @@ HOSTILE = {
     "how": (3, "x", []),
     "request": (3, "x", []),
     "inputs": (3, ["x"], [{}]),
-    "shards": (3, ["x"], [{}]),
+    "shards": (3, ["x"], [{}], []),
     "request.encoder": ("x",),
     "inputs.0.path": (3,),
     "inputs.0.digest": ([1],),
@@ -994,16 +993,6 @@ def test_a_full_disk_is_an_error_that_leaves_no_half_shard(
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert list((tmp_path / "out" / "vectors").iterdir()) == []
     assert encode_corpus(request).rows == 4000
-
-
-def test_a_runtime_that_is_wrong_is_reported_before_anything_is_written(
-    put, request_of, tmp_path
-):
-    with pytest.raises(RecipeError, match="found 'fp8'"):
-        encode_corpus(
-            request_of(put("in.txt", "a\n"), runtime={"use": "toy", "precision": "fp8"})
-        )
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_directory_that_is_no_encoder_is_an_error(put, installed_toy, tmp_path):

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from sentbed import DataError, Encoder, ModelError
+from sentbed import DataError, Encoder
 from sentbed_corpus import encode_lines as module
 from sentbed_corpus.encode_lines import encode_lines
 
@@ -167,12 +167,4 @@ def test_a_file_that_changes_while_it_is_encoded_is_an_error(
     monkeypatch.setattr(Encoder, "load", changed_meanwhile)
     with pytest.raises(DataError, match="has changed while it was encoded; start agai"):
         encode_file(source)
-    assert not (tmp_path / "out.npy").exists()
-
-
-def test_a_directory_that_is_no_encoder_is_an_error(installed_toy, put, tmp_path):
-    with pytest.raises(ModelError, match="is not an encoder"):
-        encode_lines(
-            str(tmp_path), TOY, str(put("in.txt", "one\n")), tmp_path / "out.npy"
-        )
     assert not (tmp_path / "out.npy").exists()

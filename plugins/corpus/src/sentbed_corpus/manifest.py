@@ -115,6 +115,8 @@ class Manifest:
             start = _whole(entry, "start", MOST_ROWS)
             shards.append(Shard(number, source, row, rows, start))
 
+        if not shards:
+            raise ValueError("there are no shards")
         request = _table(content["request"], "request")
         if request["format"] not in ("npy", "parquet"):
             raise ValueError(f"the format is {request['format']!r:.40}")
