@@ -67,29 +67,19 @@ class Keeper:
         self.score = evaluation.primary
         is_best = self._is_best(rule, self.score)
         is_saved = is_best and rule.keep == "best"
-        self._update_kept(step, self.score, is_best, is_saved)
+        if is_best:
+            self.kept = Kept(step=step, score=self.score)
+        else:
+            self.kept = attrs.evolve(self.kept, misses=self.kept.misses + 1)
+        if is_saved:
+            self.kept = self._saved(self.kept)
+            prune_weights(self.context.directory, self.stage.name, self.kept)
 
         event = {"run": self.context.run, "stage": self.stage.name, "step": step}
         self.context.hooks.validated(**event, score=self.score, best=is_best)
         if is_saved:
             self.context.hooks.checkpoint_saved(**event, path=self._directory(step))
         return rule.patience is not None and self.kept.misses >= rule.patience
-
-    def _update_kept(
-        self,
-        step: int,
-        score: float,
-        is_best: bool,
-        is_saved: bool,
-    ) -> None:
-        """Record the result of a validation in `kept`; if `is_saved`, save the weights."""
-        if not is_best:
-            self.kept = attrs.evolve(self.kept, misses=self.kept.misses + 1)
-            return
-        self.kept = Kept(step=step, score=score)
-        if is_saved:
-            self.kept = self._saved(self.kept)
-            prune_weights(self.context.directory, self.stage.name, self.kept)
 
     def _is_best(self, rule: Validate, score: float) -> bool:
         """Whether a validation score is better than that of the kept weights."""
