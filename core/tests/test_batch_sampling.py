@@ -420,6 +420,16 @@ def test_from_every_position_a_restored_distinct_sampler_goes_on_alike(
     )
 
 
+def test_a_state_of_smaller_batches_is_refused_with_what_differs():
+    data = Numbered(10)
+    sampler = Sampler(data, ["anchor"], 2, KEY)
+    for _ in range(4):
+        sampler.next()
+    larger = Sampler(data, ["anchor"], 5, KEY)
+    with pytest.raises(DataError, match="with the data and the batch size of the run"):
+        larger.restore(sampler.state())
+
+
 def _goes_on_alike(make):
     def following(sampler, count):
         try:

@@ -23,10 +23,12 @@ from sentbed import (
 from sentbed._files import locked, read_json, write_sums
 from sentbed._registry.registry import load_plugins
 from sentbed._run import training_states as states
-from sentbed._run.context import RunContext
+from sentbed._run.best_weights import prune_weights
+from sentbed._run.context import Kept, RunContext
 from sentbed._run.resume import differences
 from sentbed._run.resume import resume as resume_run
-from sentbed._run.runner import LOCK, execute, new_directory
+from sentbed._run.run_directory import LOCK, new_directory
+from sentbed._run.runner import execute
 from sentbed.errors import LONGEST_MESSAGE
 from toy_fixtures import exactly
 from toy_plugin import RECIPE, TOWERS, Centre, Characters, SgdTrainer, quicken
@@ -248,6 +250,33 @@ def test_a_run_stopped_before_or_in_the_fit_of_a_transform_ends_as_one_that_was_
     for out in (stopped, tmp_path / "fitting"):
         resume(out)
         assert outcome(out) == whole
+
+
+class AtCheckpoint:
+    """Ctrl-C as soon as the best weights after a step are kept."""
+
+    error = KeyboardInterrupt
+    required = True
+
+    @hookimpl(trylast=True)
+    def checkpoint_saved(self, step, path):
+        if step > 0:
+            self.path = path
+            raise KeyboardInterrupt
+
+
+def test_the_moving_average_that_was_best_is_saved_when_the_run_is_interrupted_at_once(
+    recipe_of, plugins, tmp_path
+):
+    validate = (
+        'stage.0.validate={ every = 1, with = { use = "gap", development = true } }'
+    )
+    recipe = recipe_of(RECIPE, "stage.0.ema=0.5", validate)
+    stop = AtCheckpoint()
+    assert stopping(plugins, stop, lambda: run(recipe, tmp_path / "out", plugins))
+    saved = tmp_path / "out" / "encoder" / "backbone" / "embedding.npy"
+    (kept,) = stop.path.glob("*/backbone/embedding.npy")
+    np.testing.assert_array_equal(np.load(saved), np.load(kept))
 
 
 class AskAtStep(StopAtStep):
@@ -585,6 +614,13 @@ def test_a_damaged_state_is_left_for_the_one_before_with_a_warning_that_names_it
         if event == "step_finished"
     ]
     assert steps == [3, 4]
+    assert outcome(stopped) == whole
+
+
+def test_a_state_that_is_no_table_needs_no_weights(stopped, whole, resume):
+    (newest(stopped)[0] / "state.json").write_text("[]")
+    prune_weights(stopped, "tune", Kept())
+    resume(stopped)
     assert outcome(stopped) == whole
 
 

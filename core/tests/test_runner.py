@@ -21,14 +21,10 @@ from sentbed import (
 )
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
-from sentbed._run import runner
-from sentbed._run.runner import (
-    RunResult,
-    alone,
-    build_encoder,
-    build_encoders,
-    remove_unfinished,
-)
+from sentbed._run import run_directory, runner
+from sentbed._run.encoder_building import build_encoder, build_encoders
+from sentbed._run.run_directory import alone, remove_unfinished
+from sentbed._run.runner import RunResult
 from sentbed.protocols import ReportSection
 from toy_dataset import ToyDataset
 from toy_fixtures import exactly
@@ -1011,7 +1007,7 @@ def test_a_run_that_finishes_just_before_it_is_locked_is_not_removed(
         manifest.write_text('{"status": "finished"}')
         return alone(directory)
 
-    monkeypatch.setattr(runner, "alone", finish_and_lock)
+    monkeypatch.setattr(run_directory, "alone", finish_and_lock)
     with pytest.raises(RunError, match="is finished"):
         remove_unfinished(tmp_path)
     assert manifest.is_file()

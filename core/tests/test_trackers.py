@@ -98,7 +98,7 @@ def test_a_hook_that_fails_costs_its_tracker_alone(
     ]
     assert len(said) == 1
     assert said[0].startswith(
-        f"warning: the tracker `notes` of `toy_plugin` failed in `{hook}`: ValueError: broken @ {__file__}:"
+        f"warning: the tracker `notes` of `toy` 1.0 failed in `{hook}`: ValueError: broken @ {__file__}:"
     )
     assert said[0].endswith(
         "; the run goes on without it (test it with `sentbed_testing.check_component`, or tell its authors)"

@@ -19,7 +19,7 @@ from sentbed import (
 )
 from sentbed._recipe.recipe import Validate, Watch
 from sentbed._run.context import Kept, RunContext
-from sentbed._run.runner import build_encoder, build_encoders
+from sentbed._run.encoder_building import build_encoder, build_encoders
 from sentbed._run.trainer_inputs import values_of
 from sentbed._run.training_loop import require_fit, train_stage
 from sentbed.protocols import (

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from sentbed._encoder.encoder import Encoder
     from sentbed._locations import FilePath, ModelId, locate
     from sentbed._recipe.load import load_recipe
+    from sentbed._run.encoder_building import build_encoder
     from sentbed._run.resume import resume
-    from sentbed._run.runner import build_encoder, run
+    from sentbed._run.runner import run
     from sentbed._version import API_VERSION, __version__
     from sentbed.errors import (
         DataError,

@@ -94,18 +94,13 @@ if TYPE_CHECKING:
     from sentbed._run.batch_sampling import Sampler
     from sentbed._run.best_weights import CHECKPOINTS
     from sentbed._run.context import RunContext
+    from sentbed._run.encoder_building import build_encoder, head_seed
     from sentbed._run.history import History
     from sentbed._run.manifest import MANIFEST, describe
     from sentbed._run.report_json import plain, record_json, score_record
     from sentbed._run.resume import differences, newest_state, own_recipe, resume
-    from sentbed._run.runner import (
-        ENCODER,
-        build_encoder,
-        execute,
-        head_seed,
-        new_directory,
-        saved_encoders,
-    )
+    from sentbed._run.run_directory import ENCODER, new_directory, saved_encoders
+    from sentbed._run.runner import execute
     from sentbed._run.trackers import hook_faults
     from sentbed._run.training_states import STATES, write_state
 

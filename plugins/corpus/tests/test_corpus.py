@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import codecs
 import gzip
 import hashlib
 import json
@@ -25,10 +26,8 @@ from sentbed import (
     DataError,
     Encoder,
     ModelError,
-    RecipeError,
     RunError,
     RuntimeUnavailableError,
-    build_encoder,
 )
 from sentbed_common import bounded_gzip
 from sentbed_corpus import (
@@ -44,14 +43,6 @@ from sentbed_corpus.shard_digests import read_digests
 from sentbed_jobs.local_pool import LocalPool
 
 TEXTS = ["one", "two and three", "", "é ☃", "one", "a longer text with more words", "x"]
-
-
-@pytest.fixture
-def encoder(installed_toy, recipe_of, tmp_path):
-    """An encoder that is also on disk, in `encoder` of the test's directory."""
-    built = build_encoder(recipe_of())
-    built.save(tmp_path / "encoder")
-    return built
 
 
 @pytest.fixture
@@ -77,6 +68,12 @@ def encoded(request_of, put):
         return request
 
     return encode
+
+
+@pytest.fixture
+def eight(encoded):
+    """The request of a corpus with eight rows, which has been encoded once for all examples of a test."""
+    return encoded(rows=8)
 
 
 def jsonl(rows):
@@ -129,12 +126,29 @@ def test_a_pattern_takes_what_fits_it(put, tmp_path, monkeypatch):
     assert names("[1].txt") == ["[1].txt"]
 
 
+def test_the_output_itself_is_no_input(put, tmp_path):
+    pairs = put("d/a.jsonl", "x")
+    mined = put("d/mined.jsonl", "x")
+    assert find_files([str(tmp_path / "d")], mined) == [pairs]
+
+
+@pytest.mark.parametrize("ending", ["txt", "jsonl"])
+def test_a_byte_order_mark_is_no_part_of_the_first_text(ending, put):
+    content = "one\n\ufefftwo"
+    if ending == "jsonl":
+        content = jsonl([{"text": "one"}, {"text": "\ufefftwo"}])
+    file = put(f"a.{ending}", codecs.BOM_UTF8 + content.encode())
+    _, shards = cut(file, 1)
+    texts = [read_shard(shard, "text", ())[0] for shard in shards]
+    assert texts == [["one"], ["\ufefftwo"]]
+
+
 def test_a_file_in_the_directory_of_the_output_is_refused_with_the_reason(
     put, tmp_path
 ):
     put("out/a.txt", "x")
     with pytest.raises(
-        DataError, match=r"^the file is in the directory of the output; check the path"
+        DataError, match=r"^the file is the output, or in its directory; check the path"
     ):
         find_files([str(tmp_path / "out" / "a.txt")], tmp_path / "out")
 
@@ -267,17 +281,27 @@ def test_every_row_has_its_vector_in_the_order_of_the_input(
     )
 
 
-@pytest.fixture
-def vectors_of(request_of, put, tmp_path):
+@pytest.fixture(scope="module")
+def vectors_of(encoder_once, toy_site, tmp_path_factory):
     """Vectors of 20 texts in shards of three, and the same in one array."""
-    encode_corpus(
-        request_of(put("in.txt", "\n".join(f"t{chr(97 + i)}" for i in range(20))))
-    )
-    files = sorted((tmp_path / "out" / "vectors").iterdir())
+    directory = tmp_path_factory.mktemp("vectors")
+    texts = directory / "in.txt"
+    texts.write_text("\n".join(f"t{letter}" for letter in "abcdefghijklmnopqrst"))
+    out = directory / "out"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(toy_site))
+        encode_corpus(
+            Request(
+                str(encoder_once[1]),
+                (str(texts),),
+                out,
+                {"use": "toy"},
+                shard_rows=3,
+            )
+        )
+    files = sorted((out / "vectors").iterdir())
     assert len(files) == 7
-    return open_vectors(tmp_path / "out"), np.concatenate(
-        [np.load(file) for file in files]
-    )
+    return open_vectors(out), np.concatenate([np.load(file) for file in files])
 
 
 CHOICES = [
@@ -456,9 +480,8 @@ def test_a_shard_that_is_damaged_in_any_way_is_encoded_again(
 )
 @given(damage=damages())
 def test_a_shard_that_is_damaged_while_it_is_read_is_an_error_and_not_the_end(
-    damage, encoded, tmp_path
+    damage, eight, tmp_path
 ):
-    request = encoded(rows=8)
     vectors = open_vectors(tmp_path / "out")
     expected = vectors[:]
     file = tmp_path / "out" / "vectors" / "part-0000001.npy"
@@ -475,8 +498,7 @@ def test_a_shard_that_is_damaged_while_it_is_read_is_an_error_and_not_the_end(
         with pytest.raises(RunError, match="is missing or damaged"):
             vectors[4]
     np.testing.assert_array_equal(vectors[:3], expected[:3])
-    file.unlink()
-    encode_corpus(request)
+    file.write_bytes(whole)
 
 
 @pytest.mark.slow
@@ -680,6 +702,16 @@ def test_other_inputs_are_refused_with_their_names(put, request_of):
         encode_corpus(request_of(first, third))
 
 
+def test_the_same_bytes_in_another_format_are_other_inputs(put, request_of):
+    lines = put("in.txt", jsonl([{"text": "a"}]))
+    encode_corpus(request_of(lines))
+    renamed = lines.rename(lines.with_suffix(".jsonl"))
+    with pytest.raises(
+        RunError, match=f"`{renamed}` is new; `{lines}` is no longer among the inputs"
+    ):
+        encode_corpus(request_of(renamed))
+
+
 def test_another_encoder_is_refused(encoded, encoder, tmp_path):
     request = encoded()
     np.save(
@@ -769,7 +801,7 @@ HOSTILE = {
     "how": (3, "x", []),
     "request": (3, "x", []),
     "inputs": (3, ["x"], [{}]),
-    "shards": (3, ["x"], [{}]),
+    "shards": (3, ["x"], [{}], []),
     "request.encoder": ("x",),
     "inputs.0.path": (3,),
     "inputs.0.digest": ([1],),
@@ -961,16 +993,6 @@ def test_a_full_disk_is_an_error_that_leaves_no_half_shard(
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert list((tmp_path / "out" / "vectors").iterdir()) == []
     assert encode_corpus(request).rows == 4000
-
-
-def test_a_runtime_that_is_wrong_is_reported_before_anything_is_written(
-    put, request_of, tmp_path
-):
-    with pytest.raises(RecipeError, match="found 'fp8'"):
-        encode_corpus(
-            request_of(put("in.txt", "a\n"), runtime={"use": "toy", "precision": "fp8"})
-        )
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_directory_that_is_no_encoder_is_an_error(put, installed_toy, tmp_path):

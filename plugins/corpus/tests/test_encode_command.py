@@ -20,14 +20,8 @@ from sentbed_corpus import open_vectors
 
 
 @pytest.fixture
-def encode(
-    installed_toy,
-    recipe_of,
-    tmp_path,
-    monkeypatch,
-):
+def encode(encoder, tmp_path, monkeypatch):
     """Run `sentbed encode` with an encoder of the toy plugin."""
-    build_encoder(recipe_of()).save(tmp_path / "encoder")
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments, runtime="toy"):
@@ -105,14 +99,6 @@ def test_overwrite_starts_again(encode, put):
     assert encode(*arguments, "--shard-rows", "9", "--overwrite").exit_code == 0
 
 
-def test_a_fault_in_the_data_is_shown_with_its_place_whoever_found_it(encode, put):
-    put("a.jsonl", '{"text": "a"}\n{"text": 3}\n')
-    for more in ((), ("--workers", "2")):
-        result = encode("--input", "a.jsonl", "--output", "out", *more, "--overwrite")
-        assert result.exit_code == 1
-        assert result.stderr.endswith(f" @ {Path('a.jsonl').resolve()}:2\n")
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -178,6 +164,7 @@ def test_a_wrong_runtime_is_shown_as_elsewhere(setting, encode, put):
         "found 'fp8'. Choose one of `fp32`, `fp64`. @ runtime.precision"
         in result.stderr
     )
+    assert not Path("out").exists()
 
 
 @pytest.mark.slow

@@ -6,19 +6,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from sentbed import DataError, Encoder, ModelError, build_encoder
+from sentbed import DataError, Encoder
 from sentbed_corpus import encode_lines as module
 from sentbed_corpus.encode_lines import encode_lines
 
 TOY = {"use": "toy"}
-
-
-@pytest.fixture
-def encoder(installed_toy, recipe_of, tmp_path):
-    """An encoder that is also on disk, in `encoder` of the test's directory."""
-    built = build_encoder(recipe_of())
-    built.save(tmp_path / "encoder")
-    return built
 
 
 @pytest.fixture
@@ -64,6 +56,7 @@ def test_row_i_is_line_i_whatever_the_window(
             ["a\u2028b\u2029c\x0b\x0cd\x1c", "e"],
         ),
         (b"a\rb\nc", ["a\rb", "c"]),
+        (b"\xef\xbb\xbfa\nb\n", ["a", "b"]),
     ],
 )
 def test_a_line_ends_at_a_line_feed_and_nowhere_else(
@@ -133,7 +126,6 @@ def test_a_missing_file_is_an_error(encode_file, tmp_path):
     )
 
 
-# Fails: IsADirectoryError goes through; only FileNotFoundError is caught.
 def test_a_directory_as_input_is_an_error(encode_file, tmp_path):
     with pytest.raises(DataError):
         encode_file(tmp_path)
@@ -161,9 +153,18 @@ def test_an_error_while_encoding_keeps_the_output_that_was_there(
     } == set()
 
 
-def test_a_directory_that_is_no_encoder_is_an_error(installed_toy, put, tmp_path):
-    with pytest.raises(ModelError, match="is not an encoder"):
-        encode_lines(
-            str(tmp_path), TOY, str(put("in.txt", "one\n")), tmp_path / "out.npy"
-        )
+@pytest.mark.parametrize("content", ["one\n", "one\ntwo\nthree\n"])
+def test_a_file_that_changes_while_it_is_encoded_is_an_error(
+    content, encode_file, put, tmp_path, monkeypatch
+):
+    source = put("in.txt", "one\ntwo\n")
+    load = Encoder.load
+
+    def changed_meanwhile(*arguments, **keywords):
+        source.write_text(content)
+        return load(*arguments, **keywords)
+
+    monkeypatch.setattr(Encoder, "load", changed_meanwhile)
+    with pytest.raises(DataError, match="has changed while it was encoded; start agai"):
+        encode_file(source)
     assert not (tmp_path / "out.npy").exists()

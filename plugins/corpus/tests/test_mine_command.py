@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from itertools import pairwise
 from pathlib import Path
 
@@ -26,14 +27,8 @@ NAMED = ("--data", "table", "--set", "path=pairs.tsv")
 
 
 @pytest.fixture
-def mine(
-    installed_toy,
-    recipe_of,
-    tmp_path,
-    monkeypatch,
-):
+def mine(encoder, tmp_path, monkeypatch):
     """Run `sentbed mine` with an encoder of the toy plugin, which is told to run on its runtime."""
-    build_encoder(recipe_of()).save(tmp_path / "encoder")
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments, data=(*NAMED, "--set", "runtime.use=toy")):
@@ -103,17 +98,29 @@ def test_every_row_gets_the_nearest_positives_of_other_rows_whatever_the_blocks(
     assert table()[0] == ["anchor", "positive", "negative", "negative_2", "negative_3"]
 
 
-def test_a_printed_line_is_the_data_of_a_stage(mine, put):
-    texts = words(10)
-    pairs_file(put, list(pairwise(texts)))
-    assert mine().stdout == (
-        'data = { use = "triplets", path = "out.tsv", anchor = "anchor", positive = "positive", '
-        'negative = "negative" }\n'
-    )
-    assert (
-        'negative = ["negative", "negative_2"] }'
-        in mine("--negatives 2 --overwrite").stdout
-    )
+def test_an_output_that_is_a_link_is_replaced_where_it_stands(mine, put, tmp_path):
+    pairs_file(put, list(pairwise(words(10))))
+    (tmp_path / "out.tsv").symlink_to(tmp_path / "elsewhere" / "mine.tsv")
+    assert mine("--overwrite").exit_code == 0
+    assert (tmp_path / "out.tsv").is_file()
+    assert not (tmp_path / "out.tsv").is_symlink()
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_printed_line_is_the_data_of_a_stage_whatever_the_name_of_the_output(
+    mine, put
+):
+    pairs_file(put, list(pairwise(words(10))))
+    table = {
+        "use": "triplets",
+        "path": 'a"b.tsv',
+        "anchor": "anchor",
+        "positive": "positive",
+        "negative": "negative",
+    }
+    assert tomllib.loads(mine('--output a"b.tsv').stdout) == {"data": table}
+    two = tomllib.loads(mine("--negatives 2").stdout)
+    assert two["data"]["negative"] == ["negative", "negative_2"]
 
 
 def test_neither_the_anchor_nor_any_of_its_positives_is_a_negative(mine, put):
@@ -470,14 +477,8 @@ def test_options_have_the_defaults_of_the_rules():
     from sentbed_corpus.mine_command import mine as command
 
     defaults = {one.name or "": one.default for one in command.params}
-    rules = Rules()
-    assert {
-        name: defaults[name]
-        for name in ("negatives", "range_min", "range_max", "sampling", "seed")
-    } == {
-        name: getattr(rules, name)
-        for name in ("negatives", "range_min", "range_max", "sampling", "seed")
-    }
+    for name in ("negatives", "range_min", "range_max", "sampling", "seed"):
+        assert defaults[name] == getattr(Rules(), name)
 
 
 @pytest.mark.parametrize(

@@ -205,7 +205,7 @@ def run(  # noqa: C901, PLR0912, PLR0913 - an argument for each option; options 
     from sentbed._recipe.recipe import RESOLVED
     from sentbed._run.resume import own_recipe
     from sentbed._run.resume import resume as resume_run
-    from sentbed._run.runner import remove_unfinished
+    from sentbed._run.run_directory import remove_unfinished
     from sentbed._run.runner import run as start_run
 
     if no_cache:

@@ -550,6 +550,7 @@ class Encoder:
             return False
         import numpy as np
 
+        # Vectors of finite weights may overflow.
         encode = self.encode_tokens if self.output == "tokens" else self.encode
         try:
             return bool(np.isfinite(encode(["a sentence"])[0]).all())

@@ -170,8 +170,6 @@ class Sampler:
         Raises:
             DataError: if the state is from other data or another batch size, or has an invalid position.
         """
-        _require_position("epoch", state["epoch"], LARGEST_POSITION)
-        _require_position("done", state["done"], self.batches_an_epoch)
         batches, streams = state["batches_an_epoch"], len(state["lanes"])
         if (batches, streams) != (self.batches_an_epoch, len(self._lanes)):
             raise DataError(
@@ -179,6 +177,8 @@ class Sampler:
                 f"data now gives {self.batches_an_epoch} from {len(self._lanes)}; resume with the data and "
                 "the batch size of the run that was saved"
             )
+        _require_position("epoch", state["epoch"], LARGEST_POSITION)
+        _require_position("done", state["done"], self.batches_an_epoch)
         self._epoch = state["epoch"]
         self._done = state["done"]
         for lane, saved in zip(self._lanes, state["lanes"], strict=True):
@@ -216,6 +216,7 @@ class Sampler:
         """
         size = min(self._batch_size, lane.rows)
         batch = _DistinctRows(size, self._columns)
+        # Only some of them, since most rows of the data may be waiting if few texts are distinct.
         deferred = list(islice(lane.deferred, 4 * self._batch_size))
         if deferred:
             batch.add(deferred, self.fetch(np.array(deferred)), lane.deferred)
@@ -320,6 +321,7 @@ class _Shuffled:
         self._tag = tag
         self._size = rows if buffer is None else min(rows, buffer)
         self._block = max(1, self._size // _BLOCKS_PER_WINDOW)
+        # Positions ascend, so that only the window that is being read is needed again.
         self._order = lru_cache(maxsize=1)(self._window)
         self._block_order = lru_cache(maxsize=1)(self._blocks)
 

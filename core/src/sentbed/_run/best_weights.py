@@ -67,29 +67,19 @@ class Keeper:
         self.score = evaluation.primary
         is_best = self._is_best(rule, self.score)
         is_saved = is_best and rule.keep == "best"
-        self._update_kept(step, self.score, is_best, is_saved)
+        if is_best:
+            self.kept = Kept(step=step, score=self.score)
+        else:
+            self.kept = attrs.evolve(self.kept, misses=self.kept.misses + 1)
+        if is_saved:
+            self.kept = self._saved(self.kept)
+            prune_weights(self.context.directory, self.stage.name, self.kept)
 
         event = {"run": self.context.run, "stage": self.stage.name, "step": step}
         self.context.hooks.validated(**event, score=self.score, best=is_best)
         if is_saved:
             self.context.hooks.checkpoint_saved(**event, path=self._directory(step))
         return rule.patience is not None and self.kept.misses >= rule.patience
-
-    def _update_kept(
-        self,
-        step: int,
-        score: float,
-        is_best: bool,
-        is_saved: bool,
-    ) -> None:
-        """Record the result of a validation in `kept`; if `is_saved`, save the weights."""
-        if not is_best:
-            self.kept = attrs.evolve(self.kept, misses=self.kept.misses + 1)
-            return
-        self.kept = Kept(step=step, score=score)
-        if is_saved:
-            self.kept = self._saved(self.kept)
-            prune_weights(self.context.directory, self.stage.name, self.kept)
 
     def _is_best(self, rule: Validate, score: float) -> bool:
         """Whether a validation score is better than that of the kept weights."""
@@ -115,9 +105,13 @@ class Keeper:
         stage = self.context.directory / CHECKPOINTS / self.stage.name
         return stage / f"kept-{step:08d}"
 
-    def restore(self) -> None:
-        """Restore the kept weights, unless the encoders have them already."""
-        if self.kept.step == self.current_step:
+    def restore(self, averaged: bool = True) -> None:
+        """Restore the kept weights, unless the encoders have them already.
+
+        If the stage has a moving average, it is what is kept; `averaged` says whether the encoders have it now.
+        """
+        has_average = averaged or self.stage.ema is None
+        if self.kept.step == self.current_step and has_average:
             return
         for name, path in self.kept.paths.items():
             self.trained[name].restore(path)
@@ -135,9 +129,9 @@ def _needed(run: Path) -> set[Path]:
     for state in states.saved_states(run):
         try:
             keeper = read_json(state.path / states.STATE_FILE).get("keeper")
-        except (OSError, ValueError, DataError):
+            if keeper:
+                for path, _ in keeper["paths"].values():
+                    needed.add((run / path).parent)
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, DataError):
             continue  # the state is damaged, so no run can be resumed from it
-        if keeper:
-            for path, _ in keeper["paths"].values():
-                needed.add((run / path).parent)
     return needed

@@ -15,7 +15,7 @@ from sentbed._files import leads_inside, sha256
 from sentbed._recipe.recipe import PRETRAINED, Recipe, first_stages
 from sentbed._run.evaluations import Evaluations
 from sentbed._signals import Stop
-from sentbed.errors import shortened_lines
+from sentbed.errors import RunError, shortened_lines
 from sentbed.protocols import Run, VectorStore
 
 
@@ -161,3 +161,18 @@ class RunContext:
         if stage in self.kept:
             kept_weights = self.kept[stage].table(self.directory)["paths"][encoder]
         return [encoder, self.facts.get("weights", {}).get(encoder), kept_weights]
+
+
+def accept_change(
+    context: RunContext,
+    change: str,
+    remedy: str,
+) -> None:
+    """Warn of a change since the run was started.
+
+    Raises:
+        RunError: with the change and what to do, if changes are not allowed.
+    """
+    if not context.changes_allowed:
+        raise RunError(f"{change}; {remedy}")
+    context.warn(change)

@@ -119,6 +119,7 @@ class Evaluations:
 
     def prepared(self, evaluator: Evaluator) -> Preparation:
         """Return the prepared evaluation of an evaluator; evaluators that are equal have the same one."""
+        # A search, not a dictionary: an evaluator with a list or a table in a field has no hash.
         for earlier, preparation in self._prepared:
             if type(earlier) is type(evaluator) and earlier == evaluator:
                 return preparation

@@ -60,6 +60,7 @@ class History:
         if state is None:
             return
         self._started = datetime.fromisoformat(state["started"])
+        # The time in which no process worked on the run does not count.
         self._clock = time.monotonic() - state["seconds"]
         self.scores = _restored(state["scores"])
         for encoder, table in state["scatters"]:
@@ -109,6 +110,7 @@ class History:
     def step_finished(self, step: int, result: StepResult) -> None:
         """Add a step to the curves of the current stage."""
         stage = self._stages[-1]
+        # A step without a metric has NaN, so that every series has one value a step.
         for name in {**stage.metrics, **result.metrics}:
             values = stage.metrics.setdefault(name, [float("nan")] * len(stage.steps))
             values.append(float(result.metrics.get(name, "nan")))

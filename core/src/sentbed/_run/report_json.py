@@ -48,6 +48,7 @@ def plain(value: Any) -> Any:
 
     NaN and infinite numbers become None. An object of another type becomes its `str`.
     """
+    # A bool is an int, too, and stays a bool.
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):

@@ -38,7 +38,8 @@ from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import training_states as states
 from sentbed._run.context import Kept, RunContext
 from sentbed._run.manifest import MANIFEST, describe
-from sentbed._run.runner import ENCODER, RunResult, alone, execute, sources_of, tidy
+from sentbed._run.run_directory import ENCODER, alone, tidy
+from sentbed._run.runner import RunResult, execute, sources_of
 from sentbed._run.trainer_inputs import VECTORS
 from sentbed._run.training_states import State, restoring
 from sentbed.errors import ModelError, RunError, reason_of, shortened

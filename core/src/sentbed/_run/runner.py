@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
-import shutil
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from itertools import chain, count
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,10 +15,6 @@ import pluggy
 from sentbed._component_faults import returned
 from sentbed._encoder.encoder import Encoder, engine_of, pair_name
 from sentbed._files import (
-    locked,
-    read_json,
-    remove_directory,
-    require_links_within,
     write_atomic,
 )
 from sentbed._recipe.checks import require_available
@@ -31,30 +23,33 @@ from sentbed._recipe.recipe import (
     RESOLVED,
     Recipe,
     resolved_toml,
-    written_path,
 )
 from sentbed._recipe.remarks import untrained_layers
 from sentbed._registry.computing_code import components_of, computing_code
 from sentbed._registry.registry import Plugins, load_plugins
-from sentbed._run import training_states as states
-from sentbed._run.best_weights import prune_weights
-from sentbed._run.context import Kept, RunContext
-from sentbed._run.evaluations import Evaluations, files_of_evaluations
+from sentbed._run.context import RunContext, accept_change
+from sentbed._run.encoder_building import build_encoders, build_on_engine
+from sentbed._run.evaluations import files_of_evaluations
 from sentbed._run.guarded_vector_store import GuardedVectorStore
 from sentbed._run.history import History
 from sentbed._run.manifest import MANIFEST, describe, peak_memory_gib
 from sentbed._run.report_json import RECORD, plain, record_json
+from sentbed._run.run_directory import (
+    alone,
+    free_name,
+    new_directory,
+    saved_encoders,
+    tidy,
+)
 from sentbed._run.state_saver import write_state
 from sentbed._run.trackers import following
-from sentbed._run.trainer_inputs import VECTORS, require_data
+from sentbed._run.trainer_inputs import require_data
 from sentbed._run.training_loop import require_fit, train_stage
 from sentbed._run.training_states import State, restoring
 from sentbed._seeds import derive
-from sentbed.errors import ModelError, RecipeError, RunError, SentbedError, listed
+from sentbed.errors import RecipeError, SentbedError, listed
 from sentbed.protocols import (
     START,
-    Dataset,
-    DrivesEncoder,
     EncodingWork,
     Engine,
     ReportData,
@@ -65,15 +60,6 @@ from sentbed.protocols import (
     Score,
     VectorStore,
 )
-
-ENCODER = "encoder"
-"""Subdirectory of a run directory that has the encoders after training."""
-
-LOCK = ".lock"
-"""File of a run directory that a process locks while it works on the run."""
-
-UNFINISHED = ("running", "failed", "interrupted")
-"""Statuses of a run that another run may replace, unless the run is locked."""
 
 
 @attrs.frozen(eq=False)
@@ -109,7 +95,7 @@ def run(
             raise RecipeError([recipe.document.problem(table.traits.no_run, (key,))])
     require_available(recipe.runtime)
     plugins = plugins or load_plugins()
-    directory = _free_name(recipe.run.name) if out is None else Path(out)
+    directory = free_name(recipe.run.name) if out is None else Path(out)
     context = RunContext(recipe.run.name, new_directory(directory), recipe)
     return execute(context, plugins)
 
@@ -223,110 +209,6 @@ def _close_failed(
             error.add_note(f"nor could the run be closed in order: {second}")
 
 
-def build_encoder(recipe: Recipe, name: str | None = None) -> Encoder:
-    """Build an encoder of a recipe without training it, and fit its transform.
-
-    `name` is needed if the recipe has several encoders.
-
-    Raises:
-        RunError: if the recipe has no encoder with this name.
-    """
-    name = name or recipe.main_encoder
-    if name not in recipe.encoders:
-        names = listed(recipe.encoders)
-        raise RunError(
-            f"the recipe has no encoder `{name}`, it has {names}; name one of them"
-        )
-    return _build(recipe, name, engine_of(recipe.runtime)).fit_transform()
-
-
-def build_encoders(
-    recipe: Recipe,
-    engine: Engine,
-    evaluations: Evaluations | None = None,
-) -> dict[str, Encoder]:
-    """Build all encoders of a recipe on one engine."""
-    return {name: _build(recipe, name, engine, evaluations) for name in recipe.encoders}
-
-
-def _build(
-    recipe: Recipe,
-    name: str,
-    engine: Engine,
-    evaluations: Evaluations | None = None,
-) -> Encoder:
-    """Build one encoder of a recipe.
-
-    Its initial weights do not depend on the encoders that were built before it.
-    """
-    texts = partial(_tokenizer_texts, recipe, name, evaluations or Evaluations())
-    seed = head_seed(recipe, name)
-    engine.seed(derive(recipe.run.seed, "encoder", name))
-    try:
-        return Encoder.build(recipe.encoders[name], engine, texts, head_seed=seed)
-    except ModelError as error:
-        # The note says where the recipe has the backbone.
-        path = written_path(recipe.document.data, ("encoders", name, "backbone"))
-        place = recipe.document.problem("", path)
-        if place.file is not None:
-            error.add_note(f"that is the backbone{place}")
-        raise
-
-
-def _tokenizer_texts(
-    recipe: Recipe,
-    name: str,
-    evaluations: Evaluations,
-) -> Iterator[str]:
-    """Yield the texts on which to train the tokenizer of an encoder.
-
-    These are the texts of the columns that the encoder encodes in the stages. If no stage uses the encoder, they
-    are the texts of its evaluations; if some of these call the encoder themselves (`DrivesEncoder`), only theirs.
-    """
-    has_training_texts = False
-    for stage in recipe.stage:
-        columns = []
-        for column, encoder in recipe.towers(stage).items():
-            if encoder == name:
-                columns.append(column)
-        if columns:
-            has_training_texts = True
-            data = returned(stage.data.open(), Dataset, stage.data, "open")
-            for text in data.texts(columns):
-                yield returned(text, str, stage.data, "texts")
-    if has_training_texts:
-        return
-
-    has_texts = False
-    for entry in recipe.evaluate:
-        if (entry.encoder or recipe.main_encoder) != name:
-            continue
-        prepared = evaluations.prepared(entry.evaluator)
-        if isinstance(prepared, DrivesEncoder):
-            for text in prepared.texts():
-                has_texts = True
-                yield text
-    if has_texts:
-        return
-
-    # The data of the other encoders' evaluations may be large, or missing.
-    entries = []
-    for entry in recipe.evaluate:
-        if name in (entry.encoder or recipe.main_encoder, entry.second):
-            entries.append(entry)
-    own_recipe = attrs.evolve(recipe, evaluate=tuple(entries))
-    yield from evaluations.texts(own_recipe).get(name, ())
-
-
-def head_seed(recipe: Recipe, name: str) -> int:
-    """Return the seed with which pooler and head are initialised.
-
-    It is set after the backbone is built, so that the weights of pooler and head do not depend on the random
-    numbers that the backbone draws.
-    """
-    return derive(recipe.run.seed, "encoder", name, "head")
-
-
 def _read_and_work(context: RunContext, resumed: State | None) -> None:
     """Read and check all data, build the engine, and train and evaluate on it."""
     context.evaluations.prepare(context.limited_recipe)
@@ -384,12 +266,11 @@ def _require_same_files(context: RunContext) -> None:
         if earlier.get(name, digests) != digests:
             changed.append(name)
     if changed:
-        message = f"the data of evaluations is not what it was when the run started: {listed(changed)}"
-        if not context.changes_allowed:
-            raise RunError(
-                f"{message}; put it back, or allow changes to go on with it (`--allow-changes`)"
-            )
-        context.warn(message)
+        accept_change(
+            context,
+            f"the data of evaluations is not what it was when the run started: {listed(changed)}",
+            "put it back, or allow changes to go on with it (`--allow-changes`)",
+        )
     context.facts["evaluation_data"] = digests_by_name
 
     # Weights are chosen by scores on these files, so these files are not test data.
@@ -525,11 +406,8 @@ def _require_same_models(context: RunContext, encoders: Mapping[str, Encoder]) -
                 "changed, or texts that it is trained on, which are those of all stages"
             )
     for message in changed:
-        if not context.changes_allowed:
-            raise RunError(
-                f"{message}; put them back, or allow changes to go on with them"
-            )
-        context.warn(message)
+        remedy = "put them back, or allow changes to go on with them"
+        accept_change(context, message, remedy)
 
     context.facts["weights"] = weights
     context.facts["tokenizers"] = tokenizers
@@ -580,7 +458,9 @@ def _set_weights(
             continue
         encoder = encoders[name]
         if source == PRETRAINED:
-            fresh = _build(context.recipe, name, encoder.engine, context.evaluations)
+            fresh = build_on_engine(
+                context.recipe, name, encoder.engine, context.evaluations
+            )
             encoder.backbone = fresh.backbone
             encoder.placed = fresh.placed
         elif source in context.kept:
@@ -603,17 +483,6 @@ def sources_of(recipe: Recipe, index: int) -> dict[str, str]:
     if index < len(recipe.stage):
         sources |= recipe.stage[index].weights
     return sources
-
-
-def saved_encoders(run: Path, names: Collection[str]) -> dict[str, Path]:
-    """Return the directory in which a run saves each encoder.
-
-    It is `encoder`, or `encoder/NAME` if there are several encoders.
-    """
-    directory = run / ENCODER
-    if len(names) == 1:
-        return dict.fromkeys(names, directory)
-    return {name: directory / name for name in names}
 
 
 def _save(context: RunContext, encoders: dict[str, Encoder]) -> None:
@@ -687,128 +556,6 @@ def _progressed(
         done=done,
         total=total,
     )
-
-
-def new_directory(directory: Path) -> Path:
-    """Create a run directory; it may exist if it is empty. Raises `RunError` if it is not empty."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        names = sorted(p.name for p in directory.iterdir() if p.name != LOCK)
-    except OSError as error:
-        raise RunError(
-            f"cannot make the run directory `{directory}`: {error.strerror or error}; choose another `--out`"
-        ) from error
-    if MANIFEST in names:
-        raise RunError(
-            f"`{directory}` already holds a run; choose another `--out`, move it away, or, if the run has "
-            "not finished, take its place with `--replace`"
-        )
-    if names:
-        raise RunError(
-            f"`{directory}` already holds `{names[0]}`; choose another `--out`, or move it away"
-        )
-    return directory
-
-
-def remove_unfinished(directory: Path) -> None:
-    """Remove the run in a directory, if there is one that has not finished, so that another run can replace it.
-
-    Raises:
-        RunError: if the run has finished, is in progress, or has a damaged manifest.
-    """
-    if not (directory / MANIFEST).is_file():
-        return
-
-    # Checked before locking, so that a directory without such a run gets no lock file. Checked again after
-    # locking, since the run may have finished in between.
-    _require_unfinished(directory)
-    with alone(directory):
-        _require_unfinished(directory)
-        # The manifest is removed last, so that the removal can be repeated if it is interrupted.
-        for path in sorted(directory.iterdir(), key=lambda path: path.name == MANIFEST):
-            if path.name == LOCK:
-                continue
-            try:
-                if path.is_dir() and not path.is_symlink():
-                    shutil.rmtree(path)
-                else:
-                    path.unlink()
-            except OSError as error:
-                message = f"`{path}` cannot be removed: {error.strerror or error}; choose another `--out`"
-                raise RunError(message) from error
-
-
-def _require_unfinished(directory: Path) -> None:
-    """Raise `RunError` if the run in a directory has finished, or has a damaged manifest."""
-    try:
-        status = str(read_json(directory / MANIFEST)["status"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunError(
-            f"`{directory / MANIFEST}` is not what a run writes; move it away"
-        ) from error
-    if status not in UNFINISHED:
-        raise RunError(
-            f"the run in `{directory}` is {status:.80}, and only one that has not finished is replaced; "
-            "choose another `--out`, or move it away"
-        )
-
-
-def _free_name(name: str) -> Path:
-    """Return `runs/NAME-TIME`, or `runs/NAME-TIME-2` and so on if it exists."""
-    first = Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
-    path = first
-    for number in count(2):
-        if not path.exists():
-            break
-        path = first.with_name(f"{first.name}-{number}")
-    return path
-
-
-@contextmanager
-def alone(directory: Path) -> Iterator[None]:
-    """Lock a run directory during a `with` block, so that no other process works on the run.
-
-    Raises:
-        RunError: if another process has locked it, or a link in the directory leads out of it.
-    """
-    require_links_within(directory)
-    with locked(directory / LOCK) as acquired:
-        if not acquired:
-            raise RunError(
-                f"another process is at work on the run in `{directory}`; let it end first"
-            )
-        yield
-
-
-def tidy(
-    directory: Path,
-    kept: Mapping[str, Kept],
-    whole: bool,
-) -> None:
-    """Remove the training states and caches of a finished run, and temporary files of killed processes.
-
-    The newest training state, which refers to the `kept` weights, is removed last, so that tidying can be
-    repeated if it is interrupted. If the run is not `whole` but has only the first stages, this state stays, for
-    the runs that go on from it.
-    """
-    remove_directory(directory / VECTORS)
-    for newest in states.saved_states(directory)[:1]:
-        states.prune(directory, newest, 1)
-    for stage, weights in kept.items():
-        prune_weights(directory, stage, weights)
-
-    for path in list(directory.rglob(".*")):
-        # `_files.atomic_file` and `write_directory` give temporary files such names.
-        match = re.fullmatch(r"\.(.+)\.[a-z0-9_]{8}(\.old)?", path.name)
-        if match is None or not (path.parent / match[1]).exists():
-            continue
-        if path.is_dir():
-            remove_directory(path)
-        else:
-            path.unlink(missing_ok=True)
-
-    if whole:
-        remove_directory(directory / states.STATES)
 
 
 def _write_manifest(context: RunContext, status: str) -> None:

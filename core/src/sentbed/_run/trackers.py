@@ -15,7 +15,7 @@ from typing import Any
 import pluggy
 
 from sentbed import hookspecs
-from sentbed._component_faults import ADVICE, fault, release_of
+from sentbed._component_faults import ADVICE, fault
 from sentbed._registry.plugin_source_code import place_of
 from sentbed._registry.registry import LIFECYCLE_HOOKS, Plugins
 from sentbed._run.context import RunContext
@@ -97,8 +97,10 @@ def following(
                 wrong = "returned an object equal to another tracker's; let its class compare by identity"
                 raise fault(tracker, "build", wrong) from error
             stack.callback(manager.unregister, built)
-            release = release_of(type(tracker).__module__)
-            owners[name] = f"the tracker `{tracker.name}` of {release}"
+            owners[name] = f"the tracker `{tracker.name}`"
+            info = plugins.origin(type(tracker))
+            if info is not None:
+                owners[name] += f" of `{info.distribution}` {info.version}"
 
         failed: set[str] = set()
         for hook in LIFECYCLE_HOOKS:
@@ -108,6 +110,7 @@ def following(
                 if implementation.wrapper or implementation.hookwrapper:
                     continue
                 function = implementation.function
+                # The plugin outlives the run, and gets its own function back.
                 stack.callback(setattr, implementation, "function", function)
                 name = implementation.plugin_name
                 owner = owners.get(name, f"the plugin `{name}`")

@@ -145,11 +145,14 @@ def sampler_of(
     key: Sequence[int],
 ) -> Sampler:
     """Return the sampler of a stage. Raises `DataError` if a column is missing, or an epoch has no batch."""
-    options: dict[str, Any] = {
-        "distinct": stage.distinct,
-        "shuffle_buffer": stage.shuffle_buffer,
-    }
-    return Sampler(dataset, stage.columns_used, stage.batch_size, key, **options)
+    return Sampler(
+        dataset,
+        stage.columns_used,
+        stage.batch_size,
+        key,
+        distinct=stage.distinct,
+        shuffle_buffer=stage.shuffle_buffer,
+    )
 
 
 def values_of(

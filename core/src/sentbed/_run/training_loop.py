@@ -14,7 +14,7 @@ from sentbed._recipe.recipe import Recipe, Stage
 from sentbed._recipe.remarks import without_effect
 from sentbed._run.batch_sampling import Batch
 from sentbed._run.best_weights import Keeper
-from sentbed._run.context import Kept, RunContext
+from sentbed._run.context import Kept, RunContext, accept_change
 from sentbed._run.state_saver import Saver
 from sentbed._run.trainer_inputs import Feed, length_of, open_data, sampler_of
 from sentbed._run.training_states import State, restoring
@@ -63,7 +63,7 @@ def train_stage(
         loop.train()
     except BaseException as error:
         try:
-            loop.keeper.restore()
+            loop.keeper.restore(averaged=False)
         except SentbedError as second:
             error.add_note(f"nor could the best weights be restored: {second}")
         raise
@@ -371,15 +371,12 @@ def _open(context: RunContext, stage: Stage) -> Dataset:
     data_facts = {"rows": rows, "sha256": dataset.fingerprint}
     earlier = context.facts.setdefault("data", {}).get(stage.name, data_facts)
     if earlier["sha256"] != data_facts["sha256"]:
-        message = (
+        accept_change(
+            context,
             f"the data of stage `{stage.name}` is not what it was when the run started "
-            f"({earlier['rows']} rows then, {rows} now)"
+            f"({earlier['rows']} rows then, {rows} now)",
+            "put it back, or allow changes to go on with other texts in its rows",
         )
-        if not context.changes_allowed:
-            raise RunError(
-                f"{message}; put it back, or allow changes to go on with other texts in its rows"
-            )
-        context.warn(message)
     left_out = dict(dataset.left_out)
     if left_out:
         data_facts["left_out"] = left_out

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from sentbed.protocols import Component
-from sentbed.tools import Plugins, parts_in
+from sentbed.protocols import Runtime
+from sentbed.tools import EncoderRecipe, Plugins, parts_in
 
 
 def component_releases(
-    components: Mapping[str, Component], plugins: Plugins
+    recipe: EncoderRecipe,
+    runtime: Runtime,
+    plugins: Plugins,
 ) -> dict[str, str]:
     """Return path of a component -> release of its plugin, as `NAME VERSION`.
 
-    Components within other components are included, with paths such as `pooler.inner`. A component that no
-    plugin offers is left out.
+    The components are backbone, pooler and runtime. Components within other components are included, with paths
+    such as `pooler.inner`. A component that no plugin offers is left out.
     """
+    components = {
+        "backbone": recipe.backbone,
+        "pooler": recipe.pooler,
+        "runtime": runtime,
+    }
     releases = {}
     for path, component in parts_in(components):
         info = plugins.origin(type(component))

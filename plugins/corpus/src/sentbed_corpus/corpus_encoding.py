@@ -14,16 +14,15 @@ from typing import Any, TypeAlias
 
 import attrs
 from sentbed import Encoder
-from sentbed.errors import DataError, ModelError, RecipeError, RunError
+from sentbed.errors import DataError, ModelError, RunError
 from sentbed.helpers import sha256
 from sentbed.protocols import Runtime
 from sentbed.tools import (
-    Document,
     Plugins,
+    component_of,
     load_plugins,
     locked,
     saved_recipe,
-    structure,
 )
 from sentbed_common import TaskPool, Tell, is_locked
 from sentbed_jobs.executor_lookup import executor_of
@@ -99,13 +98,15 @@ def encode_corpus(
         RunError: if the directory has files of something else, or has vectors of another request and `overwrite`
             is not set; or if another process writes into it.
         DataError: if an input cannot be used; finished shards are kept.
+        RecipeError: if the runtime's table has problems.
     """
     plugins = load_plugins()
-    runtime = _runtime(request, plugins)
+    runtime = component_of(Runtime, request.runtime, plugins, "runtime")
     parts = _plugins_of(request, runtime, plugins)
     if is_locked(request.output / LOCK):
         raise _busy(request.output)
     planned, previous = _planned(request, parts, overwrite, say)
+    executor = executor or executor_of("local", {}, plugins, say)
     with _alone(request.output):
         if overwrite:
             # The manifest is removed first, since it marks shards as complete.
@@ -122,7 +123,7 @@ def _encode_missing(
     runtime: Runtime,
     planned: Manifest,
     previous: Manifest | None,
-    executor: TaskPool | None,
+    executor: TaskPool,
     say: Callable[[str], object],
     bar: Callable[[int], AbstractContextManager[Advance]],
 ) -> Summary:
@@ -152,8 +153,6 @@ def _encode_missing(
         )
     state.write(request.output)
 
-    if executor is None:
-        executor = executor_of("local", {}, load_plugins(), say)
     rows = sum(shard.rows for shard in missing)
     started = time.perf_counter()
     with bar(rows) as advance:
@@ -359,24 +358,6 @@ def _unchanged_shards(
     return unchanged
 
 
-@attrs.frozen
-class _Table:
-    """Table of a recipe with a runtime and nothing else."""
-
-    runtime: Runtime
-
-
-def _runtime(request: Request, plugins: Plugins) -> Runtime:
-    """Return the runtime of the request. Raises `RecipeError` if its table has errors."""
-    table = {"runtime": dict(request.runtime)}
-    table_with_runtime, problems = structure(
-        table, _Table, Document({}), plugins, Path.cwd()
-    )
-    if problems:
-        raise RecipeError(problems)
-    return table_with_runtime.runtime
-
-
 def _plugins_of(
     request: Request,
     runtime: Runtime,
@@ -385,12 +366,7 @@ def _plugins_of(
     """Return the plugin releases of backbone, pooler and runtime; another release may give other vectors."""
     recipe = saved_recipe(Path(request.encoder), plugins, request.trust_remote_code)
     require_prompt(recipe, request.prompt)
-    components = {
-        "backbone": recipe.backbone,
-        "pooler": recipe.pooler,
-        "runtime": runtime,
-    }
-    return component_releases(components, plugins)
+    return component_releases(recipe, runtime, plugins)
 
 
 @attrs.frozen

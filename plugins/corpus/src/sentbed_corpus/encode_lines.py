@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -39,7 +40,8 @@ def encode_lines(
     when it is complete.
 
     Raises:
-        DataError: for an empty or a missing file, or bytes that are not UTF-8 (with the line).
+        DataError: for an empty or a missing file, bytes that are not UTF-8 (with the line), or a file that
+            changes meanwhile.
     """
     with _lines_of(source) as stream:
         # All lines are checked and counted before anything is encoded.
@@ -52,14 +54,19 @@ def encode_lines(
         loaded = under_prompt(loaded, prompt, instruction)
         with atomic_file(output.resolve()) as file, bar(rows) as advance:
             write_npy_header(file, rows, loaded.width, "float32")
-            window: list[str] = []
-            for number, line in enumerate(_decoded(stream, source), start=1):
-                window.append(line)
-                if len(window) == WINDOW or number == rows:
-                    vectors = loaded.encode(window, advance)
-                    require_finite(vectors)
-                    file.write(vectors.tobytes())
-                    window = []
+            lines = _decoded(stream, source)
+            encoded = 0
+            while window := list(islice(lines, WINDOW)):
+                encoded += len(window)
+                vectors = loaded.encode(window, advance)
+                require_finite(vectors)
+                file.write(vectors.tobytes())
+
+            # The header of the output has the number of lines that were counted before.
+            if encoded != rows:
+                raise DataError(
+                    "the file has changed while it was encoded; start again", source
+                )
 
     return rows, loaded.width
 

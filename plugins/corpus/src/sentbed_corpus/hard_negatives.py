@@ -11,7 +11,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,19 +104,10 @@ class Mined:
     """JSON file that describes how the negatives were mined."""
 
 
-def _say_nothing(text: str) -> None:
-    """Ignore a remark."""
-
-
-@contextmanager
-def _no_bar(total: int, what: str) -> Iterator[Callable[[int], Any]]:
-    yield lambda done: None
-
-
 def mine_hard_negatives(
     request: MiningRequest,
-    bar: Bar = _no_bar,
-    say: Callable[[str], object] = _say_nothing,
+    bar: Bar = lambda _total, _what: nullcontext(lambda _: None),
+    say: Callable[[str], object] = lambda _: None,
 ) -> Mined:
     """Write each row of the data with its hard negatives to `request.output`, and a record beside it.
 
@@ -264,7 +255,8 @@ def _workplace(output: Path) -> Iterator[Path]:
 
     If a killed command has left files in it, they are removed first.
     """
-    place = output.resolve().with_name(f".{output.name}.mining")
+    # Not beside what a link leads to: that may be on another disk, onto which no file can be renamed.
+    place = output.parent.resolve() / f".{output.name}.mining"
     with locked(place / "lock") as free:
         if not free:
             raise RunError(
@@ -295,7 +287,7 @@ class _Corpus:
             DataError: if a text cannot be used, with its file and line.
         """
         if not request.corpus:
-            return cls((), 0)
+            return cls()
 
         # All files are checked before the first text is stored.
         sources = []
@@ -689,18 +681,13 @@ def _record_of_encoder(
     space = fingerprint_of(encoder)
     if space is not None:
         fingerprint = space.name
-    components = {
-        "backbone": encoder.recipe.backbone,
-        "pooler": encoder.recipe.pooler,
-        "runtime": request.runtime,
-    }
     return {
         "path": str(Path(request.encoder).resolve()),
         "sha256": sha256(Path(request.encoder)),
         "fingerprint": fingerprint,
         "width": encoder.width,
         "runtime": unstructure(request.runtime),
-        "plugins": component_releases(components, plugins),
+        "plugins": component_releases(encoder.recipe, request.runtime, plugins),
         **encoder.protocol(),
         "prompts": {
             "anchor": request.anchor_prompt,

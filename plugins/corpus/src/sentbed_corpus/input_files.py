@@ -79,8 +79,8 @@ def kind_of(path: Path) -> Kind:
 def find_files(inputs: Sequence[str], output: Path) -> list[Path]:
     """Return the absolute paths of the files that match these paths and patterns, sorted within each input.
 
-    From a directory, all files below it that have a known ending are taken, except hidden files. Files below
-    `output` are left out. A path without wildcards is returned even if nothing exists there: the error on
+    From a directory, all files below it that have a known ending are taken, except hidden files. `output`, and
+    files below it, are left out. A path without wildcards is returned even if nothing exists there: the error on
     reading it says why it cannot be read.
 
     Raises:
@@ -93,7 +93,7 @@ def find_files(inputs: Sequence[str], output: Path) -> list[Path]:
         outside_output = []
         for file in sorted(matching):
             resolved = file.resolve()
-            if resolved_output not in resolved.parents:
+            if not resolved.is_relative_to(resolved_output):
                 outside_output.append(resolved)
         if not outside_output:
             raise DataError(f"{problem}; check the path", path_or_pattern)
@@ -116,7 +116,7 @@ def _matching_files(path_or_pattern: str) -> tuple[list[Path], str]:
         files = [file for file in path.rglob("*") if _is_input(file, path)]
         return files, f"the directory has no file that ends in {listed(ENDINGS)}"
     if path.exists() or not glob.has_magic(path_or_pattern):
-        return [path], "the file is in the directory of the output"
+        return [path], "the file is the output, or in its directory"
     # A pattern may be absolute, which `Path.glob` refuses.
     names = map(Path, glob.glob(path_or_pattern, recursive=True))  # noqa: PTH207
     return list(filter(Path.is_file, names)), "no file fits the pattern"

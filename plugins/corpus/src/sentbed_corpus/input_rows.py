@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -70,7 +71,11 @@ def text_row(
     file: object,
     number: int,
 ) -> str:
-    """Return a line without its line ending. Raises `DataError` if it is not UTF-8, or has a NUL byte."""
+    """Return a line without its line ending, and the first line without a byte order mark.
+
+    Raises:
+        DataError: if the line is not UTF-8, or has a NUL byte.
+    """
     position = line.find(b"\0")
     if position >= 0:
         raise DataError(
@@ -78,6 +83,9 @@ def text_row(
             file,
             number,
         )
+    if number == 1:
+        # Programs on Windows write a mark at the beginning of a file in UTF-8.
+        line = line.removeprefix(codecs.BOM_UTF8)
     try:
         return line.rstrip(b"\r\n").decode("utf-8")
     except UnicodeDecodeError as error:

@@ -11,9 +11,10 @@ import attrs
 from sentbed import __version__
 from sentbed.errors import DataError, RunError, reason_of
 from sentbed.helpers import read_file, write_atomic
+from sentbed.tools import plain
 
 from sentbed_corpus.encoding_request import Request
-from sentbed_corpus.input_files import Shard, Source
+from sentbed_corpus.input_files import Kind, Shard, Source, kind_of
 
 FILE = "corpus.json"
 SCHEMA = 1
@@ -114,6 +115,8 @@ class Manifest:
             start = _whole(entry, "start", MOST_ROWS)
             shards.append(Shard(number, source, row, rows, start))
 
+        if not shards:
+            raise ValueError("there are no shards")
         request = _table(content["request"], "request")
         if request["format"] not in ("npy", "parquet"):
             raise ValueError(f"the format is {request['format']!r:.40}")
@@ -130,6 +133,7 @@ def _source(entry: Mapping[str, Any]) -> Source:
     source = Source(**entry)
     if not isinstance(source.path, str) or not isinstance(source.digest, str):
         raise TypeError("the path or the digest of an input is not a string")
+    kind_of(Path(source.path))
     for key in ("size", "modified", "rows"):
         _whole(entry, key, 1 << 63)
     return source
@@ -165,7 +169,8 @@ def request_table(
     `plugins` maps the path of a component (of the encoder, or the runtime) to the release of its plugin.
     """
     settings = attrs.filters.exclude("inputs", "output", "encoder", "trust_remote_code")
-    table = attrs.asdict(request, filter=settings, value_serializer=_plain)
+    # It is compared with a table that was read from JSON, which has lists in place of tuples.
+    table: dict[str, Any] = plain(attrs.asdict(request, filter=settings))
     # Empty prompts are left out, as in manifests of versions without prompts.
     for key in ("prompt", "instruction"):
         if not table[key]:
@@ -177,16 +182,6 @@ def request_table(
         "encoder": encoder,
         **table,
     }
-
-
-def _plain(
-    _: object,
-    __: object,
-    value: Any,
-) -> Any:
-    if isinstance(value, tuple):
-        return list(value)
-    return value
 
 
 def differences(old: Manifest, new: Manifest) -> Iterator[str]:
@@ -202,12 +197,17 @@ def differences(old: Manifest, new: Manifest) -> Iterator[str]:
     yield from _other_inputs(old.sources, new.sources)
 
 
+def _content(source: Source) -> tuple[str, Kind]:
+    """Return what decides the texts of a file: its bytes, and the format in which they are read."""
+    return source.digest, kind_of(Path(source.path))
+
+
 def _other_inputs(old: Sequence[Source], new: Sequence[Source]) -> Iterator[str]:
     """Yield messages if the inputs differ in content or order.
 
-    Paths do not count, as the files may have been moved.
+    Directories and names do not count, as the files may have been moved.
     """
-    if [source.digest for source in old] == [source.digest for source in new]:
+    if list(map(_content, old)) == list(map(_content, new)):
         return
 
     before = {source.path: source.digest for source in old}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -188,7 +189,9 @@ def mine(
     negative = ", ".join(f'"{name}"' for name in negative_columns)
     if len(negative_columns) > 1:
         negative = f"[{negative}]"
+    # A string of JSON is one of TOML.
+    path = json.dumps(output, ensure_ascii=False)
     echo(
-        f'data = {{ use = "triplets", path = "{output}", anchor = "anchor", positive = "positive", '
+        f'data = {{ use = "triplets", path = {path}, anchor = "anchor", positive = "positive", '
         f"negative = {negative} }}"
     )

@@ -65,6 +65,7 @@ class TextStore:
         for number in numbers:
             start = self.ends[number]
             end = self.ends[number + 1]
+            # Unlike `read`, it leaves the position at the end, where `add` writes.
             content = os.pread(self.stream.fileno(), end - start, start)
             texts.append(content.decode(errors="surrogatepass"))
         return texts

@@ -88,21 +88,16 @@ class Vectors:
         import numpy as np
 
         start, stop, _ = slice(start, stop).indices(len(self))
-        parts = []
+        output = np.empty((max(0, stop - start), self.width), self.dtype)
         first = start
         while first < stop:
             number = int(np.searchsorted(self.ends, first, side="right"))
             first_of_file = self._first_row(number)
             last = min(stop, int(self.ends[number]))
             rows = self._read(number, first - first_of_file, last - first_of_file)
-            parts.append(rows)
+            output[first - start : last - start] = rows
             first = last
-
-        if not parts:
-            return np.empty((0, self.width), self.dtype)
-        if len(parts) == 1:
-            return parts[0]
-        return np.concatenate(parts)
+        return output
 
     def _first_row(self, number: int) -> int:
         """Return the index of a file's first row in the corpus."""
@@ -165,8 +160,8 @@ class Vectors:
             raise ValueError(
                 "the vectors of several files cannot be one array without a copy"
             )
-        whole = self.rows(0, len(self))
-        return whole.astype(dtype or self.dtype, copy=True)
+        # `rows` returns memory of its own, so that nothing is copied if it has this type already.
+        return self.rows(0, len(self)).astype(dtype or self.dtype, copy=False)
 
     def _read(
         self,

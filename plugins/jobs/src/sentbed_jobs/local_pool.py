@@ -100,6 +100,7 @@ class _Processes:
         slot = self.slots.pop(0)
         environment = self._environment(slot)
         arguments = (connection_of_worker, self.start, self.threads, environment)
+        # Daemonic processes are ended when this process exits.
         process = context.Process(
             target=_work,
             args=arguments,
@@ -108,6 +109,7 @@ class _Processes:
         with _interrupts_blocked():
             process.start()
 
+        # With a second copy of this end open, `recv` would wait forever for a worker that has died.
         connection_of_worker.close()
         return _Worker(process, connection_of_pool, slot)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import time
 from collections.abc import Mapping
@@ -11,9 +10,11 @@ from pathlib import Path
 from typing import IO, Any
 
 import attrs
+from attrs.filters import exclude
 from sentbed import RunError, hookimpl
 from sentbed.helpers import cannot_write, is_device
 from sentbed.protocols import Evaluation, Run, StepResult
+from sentbed.tools import plain, score_record
 
 LOG_FILE = "log.jsonl"
 
@@ -89,7 +90,7 @@ class JsonlTracker:
         result: StepResult,
     ) -> None:
         """Log the loss, learning rate, gradient norm and further metrics of a step."""
-        numbers = attrs.asdict(result, filter=_is_logged)
+        numbers = attrs.asdict(result, filter=exclude("interrupted", "fault"))
         self._write("step_finished", stage=stage, step=step, **numbers)
 
     @hookimpl
@@ -195,9 +196,9 @@ class JsonlTracker:
         """Write the line of an event; do nothing if the log is closed. Raises `RunError`."""
         if self._file is None:
             return
-        line = {"time": round(time.time(), 3), "event": event, **_finite(fields)}
+        line = {"time": round(time.time(), 3), "event": event, **fields}
         try:
-            self._file.write(json.dumps(line, default=str) + "\n")
+            self._file.write(json.dumps(plain(line)) + "\n")
             self._file.flush()
         except OSError as error:
             raise RunError(cannot_write(Path(self._file.name), error)) from error
@@ -209,22 +210,4 @@ class JsonlTracker:
 
 
 def _scores(evaluation: Evaluation) -> list[dict[str, Any]]:
-    from sentbed.tools import score_record
-
     return [score_record(score) for score in evaluation.scores]
-
-
-def _finite(value: Any) -> Any:
-    """Return JSON data with null instead of NaN and infinity, which JSON does not have."""
-    if isinstance(value, dict):
-        return {key: _finite(element) for key, element in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(element) for element in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
-
-
-def _is_logged(attribute: attrs.Attribute[object], _: object) -> bool:
-    """Whether a field of `StepResult` is logged."""
-    return attribute.name not in ("interrupted", "fault")

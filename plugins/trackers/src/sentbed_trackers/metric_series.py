@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 
 from sentbed import hookimpl
 from sentbed.protocols import Evaluation, StepResult
 
 
-def missing(library: str, tracker: str) -> str | None:
-    """Return a message on how to install a library; None if it is installed. The library is not imported."""
-    if find_spec(library) is not None:
-        return None
-    return (
-        f"the tracker `{tracker}` needs the package `{library}`, which is not installed; "
-        f"install it with `pip install 'sentbed-trackers[{tracker}]'`"
-    )
+def missing(library: str, tracker: str) -> Iterator[str]:
+    """Yield how to install a library that is not installed. The library is not imported."""
+    if find_spec(library) is None:
+        yield (
+            f"the tracker `{tracker}` needs the package `{library}`, which is not installed; "
+            f"install it with `pip install 'sentbed-trackers[{tracker}]'`"
+        )
 
 
 class SeriesTracker:

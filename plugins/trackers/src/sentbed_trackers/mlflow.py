@@ -64,10 +64,8 @@ class MLflow(Tracker):
     """Further tags of the run in MLflow."""
 
     def check(self) -> Iterator[str]:
-        """Yield a problem if MLflow is not installed."""
-        problem = missing("mlflow", self.name)
-        if problem is not None:
-            yield problem
+        """Return a problem if MLflow is not installed."""
+        return missing("mlflow", self.name)
 
     def build(self) -> MLflowTracker:
         """Return the tracker, which connects to MLflow when the run starts."""

@@ -35,6 +35,7 @@ class Outbox(Generic[T]):
         self._last_call: Callable[[], None] | None = None
         """Function to call after the last item; None until `close` sets it."""
         self._changed = threading.Condition()
+        # A daemon, since a call of a service that never answers must not keep the process from ending.
         self._thread = threading.Thread(
             target=self._work,
             name=f"sentbed-{service}",
@@ -79,6 +80,7 @@ class Outbox(Generic[T]):
         while True:
             seconds = RETRY_SECONDS if failed else SECONDS
             with self._changed:
+                # After a failure, a full batch waits as well, so that the service is not asked without a pause.
                 is_batch_full = len(self._waiting) >= BATCH
                 if self._last_call is None and (failed or not is_batch_full):
                     self._changed.wait(seconds)

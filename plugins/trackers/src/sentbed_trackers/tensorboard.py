@@ -39,10 +39,8 @@ class TensorBoard(Tracker):
     written to `tensorboard` in the run directory."""
 
     def check(self) -> Iterator[str]:
-        """Yield a problem if TensorBoard is not installed."""
-        problem = missing("tensorboard", self.name)
-        if problem is not None:
-            yield problem
+        """Return a problem if TensorBoard is not installed."""
+        return missing("tensorboard", self.name)
 
     def build(self) -> TensorBoardTracker:
         """Return the tracker, which opens an event file when the run starts."""

@@ -1,0 +1,161 @@
+"""Directory of a run: made, locked, replaced and tidied."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from itertools import count
+from pathlib import Path
+
+from sentbed._files import locked, read_json, remove_directory, require_links_within
+from sentbed._run import training_states as states
+from sentbed._run.best_weights import prune_weights
+from sentbed._run.context import Kept
+from sentbed._run.manifest import MANIFEST
+from sentbed._run.trainer_inputs import VECTORS
+from sentbed.errors import RunError
+
+ENCODER = "encoder"
+"""Subdirectory of a run directory that has the encoders after training."""
+
+LOCK = ".lock"
+"""File of a run directory that a process locks while it works on the run."""
+
+UNFINISHED = ("running", "failed", "interrupted")
+"""Statuses of a run that another run may replace, unless the run is locked."""
+
+
+def new_directory(directory: Path) -> Path:
+    """Create a run directory; it may exist if it is empty. Raises `RunError` if it is not empty."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        names = sorted(p.name for p in directory.iterdir() if p.name != LOCK)
+    except OSError as error:
+        raise RunError(
+            f"cannot make the run directory `{directory}`: {error.strerror or error}; choose another `--out`"
+        ) from error
+    if MANIFEST in names:
+        raise RunError(
+            f"`{directory}` already holds a run; choose another `--out`, move it away, or, if the run has "
+            "not finished, take its place with `--replace`"
+        )
+    if names:
+        raise RunError(
+            f"`{directory}` already holds `{names[0]}`; choose another `--out`, or move it away"
+        )
+    return directory
+
+
+def free_name(name: str) -> Path:
+    """Return `runs/NAME-TIME`, or `runs/NAME-TIME-2` and so on if it exists."""
+    first = Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+    path = first
+    for number in count(2):
+        if not path.exists():
+            break
+        path = first.with_name(f"{first.name}-{number}")
+    return path
+
+
+def saved_encoders(run: Path, names: Collection[str]) -> dict[str, Path]:
+    """Return the directory in which a run saves each encoder.
+
+    It is `encoder`, or `encoder/NAME` if there are several encoders.
+    """
+    directory = run / ENCODER
+    if len(names) == 1:
+        return dict.fromkeys(names, directory)
+    return {name: directory / name for name in names}
+
+
+def remove_unfinished(directory: Path) -> None:
+    """Remove the run in a directory, if there is one that has not finished, so that another run can replace it.
+
+    Raises:
+        RunError: if the run has finished, is in progress, or has a damaged manifest.
+    """
+    if not (directory / MANIFEST).is_file():
+        return
+
+    # Checked before locking, so that a directory without such a run gets no lock file. Checked again after
+    # locking, since the run may have finished in between.
+    _require_unfinished(directory)
+    with alone(directory):
+        _require_unfinished(directory)
+        # The manifest is removed last, so that the removal can be repeated if it is interrupted.
+        for path in sorted(directory.iterdir(), key=lambda path: path.name == MANIFEST):
+            if path.name == LOCK:
+                continue
+            try:
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
+            except OSError as error:
+                message = f"`{path}` cannot be removed: {error.strerror or error}; choose another `--out`"
+                raise RunError(message) from error
+
+
+def _require_unfinished(directory: Path) -> None:
+    """Raise `RunError` if the run in a directory has finished, or has a damaged manifest."""
+    try:
+        status = str(read_json(directory / MANIFEST)["status"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(
+            f"`{directory / MANIFEST}` is not what a run writes; move it away"
+        ) from error
+    if status not in UNFINISHED:
+        raise RunError(
+            f"the run in `{directory}` is {status:.80}, and only one that has not finished is replaced; "
+            "choose another `--out`, or move it away"
+        )
+
+
+@contextmanager
+def alone(directory: Path) -> Iterator[None]:
+    """Lock a run directory during a `with` block, so that no other process works on the run.
+
+    Raises:
+        RunError: if another process has locked it, or a link in the directory leads out of it.
+    """
+    require_links_within(directory)
+    with locked(directory / LOCK) as acquired:
+        if not acquired:
+            raise RunError(
+                f"another process is at work on the run in `{directory}`; let it end first"
+            )
+        yield
+
+
+def tidy(
+    directory: Path,
+    kept: Mapping[str, Kept],
+    whole: bool,
+) -> None:
+    """Remove the training states and caches of a finished run, and temporary files of killed processes.
+
+    The newest training state, which refers to the `kept` weights, is removed last, so that tidying can be
+    repeated if it is interrupted. If the run is not `whole` but has only the first stages, this state stays, for
+    the runs that go on from it.
+    """
+    remove_directory(directory / VECTORS)
+    for newest in states.saved_states(directory)[:1]:
+        states.prune(directory, newest, 1)
+    for stage, weights in kept.items():
+        prune_weights(directory, stage, weights)
+
+    for path in list(directory.rglob(".*")):
+        # `_files.atomic_file` and `write_directory` give temporary files such names.
+        match = re.fullmatch(r"\.(.+)\.[a-z0-9_]{8}(\.old)?", path.name)
+        if match is None or not (path.parent / match[1]).exists():
+            continue
+        if path.is_dir():
+            remove_directory(path)
+        else:
+            path.unlink(missing_ok=True)
+
+    if whole:
+        remove_directory(directory / states.STATES)
