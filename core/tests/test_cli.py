@@ -174,6 +174,17 @@ def test_check_prints_every_problem_with_its_place_and_exits_with_2(
     ]
 
 
+def test_check_of_a_stage_with_an_unknown_encoder_says_which_there_are(
+    installed_toy, put
+):
+    text = RECIPE.replace("epochs = 2", 'epochs = 2\ntrain = "nobody"')
+    result = invoke("check", put("broken.toml", text))
+    assert result.exit_code == 2
+    assert result.output.startswith(
+        "there is no encoder `nobody`, the recipe has `encoder`; name one of them @ "
+    )
+
+
 def test_check_goes_on_to_the_next_recipe(installed_toy, put):
     broken, good = put("broken.toml", BROKEN), put("good.toml", RECIPE)
     result = invoke("check", broken, good)
