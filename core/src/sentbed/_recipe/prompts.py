@@ -406,6 +406,11 @@ class PromptTokenizer(Tokenizer):
             for row in too_long:
                 excess = int(tokens.lengths[row]) - longest
                 limits[row] = limits.get(row, max_length) - excess
+                if limits[row] < 1 and longest < self.longest:
+                    raise ModelError(
+                        f"a prompt without its sentence has more than the {longest} tokens of `max_length`, "
+                        "which counts both; raise `max_length` or shorten the template"
+                    )
                 if not self.counts_prompt or limits[row] < 1:
                     raise ModelError(
                         f"a prompt has {tokens.lengths[row]} tokens, the backbone has positions for "
