@@ -39,7 +39,6 @@ def sentbed(
     *arguments,
     path=(),
     code="main()",
-    cwd=None,
 ):
     """Run the command line in a process of its own, with `path` before what is installed."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))}
@@ -55,7 +54,6 @@ def sentbed(
         text=True,
         timeout=120,
         env=environment,
-        cwd=cwd,
     )
 
 
@@ -351,10 +349,11 @@ def test_the_help_of_diff_has_each_of_its_exit_codes():
 # --- run ---------------------------------------------------------------------------------------------------
 
 
-def test_run_prints_the_path_of_the_report_last(toy_path, put):
+def test_run_prints_the_path_of_the_report_last(installed_toy, put, monkeypatch):
     recipe = put("r.toml", RECIPE)
-    done = sentbed("run", recipe, "--out", "out", path=toy_path, cwd=recipe.parent)
-    assert (done.returncode, done.stdout) == (0, "out/report.html\n")
+    monkeypatch.chdir(recipe.parent)
+    result = invoke("run", recipe, "--out", "out")
+    assert (result.exit_code, result.stdout) == (0, "out/report.html\n")
     assert (recipe.parent / "out" / "report.html").is_file()
 
 
