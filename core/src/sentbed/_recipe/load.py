@@ -130,6 +130,7 @@ def structure_recipe(
             # The keys of another schema version cannot be checked.
             raise RecipeError(problems)
 
+    # A missing `schema` has been reported, and `structure` would report it again.
     data = {**document.data, "schema": SCHEMA}
     main = data.pop("encoder", None)
     if main is not None and "encoders" in data:

@@ -516,4 +516,5 @@ def lines_of(path: Path) -> list[str]:
         raise DataError("the file is not UTF-8; convert it", path) from error
     if not content:
         return []
+    # `splitlines` would also split at characters such as U+0085, which a template may have.
     return [line.removesuffix("\r") for line in content.removesuffix("\n").split("\n")]
