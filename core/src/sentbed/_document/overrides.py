@@ -118,6 +118,10 @@ def _with_values(
                 container = _step_into(container, key, value is not TAKEN_OUT)
 
             key_path = attrs.evolve(document, data=data).key_path(path)
+            # An array or table that replaces an element, or what holds it, takes back the element's removal.
+            removed = [
+                element for element in removed if element[: len(key_path)] != key_path
+            ]
             if isinstance(container, list):
                 index = _index(container, last)
                 if value is TAKEN_OUT or value is False:
@@ -147,7 +151,7 @@ def _with_values(
         for key_path in changed:
             document = document.set_from(key_path, origin)
     # The deepest first, and of one array the last first, so that the other paths stay right.
-    for element in sorted(set(removed), key=_depth_and_index, reverse=True):
+    for element in sorted(removed, key=_depth_and_index, reverse=True):
         del document.value(element[:-1])[element[-1]]
         document = document.without(element)
     return document
