@@ -158,8 +158,8 @@ def test_two_of_one_name_are_listed_as_a_clash(distribute):
 
 
 def test_three_of_one_name_each_say_who_else_claims_it(distribute):
-    for own in ("one", "two", "three"):
-        distribute(f"{own}-dist", {f"{own}_plugin": POOLER})
+    for name in ("one", "two", "three"):
+        distribute(f"{name}-dist", {f"{name}_plugin": POOLER})
     assert (
         "\n    claims the pooler `mine`, as `one-dist` and `three-dist` do; none is used;"
         in listed()

@@ -332,7 +332,8 @@ def test_a_transform_that_asks_for_more_than_traits_stops_no_advice(
     parts, monkeypatch, asks
 ):
     def misfits_of_encoder(self, encoder):
-        return iter([] if attrgetter(asks)(encoder) else ["none"])
+        if not attrgetter(asks)(encoder):
+            yield "none"
 
     monkeypatch.setattr(Centre, "misfits", misfits_of_encoder)
     prompt = Prompt("{text}", layers=(1,))
