@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import attrs
 import pytest
 from sentbed import RecipeError, RuntimeUnavailableError, run
 from sentbed._recipe.remarks import remarks_of
-from sentbed.protocols import BackboneTraits, RuntimeTraits
-from toy_plugin import RECIPE, TOWERS, Characters, Toy
+from sentbed.protocols import BackboneTraits, Evaluator, RuntimeTraits
+from toy_plugin import RECIPE, TOWERS, Characters, Gap, Toy
 
 NO_FR = "there is no encoder `fr`, the recipe has `en`, `zh`; name one of them"
 MANY = "the recipe has several encoders (`en`, `zh`); say which one with"
@@ -66,6 +67,15 @@ def test_watch_may_see_test_data_of_an_encoder_that_is_not_trained(recipe_of):
     )
     recipe = recipe_of(TOWERS, f"stage.tune.watch={watch}")
     assert [w.encoder for w in recipe.stage[1].watch] == ["en", None]
+
+
+def test_an_evaluator_passes_on_the_misfits_of_the_one_within_it(monkeypatch):
+    monkeypatch.setattr(
+        Gap, "similarity_misfits", lambda self, similarity: iter([similarity])
+    )
+    outer = attrs.make_class("Outer", ["inner"], bases=(Evaluator,), frozen=True)
+    monkeypatch.setattr(outer, "__abstractmethods__", frozenset())
+    assert list(outer(Gap()).similarity_misfits("odd")) == ["odd"]
 
 
 def test_a_moving_average_may_follow_the_tower_that_another_column_trains(recipe_of):

@@ -39,7 +39,6 @@ def sentbed(
     *arguments,
     path=(),
     code="main()",
-    cwd=None,
 ):
     """Run the command line in a process of its own, with `path` before what is installed."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))}
@@ -55,7 +54,6 @@ def sentbed(
         text=True,
         timeout=120,
         env=environment,
-        cwd=cwd,
     )
 
 
@@ -172,6 +170,17 @@ def test_check_prints_every_problem_with_its_place_and_exits_with_2(
         "unknown key `sede`. Did you mean `seed`? @ broken.toml:5 run.sede",
         "found 4.5, expected a whole number @ broken.toml:12 encoder.backbone.width",
     ]
+
+
+def test_check_of_a_stage_with_an_unknown_encoder_says_which_there_are(
+    installed_toy, put
+):
+    text = RECIPE.replace("epochs = 2", 'epochs = 2\ntrain = "nobody"')
+    result = invoke("check", put("broken.toml", text))
+    assert result.exit_code == 2
+    assert result.output.startswith(
+        "there is no encoder `nobody`, the recipe has `encoder`; name one of them @ "
+    )
 
 
 def test_check_goes_on_to_the_next_recipe(installed_toy, put):
@@ -340,10 +349,11 @@ def test_the_help_of_diff_has_each_of_its_exit_codes():
 # --- run ---------------------------------------------------------------------------------------------------
 
 
-def test_run_prints_the_path_of_the_report_last(toy_path, put):
+def test_run_prints_the_path_of_the_report_last(installed_toy, put, monkeypatch):
     recipe = put("r.toml", RECIPE)
-    done = sentbed("run", recipe, "--out", "out", path=toy_path, cwd=recipe.parent)
-    assert (done.returncode, done.stdout) == (0, "out/report.html\n")
+    monkeypatch.chdir(recipe.parent)
+    result = invoke("run", recipe, "--out", "out")
+    assert (result.exit_code, result.stdout) == (0, "out/report.html\n")
     assert (recipe.parent / "out" / "report.html").is_file()
 
 

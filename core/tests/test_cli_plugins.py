@@ -140,7 +140,7 @@ def test_two_of_one_name_are_listed_as_a_clash(distribute):
         (at,) = (n for n, line in enumerate(lines) if line.startswith(f"{own}_plugin"))
         assert lines[at + 1] == (
             f"    claims the pooler `mine`, as `{other}-dist` does; "
-            "neither is used; the last lines say how to choose"
+            "none is used; the last lines say how to choose"
         )
         assert ["pooler", "mine", f"{own}-dist", "clash:", "not", "taken"] in words(
             output
@@ -155,6 +155,15 @@ def test_two_of_one_name_are_listed_as_a_clash(distribute):
         "claims": ["one-dist", "two-dist"],
         "preferred": None,
     }
+
+
+def test_three_of_one_name_each_say_who_else_claims_it(distribute):
+    for name in ("one", "two", "three"):
+        distribute(f"{name}-dist", {f"{name}_plugin": POOLER})
+    assert (
+        "\n    claims the pooler `mine`, as `one-dist` and `three-dist` do; none is used;"
+        in listed()
+    )
 
 
 def test_a_plugin_whose_component_another_is_preferred_to_says_so(
@@ -182,7 +191,7 @@ def test_two_plugins_of_one_distribution_are_told_apart(distribute):
     output = listed()
     for other in ("one_plugin", "two_plugin"):
         assert (
-            f"\n    claims the pooler `mine`, as `one-dist:{other}` does; neither is used"
+            f"\n    claims the pooler `mine`, as `one-dist:{other}` does; none is used"
             in output
         )
 
@@ -222,7 +231,7 @@ def test_a_command_that_two_claim_is_an_error_and_their_others_run(distribute):
         (at,) = (n for n, line in enumerate(lines) if line.startswith(f"{own}_plugin"))
         assert lines[at].split()[-1] == "loaded"
         assert lines[at + 1].startswith(
-            f"    claims the command `contest`, as `{other}-dist` does; neither is used"
+            f"    claims the command `contest`, as `{other}-dist` does; none is used"
         )
     (clash,) = json.loads(listed("--json"))["clashes"]
     assert (clash["kind"], clash["claims"]) == ("command", ["one-dist", "two-dist"])

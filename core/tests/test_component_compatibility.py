@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from itertools import product
+from operator import attrgetter
 
 import attrs
 import pytest
@@ -11,7 +12,7 @@ from sentbed._recipe.prompts import Demonstration, Prompt
 from sentbed._recipe.recipe import EncoderRecipe
 from sentbed._registry.plugin_info import ComponentInfo
 from sentbed.protocols import Backbone, BackboneTraits, Head, Pooler, PoolerTraits
-from toy_plugin import RECIPE
+from toy_plugin import RECIPE, Centre, Words
 
 
 def part(name, base, traits, **fields):
@@ -324,6 +325,23 @@ def test_every_alternative_that_is_named_fits(parts, prompt):
             "answer",
             "blank",
         }
+
+
+@pytest.mark.parametrize("asks", ["backbones", "backbone.width"])
+def test_a_transform_that_asks_for_more_than_traits_stops_no_advice(
+    parts, monkeypatch, asks
+):
+    def misfits_of_encoder(self, encoder):
+        if not attrgetter(asks)(encoder):
+            yield "none"
+
+    monkeypatch.setattr(Centre, "misfits", misfits_of_encoder)
+    prompt = Prompt("{text}", layers=(1,))
+    encoder = encoder_of(parts, "left-to-right", "start", prompt)
+    transform = Centre(data=Words())
+    encoder = attrs.evolve(encoder, head=Head(transform=transform))
+    ((_, message),) = misfits(encoder, parts)
+    assert ("use the backbone `masked`" in message) == (asks == "backbones")
 
 
 def test_what_a_property_says_counts_for_the_part_itself(parts):

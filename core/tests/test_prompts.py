@@ -515,6 +515,20 @@ def test_a_prompt_longer_than_the_positions_is_refused_with_the_figures():
         tokenizer.encode(["a", "abcdefgh"], 5)
 
 
+def test_a_template_longer_than_max_length_where_both_count_says_what_to_raise():
+    tokenizer, _ = tokenizer_of("<<<{text}>>>", longest=100, normalizer="none")
+    tokenizer = attrs.evolve(tokenizer, counts_prompt=True)
+    assert tokenizer.encode(["abcd"], 8).lengths.tolist() == [8]
+    with pytest.raises(
+        ModelError,
+        match=exactly(
+            "a prompt without its sentence has more than the 6 tokens of `max_length`, which counts both; "
+            "raise `max_length` or shorten the template"
+        ),
+    ):
+        tokenizer.encode(["abcd"], 6)
+
+
 def test_no_texts_give_no_rows_whatever_the_template():
     tokenizer, _ = tokenizer_of("<<{text}>>", longest=1)
     assert len(tokenizer.encode([], 5)) == 0

@@ -647,6 +647,43 @@ def test_an_override_of_every_evaluation_sets_keys_of_the_table_and_below_a_key(
     assert below[1] == "evaluate.0.target"
 
 
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        (["evaluate.*.at=['start']", "evaluate.0.at=['end']"], "end start start"),
+        (["evaluate.0.at=['end']", "evaluate.*.at=['start']"], "start start start"),
+        (
+            ["evaluate.0=", "evaluate.*.at=['start']", "evaluate.1.at=['end']"],
+            "end start",
+        ),
+        (["evaluate.*.at=['end']", "evaluate.*.at=['start']"], "start start start"),
+    ],
+)
+def test_of_overrides_of_every_evaluation_and_of_one_the_last_wins(
+    recipe_of, overrides, expected
+):
+    text = f'{RECIPE}[[evaluate]]\nuse = "across"\n[[evaluate]]\nuse = "gap"\n'
+    recipe = recipe_of(text, *overrides)
+    assert " ".join(evaluate.at[0] for evaluate in recipe.evaluate) == expected
+
+
+@pytest.mark.parametrize("value", ["3", '{ use = "gap" }'])
+def test_an_override_of_every_evaluation_hides_no_wrong_evaluate(recipe_of, value):
+    text = RECIPE.replace("[[evaluate]]", "[more]")
+    text = text.replace("schema = 1", f"schema = 1\nevaluate = {value}")
+    reported = problems(recipe_of, text, "evaluate.*.target=1")
+    assert "expected an array" in str(reported)
+
+
+@pytest.mark.parametrize("name", ["9", "007"])
+def test_a_stage_whose_name_is_a_number_is_overridden_by_its_name(recipe_of, name):
+    text = RECIPE.replace('name = "pull"', f'name = "{name}"')
+    recipe = recipe_of(text, f"stage.{name}.epochs=5")
+    assert recipe.stage[0].epochs == 5
+    assert recipe.document.place(("stage", 0, "epochs")) == ("--set", None)
+    assert recipe_of(text, f"stage.{name}=", "evaluate.0.at=['end']").stage == ()
+
+
 def test_an_override_of_every_evaluation_that_none_has_is_a_problem(recipe_of):
     with pytest.raises(
         RecipeError, match=r"no evaluation has the key `tarket` of the override"

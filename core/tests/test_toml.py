@@ -290,6 +290,23 @@ def test_an_element_that_is_taken_out_leaves_the_others_their_lines():
     assert ("stage", 2) not in document.places
 
 
+@pytest.mark.parametrize(
+    ("later", "names"),
+    [
+        ("stage=[]", []),
+        ('stage=[{ name = "c" }]', ["c"]),
+        ('stage.a={ name = "c" }', ["c", "b"]),
+        ("stage.a=", ["b"]),
+    ],
+)
+def test_what_replaces_an_array_or_an_element_takes_back_an_earlier_removal(
+    later, names
+):
+    text = b'[[stage]]\nname = "a"\n[[stage]]\nname = "b"\n'
+    document = apply_overrides(parse(text), ["stage.0=", later])
+    assert [stage["name"] for stage in document.data["stage"]] == names
+
+
 def test_numbers_of_elements_are_those_of_the_file_although_one_is_taken_out():
     text = b'[[stage]]\nname = "a"\n[[stage]]\nname = "b"\n[[stage]]\nname = "c"\n'
     document = apply_overrides(

@@ -1,14 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from huggingface_hub.utils import httpx
 from sentbed_common import hub_problem
-
-
-class ReadError(Exception):
-    """An error of the HTTP library's transport."""
-
-
-ReadError.__module__ = "httpx"
 
 
 @pytest.mark.parametrize(
@@ -32,7 +26,7 @@ def test_an_error_that_is_none_of_a_connection_is_not_called_one(
 
 @pytest.mark.parametrize(
     "error",
-    [ConnectionResetError("reset"), TimeoutError("late"), ReadError("cut")],
+    [ConnectionResetError("reset"), TimeoutError("late"), httpx.ReadError("cut")],
     ids=repr,
 )
 def test_a_broken_connection_is_called_one(error):

@@ -23,18 +23,18 @@ def naive(queries, documents, k):
 @pytest.mark.parametrize("document_block", [1, 3, 32, 61, 500])
 def test_blocks_of_any_size_find_what_a_full_sort_finds(query_block, document_block):
     queries, documents = vectors(0, 13), vectors(1, 61)
-    found = nearest(
+    neighbours = nearest(
         queries,
         [documents[:20], documents[20:50], documents[50:]],
         5,
         query_block=query_block,
         document_block=document_block,
     )
-    assert found.places.tolist() == naive(queries, documents, 5)
+    assert neighbours.places.tolist() == naive(queries, documents, 5)
     expected = np.take_along_axis(
-        queries.astype(float) @ documents.astype(float).T, found.places, axis=1
+        queries.astype(float) @ documents.astype(float).T, neighbours.places, axis=1
     )
-    np.testing.assert_allclose(found.similarities, expected, rtol=1e-12)
+    np.testing.assert_allclose(neighbours.similarities, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("document_block", [1, 2, 7, 16, 40, 41])
@@ -46,9 +46,9 @@ def test_equal_documents_stand_in_their_order_wherever_the_blocks_are_cut(
     documents = vectors(3, 41, 96)
     documents[5:35:2] = queries[0]
     documents[12] = 2 * queries[0]
-    found = nearest(queries, [documents], 6, document_block=document_block)
-    assert found.places.tolist() == naive(queries, documents, 6)
-    assert found.places[0].tolist() == [12, 5, 7, 9, 11, 13]
+    neighbours = nearest(queries, [documents], 6, document_block=document_block)
+    assert neighbours.places.tolist() == naive(queries, documents, 6)
+    assert neighbours.places[0].tolist() == [12, 5, 7, 9, 11, 13]
 
 
 @pytest.mark.parametrize("query_block", [1, 4, 100])
@@ -59,12 +59,14 @@ def test_excluded_documents_are_no_neighbours_and_the_next_ones_move_up(
     queries, documents = vectors(10, 9), vectors(11, 31)
     ranked = naive(queries, documents, 31)
     # The best of every query, every second one of query 3, and all but two of query 5.
-    out = [[row, order[0]] for row, order in enumerate(ranked)]
+    out = []
+    for row, order in enumerate(ranked):
+        out.append([row, order[0]])
     out += [[3, place] for place in ranked[3][2::2]] + [
         [5, place] for place in ranked[5][2:30]
     ]
     shuffled = np.random.default_rng(12).permutation(np.array(out))
-    found = nearest(
+    neighbours = nearest(
         queries,
         [documents[:13], documents[13:]],
         6,
@@ -76,23 +78,23 @@ def test_excluded_documents_are_no_neighbours_and_the_next_ones_move_up(
         [place for place in order if [row, place] not in out]
         for row, order in enumerate(ranked)
     ]
-    assert found.places.tolist() == [(order + [-1] * 6)[:6] for order in expected]
-    assert (found.places[5] == -1).sum() == 4
-    assert ((found.places == -1) == np.isneginf(found.similarities)).all()
+    assert neighbours.places.tolist() == [(order + [-1] * 6)[:6] for order in expected]
+    assert (neighbours.places[5] == -1).sum() == 4
+    assert ((neighbours.places == -1) == np.isneginf(neighbours.similarities)).all()
 
 
 def test_a_query_that_excludes_every_document_has_no_neighbour():
     pairs = np.array([[1, 0], [1, 1]])
-    found = nearest(vectors(13, 2), [vectors(14, 2)], 3, excluded=pairs)
-    assert found.places[1].tolist() == [-1, -1]
-    assert sorted(found.places[0].tolist()) == [0, 1]
+    neighbours = nearest(vectors(13, 2), [vectors(14, 2)], 3, excluded=pairs)
+    assert neighbours.places[1].tolist() == [-1, -1]
+    assert sorted(neighbours.places[0].tolist()) == [0, 1]
 
 
 def test_later_chunks_with_longer_vectors_are_not_cut_off_by_the_limit_of_earlier_ones():
     queries, documents = vectors(15, 5, 64), vectors(16, 90, 64)
     documents[60:] *= 1e4
-    found = nearest(queries, in_blocks(documents, 30), 7)
-    assert found.places.tolist() == naive(queries, documents, 7)
+    neighbours = nearest(queries, in_blocks(documents, 30), 7)
+    assert neighbours.places.tolist() == naive(queries, documents, 7)
 
 
 def test_a_collapsed_space_ranks_by_number():
@@ -116,11 +118,11 @@ def test_documents_that_only_float64_tells_apart_are_in_its_order():
 
 def test_products_of_unit_rows_are_cosines():
     a, b = 1e-12 * vectors(6, 4), 1e12 * vectors(7, 5)
-    found = nearest(unit_rows(a), [unit_rows(b)], 5)
+    neighbours = nearest(unit_rows(a), [unit_rows(b)], 5)
     wide, other = a.astype(float), b.astype(float)
     norms = np.linalg.norm(wide, axis=1)[:, None] * np.linalg.norm(other, axis=1)
-    expected = np.take_along_axis(wide @ other.T / norms, found.places, axis=1)
-    np.testing.assert_allclose(found.similarities, expected, atol=1e-6)
+    expected = np.take_along_axis(wide @ other.T / norms, neighbours.places, axis=1)
+    np.testing.assert_allclose(neighbours.similarities, expected, atol=1e-6)
 
 
 def test_sides_of_different_width_are_an_error():

@@ -258,9 +258,9 @@ def hostile(marker):
             storage_program(2, (2,), (1,)), zipfile.ZIP_DEFLATED, **{"0": bytes(8)}
         ),
         "a compressed bomb": archive(
-            storage_program(1 << 24, (1 << 24,), (1,)),
+            storage_program(1 << 18, (1 << 18,), (1,)),
             zipfile.ZIP_DEFLATED,
-            **{"0": bytes(1 << 26)},
+            **{"0": bytes(1 << 20)},
         ),
         "more numbers than the storage": archive(
             storage_program(2, (1 << 40,), (1,)), **{"0": bytes(8)}

@@ -138,6 +138,20 @@ def test_a_student_of_another_width_is_projected_or_refused(
     assert module(given).loss.item() == pytest.approx(expected.item())
 
 
+@pytest.mark.parametrize("distance", ["mse", "l2", "cosine"])
+def test_a_student_that_equals_its_teacher_in_a_row_gets_no_nan(distance):
+    student = torch.eye(3, requires_grad=True)
+    teacher = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 3.0], [4.0, 0.0, 1.0]])
+    loss = Distill(distance=distance).build(3)
+    output = loss({"anchor": student, "teacher_anchor": teacher})
+    output.loss.backward()
+    assert torch.isfinite(student.grad).all()
+    assert student.grad[0].abs().max() == pytest.approx(0, abs=1e-6)
+    assert student.grad[1].abs().max() > 0
+    if distance == "l2":
+        assert output.loss.item() == pytest.approx((0 + 3 + 4) / 3)
+
+
 @pytest.mark.parametrize("loss", [Gist(), SimilarityKL(), Distill()])
 def test_a_teacher_that_the_stage_trains_is_a_misfit(loss):
     targets = loss.traits.targets

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -115,6 +115,8 @@ def _check(
             table = offer.value
             break
 
+    counts = ""
+    excluded: Mapping[str, str] = {}
     if table is None:
         recipe = structure_recipe(document, plugins, base)
         try:
@@ -124,16 +126,14 @@ def _check(
             _, refused = remarks_of([recipe])
             raise RecipeError([*error.problems, *map(Problem, refused)]) from error
         remarks, problems = remarks_of([recipe])
-        lines = problems or [f"{file}: no problems"]
     else:
         variants = table.variants(document, plugins, base)
         remarks, problems = remarks_of(variants.recipes)
         remarks = [*variants.remarks, *remarks]
-        counts = (
-            f"{len(variants.names)} {variants.noun}, {len(variants.excluded)} excluded"
-        )
-        lines = problems or [f"{file}: no problems, {counts}"]
-        excluded = [f"  {name}: {reason}" for name, reason in variants.excluded.items()]
-        lines = [*lines, *excluded]
+        excluded = variants.excluded
+        counts = f", {len(variants.names)} {variants.noun}, {len(excluded)} excluded"
 
-    return [*lines, *(f"  {remark}" for remark in remarks)], problems
+    lines = list(problems or [f"{file}: no problems{counts}"])
+    lines += [f"  {name}: {reason}" for name, reason in excluded.items()]
+    lines += [f"  {remark}" for remark in remarks]
+    return lines, problems

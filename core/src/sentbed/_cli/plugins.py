@@ -106,10 +106,11 @@ def _claims(plugin: PluginInfo, installed: Plugins) -> Iterator[str]:
             continue
 
         claimants = " and ".join(f"`{_owner(other, plugin)}`" for other in others)
-        outcome = "neither is used; the last lines say how to choose"
+        verb = "does" if len(others) == 1 else "do"
+        outcome = "none is used; the last lines say how to choose"
         if clash.preferred is not None:
             outcome = f"that of `{_owner(clash.preferred, plugin)}` is preferred"
-        yield f"claims the {clash.kind} `{clash.name}`, as {claimants} does; {outcome}"
+        yield f"claims the {clash.kind} `{clash.name}`, as {claimants} {verb}; {outcome}"
 
 
 def _owner(offer: Offer, plugin: PluginInfo) -> str:

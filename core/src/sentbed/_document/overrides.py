@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
 
-from sentbed._document.toml import Document, KeyPath, parse
+from sentbed._document.toml import Document, KeyPath, element_key, parse
 from sentbed.errors import Problem, RecipeError, listed, suggest
 
 TAKEN_OUT = object()
@@ -56,14 +57,12 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
             direct_values[path] = value
     try:
         document = attrs.evolve(document, plain=document.plain or document)
-        document = set_values(document, direct_values, "the override")
-        for path, value in direct_values.items():
-            keys = document.key_path(path)
-            current = document.value(keys)
-            # The values are compared, since an index in the path means another element if one was removed.
-            # `is` is for NaN, which does not equal itself.
-            if current is value or (value is not TAKEN_OUT and current == value):
-                document = document.set_from(keys, COMMAND_LINE)
+        document = _with_values(
+            document,
+            direct_values,
+            "the override",
+            COMMAND_LINE,
+        )
     except RecipeError as error:
         problems += error.problems
     if problems:
@@ -96,11 +95,21 @@ def set_values(
     Raises:
         RecipeError: if a path does not exist. The error lists all such paths.
     """
-    import copy
+    return _with_values(document, values, what, None)
+
+
+def _with_values(
+    document: Document,
+    values: Mapping[str, Any],
+    what: str,
+    origin: str | None,
+) -> Document:
+    """Return the result of `set_values`, with `origin`, unless it is None, as the file of each value."""
 
     data: Any = copy.deepcopy(dict(document.data))
     problems = []
     removed: list[KeyPath] = []
+    changed: list[KeyPath] = []
     for path, value in values.items():
         *parents, last = path.split(".")
         try:
@@ -108,19 +117,26 @@ def set_values(
             for key in parents:
                 container = _step_into(container, key, value is not TAKEN_OUT)
 
+            key_path = attrs.evolve(document, data=data).key_path(path)
+            # An array or table that replaces an element, or what holds it, takes back the element's removal.
+            removed = [
+                element for element in removed if element[: len(key_path)] != key_path
+            ]
             if isinstance(container, list):
                 index = _index(container, last)
                 if value is TAKEN_OUT or value is False:
                     # Removed at the end, since other paths use the indices of the elements in the file.
-                    removed.append(attrs.evolve(document, data=data).key_path(path))
+                    removed.append(key_path)
                 else:
                     container[index] = copy.deepcopy(value)
+                    changed.append(key_path)
             elif value is TAKEN_OUT:
                 _step_into(container, last, create=False)
                 del container[last]
             else:
                 _require_table(container, last)
                 container[last] = copy.deepcopy(value)
+                changed.append(key_path)
 
         except (KeyError, IndexError, TypeError) as error:
             problems.append(
@@ -130,8 +146,12 @@ def set_values(
         raise RecipeError(problems)
 
     document = attrs.evolve(document, data=data)
+    if origin is not None:
+        # Before elements are removed, which changes the indices in paths.
+        for key_path in changed:
+            document = document.set_from(key_path, origin)
     # The deepest first, and of one array the last first, so that the other paths stay right.
-    for element in sorted(set(removed), key=_depth_and_index, reverse=True):
+    for element in sorted(removed, key=_depth_and_index, reverse=True):
         del document.value(element[:-1])[element[-1]]
         document = document.without(element)
     return document
@@ -170,13 +190,12 @@ def _require_table(container: Any, key: str) -> None:
 
 def _index(array: list[Any], key: str) -> int:
     """Return the index of an array element; `key` is its number or its `name`."""
-    if key.isascii() and key.isdigit() and int(key) < len(array):
-        return int(key)
+    index = element_key(array, key)
+    if isinstance(index, int) and index < len(array):
+        return index
     names = []
-    for index, item in enumerate(array):
+    for item in array:
         name = item.get("name") if isinstance(item, dict) else None
-        if name == key:
-            return index
         if isinstance(name, str):
             names.append(name)
     if names:

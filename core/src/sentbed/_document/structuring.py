@@ -15,7 +15,7 @@ import math
 import re
 import traceback
 import types
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -387,10 +387,12 @@ def _table(converter: cattrs.Converter, value: Any, cls: type[T]) -> T:
     types_of_fields = _types_of_fields(cls)  # type: ignore[arg-type]  # a class is hashable
     fields = fields_by_key(cls)
 
-    inline = _inline_key(fields)
     items = dict(value)
+    inline = next((key for key in fields if fields[key].metadata.get("inline")), None)
     if inline is not None:
-        items = _with_inline_table(items, fields.keys() - {inline}, inline)
+        # A recipe writes the table of this field into the surrounding table.
+        inner_keys = [key for key in items if key == inline or key not in fields]
+        items[inline] = {key: items.pop(key) for key in inner_keys}
 
     arguments: dict[str, Any] = {}
     faults: list[tuple[KeyPath, str]] = []
@@ -445,34 +447,6 @@ def _refusal_of_validator(
     return ""
 
 
-def _inline_key(fields: Mapping[str, attrs.Attribute[Any]]) -> str | None:
-    """Return the key of the field with the metadata `inline`, or None.
-
-    A recipe writes the value of such a field, which is a table, into the surrounding table.
-    """
-    for key, attribute in fields.items():
-        if attribute.metadata.get("inline"):
-            return key
-    return None
-
-
-def _with_inline_table(
-    items: Mapping[str, Any],
-    own_keys: Collection[str],
-    inline: str,
-) -> dict[str, Any]:
-    """Return the items with `own_keys`; all other items are in a table under the key `inline`."""
-    table: dict[str, Any] = {}
-    inline_table: dict[str, Any] = {}
-    for key, item in items.items():
-        if key in own_keys:
-            table[key] = item
-        else:
-            inline_table[key] = item
-    table[inline] = inline_table
-    return table
-
-
 def _refusal(error: Exception, cls: type[Any], prefix: str = "") -> str:
     """Return why a class refuses its values: `prefix` and the message of the error.
 
@@ -522,12 +496,10 @@ def parts_in(part: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
 
     The part itself comes first, if it is one.
     """
-    if isinstance(part, Mapping):
-        for key, value in part.items():
+    if isinstance(part, Mapping | list | tuple):
+        items = part.items() if isinstance(part, Mapping) else enumerate(part)
+        for key, value in items:
             yield from parts_in(value, (*path, key))
-    elif isinstance(part, list | tuple):
-        for index, value in enumerate(part):
-            yield from parts_in(value, (*path, index))
     elif attrs.has(type(part)):
         yield path, part
         for attribute in attrs.fields(type(part)):

@@ -148,7 +148,7 @@ class Document:
         for key in path.split("."):
             elements = self.value(keys)
             if isinstance(elements, list):
-                keys += (_element(elements, key),)
+                keys += (element_key(elements, key),)
             else:
                 keys += (key,)
         return keys
@@ -192,17 +192,18 @@ class Document:
         return attrs.evolve(self, places=places)
 
 
-def _element(elements: list[Any], key: str) -> str | int:
-    """Return the index of an array element; `key` is its index or its name.
+def element_key(elements: list[Any], key: str) -> str | int:
+    """Return the index of an array element; `key` is its index or its name, which may be a number as well.
 
-    If no element has the name, return `key`.
+    If there is no such element, return `key`, as an integer if it is a number.
     """
-    if key.isascii() and key.isdigit():
+    is_number = key.isascii() and key.isdigit()
+    if is_number and int(key) < len(elements):
         return int(key)
-    for index, element in enumerate(elements):
-        if isinstance(element, dict) and element.get("name") == key:
+    for index, item in enumerate(elements):
+        if isinstance(item, dict) and item.get("name") == key:
             return index
-    return key
+    return int(key) if is_number else key
 
 
 def dotted(path: KeyPath) -> str:

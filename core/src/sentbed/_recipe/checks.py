@@ -22,6 +22,8 @@ from sentbed._recipe.recipe import (
     Evaluate,
     Recipe,
     Stage,
+    Validate,
+    Watch,
     written_path,
 )
 from sentbed._recipe.task_prompt_keys import misspelt_keys
@@ -312,13 +314,21 @@ def _check_watches(
     add: Add,
 ) -> None:
     """Add the problems of a stage's `watch`."""
-    trained = recipe.trained(stage)
     for i, watch in enumerate(stage.watch):
-        add_below = _below(add, "watch", i)
-        if watch.encoder is not None or len(trained) > 1:
-            _check_encoder_name(recipe, watch.encoder, add_below, "encoder")
-        name = watch.encoder or trained[0]
-        _check_use(recipe, watch.evaluator, name, watch.second, add_below)
+        _check_repeated(recipe, stage, watch, _below(add, "watch", i))
+
+
+def _check_repeated(
+    recipe: Recipe,
+    stage: Stage,
+    use: Validate | Watch,
+    add: Add,
+) -> None:
+    """Add the problems of an evaluation that is repeated during a stage."""
+    trained = recipe.trained(stage)
+    if use.encoder is not None or len(trained) > 1:
+        _check_encoder_name(recipe, use.encoder, add, "encoder")
+    _check_use(recipe, use.evaluator, use.encoder or trained[0], use.second, add)
 
 
 def _check_validation(
@@ -330,18 +340,15 @@ def _check_validation(
     validate = stage.validate
     if validate is None:
         return
-    trained = recipe.trained(stage)
     add_below = _below(add, "validate")
-    if validate.encoder is not None or len(trained) > 1:
-        is_encoder = _check_encoder_name(recipe, validate.encoder, add_below, "encoder")
-        if is_encoder and validate.encoder not in trained:
-            add_below(
-                f"the stage does not train `{validate.encoder}`, whose validation would choose nothing; "
-                "name one that it trains, or use `watch`",
-                "encoder",
-            )
-    name = validate.encoder or trained[0]
-    _check_use(recipe, validate.evaluator, name, validate.second, add_below)
+    _check_repeated(recipe, stage, validate, add_below)
+    name = validate.encoder
+    if name in recipe.encoders and name not in recipe.trained(stage):
+        add_below(
+            f"the stage does not train `{name}`, whose validation would choose nothing; name one that it "
+            "trains, or use `watch`",
+            "encoder",
+        )
     if validate.chooses and not validate.evaluator.traits.development:
         message = problem_of_test_data(
             "a validation chooses weights", validate.evaluator

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +81,9 @@ class _Candidate:
     def most_tokens(self) -> int | None:
         """Return None, which means unknown: the length depends on the values of the fields."""
         return None
+
+    def reading(self, layers: tuple[int, ...]) -> None:
+        """Return None: which layers can be chosen depends on the values of the fields."""
 
 
 def misfits(
@@ -492,7 +496,7 @@ def _fitting(
 ) -> list[str]:
     """Return the names of the components of a kind that could replace that of the encoder.
 
-    A component whose traits are not known is left out.
+    A component whose traits are not known is left out, and so is one whose fields the encoder's transform reads.
     """
     if plugins is None:
         return []
@@ -509,8 +513,9 @@ def _fitting(
         if isinstance(traits, BackboneTraits) and traits.offers is None:
             continue
         change: dict[str, Any] = {kind: _Candidate(info.name, traits)}
-        if not any(misfits(attrs.evolve(encoder, **change), None)):
-            names.append(info.name)
+        with suppress(AttributeError):  # a transform read a field of the candidate
+            if not any(misfits(attrs.evolve(encoder, **change), None)):
+                names.append(info.name)
     return names
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import attrs
 
 from sentbed._document.extends import EXTENDS, extend
-from sentbed._document.overrides import EVERYWHERE, apply_overrides
+from sentbed._document.overrides import COMMAND_LINE, EVERYWHERE, apply_overrides
 from sentbed._document.structuring import fields_by_key, structure
 from sentbed._document.toml import Document, KeyPath
 from sentbed._files import read_file
@@ -130,6 +130,7 @@ def structure_recipe(
             # The keys of another schema version cannot be checked.
             raise RecipeError(problems)
 
+    # A missing `schema` has been reported, and `structure` would report it again.
     data = {**document.data, "schema": SCHEMA}
     main = data.pop("encoder", None)
     if main is not None and "encoders" in data:
@@ -166,23 +167,46 @@ def structure_recipe(
 def _with_overrides_everywhere(document: Document, plugins: Plugins) -> Document:
     """Return the document with each override `evaluate.*.KEY=VALUE` applied to all evaluations that have the key.
 
+    An evaluation keeps a value that a later override sets for it alone.
+
     Raises:
         RecipeError: if no evaluation has the key.
     """
-    for override in map(str.strip, document.overrides):
-        if not override.startswith(EVERYWHERE):
+    if not isinstance(document.data.get("evaluate", []), list):
+        # `structure` reports it.
+        return document
+
+    paths = [override.partition("=")[0].strip() for override in document.overrides]
+    for position, path in enumerate(paths):
+        if not path.startswith(EVERYWHERE):
             continue
-        path = override.removeprefix(EVERYWHERE).partition("=")[0].strip()
-        key = path.partition(".")[0]
-        overrides = []
+        override = document.overrides[position].strip()
+        keys = tuple(path.removeprefix(EVERYWHERE).split("."))
+        indices = []
         for i, entry in enumerate(document.data.get("evaluate", ())):
-            if isinstance(entry, dict) and key in _evaluation_keys(entry, plugins):
-                overrides.append(override.replace("*", str(i), 1))
-        if not overrides:
-            message = f"no evaluation has the key `{key}` of the override {override!r}"
+            if isinstance(entry, dict) and keys[0] in _evaluation_keys(entry, plugins):
+                indices.append(i)
+        if not indices:
+            message = (
+                f"no evaluation has the key `{keys[0]}` of the override {override!r}"
+            )
             raise RecipeError([Problem(message)])
+
+        overrides = []
+        is_set_later = any(_sets_one(later, keys) for later in paths[position + 1 :])
+        for i in indices:
+            # The later override is recognised by its trace: its own index may be that of before a removal.
+            place = document.places.get(("evaluate", i, *keys))
+            if not (is_set_later and place == (COMMAND_LINE, None)):
+                overrides.append(override.replace("*", str(i), 1))
         document = apply_overrides(document, overrides)
     return document
+
+
+def _sets_one(path: str, keys: KeyPath) -> bool:
+    """Whether the path of an override is that of these keys in one evaluation."""
+    table, *below = path.split(".")
+    return table == "evaluate" and below[:1] != ["*"] and tuple(below[1:]) == keys
 
 
 def _evaluation_keys(entry: Mapping[str, Any], plugins: Plugins) -> set[str]:

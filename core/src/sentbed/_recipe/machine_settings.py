@@ -30,29 +30,20 @@ LONGEST_SHOWN = 80
 """Number of characters to which a value in a message is cut."""
 
 
-def machine_settings(part: Any) -> Iterator[tuple[KeyPath, Any, bool]]:
+def machine_settings(
+    part: Any, of_machine_kind: bool = False
+) -> Iterator[tuple[KeyPath, Any, bool]]:
     """Yield path and value of each machine setting in (a part of) a recipe, and whether it is the default.
 
     A field is a machine setting if it has the metadata `protocols.OF_MACHINE`. A field of a runtime, tracker or
     executor that can have any text as its value, such as an address or a path, is one as well, unless it has the
-    metadata `protocols.OF_RUN`.
+    metadata `protocols.OF_RUN`. `of_machine_kind` says whether the part lies within such a component.
     """
-    yield from _settings(part, of_machine_kind=False)
-
-
-def _settings(part: Any, of_machine_kind: bool) -> Iterator[tuple[KeyPath, Any, bool]]:
-    """Yield the machine settings in a part of a recipe.
-
-    `of_machine_kind` says whether the part lies within a component of one of the `KINDS_OF_MACHINE`.
-    """
-    if isinstance(part, Mapping):
-        for key, value in part.items():
-            for path, setting, is_default in _settings(value, of_machine_kind):
+    if isinstance(part, Mapping | tuple):
+        items = part.items() if isinstance(part, Mapping) else enumerate(part)
+        for key, value in items:
+            for path, setting, is_default in machine_settings(value, of_machine_kind):
                 yield (key, *path), setting, is_default
-    elif isinstance(part, tuple):
-        for index, value in enumerate(part):
-            for path, setting, is_default in _settings(value, of_machine_kind):
-                yield (index, *path), setting, is_default
     elif attrs.has(type(part)):
         of_machine_kind = of_machine_kind or isinstance(part, KINDS_OF_MACHINE)
         yield from _settings_of_fields(part, of_machine_kind)
@@ -81,7 +72,7 @@ def _settings_of_fields(
         if is_of_machine:
             yield key, value, _is_default(attribute, value)
             continue
-        for path, setting, is_default in _settings(value, of_machine_kind):
+        for path, setting, is_default in machine_settings(value, of_machine_kind):
             yield (*key, *path), setting, is_default
 
 

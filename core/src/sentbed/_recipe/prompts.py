@@ -406,6 +406,11 @@ class PromptTokenizer(Tokenizer):
             for row in too_long:
                 excess = int(tokens.lengths[row]) - longest
                 limits[row] = limits.get(row, max_length) - excess
+                if limits[row] < 1 and longest < self.longest:
+                    raise ModelError(
+                        f"a prompt without its sentence has more than the {longest} tokens of `max_length`, "
+                        "which counts both; raise `max_length` or shorten the template"
+                    )
                 if not self.counts_prompt or limits[row] < 1:
                     raise ModelError(
                         f"a prompt has {tokens.lengths[row]} tokens, the backbone has positions for "
@@ -511,4 +516,5 @@ def lines_of(path: Path) -> list[str]:
         raise DataError("the file is not UTF-8; convert it", path) from error
     if not content:
         return []
+    # `splitlines` would also split at characters such as U+0085, which a template may have.
     return [line.removesuffix("\r") for line in content.removesuffix("\n").split("\n")]

@@ -84,7 +84,11 @@ def unused_task_prompts(recipe: Recipe) -> Iterator[str]:
 def unused_similarities(recipe: Recipe) -> Iterator[str]:
     """Yield a warning for each stage whose loss ignores the similarity of its encoder."""
     for stage in recipe.stage:
-        similarity = recipe.encoders[recipe.trained(stage)[0]].similarity
+        # `sentbed check` asks for remarks on a faulty recipe, too, and its stage may name an unknown encoder.
+        encoder = recipe.encoders.get(recipe.trained(stage)[0])
+        if encoder is None:
+            continue
+        similarity = encoder.similarity
         if similarity is None or similarity.traits.formula == "cosine":
             continue
         if loss_of(stage, similarity) == stage.loss:

@@ -24,9 +24,8 @@ import attrs
 
 from sentbed._document.structuring import parts_in
 from sentbed._registry.registry import GROUP, Plugins
+from sentbed._registry.user_config import CORE, normalised
 from sentbed.protocols import Component, RecipeTable
-
-CORE = "sentbed"
 
 DECIDES_NO_SCORE = (
     "__main__.py",
@@ -101,7 +100,7 @@ def computing_code(classes: Iterable[type], plugins: Plugins) -> dict[str, str]:
     waiting = [CORE]
     for cls in dict.fromkeys(classes):
         origin = plugins.origin(cls)
-        name = "" if origin is None else _normalised(origin.distribution)
+        name = "" if origin is None else normalised(origin.distribution)
         if _installed(name) is not None:
             waiting.append(name)
         else:
@@ -257,7 +256,7 @@ def _installed(name: str) -> _Installed | None:
     has_changing_code = name == CORE or _is_working_copy(installed)
     requirements = []
     for line in installed.requires or ():
-        requirement = _normalised(re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0])
+        requirement = normalised(re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0])
         is_optional = "extra" in line.partition(";")[2]
         requirements.append((requirement, is_optional))
         has_changing_code = has_changing_code or requirement == CORE
@@ -277,8 +276,3 @@ def _is_working_copy(installed: Distribution) -> bool:
         return bool(origin.get("dir_info", {}).get("editable"))
     except (ValueError, AttributeError):
         return False
-
-
-def _normalised(name: str) -> str:
-    """Return the name of a distribution as PEP 503 normalises it."""
-    return re.sub(r"[-_.]+", "-", name).lower()

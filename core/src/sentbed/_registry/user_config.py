@@ -96,11 +96,11 @@ def fits(
     """Whether a name in the configuration is that of the plugin, of its distribution, or DISTRIBUTION:NAME."""
     owner, _, plugin_name = name.rpartition(":")
     if owner:
-        return plugin_name == plugin and _normalised(owner) == _normalised(distribution)
-    return name == plugin or _normalised(name) == _normalised(distribution)
+        return plugin_name == plugin and normalised(owner) == normalised(distribution)
+    return name == plugin or normalised(name) == normalised(distribution)
 
 
-def _normalised(distribution: str) -> str:
+def normalised(distribution: str) -> str:
     """Return the name of a distribution as PEP 503 normalises it."""
     return re.sub(r"[-_.]+", "-", distribution).lower()
 

@@ -469,8 +469,12 @@ class Evaluator(Component):
             yield from inner.misfits(backbone, pooler, head)
 
     def similarity_misfits(self, similarity: Similarity) -> Iterator[str]:
-        """Yield reasons why the evaluator cannot score an encoder with this similarity, each with a remedy."""
-        return iter(())
+        """Yield reasons why the evaluator cannot score an encoder with this similarity, each with a remedy.
+
+        By default, yield those of the inner evaluators.
+        """
+        for inner in inner_parts(self, Evaluator):
+            yield from inner.similarity_misfits(similarity)
 
     @abstractmethod
     def prepare(self) -> Prepared | DrivesEncoder:

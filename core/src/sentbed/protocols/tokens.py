@@ -474,6 +474,7 @@ class RaggedVectors:
 
         lengths = [len(text) for text in texts]
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        # Without texts, `concatenate` would have no array.
         empty = np.empty((0, width), np.float32)
         return cls(np.concatenate([empty, *texts]), offsets)
 

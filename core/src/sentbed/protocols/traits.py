@@ -56,20 +56,18 @@ def _distinct(values: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(chain.from_iterable(values)))
 
 
-def _in_common(values: Sequence[frozenset[str] | None]) -> frozenset[str] | None:
+def _in_common(values: Sequence[Any]) -> frozenset[str] | None:
     """Return the intersection of the sets; None, which means unknown, if one of them is None."""
-    sets = [value for value in values if value is not None]
-    if len(sets) < len(values):
+    if None in values:
         return None
-    return sets[0].intersection(*sets)
+    return frozenset.intersection(*values)
 
 
-def _united(values: Sequence[frozenset[str] | None]) -> frozenset[str] | None:
+def _united(values: Sequence[Any]) -> frozenset[str] | None:
     """Return the union of the sets; None, which means everything, if one of them is None."""
-    sets = [value for value in values if value is not None]
-    if len(sets) < len(values):
+    if None in values:
         return None
-    return sets[0].union(*sets)
+    return frozenset.union(*values)
 
 
 def _unset(values: Sequence[Any]) -> None:

@@ -133,6 +133,7 @@ def elsewhere(
         f"answer = json.dumps(function())\nprint('\\n{_MARK}' + answer)"
     )
     try:
+        # With -P, no module in the current directory can stand in for a library.
         done = subprocess.run(
             [sys.executable, "-P", "-c", code],
             stdin=subprocess.DEVNULL,
@@ -146,6 +147,7 @@ def elsewhere(
     except subprocess.TimeoutExpired as error:
         raise RunError(f"no answer within {seconds:g} s") from error
 
+    # A library may print something, too, before or after the answer.
     answers = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
     if done.returncode == 0 and answers:
         return json.loads(answers[-1].removeprefix(_MARK))

@@ -15,7 +15,8 @@ def field_docs(cls: type[Any]) -> dict[str, str]:
     """
     docstrings: dict[str, str] = {}
     for base in reversed(cls.__mro__):
-        if "__annotations__" not in vars(base):
+        # From Python 3.14 on, the attribute is made on demand: the namespace of the class need not have it.
+        if not getattr(base, "__annotations__", None):
             continue
 
         tree = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]

@@ -34,7 +34,9 @@ NETWORK_LIBRARIES = frozenset(
         "h11",
         "http",
         "httpcore",
+        "httpcore2",
         "httpx",
+        "httpx2",
         "requests",
         "socket",
         "ssl",
@@ -42,7 +44,10 @@ NETWORK_LIBRARIES = frozenset(
         "urllib3",
     )
 )
-"""Top-level modules whose exceptions are problems of a network connection."""
+"""Top-level modules whose exceptions are problems of a network connection.
+
+huggingface-hub 2.4 uses `httpx2`; earlier releases use `httpx` or `requests`.
+"""
 
 
 def causes_of(error: BaseException) -> Iterator[BaseException]:
@@ -111,6 +116,7 @@ def _refusal_of_hub(
     def is_caused_by(*types: type[BaseException]) -> bool:
         return any(isinstance(cause, types) for cause in causes)
 
+    # The subclass comes first: a `GatedRepoError` is also a `RepositoryNotFoundError`.
     if is_caused_by(errors.GatedRepoError):
         directory = ""
         if kind == "dataset":
@@ -126,6 +132,7 @@ def _refusal_of_hub(
             "there is no such repository, or it is private; check the id, log in with "
             "`hf auth login` if it is private, or name a local directory that begins with `./`"
         )
+    # A `LocalEntryNotFoundError` is also an `EntryNotFoundError`, but means that the hub did not answer.
     if is_caused_by(errors.LocalEntryNotFoundError):
         return None
     if is_caused_by(errors.EntryNotFoundError):

@@ -34,7 +34,8 @@ def run_program(
     environment = {
         name: value for name, value in os.environ.items() if ENVIRONMENT.fullmatch(name)
     }
-    # Python does not write compiled modules (-B), since the program may not be allowed to write files.
+    # Python does not write compiled modules (-B), since the program may not be allowed to write files. It does
+    # not search the program's directory for modules (-P), where one could have the name of a library.
     command = [sys.executable, "-B", "-P", str(program), *arguments]
     return subprocess.run(
         command,

@@ -135,6 +135,7 @@ def in_safetensors(
 
     _require_safe_torch()
     with locked(target.parent / f"{target.name}.lock", wait=True):
+        # Another process may have converted the model while this one waited.
         if not target.is_dir():
             _fill_cache(directory, target, hashes, sources, shown)
 
@@ -157,6 +158,8 @@ def _fill_cache(
 
     def fill(temporary: Path) -> None:
         _convert_all(sources, temporary, shown)
+        # Another process may have written to a file meanwhile. The hash of its earlier content would then stand
+        # for the weights.
         for file in sources:
             if sha256(file) != hashes[file.name]:
                 raise ModelError(

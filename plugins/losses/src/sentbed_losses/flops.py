@@ -43,12 +43,10 @@ class Flops(Nested):
     def check(self) -> Iterator[str]:
         """Yield the problems of the inner loss, such as columns whose FLOPS would have no gradient."""
         yield from super().check()
-        keys = sorted(self.loss.traits.keys)
-        if keys:
-            columns = listed(keys)
+        if keys := self.loss.traits.keys:
             yield (
-                f"a moving average encodes {columns} for the loss `{self.loss.name}`, without gradient, so that "
-                "nothing would make these vectors sparse; use `queue` or `info-nce` instead"
+                f"a moving average encodes {listed(sorted(keys))} for the loss `{self.loss.name}`, without "
+                "gradient, so that nothing would make these vectors sparse; use `queue` or `info-nce` instead"
             )
 
     @property

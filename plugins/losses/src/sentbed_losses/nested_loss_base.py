@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from sentbed.errors import listed
 from sentbed.helpers import returned
 from sentbed.protocols import LABEL, Loss, LossTraits, Module, Output, inner_parts
 
@@ -22,35 +23,6 @@ def inner_module(loss: Loss, width: int) -> Module:
     return returned(loss.build(width), torch.nn.Module, loss, "build")
 
 
-def conflicts(losses: Sequence[Loss]) -> Iterator[str]:
-    """Yield why losses cannot be inner losses of another loss, or cannot be used together."""
-    for loss in losses:
-        if loss.traits.predicts:
-            yield (
-                f"the loss `{loss.name}` predicts tokens, and inner losses get sentence vectors; train with "
-                f"`{loss.name}` in a separate stage"
-            )
-        if loss.traits.momentum is not None and len(losses) > 1:
-            columns = ", ".join(f"`{column}`" for column in sorted(loss.traits.keys))
-            yield (
-                f"a moving average encodes {columns} for the loss `{loss.name}`, without gradient, and the "
-                f"other losses would get the same vectors; train with `{loss.name}` alone, or use `info-nce` "
-                "instead"
-            )
-
-    yield from _different_classes(losses)
-
-    for loss in losses:
-        for other in losses:
-            columns_of_other = other.traits.needs | (other.traits.takes or frozenset())
-            texts_of_other = columns_of_other - other.traits.numbers
-            for column in sorted(loss.traits.numbers & texts_of_other):
-                yield (
-                    f"the column `{column}` holds numbers for the loss `{loss.name}`, and texts for "
-                    f"`{other.name}`; take one of them out"
-                )
-
-
 def _different_classes(losses: Sequence[Loss]) -> Iterator[str]:
     """Yield a problem if losses with labels have different classes."""
     named_classes: list[tuple[str, Sequence[str]]] = []
@@ -60,11 +32,11 @@ def _different_classes(losses: Sequence[Loss]) -> Iterator[str]:
             named_classes.append(named)
 
     if len({classes for _, classes in named_classes}) > 1:
-        listed = "; ".join(
+        different = "; ".join(
             f"`{name}` has {', '.join(classes)}" for name, classes in named_classes
         )
         yield (
-            f"the losses have different `classes`: {listed}; give them the same classes in the same order"
+            f"the losses have different `classes`: {different}; give them the same classes in the same order"
         )
 
 
@@ -79,5 +51,33 @@ class Nested(Loss):
         return LossTraits.of(*inner_parts(self, Loss), reads=VECTORS)
 
     def check(self) -> Iterator[str]:
-        """Yield why the inner losses cannot be used together."""
-        yield from conflicts(inner_parts(self, Loss))
+        """Yield why losses cannot be inner losses of this loss, or cannot be used together."""
+        losses = inner_parts(self, Loss)
+        for loss in losses:
+            if loss.traits.predicts:
+                yield (
+                    f"the loss `{loss.name}` predicts tokens, and inner losses get sentence vectors; train with "
+                    f"`{loss.name}` in a separate stage"
+                )
+            # A single inner loss, as in `matryoshka`, may have a moving average.
+            if loss.traits.momentum is not None and len(losses) > 1:
+                columns = listed(sorted(loss.traits.keys))
+                yield (
+                    f"a moving average encodes {columns} for the loss `{loss.name}`, without gradient, and the "
+                    f"other losses would get the same vectors; train with `{loss.name}` alone, or use `info-nce` "
+                    "instead"
+                )
+
+        yield from _different_classes(losses)
+
+        for loss in losses:
+            for other in losses:
+                columns_of_other = other.traits.needs | (
+                    other.traits.takes or frozenset()
+                )
+                texts_of_other = columns_of_other - other.traits.numbers
+                for column in sorted(loss.traits.numbers & texts_of_other):
+                    yield (
+                        f"the column `{column}` holds numbers for the loss `{loss.name}`, and texts for "
+                        f"`{other.name}`; take one of them out"
+                    )

@@ -150,18 +150,18 @@ class ContrastiveLoss(nn.Module):
 
         # The row's own target is the right candidate: it has a margin and no hardness.
         shift = -self.margin / temperature
-        weights = other_hardness * ~is_own_row
+        hardnesses = other_hardness * ~is_own_row
         similarity, logits = self.compare(
-            query, target, target, temperature, weights, is_own_row, shift
+            query, target, target, temperature, hardnesses, is_own_row, shift
         )
         similarities, all_logits = [similarity], [logits]
 
         # The row's own hard negatives have a weight and a hardness.
         shift = self.log_weight
-        weights = weights + own_hardness * is_own_row
+        hardnesses = hardnesses + own_hardness * is_own_row
         for negative in negatives:
             similarity, logits = self.compare(
-                query, target, negative, temperature, weights, is_own_row, shift
+                query, target, negative, temperature, hardnesses, is_own_row, shift
             )
             if self.hard_negatives == "own":
                 similarity = similarity.masked_fill(~is_own_row, -math.inf)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sentbed_losses._torch.batch_columns import Columns, columns_with_teacher
-from sentbed_losses._torch.similarity import pairwise_cosine
+from sentbed_losses._torch.similarity import lengths, pairwise_cosine
 from sentbed_losses.columns import TEACHER
 
 
@@ -54,7 +54,6 @@ class DistillLoss(nn.Module):
         if self.distance == "mse":
             return functional.mse_loss(student, teacher)
         if self.distance == "l2":
-            squares = (student - teacher).square().sum(dim=-1)
-            return squares.sqrt().mean()
+            return lengths(student - teacher).mean()
 
         return (1 - pairwise_cosine(student, teacher)).mean()

@@ -56,6 +56,7 @@ class QueueLoss(ContrastiveLoss):
         self, positive: Texts, state: Mapping[str, Tensor]
     ) -> dict[str, Tensor]:
         """Return the memory with its oldest slots overwritten by the positives of a batch."""
+        # At most `size` vectors, so that no place is written twice: which vector stays would then be undefined.
         vectors = positive.vectors.detach()[-self.size :]
         count = len(vectors)
         order = torch.arange(count, device=vectors.device)

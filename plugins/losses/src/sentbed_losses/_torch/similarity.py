@@ -83,3 +83,12 @@ def correlation(x: Tensor, y: Tensor) -> Tensor:
     varies = squares > 0
     norm = torch.where(varies, squares, 1.0).sqrt()
     return torch.where(varies, (x * y).sum() / norm, 0.0)
+
+
+def lengths(vectors: Tensor) -> Tensor:
+    """Return the L2 norm of each row, `(rows,)`. The gradient of a row of zeros is 0."""
+    squares = vectors.square().sum(dim=-1)
+    # As in `correlation`, so that the gradient of a row of zeros is not NaN.
+    is_zero = squares == 0
+    norms = torch.where(is_zero, 1.0, squares).sqrt()
+    return torch.where(is_zero, 0.0, norms)
