@@ -114,6 +114,26 @@ def test_of_many_panels_some_are_drawn_and_the_caption_says_so():
     assert many.caption == "The first 6 of 7 panels are drawn."
 
 
+def test_panels_whose_names_begin_alike_are_not_averaged():
+    name = "a processor of some machine, 8 cores"
+    speeds = {name: 1.0, f"{name}, 2 threads": 3.0}
+    cells = []
+    for label, speed in speeds.items():
+        for size in SIZE.labels:
+            scores = [score(speed * length, {"length": length}) for length in (1, 2)]
+            name = f"{size}, {label}"
+            run = CellRun(name, 1, "finished", scores=tuple(scores))
+            cells.append(CellInfo(name, {"size": size, "platform": label}, (run,)))
+    data = StudyData(
+        "speed", (SIZE, AxisInfo("platform", tuple(speeds))), tuple(cells), None, (1,)
+    )
+    by_length = sweep_plots(data)[2]
+    panels = []
+    for axes in by_length.figure(6).axes:
+        panels.append([line.get_ydata().tolist() for line in axes.lines])
+    assert panels == [[[1.0, 2.0]] * 2, [[3.0, 6.0]] * 2]
+
+
 def test_scores_of_unlike_protocols_are_said_to_be():
     data = study(axes=(PLATFORM,))
     first, *rest = data.cells

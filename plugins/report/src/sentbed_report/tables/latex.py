@@ -228,7 +228,7 @@ def _cells(
     for piece in pieces_of(cell, column, "mark"):
         rest += piece.text
     if not aligned:
-        return [f"{text} {rest}".rstrip()]
+        return [f"{latex(text)} {rest}".rstrip()]
 
     number = text.replace(MINUS, "-").replace(",", "")
     if not number[-1:].isdigit() or number.startswith("±"):
