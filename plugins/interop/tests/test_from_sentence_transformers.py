@@ -255,6 +255,46 @@ def test_the_other_prompts_are_those_of_queries_documents_and_tasks(tiny_bert, f
         np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["passage", "corpus"])
+def test_documents_have_the_prompt_that_the_library_takes_for_them(
+    name, tiny_bert, folder
+):
+    from sentence_transformers import SentenceTransformer
+
+    source = folder(tiny_bert / "backbone", pooling("mean"), limit=64)
+    prompts = {"corpus": "A bird ", name: "A dog ", "query": "The bird: "}
+    edit(source / "config_sentence_transformers.json", prompts=prompts)
+    texts = list(SENTENCES[:4])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        library = SentenceTransformer(str(source), device="cpu")
+        # Release 6 adds empty prompts, which earlier releases do not.
+        library.prompts = prompts
+        expected = library.encode_document(texts, show_progress_bar=False)
+    encoder = (
+        FromSentenceTransformers().read(source).for_task(TextTask(side="document"))
+    )
+    np.testing.assert_allclose(encoder.encode(texts), expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("prompt", ["  indented ", "a {text} "])
+@pytest.mark.parametrize("name", ["query", "passage"])
+def test_a_prompt_that_is_left_out_is_not_replaced_by_the_default_one(
+    name, prompt, tiny_bert, folder
+):
+    source = folder(tiny_bert / "backbone", pooling("mean"), limit=64)
+    prompts = {"a": "A dog ", name: prompt}
+    file = source / "config_sentence_transformers.json"
+    edit(file, prompts=prompts, default_prompt_name="a")
+    (note,) = FromSentenceTransformers().notes(source)
+    assert f"the prompt `{name}` of" in note
+    task = TextTask(side="document" if name == "passage" else name)
+    encoder = FromSentenceTransformers().read(source).for_task(task)
+    short = list(SENTENCES[:4])
+    expected = theirs(source, prompt="")[: len(short)]
+    np.testing.assert_allclose(encoder.encode(short), expected, rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("limit", [10, 20])
 def test_long_texts_have_the_ids_of_the_library_under_each_prompt(
     tiny_bert, folder, limit
@@ -676,6 +716,11 @@ SETTINGS: dict[str, tuple[str, dict[str, Any], str]] = {
         "config_sentence_transformers.json",
         {"default_prompt_name": "query", "prompts": {"query": " q: "}},
         "begins with white space",
+    ),
+    "placeholder": (
+        "config_sentence_transformers.json",
+        {"default_prompt_name": "query", "prompts": {"query": "a {text}: "}},
+        r"has `\{text\}`, which is a placeholder in a template; choose another",
     ),
     "long prompt": (
         "config_sentence_transformers.json",

@@ -29,6 +29,9 @@ SETTINGS = "config_sentence_transformers.json"
 LONGEST_PROMPT = 10_000
 """Largest number of characters of a prompt that is imported."""
 
+DOCUMENTS = ("document", "passage", "corpus")
+"""Names of a prompt for documents. sentence-transformers takes the first of them that a folder has."""
+
 _PLACES = (TEXT, MASK, INSTRUCTION, "*sent_0*")
 """Placeholders of a template. In a prompt of sentence-transformers, they are plain text."""
 
@@ -54,7 +57,7 @@ class FromSentenceTransformers(Importer):
     If `sentbed export` wrote the folder, prompt and `max_length` are those of the exported encoder.
 
     The folder's default prompt becomes the template, and its other prompts become `task_prompts`: `query`,
-    `document` (or `passage`) and MTEB's tasks. `sentbed import` lists the prompts that are left out.
+    `document` (or `passage`, or `corpus`) and MTEB's tasks. `sentbed import` lists the prompts that are left out.
 
     Under a prompt, texts that are empty or end in white space get other vectors than in sentence-transformers,
     since a filled template is stripped of white space at both ends. Under the default prompt, truncated texts may
@@ -218,48 +221,52 @@ def _default_prompt(
             f"`{source}` has no prompt `{name}`; choose among its prompts ({choices}): `--set prompt=NAME`"
         )
     prompt: str = read_setting(prompts, name, str, source / SETTINGS) or ""
-    if len(prompt) > LONGEST_PROMPT:
-        raise ModelError(
-            f"the prompt `{name}` of `{source}` has {len(prompt):,} characters, and at most "
-            f"{LONGEST_PROMPT:,} are supported; choose another (`--set prompt=NAME`)"
-        )
     if prompt and not modules.include_prompt:
         raise ModelError(
             f"`{source}` leaves the prompt `{name}` out of pooling (`include_prompt = false`), which no "
             'pooler does; take a prompt that is empty (`--set prompt=NAME`), or set "include_prompt" to '
             "true in the folder of `Pooling` and train again"
         )
-    if prompt != prompt.lstrip():
+    reason = _why_no_template(prompt)
+    if reason:
         raise ModelError(
-            f"the prompt {prompt!r} of `{source}` begins with white space, which an encoder's template "
-            f"loses; take it out in `{SETTINGS}` if the tokenizer does not see it"
+            f"the prompt `{name}` of `{source}` cannot begin a template: {reason}; choose another "
+            f"(`--set prompt=NAME`), or change it in `{SETTINGS}`"
         )
     return prompt
 
 
 def _task_prompts(prompts: Mapping[str, Any], default: str | None) -> dict[str, Prompt]:
     """Return the prompts for queries, documents and tasks, each of which replaces the default prompt."""
-    by_name = dict(prompts)
-    passage = by_name.pop("passage", None)
-    by_name.setdefault("document", passage)
-
     left_out = _left_out(prompts, default)
+    documents = _name_of_documents(prompts)
     task_prompts = {}
-    for name, prompt in by_name.items():
-        if prompt and name != default and name not in left_out:
-            task_prompts[name] = Prompt(f"{prompt}{{text}}")
+    for name, prompt in prompts.items():
+        key = name
+        if name == documents:
+            key = "document"
+        if prompt and key != default and name not in left_out:
+            task_prompts[key] = Prompt(f"{prompt}{{text}}")
     if default is None:
         return task_prompts
+    # `Query` is the prompt of queries, too, since names of tasks do not distinguish case.
+    names = set(map(str.lower, task_prompts))
     for side in ("query", "document"):
         # In sentence-transformers, queries (or documents) without a prompt do not get the default prompt either.
-        if side != default and not by_name.get(side):
+        if side != default and side not in names:
             task_prompts[side] = Prompt("{text}")
     return task_prompts
+
+
+def _name_of_documents(prompts: Mapping[str, Any]) -> str | None:
+    """Return the name of the prompt that documents have; None without one."""
+    return next((name for name in DOCUMENTS if name in prompts), None)
 
 
 def _left_out(prompts: Mapping[str, Any], default: str | None) -> dict[str, str]:
     """Return the prompts that `_task_prompts` leaves out: name -> reason."""
     reasons = {}
+    documents = _name_of_documents(prompts)
     # Name in lower case -> first name, since names of tasks do not distinguish case.
     names: dict[str, str] = {}
     for name, prompt in prompts.items():
@@ -270,8 +277,8 @@ def _left_out(prompts: Mapping[str, Any], default: str | None) -> dict[str, str]
         reason = _why_no_template(prompt)
         if not reason and first != name:
             reason = f"an encoder does not distinguish it from `{first}`"
-        elif not reason and name == "passage" and "document" in prompts:
-            reason = "documents have the prompt `document`"
+        elif not reason and name in DOCUMENTS and name != documents:
+            reason = f"documents have the prompt `{documents}`"
         if reason:
             reasons[name] = reason
     return reasons
