@@ -15,7 +15,6 @@ from sentbed_report.figures.curves import MOST_MARKED
 from sentbed_report.figures.labels import (
     label_text,
     legend_above,
-    short_name,
     task_and_metric,
 )
 from sentbed_report.figures.plot import Plot
@@ -116,7 +115,7 @@ def _draw_path(
         linewidth=1.2,
         marker=marker,
         markersize=4,
-        label=short_name(name),
+        label=name,
     )
 
     points = [*line[["x", "y"]].itertuples(index=False, name=None)]
