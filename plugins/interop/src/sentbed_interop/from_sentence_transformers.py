@@ -95,7 +95,7 @@ class FromSentenceTransformers(Importer):
         from sentbed_interop._torch.static_embedding import longest_text
 
         modules = read_modules(source)
-        prompts, default = self._prompts(source)
+        prompts, default, similarity = self._settings(source)
         prompt = _default_prompt(source, prompts, default, modules)
         model = modules.transformer
         settings: Mapping[str, Any] = {}
@@ -117,8 +117,7 @@ class FromSentenceTransformers(Importer):
             table["backbone"]["attention"] = "bidirectional"
         if prompt:
             table["prompt"] = {"template": f"{prompt}{{text}}"}
-        similarity = self._similarity(source)
-        if similarity is not None:
+        if similarity != COSINE:
             table["similarity"] = similarity
         record = _prompt_record(source)
         if record is None:
@@ -147,7 +146,7 @@ class FromSentenceTransformers(Importer):
         """Yield a sentence on each prompt of the folder that the encoder lacks."""
         from sentbed_interop._torch.sentence_transformers_modules import read_modules
 
-        prompts, default = self._prompts(source)
+        prompts, default, _ = self._settings(source)
         if read_modules(source).include_prompt:
             reasons = _left_out(prompts, default)
         else:
@@ -159,8 +158,8 @@ class FromSentenceTransformers(Importer):
                 "the texts yourself"
             )
 
-    def _prompts(self, source: Path) -> tuple[dict[str, Any], str | None]:
-        """Return the folder's prompts by name, and the name of the default prompt (None without one).
+    def _settings(self, source: Path) -> tuple[dict[str, Any], str | None, str]:
+        """Return the prompts by name, the name of the default prompt (None without one), and the similarity.
 
         Raises:
             ModelError: if the folder is no `SentenceTransformer`, or has settings that are not supported.
@@ -185,19 +184,9 @@ class FromSentenceTransformers(Importer):
         require_supported(config, SUPPORTED, file)
         prompts = read_setting(config, "prompts", dict, file) or {}
         name = self.prompt or read_setting(config, "default_prompt_name", str, file)
-        return prompts, name
-
-    def _similarity(self, source: Path) -> str | None:
-        """Return the name of the folder's similarity, which sentbed uses, too; None means the cosine."""
-        from sentbed_interop._torch.importer_common import read_json, read_setting
-
-        file = source / SETTINGS
-        if not file.is_file():
-            return None
-        name = read_setting(read_json(file), "similarity_fn_name", str, file)
-        if name is None or name == COSINE:
-            return None
-        return str(name)
+        # sentbed has the same names of similarities.
+        similarity = read_setting(config, "similarity_fn_name", str, file, COSINE)
+        return prompts, name, similarity or COSINE
 
 
 def _default_prompt(
@@ -515,7 +504,8 @@ def _tokens_left_for_sentence(
     if prompt is None:
         return limit
 
-    # Measured with a text, since the prompt may have other tokens around an empty text.
+    # Measured with a text, since the prompt may have other tokens around an empty text. The limit of 99 tokens is
+    # the text's own: it does not truncate the prompt.
     with_prompt = int(encoder.tokenizer().encode(["a"], 99).lengths[0])
     with_text, empty = tokenizer.encode(["a", ""], 99).lengths
     template = with_prompt - int(with_text - empty)

@@ -166,6 +166,7 @@ def _plot(
 
         for (panel, line), of_line in drawn.groupby(["panel", "line"], sort=False):
             axes = parts[shown.index(panel)]
+            # Only the title is cut: panels are told apart by their whole names.
             axes.set_title(label_text(panel, 34), loc="left", fontsize="small")
             # Scores at the same place, such as those of several seeds, are averaged.
             means = of_line.groupby("place")["value"].mean()

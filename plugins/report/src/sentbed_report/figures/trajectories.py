@@ -53,6 +53,7 @@ def watched_scores(
     seed: int = 0,
 ) -> Iterator[PlaneScore]:
     """Yield every watched score of a stage at every step."""
+    # The number tells apart two evaluations that watch one encoder in the same way.
     for number, watch in enumerate(watched):
         for step, values in zip(watch.steps, watch.values, strict=True):
             for score, value in zip(watch.scores, values, strict=True):

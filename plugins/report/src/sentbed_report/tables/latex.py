@@ -95,6 +95,7 @@ def to_latex(table: Table) -> str:
         rf"\end{{{environment}}}",
         "",
     ]
+    # LaTeX refuses a list without items.
     if not notes:
         lines = [line for line in lines if "tablenotes" not in line]
     return _with_symbols("\n".join(lines))
