@@ -263,17 +263,15 @@ def test_the_prompt_of_the_corpus_is_that_of_documents(tiny_bert, folder):
     assert encoder.recipe.task_prompts == {"document": Prompt("A dog {text}")}
 
 
-@pytest.mark.parametrize("prompt", ["  indented ", "a {text} "])
+@pytest.mark.parametrize("prompt", ["", "  indented ", "a {text} "])
 @pytest.mark.parametrize("name", ["query", "passage"])
-def test_a_prompt_that_is_left_out_is_not_replaced_by_the_default_one(
+def test_a_side_without_a_prompt_or_with_one_left_out_does_not_get_the_default_one(
     name, prompt, tiny_bert, folder
 ):
     source = folder(tiny_bert / "backbone", pooling("mean"), limit=64)
     prompts = {"a": "A dog ", name: prompt}
     file = source / "config_sentence_transformers.json"
     edit(file, prompts=prompts, default_prompt_name="a")
-    (note,) = FromSentenceTransformers().notes(source)
-    assert f"the prompt `{name}` of" in note
     task = TextTask(side="document" if name == "passage" else name)
     encoder = FromSentenceTransformers().read(source).for_task(task)
     short = list(SENTENCES[:4])
@@ -312,18 +310,6 @@ def test_long_texts_have_the_ids_of_the_library_under_each_prompt(
         np.testing.assert_allclose(
             under_prompt.encode(texts), vectors, rtol=0, atol=1e-5
         )
-
-
-def test_a_side_without_a_prompt_does_not_get_the_default_one(tiny_bert, folder):
-    prompts = {"prompts": {"query": "The bird: "}, "default_prompt_name": "query"}
-    source = folder(tiny_bert / "backbone", pooling("mean"), limit=64, **prompts)
-    encoder = FromSentenceTransformers().read(source)
-    short = list(SENTENCES[:8])
-    documents = encoder.for_task(TextTask(side="document")).encode(short)
-    expected = theirs(source, prompt_name="document")[: len(short)]
-    np.testing.assert_allclose(documents, expected, rtol=0, atol=1e-5)
-    queries = encoder.for_task(TextTask(side="query")).encode(short)
-    np.testing.assert_allclose(queries, theirs(source)[: len(short)], rtol=0, atol=1e-5)
 
 
 def test_passage_is_the_document_only_where_there_is_no_document(tiny_bert, folder):

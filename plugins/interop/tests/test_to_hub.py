@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sentbed
-import yaml
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 from sentbed import Encoder, ModelError, PluginError, RunError
@@ -155,11 +154,6 @@ def test_front_matter_is_what_the_hub_reads(folder, run):
             score["evaluator"],
         )
     assert {one.metric_type for one in data.eval_results} >= {"spearmanr", "alignment"}
-
-
-def test_the_front_matter_is_plain_yaml(folder):
-    front = (folder / "README.md").read_text().split("---\n")[1]
-    assert yaml.safe_load(front)["model-index"][0]["name"] == "pets_and-rain"
 
 
 def test_the_text_renders_with_every_score_and_its_protocol(folder, run):

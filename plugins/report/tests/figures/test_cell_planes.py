@@ -92,4 +92,3 @@ def test_a_cell_without_a_score_of_the_task_has_the_colour_of_its_labels():
         line.get_label(): line.get_color() for line in plot.figure(6).axes[0].lines
     }
     assert points["mean, 0.25"] == theme_colours("light")["c1"]
-    assert len(set(points.values())) == 6

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import TypeVar
 
 import attrs
@@ -47,13 +48,6 @@ def ranked_tables(summaries: Sequence[Summary]) -> list[Summary]:
     return [summary for summary in summaries if summary.columns[-1].ranked]
 
 
-def _numeric_axis_plots(
-    data: StudyData, summaries: Sequence[Summary]
-) -> Iterator[Plot]:
-    for table in ranked_tables(summaries):
-        yield from numeric_axis_plots(data, table)
-
-
 KINDS: Mapping[str, FigureKind] = {
     "effects": FigureKind(
         "cells and mean of each label, axis by axis",
@@ -73,7 +67,9 @@ KINDS: Mapping[str, FigureKind] = {
     "numbers": FigureKind(
         "scores over an axis of numbers",
         "an axis of numbers",
-        _numeric_axis_plots,
+        lambda data, tables: chain.from_iterable(
+            numeric_axis_plots(data, table) for table in ranked_tables(tables)
+        ),
         tables=True,
     ),
     "cost": FigureKind(
