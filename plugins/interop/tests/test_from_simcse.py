@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from click.testing import CliRunner
 from safetensors.torch import load_file, save_file
 from sentbed import Encoder, ModelError
-from sentbed._cli.main import main
 from sentbed_interop.from_simcse import FromSimCSE
 from sentbed_testing import SENTENCES
 
@@ -125,23 +123,6 @@ def test_an_unsupervised_model_uses_the_mlp_in_training_only(checkpoint):
     )
     pooler = encoder.placed.module.pooler
     torch.testing.assert_close(pooler.dense.weight.detach(), mlp["weight"])
-
-
-def test_the_command_finds_a_checkpoint_of_training(checkpoint, tmp_path):
-    directory, mlp = checkpoint("mlp.dense", "bert.", WEIGHTS)
-    command = [
-        "import",
-        str(directory),
-        str(tmp_path / "imported"),
-        "--set",
-        "max_length=20",
-    ]
-    result = CliRunner().invoke(main, command)
-    assert result.exit_code == 0, result.output
-    encoder = Encoder.load(tmp_path / "imported")
-    np.testing.assert_allclose(
-        encoder.encode(TEXTS), by_hand(encoder, mlp), rtol=0, atol=1e-5
-    )
 
 
 def test_a_pickle_with_more_than_tensors_is_refused_and_not_run(checkpoint, tmp_path):

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sentbed
-import yaml
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 from sentbed import Encoder, ModelError, PluginError, RunError
@@ -157,11 +156,6 @@ def test_front_matter_is_what_the_hub_reads(folder, run):
     assert {one.metric_type for one in data.eval_results} >= {"spearmanr", "alignment"}
 
 
-def test_the_front_matter_is_plain_yaml(folder):
-    front = (folder / "README.md").read_text().split("---\n")[1]
-    assert yaml.safe_load(front)["model-index"][0]["name"] == "pets_and-rain"
-
-
 def test_the_text_renders_with_every_score_and_its_protocol(folder, run):
     html = rendered(folder)
     assert not re.search(
@@ -199,7 +193,7 @@ def test_the_text_says_what_it_was_trained_on_and_with_what(folder, run):
             "6",
             digest[:12],
             "info-nce",
-            "2 steps of 4 rows",
+            "2 steps, 4 rows per step",
         ]
     ]
     libraries = {
@@ -569,6 +563,14 @@ def test_the_sources_of_a_mix_are_on_the_card(copied, tmp_path):
     export_encoder(copied / "encoder", tmp_path / "folder", "hub")
     ((_, use, places, *_),) = rows_of(rendered(tmp_path / "folder"), "Training")
     assert (use, places) == ("mix of triplets, pairs", "a.csv, hub:someone/b")
+
+
+def test_one_epoch_is_one_epoch(copied, tmp_path):
+    file = copied / "resolved.toml"
+    file.write_text(re.sub(r"^steps = 2$", "epochs = 1", file.read_text(), flags=re.M))
+    export_encoder(copied / "encoder", tmp_path / "folder", "hub")
+    (row,) = rows_of(rendered(tmp_path / "folder"), "Training")
+    assert row[-1] == "1 epoch, 4 rows per step"
 
 
 TEMPLATE = "/query {text}\n- no note\n/x"

@@ -10,9 +10,7 @@ import attrs
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
 from sentbed import Encoder, ModelError
-from sentbed._cli.main import main
 from sentbed.errors import NotFiniteError
 from sentbed.tools import Prompt
 
@@ -329,20 +327,3 @@ def test_a_missing_package_is_named_before_anything_is_done(monkeypatch, tmp_pat
     )
     with pytest.raises(ModelError, match="needs `onnxruntime`, `onnxscript`"):
         ToONNX().write(None, tmp_path)
-
-
-@pytest.mark.slow
-def test_the_command_writes_the_graph(tiny_bert, tmp_path):
-    result = CliRunner().invoke(
-        main, ["export", str(tiny_bert), str(tmp_path / "graph"), "--to", "onnx"]
-    )
-    assert result.exit_code == 0, result.output
-    onnxruntime = pytest.importorskip("onnxruntime")
-    session = onnxruntime.InferenceSession(
-        tmp_path / "graph/model.onnx", providers=["CPUExecutionProvider"]
-    )
-    encoder = Encoder.load(tiny_bert)
-    ids = encoder.tokenizer().encode(["A man sleeps."], 20).ids.astype(np.int64)
-    assert_close(
-        run(session, [ids], [np.ones_like(ids)]), encoder.encode(["A man sleeps."])
-    )

@@ -86,6 +86,12 @@ def apart(found, expected):
     return float(np.abs(found - expected).max() / np.abs(expected).max())
 
 
+def apart_when_exported(encoder, directory, texts):
+    """Return how far the vectors of sentence-transformers are from the encoder's; see `apart`."""
+    folder = export(encoder, directory / "folder")
+    return apart(vectors_of(folder, texts), encoder.encode(texts))
+
+
 def within(encoder, texts):
     """Return the texts that are neither empty nor cut."""
     cut = encoder.backbone.tokenizer.truncate(texts, encoder.recipe.max_length)
@@ -100,8 +106,7 @@ def within(encoder, texts):
 def test_vectors_without_a_prompt_are_the_encoders(name, request, tmp_path):
     """Whatever the text: empty, beyond `max_length`, with white space."""
     source = request.getfixturevalue(name)
-    folder = export(source, tmp_path / "folder")
-    assert apart(vectors_of(folder, TEXTS), Encoder.load(source).encode(TEXTS)) < CLOSE
+    assert apart_when_exported(Encoder.load(source), tmp_path, TEXTS) < CLOSE
 
 
 def test_transformers_finds_every_weight_and_reports_none_as_missing(
@@ -178,13 +183,7 @@ def test_a_filter_of_the_output_embedding_becomes_a_dense_layer(
     encoder = build_encoder({**tables["opt"], "max_length": 40, "head": head})
     assert encoder.width == encoder.backbone.width // 4
     texts = within(encoder, TEXTS)
-    assert (
-        apart(
-            vectors_of(export(encoder, tmp_path / "folder"), texts),
-            encoder.encode(texts),
-        )
-        < CLOSE
-    )
+    assert apart_when_exported(encoder, tmp_path, texts) < CLOSE
 
 
 DEMONSTRATION = {"text": "A jockey riding a horse.", "word": "Equestrian"}
@@ -207,13 +206,7 @@ def test_vectors_under_a_prompt_are_the_encoders(name, make_encoder, tables, tmp
     encoder = Encoder.load(source)
     texts = within(encoder, TEXTS)
     assert len(texts) > len(SENTENCES)
-    assert (
-        apart(
-            vectors_of(export(source, tmp_path / "folder"), texts),
-            encoder.encode(texts),
-        )
-        < CLOSE
-    )
+    assert apart_when_exported(encoder, tmp_path, texts) < CLOSE
 
 
 @pytest.mark.sweep(1)
@@ -227,13 +220,7 @@ def test_every_kind_of_tokenizer_takes_a_prompt(use, build_encoder, tables, tmp_
         {"backbone": backbone, "pooler": pooler, "prompt": prompt, "max_length": 40}
     )
     texts = within(encoder, TEXTS)
-    assert (
-        apart(
-            vectors_of(export(encoder, tmp_path / "folder"), texts),
-            encoder.encode(texts),
-        )
-        < CLOSE
-    )
+    assert apart_when_exported(encoder, tmp_path, texts) < CLOSE
 
 
 def test_a_long_text_keeps_the_prompt_and_the_readme_says_what_it_loses(
@@ -384,38 +371,6 @@ def test_weights_below_fp32_are_computed_in_fp32_behind_a_projection(
     folder = export(encoder, tmp_path / "folder")
     assert apart(vectors_of(folder, SENTENCES), encoder.encode(SENTENCES)) < 0.03
     assert "The weights were in bfloat16" in (folder / "README.md").read_text("utf-8")
-
-
-def test_the_command_exports_a_trained_encoder(tmp_path):
-    recipe = """
-schema = 1
-run = { name = "trained" }
-runtime = { use = "cpu", precision = "fp32" }
-[encoder]
-max_length = 32
-backbone = { use = "bert", init = "random", size = "tiny", vocab_size = 800 }
-pooler = { use = "mean" }
-head = { projection = 48, normalize = true }
-[[stage]]
-name = "few"
-data = { use = "sample" }
-loss = { use = "info-nce" }
-optimizer = { use = "adamw", lr = 1e-3 }
-schedule = { use = "constant" }
-batch_size = 8
-steps = 3
-"""
-    (tmp_path / "recipe.toml").write_text(recipe, "utf-8")
-    run = CliRunner().invoke(
-        main, ["run", str(tmp_path / "recipe.toml"), "--out", str(tmp_path / "run")]
-    )
-    assert run.exit_code == 0, run.output
-    source = tmp_path / "run" / "encoder"
-    folder = tmp_path / "folder"
-    arguments = ["export", str(source), str(folder), "--to", "sentence-transformers"]
-    exported = CliRunner().invoke(main, arguments)
-    assert exported.exit_code == 0, exported.output
-    assert apart(vectors_of(folder, TEXTS), Encoder.load(source).encode(TEXTS)) < CLOSE
 
 
 REFUSED: dict[str, tuple[str, dict[str, Any], dict[str, Any], str]] = {

@@ -18,10 +18,17 @@ from sentbed_report.study.item_differences import (
     item_shares,
     task_items,
 )
+from sentbed_report.study.study_data import AxisInfo
 from sentbed_report.study_page.study_report import write_study_report
-from toy_study import study, study_of
+from toy_study import POOLER, study, study_of
 
 FIRST, SECOND = "first, 0.05", "mean, 0.05"
+
+
+def two_cells(**fields):
+    """A study of few cells and seeds, whose report has few figures."""
+    axes = (POOLER, AxisInfo("temperature", ("0.05",), (0.05,)))
+    return study(axes, seeds=(1,), **fields)
 
 
 @pytest.mark.parametrize("statistic", ["mean", "pearson", "spearman"])
@@ -70,8 +77,7 @@ def test_a_task_or_a_cell_without_items_is_an_error_with_the_names_there_are():
 
 
 def test_each_task_with_items_has_a_page_that_the_report_leads_to(tmp_path):
-    data = study(several=True)
-    report = write_study_report(tmp_path, data).read_text()
+    report = write_study_report(tmp_path, two_cells(several=True)).read_text()
     pages = {f"pages/{path.name}" for path in (tmp_path / "pages").iterdir()}
     assert len(pages) == 4 + 2
     links = re.findall(r'<a href="([^"#]+)#second=([^"]+)"', report)
@@ -85,7 +91,7 @@ def test_pages_that_the_earlier_report_led_to_and_this_one_does_not_are_taken_aw
     outside = tmp_path / "outside.html"
     outside.write_text("a stranger's")
     directory = tmp_path / "study"
-    write_study_report(directory, study(several=True))
+    write_study_report(directory, two_cells(several=True))
     pages = directory / "pages"
     (pages / "mine.html").write_text("kept")
     (pages / "senteval-transfer-transfer-mr.html").unlink()
@@ -93,7 +99,7 @@ def test_pages_that_the_earlier_report_led_to_and_this_one_does_not_are_taken_aw
     report = directory / "report.html"
     report.write_text(report.read_text() + '<a href="pages/../../outside.html#">')
 
-    write_study_report(directory, study())
+    write_study_report(directory, two_cells())
     assert {path.name for path in pages.iterdir()} == {
         "mine.html",
         *(f"senteval-sts-{task}.html" for task in ("sickr", "sts12", "sts13", "stsb")),
@@ -123,7 +129,7 @@ def test_pages_are_not_taken_away_through_a_link(tmp_path):
     (directory / "report.html").write_text(
         '<a href="pages/old.html#second=a">items</a>'
     )
-    write_study_report(directory, study(seeds=(1,), baseline=None))
+    write_study_report(directory, two_cells())
     assert (elsewhere / "old.html").read_text() == "kept"
 
 
@@ -137,7 +143,7 @@ def test_the_items_of_one_page_are_read_at_a_time(monkeypatch, tmp_path):
         return items
 
     monkeypatch.setattr(item_page, "task_items", read)
-    write_study_report(tmp_path, study(seeds=(1,), baseline=None))
+    write_study_report(tmp_path, two_cells())
     assert len(alive) == 4
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import attrs
 import pytest
+from sentbed_report.page.markdown import page_markdown
+from sentbed_report.page.report_page import page_html
 from sentbed_report.study.axis_tests import axis_findings
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import to_json
@@ -21,7 +23,7 @@ from sentbed_report.study_page.effects_section import (
     interactions_section,
 )
 from sentbed_report.study_page.runs_section import facts
-from sentbed_report.study_page.study_report import write_study_report
+from sentbed_report.study_page.study_report import study_page, write_study_report
 from sentbed_report.tables.estimate import Estimate
 from toy_study import POOLER, TEMPERATURE, study
 
@@ -88,6 +90,14 @@ def report_of(directory, data):
     path = write_study_report(directory, data, summarise(data, resamples=50))
     assert path == directory / "report.html"
     return Report(data, path.read_text(), (directory / "report.md").read_text())
+
+
+def report_without_figures(data):
+    """The report without its figures, which take most of the time."""
+    page = study_page(data, summarise(data, resamples=50), [])
+    sections = [attrs.evolve(section, plots=()) for section in page.sections]
+    page = attrs.evolve(page, sections=tuple(sections))
+    return Report(data, page_html(page), page_markdown(page))
 
 
 @pytest.fixture(scope="module")
@@ -237,7 +247,7 @@ def hostile_score(score):
     )
 
 
-def test_runs_that_wait_fail_or_run_are_named(tmp_path):
+def test_runs_that_wait_fail_or_run_are_named():
     data = study()
     nothing = {"scores": (), "record": {}, "seconds": None}
     for cell in ("first, 0.01", "first, 0.25"):
@@ -246,7 +256,7 @@ def test_runs_that_wait_fail_or_run_are_named(tmp_path):
     data = changed(data, "first, 0.05", 2, status="running", **nothing)
     data = changed(data, "first, 0.05", 3, status="waiting", directory=None, **nothing)
     data = changed(data, "mean, 0.05", 2, status="failed", scores=())
-    report = report_of(tmp_path, data)
+    report = report_without_figures(data)
     for text in (report.page.text, report.markdown):
         assert "13 of 18 runs finished, 1 waiting, 1 running, 3 failed." in text
         assert text.count("Out of memory.\nAt step 3.") == 1
@@ -288,9 +298,9 @@ def test_a_study_of_which_nothing_has_finished_has_a_report(tmp_path):
     assert report.page.all("svg") == []
 
 
-def test_runs_without_axes_have_no_filter_and_no_effects(tmp_path):
+def test_runs_without_axes_have_no_filter_and_no_effects():
     cells = tuple(CellInfo(cell.name, {}, cell.runs[:1]) for cell in study().cells)
-    report = report_of(tmp_path, StudyData("6 runs", (), cells, None, (1,)))
+    report = report_without_figures(StudyData("6 runs", (), cells, None, (1,)))
     assert "6 cells, 1 seed" in report.page.text
     assert report.page.all("form") == []
     assert not {heading["id"] for heading in report.page.all("h2")} & {
@@ -303,7 +313,7 @@ def test_runs_without_axes_have_no_filter_and_no_effects(tmp_path):
     assert "†" not in results
 
 
-def test_scores_of_unlike_protocols_are_in_columns_of_their_own(tmp_path):
+def test_scores_of_unlike_protocols_are_in_columns_of_their_own():
     data = study(seeds=(1,))
     (run,) = data.cells[0].runs
     scores = []
@@ -313,7 +323,7 @@ def test_scores_of_unlike_protocols_are_in_columns_of_their_own(tmp_path):
             "evaluator": {**score.evaluator_protocol, "data": "other"},
         }
         scores.append(attrs.evolve(score, protocol=protocol))
-    report = report_of(tmp_path, changed(data, run.cell, 1, scores=tuple(scores)))
+    report = report_without_figures(changed(data, run.cell, 1, scores=tuple(scores)))
     for text in (report.page.text, report.markdown):
         assert "senteval-sts, spearman, data (STS12 v1 against other, …)" in text
     rows = re.findall(r"^\| first \| 0.01 \|(.*)\|$", report.markdown, re.MULTILINE)
@@ -322,13 +332,13 @@ def test_scores_of_unlike_protocols_are_in_columns_of_their_own(tmp_path):
     assert numbers[:5] == ["–"] * 5
 
 
-def test_a_degenerate_number_is_named_below_its_table_and_marked(tmp_path):
+def test_a_degenerate_number_is_named_below_its_table_and_marked():
     data = study()
     run = data.cells[0].runs[0]
     first, *others = run.scores
     degenerate = attrs.evolve(first, degenerate="the vectors have collapsed <b>")
-    report = report_of(
-        tmp_path, changed(data, run.cell, 1, scores=(degenerate, *others))
+    report = report_without_figures(
+        changed(data, run.cell, 1, scores=(degenerate, *others))
     )
     sentence = (
         f"◇ degenerate, neither ranked nor tested ({run.cell}: {first.task}): the vectors have collapsed <b> "
@@ -434,7 +444,7 @@ def with_references(data):
     return attrs.evolve(data, references=references)
 
 
-def test_published_references_are_rows(tmp_path):
+def test_published_references_are_rows():
     data = with_references(study(seeds=(1,)))
     (summary,) = summarise(data, resamples=10)
     (untrained,) = (
@@ -442,7 +452,7 @@ def test_published_references_are_rows(tmp_path):
     )
     last = [(reference.name, reference.values[-1]) for reference in summary.references]
     assert last == [("BERT", 71.5), ("untrained", untrained)]
-    report = report_of(tmp_path, data)
+    report = report_without_figures(data)
     assert (
         "| BERT | (Table 1) | 70.00 | 71.00 | 72.00 | 73.00 | 71.50 |"
         in report.markdown

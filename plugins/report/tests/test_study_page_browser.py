@@ -6,6 +6,7 @@ import re
 
 import pytest
 from browser import ERRORS, POLICY, browse, found, needed
+from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.study_data import AxisInfo
 from sentbed_report.study_page.study_report import write_study_report
 from toy_study import POOLER, study
@@ -64,9 +65,9 @@ def act(page, tmp_path, script, *options):
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     hostile = "</title><script>document.title = 'owned'; throw 1</script>"
-    return write_study_report(
-        tmp_path_factory.mktemp("study"), study(several=True, name=hostile)
-    )
+    data = study(several=True, name=hostile)
+    summaries = summarise(data, resamples=50)
+    return write_study_report(tmp_path_factory.mktemp("study"), data, summaries)
 
 
 def test_the_page_as_written_runs_without_a_word_on_the_console(report, tmp_path):
@@ -224,9 +225,9 @@ def eight_cells(tmp_path_factory):
     temperature = AxisInfo(
         "temperature", ("0.01", "0.05", "0.1", "0.25"), (0.01, 0.05, 0.1, 0.25)
     )
-    return write_study_report(
-        tmp_path_factory.mktemp("eight"), study((POOLER, temperature), several=True)
-    )
+    data = study((POOLER, temperature), several=True)
+    summaries = summarise(data, resamples=50)
+    return write_study_report(tmp_path_factory.mktemp("eight"), data, summaries)
 
 
 def test_the_answer_of_eight_cells_stands_within_the_first_screen_and_the_closed_page_is_short(

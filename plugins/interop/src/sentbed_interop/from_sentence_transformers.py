@@ -29,6 +29,9 @@ SETTINGS = "config_sentence_transformers.json"
 LONGEST_PROMPT = 10_000
 """Largest number of characters of a prompt that is imported."""
 
+DOCUMENTS = ("document", "passage", "corpus")
+"""Names of a prompt for documents. sentence-transformers takes the first of them that a folder has."""
+
 _PLACES = (TEXT, MASK, INSTRUCTION, "*sent_0*")
 """Placeholders of a template. In a prompt of sentence-transformers, they are plain text."""
 
@@ -54,7 +57,7 @@ class FromSentenceTransformers(Importer):
     If `sentbed export` wrote the folder, prompt and `max_length` are those of the exported encoder.
 
     The folder's default prompt becomes the template, and its other prompts become `task_prompts`: `query`,
-    `document` (or `passage`) and MTEB's tasks. `sentbed import` lists the prompts that are left out.
+    `document` (or `passage`, or `corpus`) and MTEB's tasks. `sentbed import` lists the prompts that are left out.
 
     Under a prompt, texts that are empty or end in white space get other vectors than in sentence-transformers,
     since a filled template is stripped of white space at both ends. Under the default prompt, truncated texts may
@@ -92,7 +95,7 @@ class FromSentenceTransformers(Importer):
         from sentbed_interop._torch.static_embedding import longest_text
 
         modules = read_modules(source)
-        prompts, default = self._prompts(source)
+        prompts, default, similarity = self._settings(source)
         prompt = _default_prompt(source, prompts, default, modules)
         model = modules.transformer
         settings: Mapping[str, Any] = {}
@@ -114,8 +117,7 @@ class FromSentenceTransformers(Importer):
             table["backbone"]["attention"] = "bidirectional"
         if prompt:
             table["prompt"] = {"template": f"{prompt}{{text}}"}
-        similarity = self._similarity(source)
-        if similarity is not None:
+        if similarity != COSINE:
             table["similarity"] = similarity
         record = _prompt_record(source)
         if record is None:
@@ -144,7 +146,7 @@ class FromSentenceTransformers(Importer):
         """Yield a sentence on each prompt of the folder that the encoder lacks."""
         from sentbed_interop._torch.sentence_transformers_modules import read_modules
 
-        prompts, default = self._prompts(source)
+        prompts, default, _ = self._settings(source)
         if read_modules(source).include_prompt:
             reasons = _left_out(prompts, default)
         else:
@@ -156,8 +158,8 @@ class FromSentenceTransformers(Importer):
                 "the texts yourself"
             )
 
-    def _prompts(self, source: Path) -> tuple[dict[str, Any], str | None]:
-        """Return the folder's prompts by name, and the name of the default prompt (None without one).
+    def _settings(self, source: Path) -> tuple[dict[str, Any], str | None, str]:
+        """Return the prompts by name, the name of the default prompt (None without one), and the similarity.
 
         Raises:
             ModelError: if the folder is no `SentenceTransformer`, or has settings that are not supported.
@@ -182,19 +184,9 @@ class FromSentenceTransformers(Importer):
         require_supported(config, SUPPORTED, file)
         prompts = read_setting(config, "prompts", dict, file) or {}
         name = self.prompt or read_setting(config, "default_prompt_name", str, file)
-        return prompts, name
-
-    def _similarity(self, source: Path) -> str | None:
-        """Return the name of the folder's similarity, which sentbed uses, too; None means the cosine."""
-        from sentbed_interop._torch.importer_common import read_json, read_setting
-
-        file = source / SETTINGS
-        if not file.is_file():
-            return None
-        name = read_setting(read_json(file), "similarity_fn_name", str, file)
-        if name is None or name == COSINE:
-            return None
-        return str(name)
+        # sentbed has the same names of similarities.
+        similarity = read_setting(config, "similarity_fn_name", str, file, COSINE)
+        return prompts, name, similarity or COSINE
 
 
 def _default_prompt(
@@ -218,48 +210,52 @@ def _default_prompt(
             f"`{source}` has no prompt `{name}`; choose among its prompts ({choices}): `--set prompt=NAME`"
         )
     prompt: str = read_setting(prompts, name, str, source / SETTINGS) or ""
-    if len(prompt) > LONGEST_PROMPT:
-        raise ModelError(
-            f"the prompt `{name}` of `{source}` has {len(prompt):,} characters, and at most "
-            f"{LONGEST_PROMPT:,} are supported; choose another (`--set prompt=NAME`)"
-        )
     if prompt and not modules.include_prompt:
         raise ModelError(
             f"`{source}` leaves the prompt `{name}` out of pooling (`include_prompt = false`), which no "
             'pooler does; take a prompt that is empty (`--set prompt=NAME`), or set "include_prompt" to '
             "true in the folder of `Pooling` and train again"
         )
-    if prompt != prompt.lstrip():
+    reason = _why_no_template(prompt)
+    if reason:
         raise ModelError(
-            f"the prompt {prompt!r} of `{source}` begins with white space, which an encoder's template "
-            f"loses; take it out in `{SETTINGS}` if the tokenizer does not see it"
+            f"the prompt `{name}` of `{source}` cannot begin a template: {reason}; choose another "
+            f"(`--set prompt=NAME`), or change it in `{SETTINGS}`"
         )
     return prompt
 
 
 def _task_prompts(prompts: Mapping[str, Any], default: str | None) -> dict[str, Prompt]:
     """Return the prompts for queries, documents and tasks, each of which replaces the default prompt."""
-    by_name = dict(prompts)
-    passage = by_name.pop("passage", None)
-    by_name.setdefault("document", passage)
-
     left_out = _left_out(prompts, default)
+    documents = _name_of_documents(prompts)
     task_prompts = {}
-    for name, prompt in by_name.items():
-        if prompt and name != default and name not in left_out:
-            task_prompts[name] = Prompt(f"{prompt}{{text}}")
+    for name, prompt in prompts.items():
+        key = name
+        if name == documents:
+            key = "document"
+        if prompt and key != default and name not in left_out:
+            task_prompts[key] = Prompt(f"{prompt}{{text}}")
     if default is None:
         return task_prompts
+    # `Query` is the prompt of queries, too, since names of tasks do not distinguish case.
+    names = set(map(str.lower, task_prompts))
     for side in ("query", "document"):
         # In sentence-transformers, queries (or documents) without a prompt do not get the default prompt either.
-        if side != default and not by_name.get(side):
+        if side != default and side not in names:
             task_prompts[side] = Prompt("{text}")
     return task_prompts
+
+
+def _name_of_documents(prompts: Mapping[str, Any]) -> str | None:
+    """Return the name of the prompt that documents have; None without one."""
+    return next((name for name in DOCUMENTS if name in prompts), None)
 
 
 def _left_out(prompts: Mapping[str, Any], default: str | None) -> dict[str, str]:
     """Return the prompts that `_task_prompts` leaves out: name -> reason."""
     reasons = {}
+    documents = _name_of_documents(prompts)
     # Name in lower case -> first name, since names of tasks do not distinguish case.
     names: dict[str, str] = {}
     for name, prompt in prompts.items():
@@ -270,8 +266,8 @@ def _left_out(prompts: Mapping[str, Any], default: str | None) -> dict[str, str]
         reason = _why_no_template(prompt)
         if not reason and first != name:
             reason = f"an encoder does not distinguish it from `{first}`"
-        elif not reason and name == "passage" and "document" in prompts:
-            reason = "documents have the prompt `document`"
+        elif not reason and name in DOCUMENTS and name != documents:
+            reason = f"documents have the prompt `{documents}`"
         if reason:
             reasons[name] = reason
     return reasons
@@ -508,7 +504,8 @@ def _tokens_left_for_sentence(
     if prompt is None:
         return limit
 
-    # Measured with a text, since the prompt may have other tokens around an empty text.
+    # Measured with a text, since the prompt may have other tokens around an empty text. The limit of 99 tokens is
+    # the text's own: it does not truncate the prompt.
     with_prompt = int(encoder.tokenizer().encode(["a"], 99).lengths[0])
     with_text, empty = tokenizer.encode(["a", ""], 99).lengths
     template = with_prompt - int(with_text - empty)

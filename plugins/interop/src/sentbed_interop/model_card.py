@@ -8,22 +8,29 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
+import tomli_w
+from huggingface_hub import EvalResult, ModelCardData
+from markupsafe import Markup
 from sentbed import Encoder, __version__
 from sentbed.helpers import score_digits
 from sentbed.protocols import START, Score
-from sentbed.tools import catalog, plain
-from sentbed_report.formatting import number
+from sentbed.tools import (
+    SCHEMA,
+    catalog,
+    components_of,
+    load_plugins,
+    plain,
+    unstructure,
+)
+from sentbed_report.formatting import count, number
 from sentbed_report.score_protocols import protocol_entries, shown
 from sentbed_report.tables.markdown import escape, fenced, markdown_table
 
 from sentbed_interop.citations import bibliography
 from sentbed_interop.source_run import RunRecord, parts_of
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
 
 METRICS: Mapping[str, str] = {
     "spearman": "spearmanr",
@@ -72,9 +79,6 @@ def render(
     export: ExportFacts,
 ) -> str:
     """Return the model card; `record` is the run that trained the encoder, if it is known."""
-    import tomli_w
-    from markupsafe import Markup
-
     title = export.title
     if title is None and record is not None:
         title = record.name
@@ -146,8 +150,6 @@ def _environment() -> Any:
 
 
 def _escaped(value: object) -> object:
-    from markupsafe import Markup
-
     if isinstance(value, Markup):
         return value
     return escape(str(value))
@@ -155,15 +157,11 @@ def _escaped(value: object) -> object:
 
 def _markdown(text: str) -> Markup:
     """Return Markdown as one line that is not escaped again."""
-    from markupsafe import Markup
-
     return Markup(" ".join(text.split()).replace("<", "&lt;"))
 
 
 def _code(text: str, language: str) -> Markup:
     """Return a block of code, which is not escaped."""
-    from markupsafe import Markup
-
     return Markup(fenced(text, language))
 
 
@@ -173,8 +171,6 @@ def _table(
     numbers: Sequence[int] = (),
 ) -> Markup:
     """Return a table with escaped cells; the columns at the indices `numbers` are right-aligned."""
-    from markupsafe import Markup
-
     headings = list(map(escape, heading))
     escaped_rows = []
     for row in rows:
@@ -184,8 +180,6 @@ def _table(
 
 def recipe_table(encoder: Encoder, record: RunRecord | None) -> dict[str, Any]:
     """Return the resolved recipe of the run, or of the encoder alone, without this machine's paths."""
-    from sentbed.tools import SCHEMA, unstructure
-
     if record is None:
         table = {"schema": SCHEMA, "encoder": unstructure(encoder.recipe)}
     else:
@@ -261,8 +255,6 @@ def _front(
     export: ExportFacts,
 ) -> str:
     """Return the front matter in YAML, which the hub reads."""
-    from huggingface_hub import ModelCardData
-
     library = "sentbed"
     if export.refused is None:
         library = "sentence-transformers"
@@ -271,7 +263,7 @@ def _front(
     if model and encoder.recipe.backbone.traits.pretrained and HUB_ID.fullmatch(model):
         base_model = model
 
-    results: list[Any] = []
+    results: list[EvalResult] = []
     datasets: list[str] = []
     if record is not None:
         results = list(_results(record))
@@ -295,10 +287,8 @@ def _front(
     return data.to_yaml()
 
 
-def _results(record: RunRecord) -> Iterator[Any]:
+def _results(record: RunRecord) -> Iterator[EvalResult]:
     """Yield the scores after training as entries of the front matter."""
-    from huggingface_hub import EvalResult
-
     for score in record.scores:
         if score.encoder.endswith(START) or not math.isfinite(score.value):
             continue
@@ -391,9 +381,10 @@ def _training(record: RunRecord) -> Iterator[tuple[object, ...]]:
         data, *parts = sources
         if parts:
             data += f" of {', '.join(parts)}"
-        length = f"{stage.get('steps', '–')} steps"
-        if "epochs" in stage:
-            length = f"{stage['epochs']} epochs"
+        length = "–"
+        for key in ("steps", "epochs"):
+            if key in stage:
+                length = count(stage[key], key.removesuffix("s"))
 
         facts = record.manifest.get("data", {}).get(stage["name"], {})
         rows = "–"
@@ -401,7 +392,7 @@ def _training(record: RunRecord) -> Iterator[tuple[object, ...]]:
             rows = f"{facts['rows']:,}"
         digest = _short(facts.get("sha256"))
         loss = stage["loss"]["use"]
-        length += f" of {stage['batch_size']} rows"
+        length += f", {stage['batch_size']} rows per step"
         location = ", ".join(locations) or "–"
         yield stage["name"], data, location, rows, digest, loss, length
 
@@ -453,8 +444,6 @@ def _versions(
 
 def _distributions(recipe: Any) -> dict[str, str]:
     """Return the distributions of a recipe's components and of the runtime `cpu`, with the installed versions."""
-    from sentbed.tools import components_of, load_plugins
-
     plugins = load_plugins()
     infos = [plugins.origin(cls) for cls in components_of(recipe)]
     infos.append(plugins.components.get(("runtime", "cpu")))

@@ -15,11 +15,16 @@ COSINE = "cosine"
 SIMILARITIES = (COSINE, "dot", "euclidean", "manhattan")
 
 
-def similarity_of(encoder: Encoder) -> str:
-    """Return the name of an encoder's similarity. Raises `ModelError` if sentence-transformers lacks it."""
+def similarity_name(encoder: Encoder) -> str:
+    """Return the name of the similarity by which the encoder's texts are compared."""
     if encoder.similarity is None:
         return COSINE
-    name = encoder.similarity.name
+    return encoder.similarity.name
+
+
+def similarity_of(encoder: Encoder) -> str:
+    """Return the name of an encoder's similarity. Raises `ModelError` if sentence-transformers lacks it."""
+    name = similarity_name(encoder)
     if name not in SIMILARITIES:
         raise ModelError(
             f"sentence-transformers has no similarity `{name}`, it has {', '.join(SIMILARITIES)}; take "

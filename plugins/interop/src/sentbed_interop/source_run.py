@@ -12,7 +12,14 @@ from sentbed import DataError, Encoder, ModelError, RecipeError, RunError
 from sentbed.errors import listed
 from sentbed.helpers import read_file, sha256
 from sentbed.protocols import Score
-from sentbed.tools import ENCODER_FILE, with_absolute_paths
+from sentbed.tools import (
+    ENCODER_FILE,
+    Document,
+    load_plugins,
+    structure_recipe,
+    unstructure,
+    with_absolute_paths,
+)
 from sentbed_report.report_json import read_record, read_score
 from sentbed_report.score_planes import base_name
 
@@ -130,8 +137,6 @@ def parts_of(record: RunRecord) -> Any:
 
     None means that the recipe is not valid here, for example because the plugin of a component is not installed.
     """
-    from sentbed.tools import Document, load_plugins, structure_recipe
-
     try:
         return structure_recipe(
             Document(dict(record.recipe)), load_plugins(), Path.cwd(), look=False
@@ -211,8 +216,6 @@ def _differences(
 
     Of the backbone, only the name and the model are compared, since adapters may have been merged after the run.
     """
-    from sentbed.tools import unstructure
-
     encoder_table = unstructure(encoder.recipe)
     paths = {("backbone", "use"), ("backbone", "model")}
     for part in ("pooler", "head"):

@@ -9,8 +9,9 @@ import attrs
 import pytest
 from drawn_figures import axis_labels, hollow_points, named_lines
 from sentbed_report.figures.cell_planes import geometry_plots
+from sentbed_report.figures.colours import theme_colours
 from sentbed_report.study.study_data import AxisInfo
-from toy_study import POOLER, collapsed, study, unscored
+from toy_study import POOLER, collapsed, study, unscored, with_scores
 
 
 def mean(data, cell, metric):
@@ -78,3 +79,16 @@ def test_points_are_coloured_by_the_score_of_a_task():
     )
     (without,) = geometry_plots(attrs.evolve(data, colour="none"))
     assert without.element("f-") == plain.element("f-")
+
+
+def test_a_cell_without_a_score_of_the_task_has_the_colour_of_its_labels():
+    def measured(run, score):
+        is_shade = (run.cell, score.metric) == ("mean, 0.25", "spearman")
+        return None if is_shade else score
+
+    data = with_scores(study(several=True, seeds=(1,)), measured)
+    (plot,) = geometry_plots(attrs.evolve(data, colour="STSB"))
+    points = {
+        line.get_label(): line.get_color() for line in plot.figure(6).axes[0].lines
+    }
+    assert points["mean, 0.25"] == theme_colours("light")["c1"]

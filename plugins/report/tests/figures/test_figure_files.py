@@ -14,7 +14,7 @@ from sentbed_report.figures import plot as plot_module
 from sentbed_report.figures.colours import theme_colours
 from sentbed_report.figures.figure_files import write_figure
 from sentbed_report.figures.learning_curves import learning_curves
-from sentbed_report.figures.study_figures import study_figures
+from sentbed_report.figures.study_figures import KINDS, study_figures
 from sentbed_report.study.build_summary_tables import summarise
 from toy_study import study
 
@@ -136,8 +136,11 @@ def test_themes_are_those_of_the_page_and_light_is_on_white(plot):
 def test_no_figure_of_a_study_has_a_stand_in_of_the_page(tmp_path):
     data = study(several=True, seeds=(1, 2))
     figures = study_figures(data, summarise(data, resamples=10))
-    assert len(figures) > 5
-    for name, found in figures.items():
+    # The second figure of a kind, such as `effects-2`, is drawn by the same code.
+    kinds = [name for name in figures if name in KINDS]
+    assert len(kinds) > 5
+    for name in kinds:
+        found = figures[name]
         write_figure(found.figure(3.3), tmp_path / f"{name}.svg")
         assert "#0101" not in (tmp_path / f"{name}.svg").read_text()
         assert re.search(r"var\(--(fg|muted|line|c\d)\)", found.element("f-")), (

@@ -154,6 +154,14 @@ def test_columns_of_text_groups_and_wide_tables():
     assert row[-1] == r"w\_1"
 
 
+def test_shares_and_p_values_are_escaped():
+    columns = (Column("share", form="share"), Column("p", form="p-value"))
+    cells = (Estimate(value=0.5), Estimate(value=0.0001))
+    latex = to_latex(Table("T", (Header("a"),), columns, (Row(("x",), cells),)))
+    check_structure(latex)
+    assert rows_of(latex)[-1] == ["x", r"50 \%", r"\textless{} 0.001"]
+
+
 def test_a_name_controls_no_terminal(results):
     latex = to_latex(attrs.evolve(results, title="\x1b]0;title\x07"))
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", latex)

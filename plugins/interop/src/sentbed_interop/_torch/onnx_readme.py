@@ -11,7 +11,7 @@ from sentbed.helpers import write_atomic
 from sentbed.tools import MASK
 
 from sentbed_interop._torch.onnx_graph import INPUTS, OUTPUT
-from sentbed_interop.similarity_names import COSINE
+from sentbed_interop.similarity_names import similarity_name
 
 FACTS = "sentbed_onnx.json"
 
@@ -84,7 +84,7 @@ def write_facts(
         "output": OUTPUT,
         "width": encoder.width,
         "normalized": encoder.recipe.head.normalize,
-        "similarity": _similarity(encoder),
+        "similarity": similarity_name(encoder),
         "max_length": encoder.recipe.max_length,
         "pad_id": encoder.backbone.tokenizer.pad_id,
         "template": template,
@@ -120,7 +120,7 @@ def write_readme(encoder: Encoder, directory: Path) -> None:
     norm = "Vectors are not normalised."
     if recipe.head.normalize:
         norm = "Vectors have length 1."
-    norm += f" They are compared by the similarity `{_similarity(encoder)}`."
+    norm += f" They are compared by the similarity `{similarity_name(encoder)}`."
 
     content = README.format(
         title=f"`{recipe.backbone.name}`, pooler `{recipe.pooler.name}`",
@@ -133,13 +133,6 @@ def write_readme(encoder: Encoder, directory: Path) -> None:
         empty=empty,
     )
     write_atomic(directory / "README.md", content)
-
-
-def _similarity(encoder: Encoder) -> str:
-    """Return the name of the similarity by which the encoder's texts are compared."""
-    if encoder.similarity is None:
-        return COSINE
-    return encoder.similarity.name
 
 
 def _beside(directory: Path) -> str:

@@ -111,8 +111,8 @@ def _draw_colourbar(
     figure: Figure,
     scores: pandas.Series,
     task: str,
-) -> list[str | None]:
-    """Draw a colour bar for a task's scores, and return the colour of each score, or None if it is missing."""
+) -> list[str]:
+    """Draw a colour bar for a task's scores, and return the colour of each score; empty if it is missing."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize, to_hex
@@ -129,9 +129,10 @@ def _draw_colourbar(
     )
     bar.outline.set_visible(False)
 
-    tones: list[str | None] = []
+    tones = []
     for score in scores:
-        tone = None
+        # Since pandas 3, a column of texts has NaN in place of None, which is no colour.
+        tone = ""
         if not math.isnan(score):
             tone = to_hex(tuple(scale.to_rgba(score)))
         tones.append(tone)

@@ -107,7 +107,6 @@ class CellMarkers:
                 tone, marker = series_colour(place), _MARKERS[0]
                 if number == 1:
                     tone, marker = colour("muted"), _MARKERS[place]
-                name = short_name(f"{axis.name} {label}")
                 handles.append(
                     Line2D(
                         [],
@@ -115,7 +114,7 @@ class CellMarkers:
                         linestyle="",
                         marker=marker,
                         color=tone,
-                        label=name,
+                        label=f"{axis.name} {label}",
                     )
                 )
         if handles:

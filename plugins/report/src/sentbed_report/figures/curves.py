@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from sentbed_report.figures.axis_formats import step_axis
 from sentbed_report.figures.cell_styles import line_style
 from sentbed_report.figures.colours import colour
-from sentbed_report.figures.labels import label_text, legend_above, short_name
+from sentbed_report.figures.labels import label_text, legend_above
 from sentbed_report.figures.plot import Plot
 from sentbed_report.figures.points import draw_points
 from sentbed_report.formatting import number
@@ -132,5 +132,5 @@ def draw_curve(
         **style,
         linewidth=width,
         markersize=4,
-        label=short_name(label) or None,
+        label=label or None,
     )

@@ -66,6 +66,7 @@ def write_figure(
         warnings.catch_warnings(record=True) as caught,
     ):
         warnings.simplefilter("always")
+        # Settings of the caller, such as `savefig.bbox`, must not change the file.
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(_SETTINGS)
         figure.savefig(

@@ -25,8 +25,13 @@ def label_text(text: str, longest: int = 40) -> str:
 
 
 def short_name(name: str) -> str:
-    """Return a name, truncated to the length that fits a legend, a point or a row."""
-    return label_text(name, LEGEND_LENGTH)
+    """Return a name that fits a legend, a point or a row: of a long name, its beginning and its end."""
+    line = label_text(name, len(name))
+    if len(line) <= LEGEND_LENGTH:
+        return line
+    # Names of cells often begin alike and differ in their last labels.
+    half = LEGEND_LENGTH // 2
+    return f"{line[:half]}…{line[1 - half :]}"
 
 
 def task_and_metric(task: str, metric: str) -> str:
@@ -48,8 +53,8 @@ def legend_above(
 ) -> None:
     """Draw a legend above a figure, with as many columns as fit into its width, but at most `columns`.
 
-    The legend shows `handles`. By default, these are the named lines of all axes; there is then no legend for a
-    single name.
+    The legend shows `handles`. By default, these are the named lines of all axes, each name once; there is then
+    no legend for a single name.
     """
     if not handles:
         lines: dict[str, Artist] = {}
@@ -60,9 +65,12 @@ def legend_above(
         if len(handles) < 2:
             return
 
+    # The lines keep their whole names, by which they are told apart and described.
+    labels = [short_name(str(handle.get_label())) for handle in handles]
     for number in range(columns, 0, -1):
         legend = figure.legend(
             handles=handles,
+            labels=labels,
             loc="outside upper left",
             frameon=False,
             ncols=number,

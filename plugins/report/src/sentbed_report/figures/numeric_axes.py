@@ -17,7 +17,7 @@ from sentbed_report.figures.axis_formats import label_numbers
 from sentbed_report.figures.colours import SERIES, colour, series_colour
 from sentbed_report.figures.curves import draw_curve
 from sentbed_report.figures.drawn_rows import DrawnRows, drawn_rows, score_label
-from sentbed_report.figures.labels import label_text, legend_above, short_name
+from sentbed_report.figures.labels import label_text, legend_above
 from sentbed_report.figures.plot import Plot
 from sentbed_report.figures.points import draw_points
 from sentbed_report.formatting import number
@@ -198,7 +198,7 @@ def _draw_references(axes: Axes, references: Sequence[_DrawnReference]) -> None:
             color=colour("fg"),
             linewidth=1.3,
             linestyle=(0, dashes),
-            label=short_name(reference.name),
+            label=reference.name,
         )
 
 

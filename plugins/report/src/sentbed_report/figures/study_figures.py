@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import TypeVar
 
 import attrs
@@ -47,54 +48,37 @@ def ranked_tables(summaries: Sequence[Summary]) -> list[Summary]:
     return [summary for summary in summaries if summary.columns[-1].ranked]
 
 
-def _effects_plots(
-    data: StudyData, summaries: Sequence[Summary]
-) -> Iterator[Plot | None]:
-    for table in ranked_tables(summaries):
-        yield effects_plot(data, table)
-
-
-def _rank_groups_plots(
-    data: StudyData, summaries: Sequence[Summary]
-) -> Iterator[Plot | None]:
-    for table in ranked_tables(summaries):
-        yield rank_groups_plot(data, table)
-
-
-def _numeric_axis_plots(
-    data: StudyData, summaries: Sequence[Summary]
-) -> Iterator[Plot]:
-    for table in ranked_tables(summaries):
-        yield from numeric_axis_plots(data, table)
-
-
-def _cost_plots(data: StudyData, summaries: Sequence[Summary]) -> Iterator[Plot]:
-    for against in scores_against_cost(summaries, data.cost):
-        yield cost_plot(data, against)
-
-
 KINDS: Mapping[str, FigureKind] = {
     "effects": FigureKind(
         "cells and mean of each label, axis by axis",
         "an axis with two labels to compare",
-        _effects_plots,
+        lambda data, tables: [
+            effects_plot(data, table) for table in ranked_tables(tables)
+        ],
         tables=True,
     ),
     "ranks": FigureKind(
         "cells that cannot be told apart",
         "two cells that have finished",
-        _rank_groups_plots,
+        lambda data, tables: [
+            rank_groups_plot(data, table) for table in ranked_tables(tables)
+        ],
     ),
     "numbers": FigureKind(
         "scores over an axis of numbers",
         "an axis of numbers",
-        _numeric_axis_plots,
+        lambda data, tables: chain.from_iterable(
+            numeric_axis_plots(data, table) for table in ranked_tables(tables)
+        ),
         tables=True,
     ),
     "cost": FigureKind(
         "scores against a cost, with the Pareto front",
         "a cost that was measured",
-        _cost_plots,
+        lambda data, tables: [
+            cost_plot(data, against)
+            for against in scores_against_cost(tables, data.cost)
+        ],
         tables=True,
     ),
     "sweep": FigureKind(

@@ -166,7 +166,8 @@ def _plot(
 
         for (panel, line), of_line in drawn.groupby(["panel", "line"], sort=False):
             axes = parts[shown.index(panel)]
-            axes.set_title(panel, loc="left", fontsize="small")
+            # Only the title is cut: panels are told apart by their whole names.
+            axes.set_title(label_text(panel, 34), loc="left", fontsize="small")
             # Scores at the same place, such as those of several seeds, are averaged.
             means = of_line.groupby("place")["value"].mean()
             curve = means.reset_index().to_numpy()
@@ -227,8 +228,7 @@ def _points(
             if variable.coordinate:
                 text = f"{variable.name} {text}"
             texts.append(text)
-        panel = label_text(", ".join(texts), 34)
-        rows.append((panel, line, across.places[point[across.name]], value))
+        rows.append((", ".join(texts), line, across.places[point[across.name]], value))
     return pandas.DataFrame(rows, columns=["panel", "line", "place", "value"])
 
 

@@ -15,7 +15,6 @@ from sentbed_report.figures.curves import MOST_MARKED
 from sentbed_report.figures.labels import (
     label_text,
     legend_above,
-    short_name,
     task_and_metric,
 )
 from sentbed_report.figures.plot import Plot
@@ -54,6 +53,7 @@ def watched_scores(
     seed: int = 0,
 ) -> Iterator[PlaneScore]:
     """Yield every watched score of a stage at every step."""
+    # The number tells apart two evaluations that watch one encoder in the same way.
     for number, watch in enumerate(watched):
         for step, values in zip(watch.steps, watch.values, strict=True):
             for score, value in zip(watch.scores, values, strict=True):
@@ -116,7 +116,7 @@ def _draw_path(
         linewidth=1.2,
         marker=marker,
         markersize=4,
-        label=short_name(name),
+        label=name,
     )
 
     points = [*line[["x", "y"]].itertuples(index=False, name=None)]

@@ -50,6 +50,7 @@ def write_study_report(
     page = study_page(data, summaries, pages, selection)
     # `report.md` is written first, so that the numbers are on disk if drawing a figure fails.
     write_atomic(directory / "report.md", page_markdown(page))
+    # The links are read before the report that has them is replaced.
     earlier = _item_pages_of_report(directory)
     write_atomic(directory / "report.html", page_html(page))
 

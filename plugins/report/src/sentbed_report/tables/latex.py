@@ -95,6 +95,7 @@ def to_latex(table: Table) -> str:
         rf"\end{{{environment}}}",
         "",
     ]
+    # LaTeX refuses a list without items.
     if not notes:
         lines = [line for line in lines if "tablenotes" not in line]
     return _with_symbols("\n".join(lines))
@@ -228,7 +229,7 @@ def _cells(
     for piece in pieces_of(cell, column, "mark"):
         rest += piece.text
     if not aligned:
-        return [f"{text} {rest}".rstrip()]
+        return [f"{latex(text)} {rest}".rstrip()]
 
     number = text.replace(MINUS, "-").replace(",", "")
     if not number[-1:].isdigit() or number.startswith("±"):
