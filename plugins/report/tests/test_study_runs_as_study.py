@@ -45,6 +45,21 @@ def test_names_are_made_unique_and_a_second_run_of_a_seed_is_no_further_seed(run
     ]
 
 
+@pytest.mark.parametrize(
+    ("names", "cell"),
+    [
+        (("run-10", "run-11"), "run"),
+        (("run-1", "run-12"), "run"),
+        (("mean-seed1", "mean-seed2"), "mean"),
+        (("bert-2", "bert-2-again"), "bert-2"),
+        (("left", "right"), "left + right"),
+    ],
+)
+def test_a_cell_has_the_common_beginning_of_the_names_of_its_runs(run_of, names, cell):
+    runs = [run_of(name, seed=seed) for seed, name in enumerate(names)]
+    assert [info.name for info in runs_as_study(runs).cells] == [cell]
+
+
 def test_what_is_no_run_or_given_twice_is_refused(run_of, tmp_path):
     first_run = run_of("one")
     with pytest.raises(RunError, match="is given twice; leave one out"):

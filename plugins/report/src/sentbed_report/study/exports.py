@@ -69,6 +69,7 @@ def write_exports(
     scores = score_frame(data, summaries).to_csv(index=False)
     write_atomic(directory / DIRECTORY / SCORES, scores)
     write_tables(directory, summaries)
+    # This comes last, since `write_tables` reads the names of earlier tables in this file.
     write_atomic(directory / RESULTS, to_json(data, summaries, selection))
 
 

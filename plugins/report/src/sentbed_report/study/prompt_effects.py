@@ -9,7 +9,6 @@ import attrs
 
 from sentbed_report.statistics.best_prompt import BestPrompt, best_prompt
 from sentbed_report.statistics.item_components import ComponentStore, PromptScores
-from sentbed_report.statistics.levels import CONFIDENCE
 from sentbed_report.statistics.significance import (
     Judged,
     Scored,
@@ -159,7 +158,7 @@ def _sources_of_row(
     """
     judged = row.cells[-1].judged
     if summary.baseline is None:
-        judged = with_test(weighted_sum([(1.0, scores)], store), CONFIDENCE)
+        judged = with_test(weighted_sum([(1.0, scores)], store))
     if judged is None or judged.p_value is None:
         return None
     return sources_of(judged)

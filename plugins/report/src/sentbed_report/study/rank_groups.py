@@ -278,10 +278,8 @@ def _groups_of_compared(
             )
         )
 
-    bases = {judged.basis for judged in pairs.values() if judged.basis}
-    basis: Basis = "items and seeds"
-    if bases:
-        basis = common_basis(bases)
+    # Each pair has a p-value, and so a basis.
+    basis = common_basis({judged.basis for judged in pairs.values() if judged.basis})
     if groups is None:
         reason = f"the rows have more than {MOST_SETS} overlapping groups"
         return RankGroups(

@@ -51,8 +51,9 @@ class _Group:
             if len(set(characters)) > 1:
                 break
             shared += characters[0]
-        # `run-10` and `run-11` are `run`, not `run-1`; `mean-seed1` and `mean-seed2` are `mean`.
-        if all(name[len(shared) :][:1].isdigit() for name in self.names):
+        # `run-1`, `run-10` and `run-11` are `run`, not `run-1`; `mean-seed1` and `mean-seed2` are `mean`.
+        ends = [name[len(shared) :] for name in self.names]
+        if all(not end or end[0].isdigit() for end in ends):
             shared = shared.rstrip("0123456789")
         shared = re.sub(r"([-_ .,/]+(seed|s))?[-_ .,/=]*$", "", shared)
         return shared or " + ".join(self.names)
@@ -109,18 +110,19 @@ def runs_as_study(
         cells.append(CellInfo(name, {}, tuple(runs), changes))
         seeds |= dict.fromkeys(group.runs)
 
-    data = StudyData(
-        name=cells[0].name,
+    name = cells[0].name
+    baseline = None
+    if len(cells) > 1:
+        name = count(sum(len(cell.runs) for cell in cells), "run")
+        baseline = cells[groups.index(first)].name
+    return StudyData(
+        name=name,
         axes=(),
         cells=with_decided_splits(cells),
-        baseline=None,
+        baseline=baseline,
         seeds=tuple(seeds),
         directory=base,
     )
-    if len(cells) == 1:
-        return data
-    baseline = cells[groups.index(first)].name
-    return attrs.evolve(data, name=count(data.total, "run"), baseline=baseline)
 
 
 def _require_once(directories: Sequence[Path]) -> None:
