@@ -179,7 +179,7 @@ def to_json(
 
     axes = []
     for axis in data.axes:
-        axes.append({"name": axis.name, "labels": axis.labels, "numbers": axis.numbers})
+        axes.append(_attributes(axis, "name labels numbers"))
     excluded = []
     for name, reasons in data.excluded:
         excluded.append({"cell": name, "reasons": reasons})
@@ -224,6 +224,11 @@ def _fields(record: attrs.AttrsInstance | None) -> dict[str, Any] | None:
     return attrs.asdict(record)
 
 
+def _attributes(record: object, names: str) -> dict[str, Any]:
+    """Return attributes of a record, by name; `names` has the names, separated by spaces."""
+    return {name: getattr(record, name) for name in names.split()}
+
+
 def _names_in_results(directory: Path) -> list[str]:
     """Return the names of the tables in an earlier `results.json`; empty if it cannot be read."""
     try:
@@ -243,39 +248,18 @@ def _names_in_results(directory: Path) -> list[str]:
 def _cell(cell: CellInfo) -> dict[str, Any]:
     runs = []
     for run in cell.runs:
-        directory = None
+        record = _attributes(run, "prompt seed status directory error seconds")
         if run.directory is not None:
-            directory = run.directory.as_posix()
-        runs.append(
-            {
-                "prompt": run.prompt,
-                "seed": run.seed,
-                "status": run.status,
-                "directory": directory,
-                "error": run.error,
-                "seconds": run.seconds,
-            }
-        )
-    return {
-        "name": cell.name,
-        "labels": cell.labels,
-        "differences": cell.differences,
-        "runs": runs,
-    }
+            # With slashes on every system.
+            record["directory"] = run.directory.as_posix()
+        runs.append(record)
+    return {**_attributes(cell, "name labels differences"), "runs": runs}
 
 
 def _table(summary: Summary, name: str) -> dict[str, Any]:
     columns = []
     for column in summary.columns:
-        columns.append(
-            {
-                "task": column.task,
-                "part": column.part,
-                "metric": column.metric,
-                "direction": column.direction,
-                "protocol": column.protocol,
-            }
-        )
+        columns.append(_attributes(column, "task part metric direction protocol"))
     equivalence = []
     for row in summary.rows:
         test = row.cells[-1].equivalence
@@ -285,11 +269,7 @@ def _table(summary: Summary, name: str) -> dict[str, Any]:
             )
     return {
         "name": name,
-        "evaluator": summary.evaluator,
-        "protocol": summary.protocol,
-        "note": summary.note,
-        "over": summary.over,
-        "test": summary.test,
+        **_attributes(summary, "evaluator protocol note over test"),
         "columns": columns,
         "rows": list(map(_row, summary.rows)),
         "equivalence": equivalence,
@@ -312,12 +292,7 @@ def _under_prompts(row: RowUnderPrompts) -> dict[str, Any]:
 
 def _row(row: SummaryRow) -> dict[str, Any]:
     return {
-        "cell": row.cell,
-        "encoder": row.encoder,
-        "labels": row.labels,
-        "status": row.status,
-        "stopped": row.stopped,
-        "error": row.error,
+        **_attributes(row, "cell encoder labels status stopped error"),
         "values": list(map(record_of, row.cells)),
     }
 
@@ -327,9 +302,7 @@ def _groups(groups: RankGroups | None) -> dict[str, Any] | None:
         return None
     return {
         "level": SIGNIFICANT,
-        "pairs": groups.pairs,
-        "basis": groups.basis,
-        "reason": groups.reason,
+        **_attributes(groups, "pairs basis reason"),
         "cells": list(map(_lettered, groups.rows)),
         "left": dict(groups.left),
         "over_tasks": _over_tasks(groups.tasks),
@@ -397,11 +370,7 @@ def _demonstration(row: FoundRow) -> dict[str, Any]:
     return {
         "cell": row.cell.name,
         "seed": row.seed,
-        "evaluator": search.evaluator,
-        "sentence": search.sentence,
-        "word": search.word,
-        "score": search.score,
-        "improvement": search.improvement,
+        **_attributes(search, "evaluator sentence word score improvement"),
         "candidates": len(search.scores),
         "helped": helped,
         "harmed": harmed,
@@ -413,12 +382,6 @@ def _published(number: Number) -> dict[str, Any]:
     row = number.row
     return {
         "cell": number.cell,
-        "key": row.key,
-        "value": row.value,
-        "tolerance": row.tolerance,
-        "source": row.source,
-        "found": row.found,
-        "difference": row.difference,
-        "met": row.met,
+        **_attributes(row, "key value tolerance source found difference met"),
         "verdict": expected_verdict(row),
     }
