@@ -83,5 +83,7 @@ def study_cost(data: StudyData) -> StudyCost | None:
 
 
 def _encoded_nothing(run: CellRun) -> bool:
-    texts = run.record.get("manifest", {}).get("cache") or {}
+    texts = run.manifest.get("cache")
+    if not isinstance(texts, Mapping):
+        return False
     return bool(texts.get("taken")) and not texts.get("encoded")
