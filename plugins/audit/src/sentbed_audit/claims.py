@@ -336,7 +336,7 @@ def without_columns(
     ranks = scores.mean(axis=1).rank(ascending=False)
     for name, tasks in parts.items():
         rest = scores.drop(columns=list(tasks))
-        if not rest.empty and rest.shape[1]:
+        if not rest.empty:
             yield _changed(name, ranks, rest.mean(axis=1))
 
 

@@ -39,9 +39,10 @@ def declared_training(content: Any, path: PurePosixPath) -> DeclaredTraining | N
     tasks = {}
     if isinstance(names, Mapping):
         for name, splits in names.items():
-            tasks[name_of(name)] = ""
-            if isinstance(splits, list) and splits:
-                tasks[name_of(name)] = ", ".join(map(name_of, splits))
+            names_of_splits = ""
+            if isinstance(splits, list):
+                names_of_splits = ", ".join(map(name_of, splits))
+            tasks[name_of(name)] = names_of_splits
     elif isinstance(names, list):
         tasks = {name_of(name): "" for name in names}
     else:

@@ -97,7 +97,6 @@ def _models(directory: Path, model: str) -> Iterator[ModelScores]:
         names_of_prompts = {"": ""}
         for prompt in data.prompts:
             names_of_prompts[prompt] = "-" + unique_name(reduced(prompt), taken)
-        taken = set()
         for cell in data.cells:
             name_of_cell = unique_name(f"{model}-{reduced(cell.name)}", taken)
             for run in cell.runs:
