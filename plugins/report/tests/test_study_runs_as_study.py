@@ -50,9 +50,7 @@ def test_names_are_made_unique_and_a_second_run_of_a_seed_is_no_further_seed(run
     [
         (("run-10", "run-11"), "run"),
         (("run-1", "run-12"), "run"),
-        (("mean-seed1", "mean-seed2"), "mean"),
         (("bert-2", "bert-2-again"), "bert-2"),
-        (("left", "right"), "left + right"),
     ],
 )
 def test_a_cell_has_the_common_beginning_of_the_names_of_its_runs(run_of, names, cell):

@@ -252,9 +252,11 @@ def judge_cell(
 
     If the two were scored on different items, the result has the reason in place of a test.
     """
-    reason = _degenerate(before, after)
-    if reason:
-        return Judged(reason=reason, unpaired=_unpaired(before, after))
+    shared = shared_seeds([before, after])
+    for scores, name in ((before, "the baseline's score"), (after, "the score")):
+        if _has_degenerate(scores, shared):
+            unpaired = _unpaired(before, after)
+            return Judged(reason=f"{name} is degenerate", unpaired=unpaired)
     return with_test(compared(before, after, components))
 
 
@@ -352,16 +354,6 @@ def sums_under_prompts(
 
 def _unpaired(before: Scored, after: Scored) -> tuple[int, ...]:
     return tuple(sorted(before.keys() ^ after.keys()))
-
-
-def _degenerate(before: Scored, after: Scored) -> str:
-    """Return a reason if either side has a degenerate score under a seed that both have; empty otherwise."""
-    shared = shared_seeds([before, after])
-    if _has_degenerate(before, shared):
-        return "the baseline's score is degenerate"
-    if _has_degenerate(after, shared):
-        return "the score is degenerate"
-    return ""
 
 
 def _has_degenerate(scores: Scored, seeds: Iterable[int]) -> bool:

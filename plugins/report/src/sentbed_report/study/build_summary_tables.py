@@ -80,6 +80,7 @@ def _summary(
 ) -> Summary:
     """Return the table of comparable scores; p-values are not corrected yet."""
     unmarked = scored_columns(data, comparable)
+    # Runs that were not started as a study may have any seeds; two such runs are compared all the same.
     if not data.axes and all(len(cell.runs) == 1 for cell in data.cells):
         unmarked = list(map(under_one_seed, unmarked))
 

@@ -283,6 +283,7 @@ def _scores_of_rows(
     If a row has scores of one task under several protocols, the row is in the result once for each protocol.
     """
     scores_of_rows: dict[tuple[TableKey, EncoderInRun], list[ComparableScores]] = {}
+    # Sorted, so that tables of development data come last.
     for measurement in sorted(layer, key=lambda each: is_development(each.score)):
         score = measurement.score
         table = _table_of(measurement)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from sentbed.errors import DataError
 from sentbed.helpers import read_json, write_atomic
 from sentbed.tools import plain
 
@@ -22,6 +21,7 @@ from sentbed_report.study.found_demonstrations import FoundRow, found_demonstrat
 from sentbed_report.study.prompt_effects import RowUnderPrompts, rows_under_prompts
 from sentbed_report.study.published_number_comparison import Number, published_numbers
 from sentbed_report.study.rank_groups import GroupedRow, RankGroups, TaskRank, TaskRanks
+from sentbed_report.study.read_cell_run import UNREADABLE
 from sentbed_report.study.score_against_cost import (
     ScoreAgainstCost,
     scores_against_cost,
@@ -234,7 +234,7 @@ def _names_in_results(directory: Path) -> list[str]:
     try:
         tables = read_json(directory / RESULTS)["tables"]
         names = [table["name"] for table in tables]
-    except (OSError, ValueError, LookupError, TypeError, DataError):
+    except UNREADABLE:
         return []
 
     names_of_files = []
