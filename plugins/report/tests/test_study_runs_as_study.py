@@ -45,19 +45,6 @@ def test_names_are_made_unique_and_a_second_run_of_a_seed_is_no_further_seed(run
     ]
 
 
-@pytest.mark.parametrize(
-    ("names", "cell"),
-    [
-        (("run-10", "run-11"), "run"),
-        (("run-1", "run-12"), "run"),
-        (("bert-2", "bert-2-again"), "bert-2"),
-    ],
-)
-def test_a_cell_has_the_common_beginning_of_the_names_of_its_runs(run_of, names, cell):
-    runs = [run_of(name, seed=seed) for seed, name in enumerate(names)]
-    assert [info.name for info in runs_as_study(runs).cells] == [cell]
-
-
 def test_what_is_no_run_or_given_twice_is_refused(run_of, tmp_path):
     first_run = run_of("one")
     with pytest.raises(RunError, match="is given twice; leave one out"):
@@ -142,6 +129,7 @@ def test_runs_of_which_none_has_finished_are_no_table(run_of):
         (("mean-seed1", "mean-seed2"), "mean"),
         (("quick.first_0.2-seed1", "quick.first_0.2-seed2"), "quick.first_0.2"),
         (("run-10", "run-11"), "run"),
+        (("run-1", "run-12"), "run"),
         (("res1", "res2"), "res"),
         (("mean-0.05", "mean-0.05-2"), "mean-0.05"),
         (("x", "y"), "x + y"),

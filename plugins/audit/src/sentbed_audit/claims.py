@@ -219,11 +219,11 @@ def claims_of(
 def compare_all(scores: pandas.DataFrame, revisions: pandas.DataFrame) -> Pairs:
     """Compare each pair of models (rows) over the tasks that both have on the same revision of the data."""
     values = scores.to_numpy(float)
-    numbers = _revision_numbers(revisions)
+    data = revisions.to_numpy(object)
     rows = len(values)
     firsts, seconds = np.triu_indices(rows, 1)
     differences = values[firsts] - values[seconds]
-    differences[numbers[firsts] != numbers[seconds]] = np.nan
+    differences[data[firsts] != data[seconds]] = np.nan
 
     unknown = np.full(len(differences), np.nan)
     tasks = np.isfinite(differences).sum(axis=1)
@@ -262,14 +262,6 @@ def _matrix(
     matrix[firsts, seconds] = above
     matrix[seconds, firsts] = below
     return matrix
-
-
-def _revision_numbers(revisions: pandas.DataFrame) -> NDArray[np.int64]:
-    """Return a number for each score, `(models, tasks)`, which is equal for equal revisions of a task's data."""
-    codes: NDArray[np.int64] = revisions.apply(
-        lambda column: pandas.factorize(column)[0]
-    ).to_numpy(np.int64)
-    return codes
 
 
 def corrected_p_values(p_values: Floats) -> Floats:

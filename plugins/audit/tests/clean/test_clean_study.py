@@ -21,7 +21,6 @@ def test_published_numbers_are_left_out_since_they_are_over_all_items():
         published=(PublishedSystem("BERT", "bert", "", "results", ()),),
     )
     clean = on_clean_items(data, Overlap((), Training()))
-    assert clean.name == "study, clean items"
     assert not clean.expected
     assert not clean.references
     assert not clean.published

@@ -192,12 +192,9 @@ def to_json(
         "schema": SCHEMA,
         "study": data.name,
         "axes": axes,
-        "seeds": data.seeds,
-        "prompts": data.prompts,
+        **_attributes(data, "seeds prompts"),
         "prompt_factor": prompt_factor,
-        "baseline": data.baseline,
-        "finished": data.finished,
-        "total": data.total,
+        **_attributes(data, "baseline finished total"),
         "cells": list(map(_cell, data.cells)),
         "excluded": excluded,
         "tables": list(map(_table, summaries, table_names(summaries))),
@@ -264,9 +261,8 @@ def _table(summary: Summary, name: str) -> dict[str, Any]:
     for row in summary.rows:
         test = row.cells[-1].equivalence
         if test is not None:
-            equivalence.append(
-                {"cell": row.cell, "encoder": row.encoder, **attrs.asdict(test)}
-            )
+            names = _attributes(row, "cell encoder")
+            equivalence.append({**names, **attrs.asdict(test)})
     return {
         "name": name,
         **_attributes(summary, "evaluator protocol note over test"),
@@ -281,10 +277,8 @@ def _table(summary: Summary, name: str) -> dict[str, Any]:
 
 def _under_prompts(row: RowUnderPrompts) -> dict[str, Any]:
     return {
-        "cell": row.row.cell,
-        "encoder": row.row.encoder,
-        "means": row.means,
-        "ranks": row.ranks,
+        **_attributes(row.row, "cell encoder"),
+        **_attributes(row, "means ranks"),
         "sources": _fields(row.sources),
         "best": attrs.asdict(row.best),
     }
@@ -333,15 +327,8 @@ def _lettered(row: GroupedRow | TaskRank) -> dict[str, Any]:
 def _score_and_cost(against: ScoreAgainstCost) -> dict[str, Any]:
     points = []
     for point in against.points:
-        points.append(
-            {
-                "cell": point.row.cell,
-                "encoder": point.row.encoder,
-                "score": point.score,
-                "cost": point.cost,
-                "front": point.front,
-            }
-        )
+        row = _attributes(point.row, "cell encoder")
+        points.append({**row, **_attributes(point, "score cost front")})
     cost = against.column
     return {
         **against.scores.ranked_by,

@@ -196,12 +196,19 @@ def _effect_of_axis(
 def _differences_in_contexts(
     cells: Mapping[Context, SummaryRow], references: Mapping[Context, SummaryRow]
 ) -> list[float]:
-    """Return the difference from the reference in each context in which both have a cell."""
+    """Return the difference from the reference in each context in which both have a cell.
+
+    A difference is of means over the seeds that both cells have.
+    """
     differences = []
     for context, row in cells.items():
-        if context in references:
-            reference = _values(references[context])
-            differences.append(_difference_of_cells(_values(row), reference))
+        if context not in references:
+            continue
+        cell = _values(row)
+        reference = _values(references[context])
+        seeds = shared_seeds([cell, reference])
+        difference = _mean_over_seeds(cell, seeds) - _mean_over_seeds(reference, seeds)
+        differences.append(difference)
     return differences
 
 
@@ -229,14 +236,6 @@ def _means_of_labels(
             _mean_over_seeds(of_cell, seeds) for of_cell in of_contexts
         )
     return means
-
-
-def _difference_of_cells(
-    cell: Mapping[int, float], reference: Mapping[int, float]
-) -> float:
-    """Return a cell's mean minus the mean of the reference, both over the seeds that both have."""
-    seeds = shared_seeds([cell, reference])
-    return _mean_over_seeds(cell, seeds) - _mean_over_seeds(reference, seeds)
 
 
 def _mean_over_seeds(values: Mapping[int, float], seeds: Collection[int]) -> float:
