@@ -30,7 +30,6 @@ import attrs
 from sentbed.errors import RunError
 from sentbed.statistics import EstimatedDifference, Source
 
-from sentbed_report.formatting import count
 from sentbed_report.statistics.significance import Judged
 
 if TYPE_CHECKING:
@@ -358,9 +357,12 @@ def _level_of_each(level: float, comparisons: int) -> float:
     if comparisons < 1:
         raise RunError(f"the number of comparisons is {comparisons}; give 1 or more")
     if not _LEAST_LEVEL * comparisons <= level < 1:
+        noun = "comparison"
+        if comparisons > 1:
+            noun = "comparisons"
         raise RunError(
-            f"the level is {level} for {count(comparisons, 'comparison')}; give a number between 0 and 1, at "
-            f"least {_LEAST_LEVEL:g} for each comparison, such as {LEVEL}"
+            f"the level is {level} for {comparisons:,} {noun}; give a number between 0 and 1, at least "
+            f"{_LEAST_LEVEL:g} for each comparison, such as {LEVEL}"
         )
     return level / comparisons
 
