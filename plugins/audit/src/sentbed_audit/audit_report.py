@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 from sentbed.helpers import write_atomic
 from sentbed.tools import plain
-from sentbed_report.formatting import count, first_names
+from sentbed_report.formatting import count, first_names, range_text
 from sentbed_report.page.markdown import page_markdown
 from sentbed_report.page.report_page import AnswerLine, Page, page_html
 from sentbed_report.page.sections import Section, Value, table_of
@@ -319,16 +319,13 @@ def _ranking_section(
         columns.append("tasks trained on")
     rows = []
     for place, model in enumerate(claims.scores.index):
-        row: list[Value] = [
-            str(place + 1),
-            str(model),
-            float(claims.means.iloc[place]),
-            _interval(claims.rank_intervals[place]),
-            float(claims.mean_ranks.iloc[place]),
-        ]
+        mean = float(claims.means.iloc[place])
+        mean_rank = float(claims.mean_ranks.iloc[place])
+        ranks = range_text(*claims.rank_intervals[place])
+        row: list[Value] = [str(place + 1), str(model), mean, ranks, mean_rank]
         row += map(float, claims.type_means.iloc[place])
         for intervals in claims.type_rank_intervals.values():
-            row.append(_interval(intervals[place]))
+            row.append(range_text(*intervals[place]))
         if trained_on:
             declared = "not declared"
             if str(model) in trained_on:
@@ -358,14 +355,6 @@ def _ranking_section(
         notes=remarks,
         is_open=True,
     )
-
-
-def _interval(interval: tuple[int, int]) -> str:
-    """Return an interval of ranks as text, such as `2 to 5`."""
-    low, high = interval
-    if low == high:
-        return str(low)
-    return f"{low} to {high}"
 
 
 def _neighbours_section(neighbours: Sequence[Neighbours]) -> Section:

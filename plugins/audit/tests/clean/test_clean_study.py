@@ -10,14 +10,16 @@ from sentbed_report.study.study_data import StudyData
 
 
 def test_published_numbers_are_left_out_since_they_are_over_all_items():
+    expected = {"table": Published({"cell": {"STS12": 50.0}})}
+    references = {"system": Reference({"STS12": 50.0})}
     data = StudyData(
         name="study",
         axes=(),
         cells=(),
         baseline=None,
         seeds=(1,),
-        expected={"table": Published({"cell": {"STS12": 50.0}})},
-        references={"system": Reference({"STS12": 50.0})},
+        expected=expected,
+        references=references,
         published=(PublishedSystem("BERT", "bert", "", "results", ()),),
     )
     clean = on_clean_items(data, Overlap((), Training()))

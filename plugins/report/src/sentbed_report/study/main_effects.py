@@ -232,9 +232,10 @@ def _means_of_labels(
 
     means = {}
     for labels, of_contexts in values.items():
-        means[labels] = fmean(
-            _mean_over_seeds(of_cell, seeds) for of_cell in of_contexts
-        )
+        means_of_contexts = []
+        for of_cell in of_contexts:
+            means_of_contexts.append(_mean_over_seeds(of_cell, seeds))
+        means[labels] = fmean(means_of_contexts)
     return means
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
+from sentbed_report.formatting import range_text
 from sentbed_report.statistics.best_prompt import BestPrompt, best_prompt
 from sentbed_report.statistics.item_components import ComponentStore, PromptScores
 from sentbed_report.statistics.significance import (
@@ -53,11 +54,8 @@ class RowUnderPrompts:
         """Best and worst rank over the prompts, such as `1 to 3`; empty if the row has no ranks."""
         if not self.ranks:
             return ""
-        best = min(self.ranks.values())
-        worst = max(self.ranks.values())
-        if best == worst:
-            return str(best)
-        return f"{best} to {worst}"
+        ranks = self.ranks.values()
+        return range_text(min(ranks), max(ranks))
 
 
 def rows_under_prompts(summary: Summary) -> tuple[RowUnderPrompts, ...]:

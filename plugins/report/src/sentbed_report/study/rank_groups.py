@@ -21,6 +21,7 @@ from typing import Literal
 
 import attrs
 
+from sentbed_report.formatting import range_text
 from sentbed_report.statistics.letter_groups import (
     MOST_SETS,
     Pairs,
@@ -90,9 +91,7 @@ class GroupedRow:
     @property
     def ranks(self) -> str:
         """Interval of the row's rank, such as `2 to 4`."""
-        if self.lowest_rank == self.highest_rank:
-            return str(self.lowest_rank)
-        return f"{self.lowest_rank} to {self.highest_rank}"
+        return range_text(self.lowest_rank, self.highest_rank)
 
 
 @attrs.frozen

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from string import digits
 from typing import Any
 
 import attrs
@@ -24,6 +25,9 @@ from sentbed_report.study.study_data import (
     with_decided_splits,
     with_runs,
 )
+
+_DIGITS = ("", *digits)
+"""What comes after the common beginning of names that end in numbers."""
 
 
 @attrs.define
@@ -52,8 +56,7 @@ class _Group:
                 break
             shared += characters[0]
         # `run-1`, `run-10` and `run-11` are `run`, not `run-1`; `mean-seed1` and `mean-seed2` are `mean`.
-        ends = [name[len(shared) :] for name in self.names]
-        if all(not end or end[0].isdigit() for end in ends):
+        if all(name[len(shared) :][:1] in _DIGITS for name in self.names):
             shared = shared.rstrip("0123456789")
         shared = re.sub(r"([-_ .,/]+(seed|s))?[-_ .,/=]*$", "", shared)
         return shared or " + ".join(self.names)
@@ -100,6 +103,7 @@ def runs_as_study(
 
     first = first or groups[0]
     cells = []
+    number_of_runs = 0
     seeds: dict[int, None] = {}
     for group, name in zip(groups, _unique_names(groups), strict=True):
         runs = []
@@ -109,11 +113,12 @@ def runs_as_study(
         changes = tuple(differences(first.recipe, group.recipe))
         cells.append(CellInfo(name, {}, tuple(runs), changes))
         seeds |= dict.fromkeys(group.runs)
+        number_of_runs += len(runs)
 
     name = cells[0].name
     baseline = None
     if len(cells) > 1:
-        name = count(sum(len(cell.runs) for cell in cells), "run")
+        name = count(number_of_runs, "run")
         baseline = cells[groups.index(first)].name
     return StudyData(
         name=name,
