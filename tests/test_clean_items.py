@@ -43,14 +43,6 @@ use = "sts"
 path = "pairs.tsv"
 """
 CLEAN = '[clean]\ntraining = ["training.txt"]\nstages = false\n'
-STUDY = """
-[study]
-seeds = [1]
-baseline = { pooler = "mean" }
-[study.axes.pooler]
-path = "encoder.pooler.use"
-values = ["mean", "first"]
-"""
 
 
 def sentence(pair, side):
@@ -59,19 +51,27 @@ def sentence(pair, side):
     return " ".join(random.Random(f"{pair}{side}").choices(words, k=9))
 
 
-@pytest.fixture
-def place(tmp_path):
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Directory with the items of an evaluation and with training texts."""
+    place = tmp_path_factory.mktemp("place")
     lines = ["sentence1\tsentence2\tscore"]
     for pair in range(PAIRS):
         lines.append(f"{sentence(pair, 'a')}\t{sentence(pair, 'b')}\t{pair % 6}")
-    (tmp_path / "pairs.tsv").write_text("\n".join(lines) + "\n")
+    (place / "pairs.tsv").write_text("\n".join(lines) + "\n")
     training = [f"nothing of it {number}" for number in range(50)]
     training += [sentence(pair, "a").upper() + "!" for pair in (*EXACTLY, *BOTH)]
     training += [sentence(pair, "b") for pair in BOTH]
     for pair in CHANGED:
         training.append(f"zebra {sentence(pair, 'b').partition(' ')[2]}")
-    (tmp_path / "training.txt").write_text("\n".join(training) + "\n")
-    return tmp_path
+    (place / "training.txt").write_text("\n".join(training) + "\n")
+    return place
+
+
+@pytest.fixture(scope="module")
+def result(place):
+    """A run whose report has a section on clean items."""
+    return sentbed.run(load(place, CLEAN), place / "run")
 
 
 def write(place, tables):
@@ -107,8 +107,7 @@ def test_items_of_a_recipe_are_counted_before_it_runs(place):
     assert counts(overlap(write(place, CLEAN), "--json")) == SEEN
 
 
-def test_the_report_of_a_run_has_the_score_on_clean_items(place, tmp_path):
-    result = sentbed.run(load(place, CLEAN), tmp_path / "run")
+def test_the_report_of_a_run_has_the_score_on_clean_items(place, result):
     record = json.loads((result.directory / "report.json").read_text("utf-8"))
     section = record["sections"]["clean"]
     rows = [dict(zip(section["columns"], row, strict=True)) for row in section["rows"]]
@@ -127,7 +126,7 @@ def test_the_report_of_a_run_has_the_score_on_clean_items(place, tmp_path):
     assert "68 training texts were read, of training.txt" in section["note"]
     assert "on clean items" in (result.directory / "report.html").read_text("utf-8")
 
-    without = sentbed.run(load(place, ""), tmp_path / "without")
+    without = sentbed.run(load(place, ""), place / "without")
     assert [score.value for score in without.scores] == [
         score.value for score in result.scores
     ]
@@ -142,13 +141,11 @@ def test_the_report_of_a_run_has_the_score_on_clean_items(place, tmp_path):
 
 
 @pytest.mark.whole
-def test_cells_of_a_study_are_compared_on_clean_items(place):
-    study = place / "study"
-    ended = CliRunner().invoke(
-        main, ["study", str(write(place, CLEAN + STUDY)), "--out", str(study)]
-    )
-    assert ended.exit_code == 0, ended.output
-    found = overlap(study, "--out", place / "clean")
+def test_runs_are_compared_on_clean_items(place, result):
+    recipe = write(place, CLEAN)
+    recipe.write_text(recipe.read_text().replace('"mean"', '"first"'))
+    other = sentbed.run(sentbed.load_recipe(recipe), place / "first")
+    found = overlap(result.directory, other.directory, "--out", place / "clean")
     assert "clean items" in found.output
     assert "p after Holm's correction" in found.output
     results = json.loads((place / "clean" / "results.json").read_text("utf-8"))

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import sys
 import types
+from itertools import product
 
 import attrs
 import numpy as np
@@ -224,10 +225,10 @@ def test_cells_are_models_and_seeds_revisions(scores, tmp_path):
     cells = []
     for name in ("mean, 0.05", "mean; 0.05"):
         runs = []
-        for seed in (1, 2):
-            directory = f"{len(cells)}-{seed}"
+        for seed, prompt in product((1, 2), ("in a word", "in-a-word")):
+            directory = f"{len(cells)}-{seed}-{prompt}"
             write_run(study / directory, scores, seed)
-            runs.append(RunRecord(seed, "key", directory))
+            runs.append(RunRecord(seed, "key", directory, prompt=prompt))
         cells.append(CellRecord(name, {"pooler": name}, (), tuple(runs)))
     record = StudyRecord(
         name="study",
@@ -236,16 +237,19 @@ def test_cells_are_models_and_seeds_revisions(scores, tmp_path):
         excluded=(),
         expected={},
         order=(),
+        prompts=("in a word", "in-a-word"),
         cells=tuple(cells),
     )
     write_study_record(study, record)
     (study / "study.toml").write_text("")
     files = export_results(study, tmp_path / "out", "we/letters")
-    assert len(files) == 2 * 2 * 3
+    assert len(set(files)) == 2 * 2 * 2 * 3
     folders = {file.parent.relative_to(tmp_path / "out") for file in files}
     assert {folder.parts[1] for folder in folders} == {
-        "we__letters-mean-0.05",
-        "we__letters-mean-0.05-2",
+        "we__letters-mean-0.05-in-a-word",
+        "we__letters-mean-0.05-in-a-word-2",
+        "we__letters-mean-0.05-2-in-a-word",
+        "we__letters-mean-0.05-2-in-a-word-2",
     }
     assert len({folder.parts[2] for folder in folders}) == 2
 

@@ -57,14 +57,15 @@ def test_a_benchmark_that_has_none_of_the_tasks_is_refused(tmp_path):
     [
         ("AA", float("nan"), "0 of 0 models", "not finite 2"),
         ("AB", 0.5, "0 of 2 models have all 2 tasks", "missing tasks 2"),
+        ("ABC", 0.5, "no task has scores of half of the 3 models", "No differences"),
     ],
-    ids=["no numbers", "no common task"],
+    ids=["no numbers", "no common task", "tasks of one model each"],
 )
 def test_without_two_complete_models_nothing_is_claimed_and_the_findings_stay(
     tmp_path, tasks, score, problem, finding
 ):
-    for model, task in zip(("org/a", "org/b"), tasks, strict=True):
-        write_mteb_file(tmp_path / "results", model, task, score)
+    for number, task in enumerate(tasks):
+        write_mteb_file(tmp_path / "results", f"org/{number}", task, score)
     ended = run(tmp_path / "results", "--output", tmp_path / "out")
     assert ended.exit_code == 0, ended.output
     assert f"Claims: None: {problem}" in ended.output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import numpy as np
 import pandas
 import pytest
@@ -78,6 +79,12 @@ def test_the_tasks_needed_are_those_of_the_t_test_over_the_efficiency(
     assert tasks_needed(effect * 3, 3) == np.ceil(np.ceil(count) * np.pi / 3)
 
 
+@pytest.mark.parametrize("spread", [0, 1e-3, 1])
+def test_a_clear_difference_needs_as_many_tasks_as_a_significant_test(spread):
+    # If one model is better on all n tasks, p is 2 / 2 ** n, which is below 5 % from n = 6 on.
+    assert tasks_needed(10, spread) == 6
+
+
 @pytest.mark.parametrize(
     ("difference", "spread"), [(0, 1), (1e-6, 1), (np.nan, 1), (1, np.nan)]
 )
@@ -102,6 +109,21 @@ def test_the_first_by_mean_may_lose_on_most_tasks():
     (pair,) = claims(values).neighbours
     assert (pair.first, pair.wins, pair.tasks, pair.is_conflict) == ("m0", 3, 10, True)
     assert claims(values).leaders == {"mean over tasks": "m0", "mean rank": "m1"}
+
+
+def test_equal_scores_are_neither_won_nor_lost():
+    values = np.full((2, 10), 0.5)
+    values[0, :3] += 0.3
+    values[1, 3:5] += 0.1
+    (pair,) = claims(values).neighbours
+    assert (pair.wins, pair.losses, pair.is_conflict) == (3, 2, False)
+
+
+def test_two_duplicates_have_no_ranking_without_one_of_them():
+    comparable = attrs.evolve(
+        table(np.tile(random_scores(1), (2, 1))), duplicates=(("m0", "m1"),)
+    )
+    assert claims_of(comparable, {}).without_duplicates == ()
 
 
 def test_without_a_part_the_ranking_is_that_of_the_rest():

@@ -125,7 +125,8 @@ def test_a_file_with_the_names_of_both_formats_is_read_by_its_scores():
         (new_file(test=[{"main_score": "high"}]), "is 'high', expected a number"),
         (new_file(test=[{"main_score": True}]), "expected a number"),
         ({**new_file(), "scores": {}}, "`scores` has no split"),
-        (old_file(other={}), "none of the splits"),
+        (old_file(other={}), "no main score in the splits"),
+        (old_file(test={"score": 0.5}), "no main score in the splits"),
         ({**new_file(), "task_name": None}, "names no task"),
     ],
 )

@@ -10,6 +10,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tomli_w
 from hypothesis import given
@@ -19,7 +20,7 @@ from sentbed.errors import DataError
 from sentbed.protocols import ReportData, Score
 from sentbed.tools import record_json
 from sentbed_audit.audit import audit_results
-from sentbed_audit.read_results import read_results
+from sentbed_audit.read_results import LARGEST_FILE, read_results
 from sentbed_report.study.study_data import AxisInfo
 from sentbed_report.study.study_record import (
     CellRecord,
@@ -29,13 +30,21 @@ from sentbed_report.study.study_record import (
 )
 
 
+def pack(directory, archive):
+    """Pack a directory in the format that the name of the archive says."""
+    if archive.suffix == ".zip":
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+            for file in sorted(directory.rglob("*.json")):
+                packed.write(file, file.relative_to(directory.parent))
+    else:
+        with tarfile.open(archive, f"w:{archive.suffix[1:]}") as packed:
+            packed.add(directory, directory.name)
+
+
 def test_a_folder_and_its_archives_have_the_same_scores(tmp_path):
     write_folder(tmp_path / "results")
-    with tarfile.open(tmp_path / "results.tar.xz", "w:xz") as archive:
-        archive.add(tmp_path / "results", "results")
-    with zipfile.ZipFile(tmp_path / "results.zip", "w") as packed:
-        for file in (tmp_path / "results").rglob("*.json"):
-            packed.write(file, file.relative_to(tmp_path))
+    pack(tmp_path / "results", tmp_path / "results.tar.xz")
+    pack(tmp_path / "results", tmp_path / "results.zip")
     columns = ["model", "revision", "task", "score"]
     tables = []
     for name in ("results", "results.tar.xz", "results.zip"):
@@ -77,7 +86,7 @@ def test_a_member_of_an_archive_is_judged_by_its_size_before_it_is_read(
 ):
     write_mteb_file(tmp_path, "org/model", "A", 0.5)
     member = tarfile.TarInfo("results/org__model/rev/B.json")
-    member.size = 100 << 20
+    member.size = LARGEST_FILE + 1
     with tarfile.open(tmp_path / "large.tar.gz", "w:gz") as archive:
         archive.addfile(member, io.BytesIO(bytes(member.size)))
     results = read_results([tmp_path])
@@ -86,14 +95,22 @@ def test_a_member_of_an_archive_is_judged_by_its_size_before_it_is_read(
     assert "bytes" in large.unreadable[0].reason
 
 
-def test_a_damaged_archive_keeps_what_was_read(tmp_path):
-    write_folder(tmp_path / "results")
-    with tarfile.open(tmp_path / "whole.tar", "w") as archive:
-        archive.add(tmp_path / "results", "results")
-    content = (tmp_path / "whole.tar").read_bytes()
-    (tmp_path / "half.tar").write_bytes(content[: len(content) // 2])
-    results = read_results([tmp_path / "half.tar"])
-    assert 0 < len(results.scores) < 4 * len(TASKS)
+@pytest.mark.parametrize("name", ["half.tar", "wrong.zip", "wrong.tar.xz"])
+def test_a_damaged_archive_keeps_what_was_read(tmp_path, name):
+    write_mteb_file(tmp_path / "results", "org/model", "A", 0.5)
+    digits = np.random.default_rng(0).integers(10, size=300_000)
+    (tmp_path / "results" / "z.json").write_text("".join(map(str, digits)))
+    archive = tmp_path / name
+    pack(tmp_path / "results", archive)
+    content = bytearray(archive.read_bytes())
+    half = len(content) // 2
+    if archive.stem == "half":
+        del content[half:]
+    else:
+        content[half : half + 1000] = bytes(1000)
+    archive.write_bytes(content)
+    results = read_results([archive])
+    assert results.scores["task"].tolist() == ["A"]
     assert "damaged" in results.unreadable[0].reason
 
 
@@ -115,7 +132,7 @@ def test_a_line_of_a_table_that_is_no_score_is_named(tmp_path):
     assert entry.reason.startswith("line 3: ")
 
 
-def test_lm_eval_has_a_task_for_each_metric(tmp_path):
+def test_lm_eval_has_a_task_for_each_metric_that_is_better_if_higher(tmp_path):
     content = {
         "results": {
             "arc": {
@@ -123,9 +140,11 @@ def test_lm_eval_has_a_task_for_each_metric(tmp_path):
                 "acc,none": 0.3,
                 "acc_stderr,none": 0.01,
                 "acc_norm,none": 0.4,
+                "word_perplexity,none": 20.0,
             }
         },
         "versions": {"arc": 1.0},
+        "higher_is_better": {"arc": {"acc": True, "word_perplexity": False}},
         "model_name": "org/model",
         "lm_eval_version": "0.4.9",
     }

@@ -185,6 +185,8 @@ def test_encoders_of_any_name_are_compared_also_those_of_one_run(write_run):
         compared_encoders([first_run, two], ["e"], None)
     with pytest.raises(RunError, match="`one/en` is given twice; name another encoder"):
         compared_encoders([first_run, first_run], ["en"], None)
+    with pytest.raises(RunError, match="`two/zh` is given twice"):
+        compared_encoders([first_run, two, two], ["en", "zh", "zh"], None)
 
 
 def test_two_runs_of_one_recipe_are_two_rows_and_with_a_third_a_row(run_of):

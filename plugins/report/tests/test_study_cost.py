@@ -61,6 +61,25 @@ def test_shared_stages_are_counted_once_and_without_sharing_once_a_run(study):
     assert cost.begun == {"pre-1": 3, "mid-2": 2}
 
 
+def test_runs_with_fresh_seeds_cost_too(study):
+    data = study()
+    chosen, *others = data.cells
+    chosen = attrs.evolve(chosen, confirmation=chosen.runs)
+    cost = study_cost(attrs.evolve(data, cells=(chosen, *others)))
+    assert (cost.runs, cost.cells.seconds) == (4, 1 + 1 + 2 + 4)
+
+
+@pytest.mark.parametrize("manifest", [None, {"cache": 3}])
+def test_a_damaged_manifest_does_not_stop_the_report(study, manifest):
+    data = study()
+
+    def damaged(run):
+        return attrs.evolve(run, record={"manifest": manifest})
+
+    data = attrs.evolve(data, cells=with_runs(data.cells, damaged))
+    assert study_cost(data).cached == 0
+
+
 def texts_of(section):
     """What the table of a section shows: part -> text in each column, None for an empty one."""
     (table,) = section.tables

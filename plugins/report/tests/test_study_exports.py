@@ -10,6 +10,7 @@ import pandas
 import pytest
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import score_frame, to_json, write_exports
+from sentbed_report.study.measurements import study_frame
 from sentbed_report.study.published_number_config import Published
 from sentbed_report.study.study_data import AxisInfo
 from toy_study import with_added, with_fields
@@ -58,6 +59,16 @@ def test_every_score_of_every_seed_is_a_row(data, summary):
         "degenerate": "",
     }
     assert [*frame[frame.task == "AVG"].value] == [55.0, 56.0, 85.0, 86.0]
+
+
+@pytest.mark.parametrize("name", ["split", "score", "axis"])
+def test_an_axis_with_the_name_of_another_column_has_a_column_of_its_own(
+    study_of, name
+):
+    frame = study_frame(study_of(NUMBERS, [AxisInfo(name, ("first", "mean"))]))
+    assert frame.columns.is_unique
+    assert [*frame[f"axis {name}"].unique()] == ["first", "mean"]
+    assert [*frame["split"].unique()] == ["test"]
 
 
 def test_json_has_everything_and_no_numbers_that_are_not_finite(data, summary):

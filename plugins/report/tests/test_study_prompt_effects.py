@@ -130,7 +130,7 @@ def test_the_expected_loss_of_the_best_of_eight_is_found_in_simulated_studies(
     """The score of the best prompt less its true mean, on average over studies, is what is called chance."""
     rng = np.random.default_rng(3)
     losses, estimates = [], []
-    for _ in range(300):
+    for _ in range(150):
         true = prompt_std * rng.normal(size=8)
         values = (
             true[:, None, None]

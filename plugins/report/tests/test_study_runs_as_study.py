@@ -129,6 +129,7 @@ def test_runs_of_which_none_has_finished_are_no_table(run_of):
         (("mean-seed1", "mean-seed2"), "mean"),
         (("quick.first_0.2-seed1", "quick.first_0.2-seed2"), "quick.first_0.2"),
         (("run-10", "run-11"), "run"),
+        (("run-1", "run-12"), "run"),
         (("res1", "res2"), "res"),
         (("mean-0.05", "mean-0.05-2"), "mean-0.05"),
         (("x", "y"), "x + y"),

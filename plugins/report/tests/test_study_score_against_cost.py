@@ -124,6 +124,18 @@ def test_without_a_name_the_first_cost_of_each_evaluator_is_drawn(study):
     assert sorted(drawn) == ["bytes-per-document", "seconds"]
 
 
+def test_costs_do_not_decide_the_decimals_of_scores_in_their_table(study_of):
+    data = study_of({"a": {1: {"MR": 0.65}}, "b": {1: {"MR": 0.7}}})
+
+    def costs_of(run):
+        score = run.scores[0]
+        return (attrs.evolve(score, task="seconds", value=1234.5, axis="cost"),)
+
+    (summary,) = summarise(with_added(data, costs_of))
+    assert [column.digits for column in summary.columns] == [3, 0]
+    assert summary.digits == 3
+
+
 def test_a_cost_of_which_more_is_better_and_a_score_of_which_less_is(study):
     def turned(_, score):
         if score.axis:

@@ -18,7 +18,6 @@ from sentbed_report.study.published_number_comparison import published_numbers
 from sentbed_report.study.published_number_config import Published
 from sentbed_report.study.study_data import AxisInfo, with_runs
 from sentbed_report.study_page.published_section import published_notes
-from sentbed_report.tables.estimate import Estimate
 from toy_study import with_added, with_fields
 
 TWO = {
@@ -379,26 +378,6 @@ def test_the_average_of_a_table_that_lacks_tasks_of_its_rows_says_of_how_many_it
     assert [row.cells[-1].value for row in second.rows] == [75.0]
 
 
-def test_an_average_that_an_evaluator_gives_is_not_compared_where_a_task_is_not(
-    study_of,
-):
-    tasks = {"MR": 70.0, "CR": 80.0, "AVG": 75.0}
-    data = study_of(
-        {"a": {1: tasks}, "b": {1: tasks}},
-        baseline="a",
-        items=True,
-        protocol={"folds": 10},
-    )
-    first, second = summarise(with_fields(data, "b", "CR", protocol=FEWER_FOLDS))
-    mr, cr, average = first.rows[1].cells
-    assert mr.judged is not None
-    assert (cr, average) == (
-        Estimate(judged=cr.judged),
-        Estimate(judged=average.judged),
-    )
-    assert [cell.value for cell in second.rows[0].cells] == [80.0, 75.0]
-
-
 def measured_as(data, name, **entries):
     protocol = {
         "encoder": {"precision": "float32", **entries},
@@ -466,27 +445,6 @@ def test_a_cell_has_no_empty_row_where_its_finished_runs_have_scores_in_another_
         ["a"],
         ["b"],
     ]
-
-
-def test_one_task_under_two_protocols_in_one_run_is_in_two_tables(study_of):
-    data = study_of(
-        {"a": TWO["first"], "b": TWO["mean"]},
-        baseline="a",
-        items=True,
-        protocol={"folds": 10},
-    )
-
-    data = with_added(
-        data, lambda run: [attrs.evolve(run.scores[0], value=9.0, protocol=FEWER_FOLDS)]
-    )
-    first, second = summarise(data)
-    assert (first.headings, second.headings) == (("MR", "CR", "Avg"), ("MR",))
-    assert [len(table.rows) for table in (first, second)] == [2, 2]
-    assert (first.rows[0].cells[0].value, second.rows[0].cells[0].value) == (71.0, 9.0)
-    assert (first.apart, second.apart) == (
-        "folds (10 against 5) of MR",
-        "folds (5 against 10)",
-    )
 
 
 def test_what_the_encoder_is_may_differ(study_of):

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 from sentbed.helpers import write_atomic
 from sentbed.tools import plain
-from sentbed_report.formatting import count, first_names
+from sentbed_report.formatting import count, first_names, range_text
 from sentbed_report.page.markdown import page_markdown
 from sentbed_report.page.report_page import AnswerLine, Page, page_html
 from sentbed_report.page.sections import Section, Value, table_of
@@ -20,7 +20,7 @@ from sentbed_report.tables.column import Column
 from sentbed_report.tables.table import Table
 
 from sentbed_audit.audit import Audit
-from sentbed_audit.claims import Claims, Neighbours, WithoutPart
+from sentbed_audit.claims import FEWEST_TASKS, Claims, Neighbours, WithoutPart
 from sentbed_audit.findings import SENTENCES, Finding, Kind
 
 MOST_DETAILS = 300
@@ -39,9 +39,6 @@ TRAINED_ON = (
     "`training_datasets` of its `model_meta.json`. Training data of a model from which it was adapted is not "
     "counted."
 )
-
-FEWEST_TASKS = 6
-"""Minimum number of tasks with which a test can be significant. With five, every p-value is above 5 %."""
 
 NEEDED = (
     "Tasks needed: the number of tasks like these with which the two models are told apart in four of five "
@@ -174,7 +171,7 @@ def _first_sentence(claims: Claims) -> str:
     others = count(claims.not_told_apart_from_first, "model")
     return (
         f"{name} has the best mean, {mean:.2f}; {others} of {rows - 1} "
-        f"cannot be told apart from it over {tasks} tasks."
+        f"cannot be told apart from it over {count(tasks, 'task')}."
     )
 
 
@@ -322,15 +319,18 @@ def _ranking_section(
         columns.append("tasks trained on")
     rows = []
     for place, model in enumerate(claims.scores.index):
-        row: list[Value] = [str(place + 1), str(model)]
-        row.append(float(claims.means.iloc[place]))
-        row.append(_interval(claims.rank_intervals[place]))
-        row.append(float(claims.mean_ranks.iloc[place]))
+        mean = float(claims.means.iloc[place])
+        mean_rank = float(claims.mean_ranks.iloc[place])
+        ranks = range_text(*claims.rank_intervals[place])
+        row: list[Value] = [str(place + 1), str(model), mean, ranks, mean_rank]
         row += map(float, claims.type_means.iloc[place])
         for intervals in claims.type_rank_intervals.values():
-            row.append(_interval(intervals[place]))
+            row.append(range_text(*intervals[place]))
         if trained_on:
-            row.append(_tasks_trained_on(trained_on.get(str(model))))
+            declared = "not declared"
+            if str(model) in trained_on:
+                declared = str(len(trained_on[str(model)]))
+            row.append(declared)
         rows.append(row)
 
     notes = list(METHOD)
@@ -338,15 +338,15 @@ def _ranking_section(
         notes.append(TRAINED_ON)
     table = table_of("Ranking", ["place", "model"], columns, rows, notes)
     small_types = []
-    for name, tasks in Counter(claims.types.values()).items():
-        if tasks < FEWEST_TASKS:
-            small_types.append(f"{name} ({tasks})")
+    for name, amount in Counter(claims.types.values()).items():
+        if amount < FEWEST_TASKS:
+            small_types.append(f"{name} ({amount})")
 
     remarks = []
     if small_types:
         remarks.append(
-            "With fewer than six tasks, this test can tell no two models apart, whatever their scores: "
-            f"{', '.join(small_types)}."
+            f"With fewer than {FEWEST_TASKS} tasks, this test can tell no two models apart, whatever their "
+            f"scores: {', '.join(small_types)}."
         )
     return Section(
         "Ranking",
@@ -357,36 +357,25 @@ def _ranking_section(
     )
 
 
-def _tasks_trained_on(tasks: Sequence[str] | None) -> str:
-    """Return the number of tasks that a model declares as training data, as text."""
-    return "not declared" if tasks is None else str(len(tasks))
-
-
-def _interval(interval: tuple[int, int]) -> str:
-    """Return an interval of ranks as text, such as `2 to 5`."""
-    low, high = interval
-    if low == high:
-        return str(low)
-    return f"{low} to {high}"
-
-
 def _neighbours_section(neighbours: Sequence[Neighbours]) -> Section:
     """Return the section with the test of each model against the next one in the ranking."""
-    rows: list[list[Value]] = []
+    rows = []
     different_pairs = 0
     for pair in neighbours:
         won = f"{pair.wins} of {pair.tasks}"
         if pair.is_conflict:
-            won += " (fewer)"
-        row: list[Value] = [
-            pair.first,
-            pair.second,
-            pair.difference,
-            pair.p_value,
-            pair.corrected,
-        ]
-        row += [won, pair.tasks_needed]
-        rows.append(row)
+            won += f", lost {pair.losses}"
+        rows.append(
+            (
+                pair.first,
+                pair.second,
+                pair.difference,
+                pair.p_value,
+                pair.corrected,
+                won,
+                pair.tasks_needed,
+            )
+        )
         if pair.corrected < SIGNIFICANT:
             different_pairs += 1
 
@@ -421,7 +410,7 @@ def _without_section(claims: Claims) -> Section:
 
     return Section(
         "What the ranking depends on",
-        f"{deciding} parts decide who is first",
+        f"{count(deciding, 'part')} without which another model is first",
         tables=tables,
     )
 

@@ -33,6 +33,9 @@ POWER = 0.8
 EFFICIENCY = 3 / math.pi
 """Asymptotic efficiency of Wilcoxon's test relative to the t-test, if differences are normal (Lehmann, 1975)."""
 
+FEWEST_TASKS = 6
+"""Minimum number of tasks with which a test can be significant. With five, every p-value is above 5 %."""
+
 MOST_TASKS = 10_000
 """Largest number of tasks that `tasks_needed` returns; instead of a larger one, it returns None."""
 
@@ -83,13 +86,15 @@ class Neighbours:
     """Number of tasks that both models have on the same revision of the data."""
     wins: int
     """Number of these tasks on which the first model is better."""
+    losses: int
+    """Number of these tasks on which the first model is worse; on the other tasks, both are equal."""
     tasks_needed: int | None
     """Number of tasks like these with which the two models would be told apart; see `tasks_needed`."""
 
     @property
     def is_conflict(self) -> bool:
-        """Whether the first model, which has the better mean, is better on fewer than half of the tasks."""
-        return 2 * self.wins < self.tasks
+        """Whether the first model, which has the better mean, is worse on more tasks than it is better on."""
+        return self.wins < self.losses
 
 
 @attrs.frozen
@@ -157,7 +162,7 @@ def claims_of(
     are on different revisions of its data.
 
     Raises:
-        ValueError: if fewer than two models have all tasks.
+        ValueError: if fewer than two models have all tasks, or if there is no task.
     """
     scores = comparable.scores.dropna()
     if len(scores) < 2:
@@ -165,9 +170,14 @@ def claims_of(
             f"{len(scores)} of {len(comparable.scores)} models have all {comparable.scores.shape[1]} tasks, "
             "expected two or more; name fewer tasks with `--task`"
         )
+    if scores.columns.empty:
+        raise ValueError(
+            f"no task has scores of half of the {len(scores)} models; name models that share tasks with `--model`"
+        )
 
     if scores.to_numpy().max() <= 1:
         scores = 100 * scores
+    # Stable, so that models with equal means are in the order of their names.
     order = scores.mean(axis=1).sort_values(ascending=False, kind="stable").index
     scores = scores.loc[order]
     revisions = comparable.revisions.loc[order]
@@ -209,11 +219,11 @@ def claims_of(
 def compare_all(scores: pandas.DataFrame, revisions: pandas.DataFrame) -> Pairs:
     """Compare each pair of models (rows) over the tasks that both have on the same revision of the data."""
     values = scores.to_numpy(float)
-    numbers = _revision_numbers(revisions)
+    data = revisions.to_numpy(object)
     rows = len(values)
     firsts, seconds = np.triu_indices(rows, 1)
     differences = values[firsts] - values[seconds]
-    differences[numbers[firsts] != numbers[seconds]] = np.nan
+    differences[data[firsts] != data[seconds]] = np.nan
 
     unknown = np.full(len(differences), np.nan)
     tasks = np.isfinite(differences).sum(axis=1)
@@ -254,21 +264,12 @@ def _matrix(
     return matrix
 
 
-def _revision_numbers(revisions: pandas.DataFrame) -> NDArray[np.int64]:
-    """Return a number for each score, `(models, tasks)`, which is equal for equal revisions of a task's data."""
-    codes: NDArray[np.int64] = revisions.apply(
-        lambda column: pandas.factorize(column)[0]
-    ).to_numpy(np.int64)
-    return codes
-
-
 def corrected_p_values(p_values: Floats) -> Floats:
     """Return p-values corrected by Holm's method; NaN stays NaN, and is not counted as a test."""
     corrected = np.full(len(p_values), np.nan)
-    tested = np.flatnonzero(np.isfinite(p_values)).tolist()
-    p_value_of_test = {index: float(p_values[index]) for index in tested}
-    for index, p_value in holm(p_value_of_test).items():
-        corrected[index] = p_value
+    is_tested = np.isfinite(p_values)
+    of_tests = holm(dict(enumerate(p_values[is_tested].tolist())))
+    corrected[is_tested] = list(of_tests.values())
     return corrected
 
 
@@ -285,6 +286,7 @@ def _neighbours(names: Sequence[str], pairs: Pairs) -> Iterator[Neighbours]:
             corrected=float(pairs.corrected[pair]),
             tasks=int(pairs.tasks[pair]),
             wins=int(pairs.wins[pair]),
+            losses=int(pairs.wins[place + 1, place]),
             tasks_needed=tasks_needed(difference, float(pairs.spreads[pair])),
         )
 
@@ -293,14 +295,14 @@ def tasks_needed(difference: float, spread: float) -> int | None:
     """Return the number of tasks with which the two-sided test at 5 % has a power of 0.8.
 
     `difference` is the mean of the differences over tasks, and `spread` their standard deviation. The number is
-    that of the paired t-test, divided by the efficiency of Wilcoxon's test. Return None if more than 10,000 tasks
-    are needed, or if the difference is 0 or unknown.
+    that of the paired t-test, divided by the efficiency of Wilcoxon's test, but at least `FEWEST_TASKS`. Return
+    None if more than 10,000 tasks are needed, or if the difference is 0 or unknown.
     """
     if not difference or not math.isfinite(difference) or not math.isfinite(spread):
         return None
 
     if spread == 0:
-        return 2
+        return FEWEST_TASKS
 
     power_of_tasks = partial(_power, abs(difference) / spread)
     tasks_of_t_test = bisect_left(
@@ -309,7 +311,7 @@ def tasks_needed(difference: float, spread: float) -> int | None:
     needed = math.ceil(tasks_of_t_test / EFFICIENCY)
     if needed > MOST_TASKS:
         return None
-    return needed
+    return max(needed, FEWEST_TASKS)
 
 
 def _power(effect: float, tasks: int) -> float:
@@ -326,18 +328,23 @@ def without_columns(
     ranks = scores.mean(axis=1).rank(ascending=False)
     for name, tasks in parts.items():
         rest = scores.drop(columns=list(tasks))
-        if not rest.empty and rest.shape[1]:
+        if not rest.empty:
             yield _changed(name, ranks, rest.mean(axis=1))
 
 
 def _without_duplicates(
     scores: pandas.DataFrame, duplicates: Sequence[Sequence[str]]
 ) -> Iterator[WithoutPart]:
-    """Yield, for each group of duplicates, the changes of the ranking if only its first model is kept."""
+    """Yield, for each group of duplicates, the changes of the ranking if only its first model is kept.
+
+    A group is skipped if this leaves no two models to rank.
+    """
     for group in duplicates:
         present = [name for name in group if name in scores.index]
         if len(present) > 1:
             rest = scores.drop(index=present[1:])
+            if len(rest) < 2:
+                continue
             ranks = scores.mean(axis=1).loc[rest.index].rank(ascending=False)
             yield _changed(", ".join(present[1:]), ranks, rest.mean(axis=1))
 

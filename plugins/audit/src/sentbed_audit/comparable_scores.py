@@ -240,14 +240,16 @@ def _with_all_subsets(
 
 
 def _mean_scores(frame: pandas.DataFrame, findings: list[Finding]) -> pandas.DataFrame:
-    """Return one row per model and task, with the mean over subsets and seeds.
+    """Return one row per model and task, with the mean over subsets, seeds and items.
 
     Two kinds of scores are left out, and reported in `findings`: those on which files contradict each other, and
     those on another scale than the other scores of their task.
     """
-    frame = frame.drop_duplicates(
+    # A file may be read twice, by overlapping paths. Equal lines of a table are repetitions, such as items.
+    is_repeated = frame.duplicated(
         [*KEY, "split", "subset", "seed", "score", "data_revision", "file"]
     )
+    frame = frame[~is_repeated | (frame["layout"] == "table")]
     single = _one_score_each(frame, findings)
     table = single.groupby(KEY, as_index=False).agg(
         score=("score", "mean"),
@@ -305,30 +307,37 @@ def _common_tasks(table: pandas.DataFrame) -> list[str]:
 
 def _software(frame: pandas.DataFrame, tasks: list[str]) -> Iterator[Finding]:
     """Yield a finding for each task whose scores come from several versions of the software."""
-    for task, rows in frame[frame["task"].isin(tasks)].groupby("task"):
-        versions = rows["software"].replace("", "unknown").value_counts()
-        if len(versions) > 1:
-            names = [f"{version} ({count})" for version, count in versions.items()]
-            yield Finding(
-                "software",
-                "mind",
-                str(task),
-                f"{len(versions)} versions: {first_names(names)}",
-            )
+    for task, _, versions in _mixed(frame, tasks, "software"):
+        names = [f"{version} ({count})" for version, count in versions.items()]
+        detail = f"{len(versions)} versions: {first_names(names)}"
+        yield Finding("software", "mind", task, detail)
 
 
 def _data_revisions(table: pandas.DataFrame, tasks: list[str]) -> Iterator[Finding]:
     """Yield a finding for each task whose scores are on several revisions of the data."""
-    for task, rows in table[table["task"].isin(tasks)].groupby("task"):
-        revisions = rows["data_revision"].replace("", "unknown")
-        counts = revisions.value_counts()
+    for task, rows, revisions in _mixed(table, tasks, "data_revision"):
+        names = [f"{revision[:12]} ({count})" for revision, count in revisions.items()]
+        others = rows[rows["data_revision"] != revisions.index[0]]
+        detail = f"{len(revisions)} revisions of the data: {first_names(names)}"
+        yield Finding(
+            "data revision", "not paired", task, detail, tuple(others["file"])
+        )
+
+
+def _mixed(
+    frame: pandas.DataFrame,
+    tasks: list[str],
+    column: str,
+) -> Iterator[tuple[str, pandas.DataFrame, pandas.Series]]:
+    """Yield each task whose scores differ in a column: its rows, and the number of rows with each value.
+
+    The most frequent value comes first. An empty value is named `unknown`.
+    """
+    of_tasks = frame[frame["task"].isin(tasks)].replace({column: {"": "unknown"}})
+    for task, rows in of_tasks.groupby("task"):
+        counts = rows[column].value_counts()
         if len(counts) > 1:
-            names = [f"{revision[:12]} ({count})" for revision, count in counts.items()]
-            others = rows[revisions != counts.index[0]]
-            detail = f"{len(counts)} revisions of the data: {first_names(names)}"
-            yield Finding(
-                "data revision", "not paired", str(task), detail, tuple(others["file"])
-            )
+            yield str(task), rows, counts
 
 
 def _missing_tasks(scores: pandas.DataFrame) -> Iterator[Finding]:

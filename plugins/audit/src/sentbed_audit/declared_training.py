@@ -7,10 +7,9 @@ from pathlib import PurePosixPath
 from typing import Any
 
 import attrs
-from sentbed.errors import printable
 
 from sentbed_audit.mteb_results import model_of_path
-from sentbed_audit.score_rows import LONGEST_NAME
+from sentbed_audit.score_rows import name_of
 
 FILE = "model_meta.json"
 FIELD = "training_datasets"
@@ -40,17 +39,13 @@ def declared_training(content: Any, path: PurePosixPath) -> DeclaredTraining | N
     tasks = {}
     if isinstance(names, Mapping):
         for name, splits in names.items():
-            tasks[_shown(name)] = ""
-            if isinstance(splits, list) and splits:
-                tasks[_shown(name)] = ", ".join(map(_shown, splits))
+            names_of_splits = ""
+            if isinstance(splits, list):
+                names_of_splits = ", ".join(map(name_of, splits))
+            tasks[name_of(name)] = names_of_splits
     elif isinstance(names, list):
-        tasks = {_shown(name): "" for name in names}
+        tasks = {name_of(name): "" for name in names}
     else:
         return None
     model, revision = model_of_path(path)
-    return DeclaredTraining(_shown(model), _shown(revision), tasks, str(path))
-
-
-def _shown(name: Any) -> str:
-    """Return a name as `ScoreRow` has it: shortened, and without control characters."""
-    return printable(str(name)[:LONGEST_NAME])
+    return DeclaredTraining(name_of(model), name_of(revision), tasks, str(path))

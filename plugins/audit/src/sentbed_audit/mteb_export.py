@@ -93,14 +93,16 @@ def _models(directory: Path, model: str) -> Iterator[ModelScores]:
     if (directory / "study.json").is_file():
         data = read_data(directory)
         taken: set[str] = set()
+        # Labels of several prompts may be equal once characters have been replaced.
+        names_of_prompts = {"": ""}
+        for prompt in data.prompts:
+            names_of_prompts[prompt] = "-" + unique_name(reduced(prompt), taken)
         for cell in data.cells:
             name_of_cell = unique_name(f"{model}-{reduced(cell.name)}", taken)
             for run in cell.runs:
                 if run.directory is None:
                     continue
-                name = name_of_cell
-                if run.prompt:
-                    name += f"-{reduced(run.prompt)}"
+                name = name_of_cell + names_of_prompts[run.prompt]
                 yield from _models_of_run(directory / run.directory, run.scores, name)
         return
     run = read_run(directory, "", 0, directory)

@@ -127,35 +127,35 @@ def _names_of(score: float, entry: Mapping[str, Any]) -> Iterator[str]:
 
 def _old_scores(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float, str]]:
     """Yield split, subset, main score and possible names of its metric, from a file from before 1.11."""
-    has_split = False
+    has_score = False
     for split in SPLITS:
         numbers = content.get(split)
         if not isinstance(numbers, Mapping):
             continue
-        has_split = True
         parts: Mapping[str, Any] = numbers
         if _main_score(numbers) is not None:
             parts = {DEFAULT: numbers}
         for subset, part in parts.items():
             score = _main_score(part)
             if score is not None:
+                has_score = True
                 names = " ".join(_names_of(score, part))
                 yield split, str(subset), _number(score, split), names
 
-    if not has_split:
-        raise ValueError(f"there is none of the splits {', '.join(SPLITS)}")
+    if not has_score:
+        raise ValueError(f"there is no main score in the splits {', '.join(SPLITS)}")
 
 
 def _main_score(numbers: Any) -> Any:
     """Return the main score of a split or subset in an old file; None if it is at none of the known keys."""
     for keys in _OLD_MAIN_SCORES:
-        value = _value_at(keys, numbers)
+        value = value_at(keys, numbers)
         if value is not None and not isinstance(value, Mapping):
             return value
     return None
 
 
-def _value_at(keys: Sequence[str], numbers: Any) -> Any:
+def value_at(keys: Sequence[str], numbers: Any) -> Any:
     """Return the value at nested keys; None if one of the keys is missing."""
     value = numbers
     for key in keys:

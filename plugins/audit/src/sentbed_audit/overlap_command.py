@@ -66,14 +66,17 @@ def overlap(
     import json
 
     from sentbed.tools import plain
+    from sentbed_report.study.build_summary_tables import summarise
+    from sentbed_report.study.exports import write_exports
+    from sentbed_report.study_page.study_report import write_study_report
     from sentbed_report.tables.json_records import to_records
     from sentbed_report.tables.terminal import to_text
 
     from sentbed_audit.clean.clean_section import counts_table, notes
     from sentbed_audit.clean.clean_study import (
         comparison_tables,
+        on_clean_items,
         scores_of_runs,
-        write_clean_report,
     )
     from sentbed_audit.clean.overlap import Overlap
 
@@ -89,9 +92,15 @@ def overlap(
     page = None
     if runs is not None:
         scores, not_counted = scores_of_runs(runs, result)
-        tables += [scores, *comparison_tables(runs, result)]
+        tables.append(scores)
+        clean = on_clean_items(runs, result)
+        summaries = summarise(clean)
+        # A single cell has no other to be compared with; its scores are in the first table.
+        if len(runs.cells) > 1:
+            tables += comparison_tables(summaries)
         if report_directory is not None:
-            page = write_clean_report(report_directory, runs, result)
+            write_exports(report_directory, clean, summaries)
+            page = write_study_report(report_directory, clean, summaries)
 
     if as_json:
         records = plain([to_records(table) for table in tables])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import lzma
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -168,10 +170,13 @@ def _of_archive(path: Path) -> Iterator[Content]:
     except (
         tarfile.TarError,
         zipfile.BadZipFile,
+        zlib.error,
+        lzma.LZMAError,
         EOFError,
         OSError,
         RuntimeError,
     ) as error:
+        # Damaged bytes raise the exceptions of zlib and lzma, which are no `OSError`.
         # The message of `tarfile` has a further line for each compression that it tried.
         reason = str(error).partition("\n")[0].removesuffix(":")
         yield Unreadable(str(path), f"the archive is damaged: {reason}")

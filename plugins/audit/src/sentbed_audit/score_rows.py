@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 from sentbed.errors import printable
 
@@ -10,33 +12,33 @@ LONGEST_NAME = 200
 megabytes."""
 
 
-def _name(text: str) -> str:
-    """Return a name, shortened and without control characters."""
-    return printable(text[:LONGEST_NAME])
+def name_of(text: Any) -> str:
+    """Return a name as text, shortened and without control characters."""
+    return printable(str(text)[:LONGEST_NAME])
 
 
 @attrs.frozen
 class ScoreRow:
     """One score, with the names and conditions that its file has."""
 
-    model: str = attrs.field(converter=_name)
-    revision: str = attrs.field(converter=_name)
+    model: str = attrs.field(converter=name_of)
+    revision: str = attrs.field(converter=name_of)
     """Revision of the model; empty if unknown."""
-    task: str = attrs.field(converter=_name)
-    split: str = attrs.field(converter=_name)
-    subset: str = attrs.field(converter=_name)
+    task: str = attrs.field(converter=name_of)
+    split: str = attrs.field(converter=name_of)
+    subset: str = attrs.field(converter=name_of)
     """Language or other part of the task; `default` if the task has no parts."""
-    metric: str = attrs.field(converter=_name)
+    metric: str = attrs.field(converter=name_of)
     score: float
-    software: str = attrs.field(converter=_name)
+    software: str = attrs.field(converter=name_of)
     """Name and version of the software that computed it; empty if unknown."""
-    data_revision: str = attrs.field(converter=_name)
+    data_revision: str = attrs.field(converter=name_of)
     """Revision of the data set or, in results of sentbed, hash of the evaluation's protocol; empty if unknown."""
     layout: str
     """Format of the file, such as `mteb 1.11`; `table` is a CSV file."""
     file: str
     seed: int | None = None
-    metric_names: str = attrs.field(default="", converter=_name)
+    metric_names: str = attrs.field(default="", converter=name_of)
     """If `metric` is `main_score`: the metrics that this score may be, separated by spaces."""
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sentbed.protocols import Score
 from sentbed_report.score_protocols import evaluation_protocol, protocol_hash
-from sentbed_report.study.measurements import study_frame
+from sentbed_report.study.measurements import measurements
 from sentbed_report.study.read_cell_run import read_run
 from sentbed_report.study.read_study_directory import read_data
 
@@ -28,7 +28,7 @@ def run_rows(directory: Path) -> Iterator[ScoreRow]:
     )
     name = run.record.get("name", directory.name)
     for score in run.scores:
-        if score.direction == "higher":
+        if _is_compared(score):
             yield _row(score, f"{name}/{score.encoder}", directory, None)
 
 
@@ -41,14 +41,20 @@ def study_rows(directory: Path) -> Iterator[ScoreRow]:
         RunError: if the study cannot be read.
     """
     data = read_data(directory)
-    frame = study_frame(data)
-    is_score = (frame["direction"] == "higher") & (frame["axis"] != "cost")
-    tested = frame[is_score]
-    for number in tested.itertuples():
-        model = f"{number.cell}/{number.encoder}"
+    for measurement in measurements(data):
+        score = measurement.score
+        if not _is_compared(score):
+            continue
+        name = measurement.cell.name
         if data.prompts:
-            model = f"{number.cell} ({number.prompt})/{number.encoder}"
-        yield _row(number.score, model, directory, int(number.seed))
+            name += f" ({measurement.run.prompt})"
+        model = f"{name}/{score.encoder}"
+        yield _row(score, model, directory, measurement.run.seed)
+
+
+def _is_compared(score: Score) -> bool:
+    """Whether an audit compares a score: higher is better, and it is no cost."""
+    return score.direction == "higher" and score.axis != "cost"
 
 
 def _row(

@@ -1,4 +1,8 @@
-"""Reader of tables of scores: CSV files with the columns `model`, `task` and `score`."""
+"""Reader of tables of scores: CSV files with the columns `model`, `task` and `score`.
+
+A table may also have the columns `revision`, `split`, `subset`, `metric`, `seed`, `software` and `data_revision`.
+Lines that are equal in all of these but the seed are averaged, such as those of several seeds or items.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from sentbed_audit.score_rows import ScoreRow
 
 REQUIRED = ("model", "task", "score")
-OPTIONAL = (
-    "revision",
-    "split",
-    "subset",
-    "metric",
-    "seed",
-    "item",
-    "software",
-    "data_revision",
-)
-"""Further columns that a table may have. Scores whose lines differ only in seed or item are averaged."""
 
 
 def is_score_table(text: str) -> bool:

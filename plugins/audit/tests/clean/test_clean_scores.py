@@ -41,7 +41,7 @@ def test_a_mean_on_clean_items_has_the_interval_of_its_items():
 @pytest.mark.parametrize("clustered", [False, True])
 def test_the_variance_of_the_difference_is_that_of_resamples(statistic, clustered):
     draw = np.random.default_rng(1)
-    number, resamples = 400, 2000
+    number, resamples = 400, 500
     x = draw.normal(size=number)
     y = x + draw.normal(size=number)
     if statistic == "f1":

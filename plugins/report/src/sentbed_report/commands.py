@@ -75,7 +75,8 @@ def compare(
         raise click.UsageError(
             "`--encoder` is for runs: give it once for all of them, or once for each"
         )
-    if len(runs) > 1 and not encoders and _is_one_place(directories):
+    places = {directory.resolve() for directory in directories}
+    if len(runs) > 1 and len(places) == 1 and not encoders:
         raise click.UsageError(
             f"`{runs[0]}` is given twice, and there is nothing to compare; name another run, or two of its "
             "encoders (`--encoder`, once for each)"
@@ -98,10 +99,6 @@ def compare(
     if base is not None:
         write_exports(base, data, summaries)
         echo(write_study_report(base, data, summaries), err=as_json)
-
-
-def _is_one_place(directories: Sequence[Path]) -> bool:
-    return len({directory.resolve() for directory in directories}) == 1
 
 
 def _print_comparison(data: StudyData, summaries: Sequence[Summary]) -> None:

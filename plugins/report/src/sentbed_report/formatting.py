@@ -64,6 +64,13 @@ def interval_text(interval: tuple[float, float] | None, digits: int = 2) -> str:
     return f"{number(low, digits)} to {number(high, digits)}"
 
 
+def range_text(low: int, high: int) -> str:
+    """Return a range of whole numbers, such as `2 to 4`; a single number if both ends are equal."""
+    if low == high:
+        return str(low)
+    return f"{low} to {high}"
+
+
 def sign_of(p_value: float | None) -> str:
     """Return ‡ for a p-value below 0.01, † for one below 0.05, else an empty text."""
     if p_value is None:

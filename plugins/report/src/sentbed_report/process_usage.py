@@ -61,6 +61,7 @@ def _peak(process: Path) -> int | None:
     except ImportError:  # Windows
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # macOS states bytes, other systems KiB.
     if sys.platform == "darwin":
         return peak
     return peak * 1024

@@ -34,17 +34,16 @@ def compared_encoders(
     names = list(encoders)
     if len(encoders) == 1:
         names *= len(data.cells)
-    cells = []
-    cell_names = set()
+    cells: dict[str, CellInfo] = {}
     for cell, encoder in zip(data.cells, names, strict=True):
         cell_of_encoder = _with_encoder(cell, encoder)
-        cells.append(cell_of_encoder)
-        cell_names.add(cell_of_encoder.name)
-    if len(cell_names) < len(cells):
-        raise RunError(
-            f"`{cells[0].name}` is given twice; name another encoder of it with `--encoder`"
-        )
-    return attrs.evolve(data, cells=tuple(cells), baseline=cells[0].name)
+        name = cell_of_encoder.name
+        if name in cells:
+            raise RunError(
+                f"`{name}` is given twice; name another encoder of it with `--encoder`"
+            )
+        cells[name] = cell_of_encoder
+    return attrs.evolve(data, cells=tuple(cells.values()), baseline=next(iter(cells)))
 
 
 def _with_encoder(cell: CellInfo, encoder: str) -> CellInfo:

@@ -110,7 +110,10 @@ class RecordedCost:
         for name, unit in UNITS.items():
             amounts = []
             for part in parts:
-                amounts.append(_rounded(getattr(part, name)))
+                amount = getattr(part, name)
+                if amount is not None:
+                    amount = round(amount, 3)
+                amounts.append(amount)
             if any(amount is not None for amount in amounts):
                 rows.append((_hyphens(name), unit, *amounts))
 
@@ -120,12 +123,6 @@ class RecordedCost:
 
 def _hyphens(name: str) -> str:
     return name.replace("_", "-")
-
-
-def _rounded(amount: Amount) -> Amount:
-    if amount is None:
-        return None
-    return round(amount, 3)
 
 
 def recorded_cost(record: Mapping[str, Any]) -> RecordedCost | None:

@@ -36,6 +36,11 @@ class CleanScore:
     """95 % confidence interval of the difference, paired by item; None without a difference, or if the statistic
     is a function of a plugin."""
 
+    @property
+    def value_on_clean(self) -> float | None:
+        """The score on clean items as a number; None without one."""
+        return None if self.clean is None else self.clean.value
+
 
 def clean_score(score: Score, seen: SeenItems) -> CleanScore:
     """Return a score on all items and on clean items; `seen` says which items are clean.
@@ -77,18 +82,12 @@ def _without_small_groups(items: Items, clean: NDArray[np.bool_]) -> NDArray[np.
 
 def _select(items: Items, kept: NDArray[np.bool_]) -> Items:
     """Return the items for which `kept` is true."""
-    optional = {}
-    for name in ("y", "groups", "clusters"):
+    columns = {}
+    for name in ("x", "y", "groups", "clusters"):
         column = getattr(items, name)
         if column is not None:
-            optional[name] = column[kept]
-    return Items(
-        items.statistic,
-        items.x[kept],
-        weighted=items.weighted,
-        scale=items.scale,
-        **optional,
-    )
+            columns[name] = column[kept]
+    return attrs.evolve(items, **columns)
 
 
 def paired_difference(

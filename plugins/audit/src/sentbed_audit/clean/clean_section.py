@@ -66,11 +66,10 @@ def clean_section(
     rows = []
     for row in counted:
         score = row.score
-        value_on_clean = None if row.clean is None else row.clean.value
         low, high = row.interval or (None, None)
         digits = score_digits([score.value])
         rounded: list[float | None] = []
-        for number in (score.value, value_on_clean, row.difference, low, high):
+        for number in (score.value, row.value_on_clean, row.difference, low, high):
             if number is None:
                 rounded.append(None)
             else:
@@ -142,9 +141,8 @@ def scores_table(rows: Iterable[tuple[str, CleanScore]]) -> Table:
     for run, row in rows:
         score = row.score
         names = run, score.encoder, score.task, score.metric
-        value_on_clean = None if row.clean is None else row.clean.value
         difference = Estimate(value=row.difference, interval=row.interval)
-        table_rows.append((*names, score.value, value_on_clean, difference))
+        table_rows.append((*names, score.value, row.value_on_clean, difference))
 
     columns = (
         Column("score"),

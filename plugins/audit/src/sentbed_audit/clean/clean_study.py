@@ -1,9 +1,9 @@
-"""Tables and reports of runs and studies with their scores on clean items only."""
+"""Runs and studies with their scores on clean items only, and tables of these scores."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import attrs
@@ -11,10 +11,8 @@ from sentbed.protocols import Score
 from sentbed.tools import RESOLVED, Plugins, Recipe, read_document, structure_recipe
 from sentbed_report.run_comparison import difference_table
 from sentbed_report.selected_tables import named_tables
-from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.exports import write_exports
 from sentbed_report.study.study_data import CellRun, StudyData, with_runs
-from sentbed_report.study_page.study_report import write_study_report
+from sentbed_report.study.summary_tables import Summary
 from sentbed_report.tables.table import Table
 
 from sentbed_audit.clean.clean_section import clean_scores, scores_table
@@ -47,6 +45,9 @@ def on_clean_items(data: StudyData, overlap: Overlap) -> StudyData:
     """Return a study with its scores on clean items. A score whose items have unknown texts is left out.
 
     Costs of runs and published numbers are left out, too, since they are over all items.
+
+    Raises:
+        RunError: if a score cannot be computed from its items.
     """
 
     def run_on_clean_items(run: CellRun) -> CellRun:
@@ -60,6 +61,7 @@ def on_clean_items(data: StudyData, overlap: Overlap) -> StudyData:
         cells=with_runs(data.cells, run_on_clean_items),
         expected={},
         references={},
+        published=(),
     )
 
 
@@ -78,32 +80,10 @@ def scores_of_runs(data: StudyData, overlap: Overlap) -> tuple[Table, list[Score
     return scores_table(rows), others
 
 
-def comparison_tables(data: StudyData, overlap: Overlap) -> Iterator[Table]:
-    """Yield each table of a study on clean items, followed by its table of differences between cells.
-
-    Yield none for a study with a single cell.
-    """
-    if len(data.cells) < 2:
-        return
-    summaries = summarise(on_clean_items(data, overlap))
+def comparison_tables(summaries: Sequence[Summary]) -> Iterator[Table]:
+    """Yield each table, followed by its table of differences between cells if it has any."""
     for summary, table in zip(summaries, named_tables(summaries), strict=True):
         yield table
         differences = difference_table(summary)
         if differences.rows:
             yield differences
-
-
-def write_clean_report(
-    directory: Path,
-    data: StudyData,
-    overlap: Overlap,
-) -> Path:
-    """Write the tables and the report of a study on clean items; return the path of the report's page.
-
-    Raises:
-        RunError: if the disk is full.
-    """
-    clean = on_clean_items(data, overlap)
-    summaries = summarise(clean)
-    write_exports(directory, clean, summaries)
-    return write_study_report(directory, clean, summaries)

@@ -86,11 +86,6 @@ class _Task:
     texts: Sequence[tuple[int, ...]]
     """For each item, the indices of its texts in the list of distinct texts of all tasks."""
 
-    def fits(self, score: Score) -> bool:
-        """Whether a score has as many items as the task."""
-        items = score.items
-        return items is not None and len(items.x) == len(self.texts)
-
 
 class Overlap:
     """The items of evaluations, and which of them occur in training texts."""
@@ -132,11 +127,14 @@ class Overlap:
 
     def of(self, score: Score) -> SeenItems | None:
         """Return which items of a score are seen; None if it is unknown which texts its items have."""
+        items = score.items
+        if items is None:
+            return None
         for key in (f"{score.task}/{score.metric}", score.task):
             tasks = self._tasks.get((score.evaluator, key), ())
-            fitting = [task for task in tasks if task.fits(score)]
-            if score.items is not None and score.items.clusters is not None:
-                clusters = score.items.clusters
+            fitting = [task for task in tasks if len(task.texts) == len(items.x)]
+            if items.clusters is not None:
+                clusters = items.clusters
                 same = [task for task in fitting if (task.identities == clusters).all()]
                 # Clusters need not be the identities of items; they may also denote passages, for example.
                 fitting = same or fitting

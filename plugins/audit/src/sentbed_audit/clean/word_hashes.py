@@ -18,7 +18,8 @@ _IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_IDEOGRAPHS}]|[^\W{_IDEOGRAPHS}]+")
 
 _BASE = 0x9E3779B97F4A7C15
-"""Base of the polynomial hash of a sequence of words. It is odd, and so has an inverse modulo 2⁶⁴."""
+"""Base of the polynomial hash of a sequence of words: 2⁶⁴ divided by the golden ratio, as in Fibonacci
+hashing. It is odd, and so has an inverse modulo 2⁶⁴."""
 _INVERSE = pow(_BASE, -1, 1 << 64)
 
 

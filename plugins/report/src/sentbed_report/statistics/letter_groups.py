@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain, combinations, combinations_with_replacement
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, TypeAlias
@@ -135,16 +135,11 @@ def _maximal_sets(different: Matrix) -> set[frozenset[int]] | None:
         candidates = kept | parts
         sets = kept
         for part in parts:
-            if not _is_absorbed(part, candidates):
+            if not any(part < members for members in candidates):
                 sets.add(part)
         if len(sets) > MOST_SETS:
             return None
     return sets
-
-
-def _is_absorbed(part: frozenset[int], sets: Collection[frozenset[int]]) -> bool:
-    """Whether a set of rows is a proper subset of another set."""
-    return any(part < members for members in sets)
 
 
 def _fewest_groups(groups: Sequence[tuple[int, ...]], different: Matrix) -> list[int]:

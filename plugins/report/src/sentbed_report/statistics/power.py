@@ -326,61 +326,30 @@ def _number_needed(
     if least == 1:
         return SeedsNeeded(1)
 
-    guess = _guess_needed(sources_with, least, difference, power, level_of_each)
-    number = _first_number(power_with, power, least, guess)
+    number = _first_number(power_with, power, least)
     if number is None:
         return SeedsNeeded(None, f"more than {MOST:,} {name}")
     return SeedsNeeded(number)
-
-
-def _guess_needed(
-    sources_with: Callable[[float], tuple[Source, ...]],
-    least: int,
-    difference: float,
-    power: float,
-    level: float,
-) -> int:
-    """Return roughly the needed number, from `least` to `MOST`, as if the variances were known exactly."""
-    from scipy import special
-
-    quantile = float(special.ndtri(power))
-
-    def is_enough(number: int) -> bool:
-        estimate = EstimatedDifference(0.0, sources_with(number))
-        errors = estimate.critical(level / 2) + quantile
-        return errors * estimate.error <= abs(difference)
-
-    numbers = range(least, MOST)
-    return least + bisect_left(numbers, True, key=is_enough)
 
 
 def _first_number(
     power_with: Callable[[float], float],
     power: float,
     least: int,
-    guess: int,
 ) -> int | None:
     """Return the smallest number from `least` to `MOST` that gives the power; None if there is none.
 
-    The power grows with the number. The search starts around `guess`.
+    The power grows with the number.
     """
-    # The bracket [low, high] is moved, in growing steps, until its ends lie on both sides of the number.
-    step = 1
-    low = max(least, guess - step)
-    high = min(guess + step, MOST)
+    # Most needed numbers are small, so the upper end of the bracket [low, high] begins there, and is doubled.
+    low = least
+    high = least
     while power_with(high) < power:
         if high == MOST:
             return None
-        step *= 4
         low = high + 1
-        high = min(high + step, MOST)
-    while low > least and power_with(low) >= power:
-        step *= 4
-        high = low
-        low = max(least, low - step)
-
-    numbers = range(low, high)
-    return low + bisect_left(numbers, power, key=power_with)
+        high = min(2 * high, MOST)
+    return low + bisect_left(range(low, high), power, key=power_with)
 
 
 def _level_of_each(level: float, comparisons: int) -> float:

@@ -214,7 +214,7 @@ class TableScores(Generic[Key]):
             columns.append(scores)
             terms.append((weight, scores))
 
-        shared = _shared_seeds(columns)
+        shared = shared_seeds(columns)
         if not shared:
             return Judged(reason="no seed has a score of all cells")
         for scores in columns:
@@ -252,9 +252,11 @@ def judge_cell(
 
     If the two were scored on different items, the result has the reason in place of a test.
     """
-    reason = _degenerate(before, after)
-    if reason:
-        return Judged(reason=reason, unpaired=_unpaired(before, after))
+    shared = shared_seeds([before, after])
+    for scores, name in ((before, "the baseline's score"), (after, "the score")):
+        if _has_degenerate(scores, shared):
+            unpaired = _unpaired(before, after)
+            return Judged(reason=f"{name} is degenerate", unpaired=unpaired)
     return with_test(compared(before, after, components))
 
 
@@ -283,7 +285,7 @@ def weighted_sum(
         weights.append(weight)
         columns.append(scores)
 
-    seeds = _shared_seeds(columns)
+    seeds = shared_seeds(columns)
     all_scores: list[AnyScore] = []
     values = {}
     for seed in seeds:
@@ -306,8 +308,8 @@ def weighted_sum(
     return _with_item_variance(values, values_of_items, components[0], prompts)
 
 
-def _shared_seeds(columns: Sequence[Mapping[int, object]]) -> list[int]:
-    """Return the seeds that all columns have, in the order of the first column."""
+def shared_seeds(columns: Sequence[Mapping[int, object]]) -> list[int]:
+    """Return the seeds that all columns have, in the order of the first column; at least one column is needed."""
     shared = set(columns[0]).intersection(*columns[1:])
     return [seed for seed in columns[0] if seed in shared]
 
@@ -352,16 +354,6 @@ def sums_under_prompts(
 
 def _unpaired(before: Scored, after: Scored) -> tuple[int, ...]:
     return tuple(sorted(before.keys() ^ after.keys()))
-
-
-def _degenerate(before: Scored, after: Scored) -> str:
-    """Return a reason if either side has a degenerate score under a seed that both have; empty otherwise."""
-    shared = _shared_seeds([before, after])
-    if _has_degenerate(before, shared):
-        return "the baseline's score is degenerate"
-    if _has_degenerate(after, shared):
-        return "the score is degenerate"
-    return ""
 
 
 def _has_degenerate(scores: Scored, seeds: Iterable[int]) -> bool:
@@ -478,7 +470,7 @@ def mean_column(
     if not columns:
         return {}
     means = {}
-    for seed in _shared_seeds(columns):
+    for seed in shared_seeds(columns):
         means[seed] = _mean_over_tasks([column[seed] for column in columns])
     return means
 

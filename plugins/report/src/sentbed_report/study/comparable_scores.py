@@ -24,7 +24,7 @@ Protocol: TypeAlias = dict[str, Any]
 """Metric and evaluation protocol of a column."""
 
 
-@attrs.frozen(order=True)
+@attrs.frozen
 class EncoderInRun:
     """One encoder in one run of a cell. Its scores are what this module calls a row."""
 
@@ -103,7 +103,10 @@ class ComparableScores:
         return tasks
 
     def take_from(self, row: ComparableScores) -> None:
-        """Move the scores of `row` that can be compared into this table, and note why the others cannot."""
+        """Move the scores of `row` that can be compared into this table, and note why the others cannot.
+
+        `row` has the scores of one row.
+        """
         other_tasks = self.tasks_with_other_protocol(row)
         is_refused = len(other_tasks) == len(row.protocols)
         if other_tasks:
@@ -112,7 +115,7 @@ class ComparableScores:
             noted = self.left_out
             if is_refused:
                 noted = self.refused
-            noted.setdefault(reason, []).extend(sorted(row.rows))
+            noted.setdefault(reason, []).extend(row.rows)
         if is_refused:
             return
 
@@ -280,6 +283,7 @@ def _scores_of_rows(
     If a row has scores of one task under several protocols, the row is in the result once for each protocol.
     """
     scores_of_rows: dict[tuple[TableKey, EncoderInRun], list[ComparableScores]] = {}
+    # Sorted, so that tables of development data come last.
     for measurement in sorted(layer, key=lambda each: is_development(each.score)):
         score = measurement.score
         table = _table_of(measurement)

@@ -20,6 +20,7 @@ def with_equivalence(summary: Summary) -> Summary:
     if summary.equivalence is None or not column.ranked:
         return summary
 
+    # Estimates are identified by `id`, since several rows may have equal numbers.
     differences = {}
     for row, judged in judged_rows(summary):
         differences[id(row.cells[-1])] = judged.estimate

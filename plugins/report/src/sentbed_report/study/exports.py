@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from sentbed.errors import DataError
 from sentbed.helpers import read_json, write_atomic
 from sentbed.tools import plain
 
@@ -22,6 +21,7 @@ from sentbed_report.study.found_demonstrations import FoundRow, found_demonstrat
 from sentbed_report.study.prompt_effects import RowUnderPrompts, rows_under_prompts
 from sentbed_report.study.published_number_comparison import Number, published_numbers
 from sentbed_report.study.rank_groups import GroupedRow, RankGroups, TaskRank, TaskRanks
+from sentbed_report.study.read_cell_run import UNREADABLE
 from sentbed_report.study.score_against_cost import (
     ScoreAgainstCost,
     scores_against_cost,
@@ -69,6 +69,7 @@ def write_exports(
     scores = score_frame(data, summaries).to_csv(index=False)
     write_atomic(directory / DIRECTORY / SCORES, scores)
     write_tables(directory, summaries)
+    # This comes last, since `write_tables` reads the names of earlier tables in this file.
     write_atomic(directory / RESULTS, to_json(data, summaries, selection))
 
 
@@ -178,7 +179,7 @@ def to_json(
 
     axes = []
     for axis in data.axes:
-        axes.append({"name": axis.name, "labels": axis.labels, "numbers": axis.numbers})
+        axes.append(_attributes(axis, "name labels numbers"))
     excluded = []
     for name, reasons in data.excluded:
         excluded.append({"cell": name, "reasons": reasons})
@@ -191,12 +192,9 @@ def to_json(
         "schema": SCHEMA,
         "study": data.name,
         "axes": axes,
-        "seeds": data.seeds,
-        "prompts": data.prompts,
+        **_attributes(data, "seeds prompts"),
         "prompt_factor": prompt_factor,
-        "baseline": data.baseline,
-        "finished": data.finished,
-        "total": data.total,
+        **_attributes(data, "baseline finished total"),
         "cells": list(map(_cell, data.cells)),
         "excluded": excluded,
         "tables": list(map(_table, summaries, table_names(summaries))),
@@ -223,12 +221,17 @@ def _fields(record: attrs.AttrsInstance | None) -> dict[str, Any] | None:
     return attrs.asdict(record)
 
 
+def _attributes(record: object, names: str) -> dict[str, Any]:
+    """Return attributes of a record, by name; `names` has the names, separated by spaces."""
+    return {name: getattr(record, name) for name in names.split()}
+
+
 def _names_in_results(directory: Path) -> list[str]:
     """Return the names of the tables in an earlier `results.json`; empty if it cannot be read."""
     try:
         tables = read_json(directory / RESULTS)["tables"]
         names = [table["name"] for table in tables]
-    except (OSError, ValueError, LookupError, TypeError, DataError):
+    except UNREADABLE:
         return []
 
     names_of_files = []
@@ -242,53 +245,27 @@ def _names_in_results(directory: Path) -> list[str]:
 def _cell(cell: CellInfo) -> dict[str, Any]:
     runs = []
     for run in cell.runs:
-        directory = None
+        record = _attributes(run, "prompt seed status directory error seconds")
         if run.directory is not None:
-            directory = run.directory.as_posix()
-        runs.append(
-            {
-                "prompt": run.prompt,
-                "seed": run.seed,
-                "status": run.status,
-                "directory": directory,
-                "error": run.error,
-                "seconds": run.seconds,
-            }
-        )
-    return {
-        "name": cell.name,
-        "labels": cell.labels,
-        "differences": cell.differences,
-        "runs": runs,
-    }
+            # With slashes on every system.
+            record["directory"] = run.directory.as_posix()
+        runs.append(record)
+    return {**_attributes(cell, "name labels differences"), "runs": runs}
 
 
 def _table(summary: Summary, name: str) -> dict[str, Any]:
     columns = []
     for column in summary.columns:
-        columns.append(
-            {
-                "task": column.task,
-                "part": column.part,
-                "metric": column.metric,
-                "direction": column.direction,
-                "protocol": column.protocol,
-            }
-        )
+        columns.append(_attributes(column, "task part metric direction protocol"))
     equivalence = []
     for row in summary.rows:
         test = row.cells[-1].equivalence
         if test is not None:
-            equivalence.append(
-                {"cell": row.cell, "encoder": row.encoder, **attrs.asdict(test)}
-            )
+            names = _attributes(row, "cell encoder")
+            equivalence.append({**names, **attrs.asdict(test)})
     return {
         "name": name,
-        "evaluator": summary.evaluator,
-        "protocol": summary.protocol,
-        "note": summary.note,
-        "over": summary.over,
-        "test": summary.test,
+        **_attributes(summary, "evaluator protocol note over test"),
         "columns": columns,
         "rows": list(map(_row, summary.rows)),
         "equivalence": equivalence,
@@ -300,10 +277,8 @@ def _table(summary: Summary, name: str) -> dict[str, Any]:
 
 def _under_prompts(row: RowUnderPrompts) -> dict[str, Any]:
     return {
-        "cell": row.row.cell,
-        "encoder": row.row.encoder,
-        "means": row.means,
-        "ranks": row.ranks,
+        **_attributes(row.row, "cell encoder"),
+        **_attributes(row, "means ranks"),
         "sources": _fields(row.sources),
         "best": attrs.asdict(row.best),
     }
@@ -311,12 +286,7 @@ def _under_prompts(row: RowUnderPrompts) -> dict[str, Any]:
 
 def _row(row: SummaryRow) -> dict[str, Any]:
     return {
-        "cell": row.cell,
-        "encoder": row.encoder,
-        "labels": row.labels,
-        "status": row.status,
-        "stopped": row.stopped,
-        "error": row.error,
+        **_attributes(row, "cell encoder labels status stopped error"),
         "values": list(map(record_of, row.cells)),
     }
 
@@ -326,9 +296,7 @@ def _groups(groups: RankGroups | None) -> dict[str, Any] | None:
         return None
     return {
         "level": SIGNIFICANT,
-        "pairs": groups.pairs,
-        "basis": groups.basis,
-        "reason": groups.reason,
+        **_attributes(groups, "pairs basis reason"),
         "cells": list(map(_lettered, groups.rows)),
         "left": dict(groups.left),
         "over_tasks": _over_tasks(groups.tasks),
@@ -359,15 +327,8 @@ def _lettered(row: GroupedRow | TaskRank) -> dict[str, Any]:
 def _score_and_cost(against: ScoreAgainstCost) -> dict[str, Any]:
     points = []
     for point in against.points:
-        points.append(
-            {
-                "cell": point.row.cell,
-                "encoder": point.row.encoder,
-                "score": point.score,
-                "cost": point.cost,
-                "front": point.front,
-            }
-        )
+        row = _attributes(point.row, "cell encoder")
+        points.append({**row, **_attributes(point, "score cost front")})
     cost = against.column
     return {
         **against.scores.ranked_by,
@@ -396,11 +357,7 @@ def _demonstration(row: FoundRow) -> dict[str, Any]:
     return {
         "cell": row.cell.name,
         "seed": row.seed,
-        "evaluator": search.evaluator,
-        "sentence": search.sentence,
-        "word": search.word,
-        "score": search.score,
-        "improvement": search.improvement,
+        **_attributes(search, "evaluator sentence word score improvement"),
         "candidates": len(search.scores),
         "helped": helped,
         "harmed": harmed,
@@ -412,12 +369,6 @@ def _published(number: Number) -> dict[str, Any]:
     row = number.row
     return {
         "cell": number.cell,
-        "key": row.key,
-        "value": row.value,
-        "tolerance": row.tolerance,
-        "source": row.source,
-        "found": row.found,
-        "difference": row.difference,
-        "met": row.met,
+        **_attributes(row, "key value tolerance source found difference met"),
         "verdict": expected_verdict(row),
     }

@@ -3,19 +3,21 @@
 Only means over matched cells are compared: all means are over the same combinations of labels on the other
 axes. Otherwise a label could have the higher mean although it is worse in every combination (Simpson's paradox,
 1951). A label without a score in these combinations is left out, with the reason. All means are also over the
-same seeds, which all compared cells have; cells may lack seeds, for instance because they were stopped.
+same seeds, which all compared cells have; cells may lack seeds, for instance because they were stopped. If the
+cells share no seed, each cell's mean is over its own seeds.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import product
+from itertools import chain, product
 from statistics import fmean, stdev
 from typing import TypeAlias
 
 import attrs
 
+from sentbed_report.statistics.significance import shared_seeds
 from sentbed_report.study.study_data import AxisInfo, StudyData
 from sentbed_report.study.summary_row import SummaryRow
 from sentbed_report.study.summary_tables import Summary
@@ -168,19 +170,22 @@ def _effect_of_axis(
             number_of_contexts = 0
             left[label] = _why_not_compared(data, cells_of_label, {axis.name: label})
         differences = _differences_in_contexts(cells_of_label, cells[reference])
-        effect = LabelEffect(
-            label,
-            mean=means.get(labels),
-            contexts=number_of_contexts,
-            difference=None,
-            std=None,
-            pairs=len(differences),
-        )
+        difference = None
         if differences:
-            effect = attrs.evolve(effect, difference=fmean(differences))
+            difference = fmean(differences)
+        std = None
         if len(differences) > 1:
-            effect = attrs.evolve(effect, std=stdev(differences))
-        effects.append(effect)
+            std = stdev(differences)
+        effects.append(
+            LabelEffect(
+                label,
+                mean=means.get(labels),
+                contexts=number_of_contexts,
+                difference=difference,
+                std=std,
+                pairs=len(differences),
+            )
+        )
 
     together = together_with(data, axis)
     return AxisEffect(
@@ -191,12 +196,19 @@ def _effect_of_axis(
 def _differences_in_contexts(
     cells: Mapping[Context, SummaryRow], references: Mapping[Context, SummaryRow]
 ) -> list[float]:
-    """Return the difference from the reference in each context in which both have a cell."""
+    """Return the difference from the reference in each context in which both have a cell.
+
+    A difference is of means over the seeds that both cells have.
+    """
     differences = []
     for context, row in cells.items():
-        if context in references:
-            reference = _values(references[context])
-            differences.append(_difference_of_cells(_values(row), reference))
+        if context not in references:
+            continue
+        cell = _values(row)
+        reference = _values(references[context])
+        seeds = shared_seeds([cell, reference])
+        difference = _mean_over_seeds(cell, seeds) - _mean_over_seeds(reference, seeds)
+        differences.append(difference)
     return differences
 
 
@@ -211,33 +223,20 @@ def _means_of_labels(
     contexts: Collection[Context],
 ) -> dict[Labels, float]:
     """Return the mean of each compared label over the contexts, and over the seeds that all these cells have."""
-    values_of_all = []
+    if not compared:
+        return {}
+    values = {}
     for labels in compared:
-        for context in contexts:
-            values_of_all.append(_values(cells[labels][context]))
-    seeds = _shared_seeds(values_of_all)
+        values[labels] = [_values(cells[labels][context]) for context in contexts]
+    seeds = shared_seeds([*chain.from_iterable(values.values())])
 
     means = {}
-    for labels in compared:
-        of_contexts = []
-        for context in contexts:
-            of_contexts.append(_mean_over_seeds(_values(cells[labels][context]), seeds))
-        means[labels] = fmean(of_contexts)
+    for labels, of_contexts in values.items():
+        means_of_contexts = []
+        for of_cell in of_contexts:
+            means_of_contexts.append(_mean_over_seeds(of_cell, seeds))
+        means[labels] = fmean(means_of_contexts)
     return means
-
-
-def _difference_of_cells(
-    cell: Mapping[int, float], reference: Mapping[int, float]
-) -> float:
-    """Return a cell's mean minus the mean of the reference, both over the seeds that both have."""
-    seeds = _shared_seeds([cell, reference])
-    return _mean_over_seeds(cell, seeds) - _mean_over_seeds(reference, seeds)
-
-
-def _shared_seeds(cells: Sequence[Mapping[int, float]]) -> set[int]:
-    if not cells:
-        return set()
-    return set(cells[0]).intersection(*cells[1:])
 
 
 def _mean_over_seeds(values: Mapping[int, float], seeds: Collection[int]) -> float:

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 import attrs
 
 from sentbed_report.statistics.power import (
-    LEVEL,
-    POWER,
     SeedsNeeded,
     Spread,
     observed_spread,
@@ -45,40 +43,24 @@ class ObservedPower:
         of_prompts = self.spread.prompt_std**2 / self.spread.prompts
         return of_prompts > self.spread.seed_std**2 / self.seeds
 
-    def smallest(
-        self,
-        seeds: int,
-        power: float = POWER,
-        level: float = LEVEL,
-    ) -> float:
-        """Return the smallest true difference that is significant with `seeds` seeds and this power."""
-        return smallest_difference(self.spread, seeds, power, level, self.comparisons)
+    def smallest(self, seeds: int) -> float:
+        """Return the smallest true difference that is significant with `seeds` seeds and a power of 0.8."""
+        return smallest_difference(self.spread, seeds, comparisons=self.comparisons)
 
-    def needed_by(
-        self,
-        judged: Judged,
-        power: float = POWER,
-        level: float = LEVEL,
-    ) -> SeedsNeeded:
+    def needed_by(self, judged: Judged) -> SeedsNeeded:
         """Return the number of seeds with which a cell would differ significantly from the baseline.
 
-        With this number of seeds, the difference is significant with a probability of at least `power`. The
+        With this number of seeds, the difference is significant with a probability of at least 0.8. The
         observed difference is taken to be the true one. The variances over seeds and prompts are pooled over
         cells, since a few seeds hardly show those of a single cell; the variance over items is the cell's own.
         """
         spread = self._spread_of(judged)
         if spread is None:
             return SeedsNeeded(None, "neither seeds nor items vary")
-        return seeds_needed(
-            spread, judged.difference or 0.0, power, level, self.comparisons
-        )
+        difference = judged.difference or 0.0
+        return seeds_needed(spread, difference, comparisons=self.comparisons)
 
-    def prompts_needed_by(
-        self,
-        judged: Judged,
-        power: float = POWER,
-        level: float = LEVEL,
-    ) -> SeedsNeeded:
+    def prompts_needed_by(self, judged: Judged) -> SeedsNeeded:
         """Return the number of prompts with which a cell would differ significantly from the baseline.
 
         The number of seeds stays that of the study; for all else, see `needed_by`.
@@ -88,7 +70,7 @@ class ObservedPower:
             return SeedsNeeded(None, "neither prompts nor items vary")
         difference = judged.difference or 0.0
         return prompts_needed(
-            spread, difference, self.seeds, power, level, self.comparisons
+            spread, difference, self.seeds, comparisons=self.comparisons
         )
 
     def _spread_of(self, judged: Judged) -> Spread | None:

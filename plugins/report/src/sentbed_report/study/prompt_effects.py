@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
+from sentbed_report.formatting import range_text
 from sentbed_report.statistics.best_prompt import BestPrompt, best_prompt
 from sentbed_report.statistics.item_components import ComponentStore, PromptScores
-from sentbed_report.statistics.levels import CONFIDENCE
 from sentbed_report.statistics.significance import (
     Judged,
     Scored,
@@ -54,11 +54,8 @@ class RowUnderPrompts:
         """Best and worst rank over the prompts, such as `1 to 3`; empty if the row has no ranks."""
         if not self.ranks:
             return ""
-        best = min(self.ranks.values())
-        worst = max(self.ranks.values())
-        if best == worst:
-            return str(best)
-        return f"{best} to {worst}"
+        ranks = self.ranks.values()
+        return range_text(min(ranks), max(ranks))
 
 
 def rows_under_prompts(summary: Summary) -> tuple[RowUnderPrompts, ...]:
@@ -159,7 +156,7 @@ def _sources_of_row(
     """
     judged = row.cells[-1].judged
     if summary.baseline is None:
-        judged = with_test(weighted_sum([(1.0, scores)], store), CONFIDENCE)
+        judged = with_test(weighted_sum([(1.0, scores)], store))
     if judged is None or judged.p_value is None:
         return None
     return sources_of(judged)

@@ -50,7 +50,7 @@ def with_published_results(
         for number, table in enumerate(tables):
             references = list(table.references)
             notes = list(table.reference_notes)
-            if _has_number(matches[number]):
+            if any(match.value is not None for match in matches[number]):
                 references.append(_row(system, source, matches[number]))
                 if NO_TEST not in notes:
                     notes.insert(0, NO_TEST)
@@ -71,10 +71,6 @@ def _is_main(summary: Summary) -> bool:
     """
     has_scores = any(not column.cost for column in summary.columns)
     return bool(summary.rows) and not summary.metric and has_scores
-
-
-def _has_number(matches: Sequence[_Match]) -> bool:
-    return any(match.value is not None for match in matches)
 
 
 def _row(

@@ -21,6 +21,7 @@ from typing import Literal
 
 import attrs
 
+from sentbed_report.formatting import range_text
 from sentbed_report.statistics.letter_groups import (
     MOST_SETS,
     Pairs,
@@ -90,9 +91,7 @@ class GroupedRow:
     @property
     def ranks(self) -> str:
         """Interval of the row's rank, such as `2 to 4`."""
-        if self.lowest_rank == self.highest_rank:
-            return str(self.lowest_rank)
-        return f"{self.lowest_rank} to {self.highest_rank}"
+        return range_text(self.lowest_rank, self.highest_rank)
 
 
 @attrs.frozen
@@ -278,10 +277,8 @@ def _groups_of_compared(
             )
         )
 
-    bases = {judged.basis for judged in pairs.values() if judged.basis}
-    basis: Basis = "items and seeds"
-    if bases:
-        basis = common_basis(bases)
+    # Each pair has a p-value, and so a basis.
+    basis = common_basis({judged.basis for judged in pairs.values() if judged.basis})
     if groups is None:
         reason = f"the rows have more than {MOST_SETS} overlapping groups"
         return RankGroups(

@@ -26,6 +26,9 @@ RANKING = "search.json"
 KEYS = "keys.json"
 """File with everything that determines a run's weights, and with the keys of its evaluations, in order."""
 
+UNREADABLE = (OSError, ValueError, LookupError, TypeError, DataError)
+"""Errors of reading an entry of a JSON file that may be missing or damaged."""
+
 ADDED = "added"
 """Subdirectory of a run for evaluations that were added after the run had finished; each is a run directory."""
 
@@ -80,6 +83,7 @@ def read_run(
         keys = tuple(evaluations)
     place = None
     if status != "waiting":
+        # `Path.relative_to` goes up to a common parent only from Python 3.12 on.
         place = Path(os.path.relpath(directory, base))
     return CellRun(
         cell=cell,
@@ -109,7 +113,7 @@ def evaluation_keys(run: Path) -> list[str]:
     """Return the keys of a run's evaluations, in order; empty if they were not recorded."""
     try:
         return list(map(str, read_json(run / KEYS)["evaluations"]))
-    except (OSError, ValueError, LookupError, TypeError, DataError):
+    except UNREADABLE:
         return []
 
 
@@ -129,7 +133,7 @@ def evaluation_contents(run: Path) -> dict[str, Any]:
     """
     contents: dict[str, Any] = {}
     for directory in (run, *sorted((run / ADDED).glob("*"))):
-        with suppress(OSError, ValueError, LookupError, TypeError, DataError):
+        with suppress(*UNREADABLE):
             contents |= read_json(directory / KEYS)["evaluation_contents"]
     return contents
 
@@ -155,7 +159,7 @@ def manifest_status(run: Path) -> str | None:
     """Return the status in a run's manifest; None if there is no manifest, or it cannot be read."""
     try:
         return str(read_json(run / MANIFEST)["status"])
-    except (OSError, ValueError, KeyError, TypeError, DataError):
+    except UNREADABLE:
         return None
 
 

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from string import digits
 from typing import Any
 
 import attrs
@@ -24,6 +25,9 @@ from sentbed_report.study.study_data import (
     with_decided_splits,
     with_runs,
 )
+
+_DIGITS = ("", *digits)
+"""What comes after the common beginning of names that end in numbers."""
 
 
 @attrs.define
@@ -51,8 +55,8 @@ class _Group:
             if len(set(characters)) > 1:
                 break
             shared += characters[0]
-        # `run-10` and `run-11` are `run`, not `run-1`; `mean-seed1` and `mean-seed2` are `mean`.
-        if all(name[len(shared) :][:1].isdigit() for name in self.names):
+        # `run-1`, `run-10` and `run-11` are `run`, not `run-1`; `mean-seed1` and `mean-seed2` are `mean`.
+        if all(name[len(shared) :][:1] in _DIGITS for name in self.names):
             shared = shared.rstrip("0123456789")
         shared = re.sub(r"([-_ .,/]+(seed|s))?[-_ .,/=]*$", "", shared)
         return shared or " + ".join(self.names)
@@ -99,6 +103,7 @@ def runs_as_study(
 
     first = first or groups[0]
     cells = []
+    number_of_runs = 0
     seeds: dict[int, None] = {}
     for group, name in zip(groups, _unique_names(groups), strict=True):
         runs = []
@@ -108,19 +113,21 @@ def runs_as_study(
         changes = tuple(differences(first.recipe, group.recipe))
         cells.append(CellInfo(name, {}, tuple(runs), changes))
         seeds |= dict.fromkeys(group.runs)
+        number_of_runs += len(runs)
 
-    data = StudyData(
-        name=cells[0].name,
+    name = cells[0].name
+    baseline = None
+    if len(cells) > 1:
+        name = count(number_of_runs, "run")
+        baseline = cells[groups.index(first)].name
+    return StudyData(
+        name=name,
         axes=(),
         cells=with_decided_splits(cells),
-        baseline=None,
+        baseline=baseline,
         seeds=tuple(seeds),
         directory=base,
     )
-    if len(cells) == 1:
-        return data
-    baseline = cells[groups.index(first)].name
-    return attrs.evolve(data, name=count(data.total, "run"), baseline=baseline)
 
 
 def _require_once(directories: Sequence[Path]) -> None:

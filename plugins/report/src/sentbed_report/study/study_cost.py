@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from itertools import chain
 
 import attrs
 
@@ -13,7 +14,7 @@ from sentbed_report.study.study_data import CellRun, StudyData
 
 @attrs.frozen
 class StudyCost:
-    """Cost of the runs of a study that have finished or failed, as far as it was recorded."""
+    """Recorded cost of the runs of a study that have finished or failed, with the runs with fresh seeds."""
 
     runs: int
     """Number of these runs with a recorded cost."""
@@ -51,7 +52,8 @@ def study_cost(data: StudyData) -> StudyCost | None:
     cost_alone = NOTHING
     shared: dict[str, RunCost] = {}
     begun: Counter[str] = Counter()
-    for run in data.runs:
+    fresh_runs = chain.from_iterable(cell.confirmation for cell in data.cells)
+    for run in chain(data.runs, fresh_runs):
         if run.status not in ("finished", "failed"):
             continue
         if run.cost is None:
@@ -83,5 +85,7 @@ def study_cost(data: StudyData) -> StudyCost | None:
 
 
 def _encoded_nothing(run: CellRun) -> bool:
-    texts = run.record.get("manifest", {}).get("cache") or {}
+    texts = run.manifest.get("cache")
+    if not isinstance(texts, Mapping):
+        return False
     return bool(texts.get("taken")) and not texts.get("encoded")

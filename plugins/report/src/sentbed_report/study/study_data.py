@@ -72,12 +72,17 @@ class CellRun:
     """Label of the run's prompt; empty in a study without `prompts`."""
 
     @property
-    def chosen_on(self) -> frozenset[str]:
-        """Hashes of the data files by which validations chose the weights of the run."""
+    def manifest(self) -> Mapping[str, Any]:
+        """Manifest of the run in `record`; empty if the record lacks it, or is damaged."""
         manifest = self.record.get("manifest")
         if not isinstance(manifest, Mapping):
-            return frozenset()
-        digests = manifest.get("chosen_on")
+            return {}
+        return manifest
+
+    @property
+    def chosen_on(self) -> frozenset[str]:
+        """Hashes of the data files by which validations chose the weights of the run."""
+        digests = self.manifest.get("chosen_on")
         if not isinstance(digests, list):
             return frozenset()
         return frozenset(digest for digest in digests if isinstance(digest, str))

@@ -106,6 +106,7 @@ def _checked(value: Any, kind: Any) -> Any:
 
 
 _CONVERTER = cattrs.Converter(detailed_validation=False)
+# By default, cattrs would convert values of another type: 1.9 to 1, and "false" to True.
 for _kind in (str, int, float, bool):
     _CONVERTER.register_structure_hook(_kind, _checked)
 

@@ -7,7 +7,6 @@ from functools import cached_property
 from itertools import chain
 
 import attrs
-from sentbed.helpers import score_digits
 from sentbed.protocols import Score
 
 from sentbed_report.formatting import count
@@ -168,13 +167,11 @@ class Summary:
 
     @property
     def digits(self) -> int:
-        """Number of decimals of scores; the columns of costs have their own."""
-        values = []
-        for row in self.rows:
-            for cell in row.cells:
-                if cell.value is not None:
-                    values.append(cell.value)
-        return score_digits(values)
+        """Number of decimals of scores; in a table of costs, of the last column."""
+        for column in self.columns:
+            if not column.cost:
+                return column.digits
+        return self.columns[-1].digits
 
     @property
     def names(self) -> tuple[str, ...]:
