@@ -13,7 +13,7 @@ from file_server import Served, serving
 from sentbed import DataError, RunError
 from sentbed._registry.registry import load_plugins
 from sentbed_common import KnownArchive, KnownData, KnownFile, KnownMade
-from sentbed_data import download
+from sentbed_data import download, get_collection
 from sentbed_data.download import DownloadBars, fetch
 from sentbed_data.find_collections import (
     INCOMPLETE,
@@ -28,7 +28,7 @@ from sentbed_data.find_collections import (
     find_collection,
     inspect_collection,
 )
-from sentbed_data.get_collection import SMALL, get_missing_files, unpack
+from sentbed_data.get_collection import get_missing_files, unpack
 
 TEXT = b"".join(b"line %d\n" % i for i in range(20_000))
 """Longer than what is read at a time."""
@@ -595,9 +595,12 @@ def test_an_archive_with_a_member_that_leaves_it_is_refused(
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", ["a.zip", "a.tar.gz", "a.tar.xz"])
 @pytest.mark.parametrize("wanted", ["big.txt", "small.txt"])
-def test_an_archive_that_would_fill_the_disk_is_refused(name, wanted, tmp_path):
+def test_an_archive_that_would_fill_the_disk_is_refused(
+    name, wanted, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(get_collection, "SMALL", 1 << 12)
     archive, big, small = tmp_path / name, tmp_path / "big.txt", tmp_path / "small.txt"
-    big.write_bytes(b"0" * (2 * SMALL))
+    big.write_bytes(b"0" * (1 << 21))
     small.write_bytes(b"one")
     if name.endswith("zip"):
         with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:
@@ -613,7 +616,7 @@ def test_an_archive_that_would_fill_the_disk_is_refused(name, wanted, tmp_path):
         assert target.read_bytes() == b"one"
         return
     with pytest.raises(
-        DataError, match=rf"unpacks to 33,5.*`big\.txt`, more than 100 times.*{name}$"
+        DataError, match=rf"unpacks to 2,09.*`big\.txt`, more than 100 times.*{name}$"
     ):
         unpack(archive, {wanted: target})
     assert not target.exists()

@@ -30,13 +30,17 @@ def triplets():
 @cache
 def situation(sentence):
     """Parse a sentence back: for each slot the one concept of which a wording stands in it."""
+    lowered = sentence.lower()
     found = []
     for concepts in grammar.SLOTS:
         hits = {}
         for number, wordings in enumerate(concepts):
             for wording in wordings:
                 for form in wording if isinstance(wording, tuple) else (wording,):
-                    if re.search(rf"\b{re.escape(form)}\b", sentence, re.IGNORECASE):
+                    # Most forms are in no sentence, and a search for a substring is fast.
+                    if form.lower() not in lowered:
+                        continue
+                    if re.search(rf"\b{re.escape(form.lower())}\b", lowered):
                         hits[number] = max(hits.get(number, 0), len(form))
         assert hits, sentence
         found.append(max(hits, key=lambda number: hits[number]))
