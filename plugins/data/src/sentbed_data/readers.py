@@ -205,8 +205,12 @@ def parse_number(value: object, limits: Range) -> float | str:
     if isinstance(value, bool) or not isinstance(value, str | Real):
         return f"found {value!r:.80} ({type(value).__name__}); {expected}; correct or remove the row"
 
+    written = value
+    if isinstance(value, str):
+        # `float` reads "1_0" as 10, as in Python source; in a data file it is a typing error.
+        written = value.replace("_", "?")
     try:
-        number = float(value)
+        number = float(written)
     except (ValueError, OverflowError):
         return f"found {value!r:.80}; {expected}; correct or remove the row"
 

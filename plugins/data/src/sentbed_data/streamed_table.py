@@ -33,7 +33,7 @@ from sentbed_data.parquet_arrow import (
     readable_arrow,
     require_package,
 )
-from sentbed_data.readers import NUL, problem_of_text, suffix_of
+from sentbed_data.readers import problem_of_text, suffix_of
 
 BATCH_ROWS = 4096
 """Largest number of rows in a record batch that is written."""
@@ -427,8 +427,7 @@ def _open_arrow_file(
     rows.
 
     Raises:
-        DataError: if a text is missing, blank or has a NUL character, with the text's row; or if a column is
-            missing.
+        DataError: if a text is not accepted by `problem_of_text`, with the text's row; or if a column is missing.
     """
     if limit is None:
         limit = sys.maxsize
@@ -444,8 +443,11 @@ def _open_arrow_file(
         for batch in batches:
             for first, rows in batch.slices():
                 for name, column in zip(names, batch.columns, strict=True):
-                    texts = column.array(file, first, rows)
-                    _require_texts(texts, name, path, start + first)
+                    texts = column.array(file, first, rows).to_pylist()
+                    for row, text in enumerate(texts, start + first + 1):
+                        if problem := problem_of_text(text):
+                            place = f"row {row}, column `{name}`"
+                            raise DataError(f"{place}: {problem}", path)
 
             start += batch.rows
 
@@ -511,22 +513,3 @@ def _position_in(content: Any, buffer: Any) -> int | None:
         return _OUTSIDE
 
     return place
-
-
-def _require_texts(
-    column: Any,
-    name: str,
-    path: Path,
-    start: int,
-) -> None:
-    """Raise `DataError` if a text is missing, blank or has a NUL character; `start` is the first text's row."""
-    from pyarrow import compute
-
-    trimmed = compute.utf8_trim_whitespace(column)
-    blank = compute.equal(compute.binary_length(trimmed), 0)
-    invalid = compute.or_(blank, compute.match_substring(column, NUL))
-    # A missing text makes its result null, which counts as invalid.
-    first = compute.index(compute.fill_null(invalid, True), True).as_py()
-    if first >= 0:
-        problem = problem_of_text(column[first].as_py())
-        raise DataError(f"row {start + first + 1}, column `{name}`: {problem}", path)
