@@ -7,24 +7,20 @@ from itertools import chain
 
 import pytest
 from sentbed import locate
-from sentbed_data.readers import read_columns
+from sentbed_data.readers import read_rows
 from sentbed_data.sample import grammar
 
 FILES = ("triplets.csv", "sts-dev.tsv", "sts-test.tsv")
 
 
 def graded(file):
-    columns = read_columns(
-        f"pkg:sentbed_data/sample/sts-{file}.tsv", ["score", "sentence1", "sentence2"]
-    )
-    return list(zip(*columns, strict=True))
+    names = ["score", "sentence1", "sentence2"]
+    return list(map(tuple, read_rows(f"pkg:sentbed_data/sample/sts-{file}.tsv", names)))
 
 
 def triplets():
-    columns = read_columns(
-        "pkg:sentbed_data/sample/triplets.csv", ["sent0", "sent1", "hard_neg"]
-    )
-    return list(zip(*columns, strict=True))
+    names = ["sent0", "sent1", "hard_neg"]
+    return list(map(tuple, read_rows("pkg:sentbed_data/sample/triplets.csv", names)))
 
 
 @cache

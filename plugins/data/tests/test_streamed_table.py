@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 from sentbed import DataError, RunError
 from sentbed.helpers import LONGEST_LINE
+from sentbed_data.arrow_texts import BATCH_ROWS
 from sentbed_data.dropout import Dropout
 from sentbed_data.pairs import Pairs
-from sentbed_data.streamed_table import BATCH_ROWS, StreamedTable
+from sentbed_data.streamed_table import StreamedTable
 from sentbed_data.triplets import Triplets
 
 ROWS = 2 * BATCH_ROWS + 17
