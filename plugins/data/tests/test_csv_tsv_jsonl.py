@@ -31,6 +31,11 @@ def test_csv_follows_rfc_quoting(put, read_columns):
     ]
 
 
+def test_csv_may_have_texts_as_long_as_other_formats(put, read_columns):
+    text = "x" * LONGEST_LINE
+    assert read_columns(put("a.csv", f"x\n{text}"), ["x"]) == [[text]]
+
+
 def test_tsv_keeps_bare_quotes_and_commas(put, read_columns):
     file = put("a.tsv", 'x\ty\n"one\ttwo" "three\na, b\tc"\n')
     assert read_columns(file, ["x", "y"]) == [['"one', "a, b"], ['two" "three', 'c"']]

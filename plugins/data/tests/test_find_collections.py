@@ -593,32 +593,31 @@ def test_an_archive_with_a_member_that_leaves_it_is_refused(
 
 
 @pytest.mark.sweep(3)
-@pytest.mark.parametrize("name", ["a.zip", "a.tar.gz", "a.tar.xz"])
+@pytest.mark.parametrize(
+    ("name", "pack"),
+    [
+        ("a.zip", zip_of),
+        ("a.tar.gz", lambda members: tar_of(members, "w:gz")),
+        ("a.tar.xz", lambda members: tar_of(members, "w:xz")),
+    ],
+)
 @pytest.mark.parametrize("wanted", ["big.txt", "small.txt"])
 def test_an_archive_that_would_fill_the_disk_is_refused(
-    name, wanted, tmp_path, monkeypatch
+    name, pack, wanted, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(get_collection, "SMALL", 1 << 12)
-    archive, big, small = tmp_path / name, tmp_path / "big.txt", tmp_path / "small.txt"
-    big.write_bytes(b"0" * (1 << 21))
-    small.write_bytes(b"one")
-    if name.endswith("zip"):
-        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:
-            zipped.write(big, "big.txt")
-            zipped.write(small, "small.txt")
-    else:
-        with tarfile.open(archive, "w:" + name.rpartition(".")[2]) as tarred:
-            tarred.add(big, "big.txt")
-            tarred.add(small, "small.txt")
+    content = pack({"big.txt": b"0" * (1 << 21), "small.txt": b"one"})
+    write(tmp_path, {name: content})
     target = tmp_path / "new" / wanted
-    if name.endswith("zip") and wanted == "small.txt":
-        unpack(archive, {wanted: target})  # what is not taken out of it costs nothing
+    if pack is zip_of and wanted == "small.txt":
+        unpack(tmp_path / name, {wanted: target})
+        # What is not taken out of it costs nothing.
         assert target.read_bytes() == b"one"
         return
     with pytest.raises(
         DataError, match=rf"unpacks to 2,09.*`big\.txt`, more than 100 times.*{name}$"
     ):
-        unpack(archive, {wanted: target})
+        unpack(tmp_path / name, {wanted: target})
     assert not target.exists()
 
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from sentbed import DataError, RunError
-from sentbed_evaluators import feature_table
-from sentbed_evaluators import task_suites as shared
+from sentbed_evaluators import sentglue
 from sentbed_evaluators.classifier_dataclasses import Examples
 from sentbed_evaluators.classifier_training import Classifier, Outcome
 from sentbed_evaluators.glue_files import TASKS
@@ -59,7 +58,7 @@ class Spy:
 @pytest.fixture
 def spy(monkeypatch):
     spy = Spy()
-    monkeypatch.setattr(shared, "Classifier", spy.build)
+    monkeypatch.setattr(sentglue, "Classifier", spy.build)
     return spy
 
 
@@ -265,22 +264,6 @@ def test_a_protocol_says_what_makes_the_number_comparable(glue_data, encoder, sp
         "text": "as in the file",
         "skipped": {"train": 0, "dev": 0},
     }
-
-
-def test_features_on_disk_give_the_same_scores_and_leave_nothing_behind(
-    glue_data,
-    encoder,
-    tmp_path,
-    monkeypatch,
-    spy,
-):
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(scratch))
-    expected = evaluate(evaluator(glue_data), encoder)
-    monkeypatch.setattr(feature_table, "IN_MEMORY", 0)
-    assert evaluate(evaluator(glue_data), encoder).scores == expected.scores
-    assert list(scratch.iterdir()) == []
 
 
 def test_a_zero_vector_of_sts_b_is_named(glue_data, table_encoder):

@@ -7,7 +7,7 @@ import attrs
 import numpy as np
 import pytest
 from sentbed import DataError, RunError
-from sentbed_evaluators import feature_table, transfer
+from sentbed_evaluators import transfer
 from sentbed_evaluators.classifier_training import Classifier, Outcome
 from sentbed_evaluators.pair_features import pair_features
 from sentbed_evaluators.sentbench import SentBench
@@ -208,35 +208,6 @@ def test_positive_test_pairs_with_two_equal_sides_are_counted(
     assert texts
     assert all(label == 1 and text.startswith("same") for text, label in texts)
     assert score.protocol["identical"] == len(texts)
-
-
-@pytest.mark.parametrize(
-    ("protocol", "task"),
-    [
-        ("senteval", "CQA"),
-        ("logistic", "CQA"),
-        pytest.param("logistic", "ROC", marks=pytest.mark.slow),
-    ],
-)
-def test_features_on_disk_give_the_same_scores_and_leave_nothing_behind(
-    protocol,
-    task,
-    sentbench_data,
-    cache,
-    encoder,
-    tmp_path,
-    monkeypatch,
-):
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(scratch))
-    evaluator = SentBench(
-        ("pair",), (task,), protocol, "fast", data_dir=str(sentbench_data)
-    )
-    expected = evaluate(evaluator, encoder)
-    monkeypatch.setattr(feature_table, "IN_MEMORY", 0)
-    assert evaluate(evaluator, encoder).scores == expected.scores
-    assert list(scratch.iterdir()) == []
 
 
 def test_rocstories_has_no_validation_set_and_is_cross_validated(
