@@ -7,10 +7,7 @@ from sentbed_data.find_collections import KNOWN, PRESENT, WRONG, inspect_collect
 from sentbed_evaluators import known_data
 from sentbed_evaluators.glue_files import TASKS as GLUE
 from sentbed_evaluators.glue_files import find_files as find_glue
-from sentbed_evaluators.known_collections import (
-    known_collections,
-    split_mrpc,
-)
+from sentbed_evaluators.known_collections import known_collections, split_mrpc
 from sentbed_evaluators.probing_files import TASKS as PROBING
 from sentbed_evaluators.probing_files import find_files as find_probing
 from sentbed_evaluators.sentbench_sets.sources import SOURCES, find_files

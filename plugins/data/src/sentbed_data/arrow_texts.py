@@ -102,7 +102,10 @@ class Column:
         first: int,
         rows: int,
     ) -> Any:
-        """Return the texts in rows `first` (a multiple of 8) to `first + rows - 1` as an Arrow array."""
+        """Return the texts in rows `first` to `first + rows - 1` as an Arrow array.
+
+        `first` is a multiple of 8, since validity bits are read by whole bytes.
+        """
         import numpy as np
         import pyarrow
 

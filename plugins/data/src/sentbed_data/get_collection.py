@@ -198,6 +198,7 @@ def _unpack_tar(archive: Path, targets: Mapping[str, Path]) -> None:
     with tarfile.open(archive) as tarred:
         members = {}
         for member in tarred:
+            # All before the end of a member is unpacked to reach the next one, whether or not it is taken.
             _require_size(member.offset_data + member.size, member.name, archive)
             _require_inside(member.name, member.name, archive)
             if member.issym():

@@ -29,7 +29,10 @@ from sentbed_data.parquet_arrow import ARROW, require_package
 from sentbed_data.readers import suffix_of
 
 BATCH_CHARACTERS = 1 << 22
-"""Number of characters of texts after which a record batch ends, even with fewer than `BATCH_ROWS` rows."""
+"""Number of characters of texts after which a record batch ends, even with fewer than `BATCH_ROWS` rows.
+
+Offsets have 32 bits, and so the texts of a batch less than 2 GiB; `BATCH_ROWS` texts of a megabyte have more.
+"""
 
 _LAYOUT = 2
 """Version of the layout of cached files."""

@@ -47,6 +47,7 @@ class _HashingReader(io.BufferedReader):
         super().__init__(raw)
         self.digest = hashlib.sha256()
 
+    # `readline` of a text stream reads its bytes by `read1` alone.
     def read1(self, size: int = -1, /) -> bytes:
         content = super().read1(size)
         self.digest.update(content)

@@ -194,6 +194,7 @@ class _TaskGroup:
         stopping = _EarlyStopping(self.weights, self.classes, tenacity)
         active = torch.arange(len(self.weights), device=self.weights.device)
         epochs = 0
+        # As in SentEval, the last round of epochs may exceed `max_epoch`.
         while len(active) and epochs <= self.training.max_epoch:
             for _ in range(self.training.epoch_size):
                 self.epoch()
