@@ -280,6 +280,7 @@ def test_classifiers_are_trained_by_the_fields_of_the_suite_and_where_the_encode
     assert score.protocol["id"].endswith("-logistic")
 
 
+@pytest.mark.parametrize("suite", ["glue_data", "sentbench_data"], indirect=True)
 @pytest.mark.parametrize("protocol", ["senteval", "logistic"])
 def test_features_on_disk_give_the_same_scores_and_leave_nothing_behind(
     suite, protocol, encoder, tmp_path, monkeypatch
