@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 import torch
@@ -74,11 +76,16 @@ def encoder_of(
     return Encoder.of(table, runtime or {"use": "cpu", "threads": 1})
 
 
+@cache
+def loaded(directory):
+    model = transformers.AutoModel.from_pretrained(directory).eval()
+    return model, transformers.AutoTokenizer.from_pretrained(directory)
+
+
 @torch.no_grad()
 def by_a_loop(directory, pooler, template, texts, layer=-1):
     """One text at a time, pooled as the authors' code does: over the second sentence and what follows it."""
-    model = transformers.AutoModel.from_pretrained(directory).eval()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
+    model, tokenizer = loaded(directory)
     rows = []
     for text in texts:
         own = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)[

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from sentbed_data.readers import columns_of_rows, read_rows
 
 
 @pytest.fixture
@@ -19,6 +20,16 @@ def put(tmp_path):
         return str(path)
 
     return write
+
+
+@pytest.fixture
+def read_columns():
+    """Read the columns `names` of a file or a data set."""
+
+    def read(location, names, **options):
+        return columns_of_rows(read_rows(location, names, **options), len(names))
+
+    return read
 
 
 @pytest.fixture

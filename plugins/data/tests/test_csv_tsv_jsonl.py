@@ -14,7 +14,7 @@ from sentbed import DataError
 from sentbed.helpers import LONGEST_LINE
 from sentbed_common import bounded_gzip
 from sentbed_data.dropout import Dropout
-from sentbed_data.readers import read_columns, read_lines
+from sentbed_data.readers import read_lines
 
 signs = st.characters(blacklist_categories=("Cs",), blacklist_characters="\0")
 texts = st.text(signs, min_size=1).filter(lambda text: not text.isspace())
@@ -23,7 +23,7 @@ quick = settings(
 )
 
 
-def test_csv_follows_rfc_quoting(put):
+def test_csv_follows_rfc_quoting(put, read_columns):
     file = put("a.csv", 'x,y\r\n"one, ""two""","three\nfour"\r\nfive,six\r\n')
     assert read_columns(file, ["x", "y"]) == [
         ['one, "two"', "five"],
@@ -31,19 +31,26 @@ def test_csv_follows_rfc_quoting(put):
     ]
 
 
-def test_tsv_keeps_bare_quotes_and_commas(put):
+def test_csv_may_have_texts_as_long_as_other_formats(put, read_columns):
+    text = "x" * LONGEST_LINE
+    assert read_columns(put("a.csv", f"x\n{text}"), ["x"]) == [[text]]
+
+
+def test_tsv_keeps_bare_quotes_and_commas(put, read_columns):
     file = put("a.tsv", 'x\ty\n"one\ttwo" "three\na, b\tc"\n')
     assert read_columns(file, ["x", "y"]) == [['"one', "a, b"], ['two" "three', 'c"']]
 
 
 @pytest.mark.parametrize(("name", "mark"), [("a.csv", ","), ("a.tsv", "\t")])
-def test_a_file_without_header_has_the_wanted_fields_in_order(put, name, mark):
+def test_a_file_without_header_has_the_wanted_fields_in_order(
+    put, name, mark, read_columns
+):
     file = put(name, f"1{mark}2\n3{mark}4\n")
     assert read_columns(file, ["x", "y"], header=False) == [["1", "3"], ["2", "4"]]
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.txt"])
-def test_lines_end_only_at_newlines(put, name):
+def test_lines_end_only_at_newlines(put, name, read_columns):
     text = "one\x85two\u2028three\x0bfour\x1cfive"
     content = {
         "a.csv": f"x\n{text}\n",
@@ -58,7 +65,7 @@ def test_lines_end_only_at_newlines(put, name):
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl"])
-def test_a_byte_order_mark_is_no_part_of_the_first_column(put, name):
+def test_a_byte_order_mark_is_no_part_of_the_first_column(put, name, read_columns):
     content = '{"x": "é"}\n' if name == "a.jsonl" else "x\né\n"
     assert read_columns(put(name, b"\xef\xbb\xbf" + content.encode()), ["x"]) == [["é"]]
 
@@ -74,7 +81,7 @@ def test_another_encoding_is_read_where_it_is_named(put):
 
 @quick
 @given(rows=st.lists(st.tuples(texts, texts), min_size=1, max_size=5))
-def test_csv_gives_back_what_the_csv_module_wrote(put, rows):
+def test_csv_gives_back_what_the_csv_module_wrote(put, rows, read_columns):
     stream = io.StringIO(newline="")
     csv.writer(stream).writerows([("x", "y"), *rows])
     file = put("a.csv", stream.getvalue())
@@ -85,7 +92,9 @@ def test_csv_gives_back_what_the_csv_module_wrote(put, rows):
 
 @quick
 @given(rows=st.lists(texts, min_size=1, max_size=5), ascii_only=st.booleans())
-def test_jsonl_gives_back_what_the_json_module_wrote(put, rows, ascii_only):
+def test_jsonl_gives_back_what_the_json_module_wrote(
+    put, rows, ascii_only, read_columns
+):
     lines = (json.dumps({"x": text}, ensure_ascii=ascii_only) + "\n" for text in rows)
     assert read_columns(put("a.jsonl", "".join(lines)), ["x"]) == [rows]
 
@@ -135,7 +144,7 @@ def test_jsonl_gives_back_what_the_json_module_wrote(put, rows, ascii_only):
         ("a.jsonl", "[" * 100_000, 1, "not valid JSON"),
     ],
 )
-def test_a_fault_names_file_and_line(put, name, content, line, message):
+def test_a_fault_names_file_and_line(put, name, content, line, message, read_columns):
     file = put(name, content)
     with pytest.raises(DataError) as fault:
         read_columns(file, ["x", "y"])
@@ -143,7 +152,7 @@ def test_a_fault_names_file_and_line(put, name, content, line, message):
     assert str(fault.value).endswith(f"@ {file}:{line}")
 
 
-def test_a_headerless_file_with_other_fields_is_refused(put):
+def test_a_headerless_file_with_other_fields_is_refused(put, read_columns):
     file = put("a.tsv", "1\t2\n")
     with pytest.raises(
         DataError, match="expected 3, `x`, `y`, `z`, as there is no header"
@@ -151,7 +160,7 @@ def test_a_headerless_file_with_other_fields_is_refused(put):
         read_columns(file, ["x", "y", "z"], header=False)
 
 
-def test_a_missing_column_is_suggested(put):
+def test_a_missing_column_is_suggested(put, read_columns):
     file = put("a.csv", "sentence1,sentence2\n1,2\n")
     with pytest.raises(DataError, match="did you mean `sentence1`"):
         read_columns(file, ["sentense1"])
@@ -160,7 +169,7 @@ def test_a_missing_column_is_suggested(put):
 @pytest.mark.parametrize(
     ("name", "line"), [("a.csv", 3), ("a.tsv", 3), ("a.jsonl", 3), ("a.txt", 3)]
 )
-def test_a_wrong_byte_names_file_line_and_byte(put, name, line):
+def test_a_wrong_byte_names_file_line_and_byte(put, name, line, read_columns):
     start = {"a.jsonl": b'{"x": "a"}\n{"x": "b"}\n'}.get(name, b"x\na\n")
     file = put(name, start + b"caf\xe9\n")
     with pytest.raises(DataError) as fault:
@@ -210,7 +219,9 @@ def test_utf_16_without_a_mark_is_not_read_as_utf_8(put, encoding):
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet", "arrow"])
-def test_a_nul_that_the_format_allows_is_no_text_either(put, tmp_path, suffix):
+def test_a_nul_that_the_format_allows_is_no_text_either(
+    put, tmp_path, suffix, read_columns
+):
     path, table = tmp_path / f"a.{suffix}", pyarrow.table({"x": ["fine", "a\0b"]})
     if suffix == "jsonl":
         put(path.name, '{"x": "fine"}\n{"x": "a\\u0000b"}\n')
@@ -232,14 +243,14 @@ def streamed(location, names):
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "txt"])
-def test_an_overlong_line_is_an_error_with_its_number(ending, put):
+def test_an_overlong_line_is_an_error_with_its_number(ending, put, read_columns):
     first = '{"x": "one"}' if ending == "jsonl" else "x"
     file = put(f"a.{ending}", f"{first}\n" + "y" * (LONGEST_LINE + 1))
     with pytest.raises(DataError, match=rf"more than 1,048,576 bytes.*a\.{ending}:2$"):
         list(read_lines(file) if ending == "txt" else read_columns(file, ["x"]))
 
 
-def test_an_overlong_text_of_a_parquet_file_is_an_error_with_its_row(put):
+def test_an_overlong_text_of_a_parquet_file_is_an_error_with_its_row(put, read_columns):
     pa = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
@@ -255,7 +266,9 @@ def test_an_overlong_text_of_a_parquet_file_is_an_error_with_its_row(put):
 @pytest.mark.parametrize(
     ("name", "line"), [("a.tsv.gz", "x"), ("a.jsonl.gz", '{"x": "y"}')]
 )
-def test_a_compressed_member_that_repeats_is_refused(put, name, line, monkeypatch):
+def test_a_compressed_member_that_repeats_is_refused(
+    put, name, line, monkeypatch, read_columns
+):
     monkeypatch.setattr(bounded_gzip, "MOST_UNPACKED", 1 << 16)
     member = gzip.compress((line + " " * 999 + "\n").encode() * 100)
     file = put(name, gzip.compress(f"{line}\n".encode()) + member * 500)
@@ -266,7 +279,7 @@ def test_a_compressed_member_that_repeats_is_refused(put, name, line, monkeypatc
         read_columns(file, ["x"])
 
 
-def test_a_message_lists_the_first_names_of_many_columns(put):
+def test_a_message_lists_the_first_names_of_many_columns(put, read_columns):
     names = [f"n{number}" for number in range(80_000)]
     file = put("a.jsonl", json.dumps(dict.fromkeys(names, 1), separators=(",", ":")))
     with pytest.raises(DataError) as caught:
@@ -278,7 +291,7 @@ def test_a_message_lists_the_first_names_of_many_columns(put):
     )
 
 
-def test_a_message_shows_the_beginning_of_a_long_name(put):
+def test_a_message_shows_the_beginning_of_a_long_name(put, read_columns):
     file = put("a.jsonl", json.dumps({"y" * 1_000: "z"}))
     with pytest.raises(DataError, match=f"; found `{'y' * 100}...`; name the columns"):
         read_columns(file, ["sentence"])

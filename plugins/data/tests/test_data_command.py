@@ -99,6 +99,11 @@ def test_where_has_the_place_and_state_of_each_file_and_how_to_get_it(place):
     )
 
 
+def test_a_directory_may_be_named_from_the_home_directory(place, monkeypatch):
+    monkeypatch.setenv("HOME", str(place))
+    assert f"letters: missing, {place}/abc" in data("where", "--dir", "~").stdout
+
+
 def test_get_downloads_to_the_usual_place_and_ends_with_it(place):
     result = data("get", "letters")
     assert (result.exit_code, result.stdout) == (0, f"{place / 'abc'}: present\n")

@@ -13,7 +13,7 @@ from file_server import Served, serving
 from sentbed import DataError, RunError
 from sentbed._registry.registry import load_plugins
 from sentbed_common import KnownArchive, KnownData, KnownFile, KnownMade
-from sentbed_data import download
+from sentbed_data import download, get_collection
 from sentbed_data.download import DownloadBars, fetch
 from sentbed_data.find_collections import (
     INCOMPLETE,
@@ -28,7 +28,7 @@ from sentbed_data.find_collections import (
     find_collection,
     inspect_collection,
 )
-from sentbed_data.get_collection import SMALL, get_missing_files, unpack
+from sentbed_data.get_collection import get_missing_files, unpack
 
 TEXT = b"".join(b"line %d\n" % i for i in range(20_000))
 """Longer than what is read at a time."""
@@ -593,29 +593,31 @@ def test_an_archive_with_a_member_that_leaves_it_is_refused(
 
 
 @pytest.mark.sweep(3)
-@pytest.mark.parametrize("name", ["a.zip", "a.tar.gz", "a.tar.xz"])
+@pytest.mark.parametrize(
+    ("name", "pack"),
+    [
+        ("a.zip", zip_of),
+        ("a.tar.gz", lambda members: tar_of(members, "w:gz")),
+        ("a.tar.xz", lambda members: tar_of(members, "w:xz")),
+    ],
+)
 @pytest.mark.parametrize("wanted", ["big.txt", "small.txt"])
-def test_an_archive_that_would_fill_the_disk_is_refused(name, wanted, tmp_path):
-    archive, big, small = tmp_path / name, tmp_path / "big.txt", tmp_path / "small.txt"
-    big.write_bytes(b"0" * (2 * SMALL))
-    small.write_bytes(b"one")
-    if name.endswith("zip"):
-        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:
-            zipped.write(big, "big.txt")
-            zipped.write(small, "small.txt")
-    else:
-        with tarfile.open(archive, "w:" + name.rpartition(".")[2]) as tarred:
-            tarred.add(big, "big.txt")
-            tarred.add(small, "small.txt")
+def test_an_archive_that_would_fill_the_disk_is_refused(
+    name, pack, wanted, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(get_collection, "SMALL", 1 << 12)
+    content = pack({"big.txt": b"0" * (1 << 21), "small.txt": b"one"})
+    write(tmp_path, {name: content})
     target = tmp_path / "new" / wanted
-    if name.endswith("zip") and wanted == "small.txt":
-        unpack(archive, {wanted: target})  # what is not taken out of it costs nothing
+    if pack is zip_of and wanted == "small.txt":
+        unpack(tmp_path / name, {wanted: target})
+        # What is not taken out of it costs nothing.
         assert target.read_bytes() == b"one"
         return
     with pytest.raises(
-        DataError, match=rf"unpacks to 33,5.*`big\.txt`, more than 100 times.*{name}$"
+        DataError, match=rf"unpacks to 2,09.*`big\.txt`, more than 100 times.*{name}$"
     ):
-        unpack(archive, {wanted: target})
+        unpack(tmp_path / name, {wanted: target})
     assert not target.exists()
 
 

@@ -7,36 +7,36 @@ from itertools import chain
 
 import pytest
 from sentbed import locate
-from sentbed_data.readers import read_columns
+from sentbed_data.readers import read_rows
 from sentbed_data.sample import grammar
 
 FILES = ("triplets.csv", "sts-dev.tsv", "sts-test.tsv")
 
 
 def graded(file):
-    columns = read_columns(
-        f"pkg:sentbed_data/sample/sts-{file}.tsv", ["score", "sentence1", "sentence2"]
-    )
-    return list(zip(*columns, strict=True))
+    names = ["score", "sentence1", "sentence2"]
+    return list(map(tuple, read_rows(f"pkg:sentbed_data/sample/sts-{file}.tsv", names)))
 
 
 def triplets():
-    columns = read_columns(
-        "pkg:sentbed_data/sample/triplets.csv", ["sent0", "sent1", "hard_neg"]
-    )
-    return list(zip(*columns, strict=True))
+    names = ["sent0", "sent1", "hard_neg"]
+    return list(map(tuple, read_rows("pkg:sentbed_data/sample/triplets.csv", names)))
 
 
 @cache
 def situation(sentence):
     """Parse a sentence back: for each slot the one concept of which a wording stands in it."""
+    lowered = sentence.lower()
     found = []
     for concepts in grammar.SLOTS:
         hits = {}
         for number, wordings in enumerate(concepts):
             for wording in wordings:
                 for form in wording if isinstance(wording, tuple) else (wording,):
-                    if re.search(rf"\b{re.escape(form)}\b", sentence, re.IGNORECASE):
+                    # Most forms are in no sentence, and a search for a substring is fast.
+                    if form.lower() not in lowered:
+                        continue
+                    if re.search(rf"\b{re.escape(form.lower())}\b", lowered):
                         hits[number] = max(hits.get(number, 0), len(form))
         assert hits, sentence
         found.append(max(hits, key=lambda number: hits[number]))

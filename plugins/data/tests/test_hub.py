@@ -11,7 +11,7 @@ from sentbed_data.dropout import Dropout
 from sentbed_data.hub import is_on_this_machine, parse
 from sentbed_data.hub_error_messages import explain
 from sentbed_data.nsp import Nsp
-from sentbed_data.readers import read_columns, read_lines, suffix_of
+from sentbed_data.readers import read_lines, suffix_of
 from sentbed_data.triplets import Triplets
 
 
@@ -44,7 +44,7 @@ def test_gz_is_behind_the_suffix_of_the_format(location, suffix):
     assert suffix_of(location) == suffix
 
 
-def test_a_compressed_file_is_read_like_its_content(put, tmp_path):
+def test_a_compressed_file_is_read_like_its_content(put, tmp_path, read_columns):
     texts = put("a.csv.gz", gzip.compress(b"x,y\na,b\nc,d\n"))
     assert read_columns(texts, ["y"]) == [["b", "d"]]
     assert list(read_lines(put("a.txt.gz", gzip.compress(b"One.\n\nTwo.\n")))) == [

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import json
 from collections import defaultdict
 
@@ -9,6 +10,7 @@ from sentbed._document.structuring import make_converter
 from sentbed._registry.registry import load_plugins
 from sentbed_data.nli import Nli
 
+NAMES = ("sentence1", "sentence2", "gold_label")
 ROWS = [
     ("p1", "p1 yes", "entailment"),
     ("p2", "p2 no", "contradiction"),
@@ -32,7 +34,7 @@ def tsv(rows, *header):
 
 @pytest.fixture
 def path(put):
-    return put("a.jsonl", jsonl(ROWS, ("sentence1", "sentence2", "gold_label")))
+    return put("a.jsonl", jsonl(ROWS, NAMES))
 
 
 def test_triplets_are_premises_that_have_both(path):
@@ -65,6 +67,16 @@ def test_pairs_are_all_entailments(path):
         "rows that are no entailment": 4,
     }
     assert len(Nli(path=path, build="pairs", limit=1).open()) == 1
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "tsv"])
+def test_a_compressed_file_is_read_by_the_suffix_before_gz(put, suffix):
+    content = tsv(ROWS, *NAMES)
+    if suffix == "jsonl":
+        content = jsonl(ROWS, NAMES)
+    plain = Nli(path=put(f"a.{suffix}", content)).open()
+    compressed = Nli(path=put(f"b.{suffix}.gz", gzip.compress(content.encode())))
+    assert compressed.open().data == plain.data
 
 
 def test_labelled_rows_are_all_with_a_label(path):

@@ -68,6 +68,8 @@ def test_an_empty_side_is_refused_or_left_out_with_its_partner(put):
         Parallel(path=tabs).open()
     with pytest.raises(DataError, match=r"no pair of texts.*d\.tsv"):
         Parallel(path=put("d.tsv", "\t\n"), skip_empty=True).open()
+    table = Parallel(path=put("e.tsv", "1\t2\n\n3\t4\n"), skip_empty=True).open()
+    assert table.data == {"anchor": ["1", "3"], "positive": ["2", "4"]}
 
 
 @pytest.mark.parametrize("limit", [None, 2])
@@ -106,6 +108,7 @@ def test_streamed_pairs_are_those_in_memory_and_so_is_what_was_left_out(
         ({"anchor": "1\n2\n", "positive": "1\n"}, r"has 2 lines and `.*` 1;"),
         ({"anchor": "1\n\n", "positive": "1\n2\n"}, r"empty.*skip_empty = true.*:2$"),
         ({"path": "a\tb\nc\n"}, r"1 field\(s\) between tabs.*:2$"),
+        ({"path": "a\tb\n\n"}, r"empty.*skip_empty = true.*:2$"),
         ({"path": ""}, "no pair of texts"),
     ],
 )

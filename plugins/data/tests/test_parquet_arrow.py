@@ -6,10 +6,9 @@ import pytest
 from sentbed import DataError
 from sentbed_data import parquet_arrow
 from sentbed_data.parquet_arrow import require_package
-from sentbed_data.readers import read_columns
 
 
-def test_parquet_is_read_over_several_row_groups(tmp_path):
+def test_parquet_is_read_over_several_row_groups(tmp_path, read_columns):
     import pyarrow
     from pyarrow import parquet
 
@@ -27,7 +26,7 @@ def test_parquet_is_read_over_several_row_groups(tmp_path):
         read_columns(file, ["z"])
 
 
-def test_parquet_without_a_value_names_the_row(tmp_path):
+def test_parquet_without_a_value_names_the_row(tmp_path, read_columns):
     import pyarrow
     from pyarrow import parquet
 
@@ -38,7 +37,7 @@ def test_parquet_without_a_value_names_the_row(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["new_file", "new_stream"])
-def test_both_formats_of_arrow_are_read(tmp_path, kind):
+def test_both_formats_of_arrow_are_read(tmp_path, kind, read_columns):
     import pyarrow
 
     table = pyarrow.table({"n": [1, 2, 3], "x": ["a", "b", "c"], "y": ["d", "e", None]})
@@ -67,7 +66,7 @@ def hub_directory(put, tmp_path, monkeypatch):
 
 # datasets 3 leaves a file to the garbage collector.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_hub_reads_the_split_of_a_local_directory(hub_directory):
+def test_hub_reads_the_split_of_a_local_directory(hub_directory, read_columns):
     location = f"hub:{hub_directory}"
     assert read_columns(location, ["y", "x"]) == [["c", "e"], ["a, b", "d"]]
     assert read_columns(location, ["x"], split="test", limit=5) == [["f"]]
@@ -80,6 +79,7 @@ def test_hub_reads_the_split_of_a_local_directory(hub_directory):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_hub_names_what_to_check_where_the_split_is_unknown(
     hub_directory,
+    read_columns,
 ):
     with pytest.raises(DataError, match="Unknown split") as fault:
         read_columns(f"hub:{hub_directory}", ["x"], split="dev")
@@ -87,7 +87,7 @@ def test_hub_names_what_to_check_where_the_split_is_unknown(
     assert fault.value.__cause__ is not None
 
 
-def test_a_file_that_is_not_parquet_is_refused(put):
+def test_a_file_that_is_not_parquet_is_refused(put, read_columns):
     with pytest.raises(DataError, match="cannot be read as Parquet"):
         read_columns(put("a.parquet", "x,y\n"), ["x"])
     with pytest.raises(DataError, match="cannot be read as Arrow"):
@@ -102,7 +102,9 @@ def test_a_file_that_is_not_parquet_is_refused(put):
         ("pyarrow", "a.arrow", "arrow"),
     ],
 )
-def test_a_missing_library_names_the_extra(put, monkeypatch, package, location, extra):
+def test_a_missing_library_names_the_extra(
+    put, monkeypatch, package, location, extra, read_columns
+):
     require_package(package, extra)
     monkeypatch.setitem(sys.modules, package, None)
     if not location.startswith("hub:"):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sentbed import DataError
-from sentbed_data.readers import read_columns, read_lines
+from sentbed_data.readers import read_lines
 
 quick = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
@@ -13,6 +13,7 @@ quick = settings(
 
 def test_columns_come_in_the_order_asked_for_and_one_may_be_asked_for_twice(
     put,
+    read_columns,
 ):
     csv_file = put("a.csv", "x,y,z\n1,2,3\n")
     jsonl_file = put("a.jsonl", '{"x": "1", "y": "2", "z": 3}\n')
@@ -26,14 +27,16 @@ def test_text_lines_skip_blank_ones_and_keep_outer_blanks(put):
     assert list(read_lines(file, limit=2)) == [" one ", "two"]
 
 
-def test_limit_reads_no_further_than_it_must(put):
+def test_limit_reads_no_further_than_it_must(put, read_columns):
     file = put("a.csv", "x\n1\n2\n3,too many\n")
     assert read_columns(file, ["x"], limit=2) == [["1", "2"]]
     with pytest.raises(DataError, match="2 field"):
         read_columns(file, ["x"], limit=3)
 
 
-def test_package_and_data_locations_are_resolved(put, tmp_path, monkeypatch):
+def test_package_and_data_locations_are_resolved(
+    put, tmp_path, monkeypatch, read_columns
+):
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
     put("a.csv", "x\n1\n")
     assert read_columns("data:a.csv", ["x"]) == [["1"]]
@@ -48,7 +51,9 @@ def test_package_and_data_locations_are_resolved(put, tmp_path, monkeypatch):
     content=st.binary(max_size=60),
     name=st.sampled_from(["a.csv", "a.tsv", "a.jsonl", "a.parquet", "a.arrow"]),
 )
-def test_any_bytes_are_read_or_refused_with_the_file_named(put, content, name):
+def test_any_bytes_are_read_or_refused_with_the_file_named(
+    put, content, name, read_columns
+):
     file = put(name, content)
     refusal, columns = "", [["refused"]]
     try:
@@ -63,7 +68,7 @@ def test_any_bytes_are_read_or_refused_with_the_file_named(put, content, name):
     ("name", "content"),
     [("a.csv", ""), ("a.csv", "x,y\n"), ("a.tsv", "x\ty\n"), ("a.jsonl", "")],
 )
-def test_a_file_without_rows_is_refused(put, name, content):
+def test_a_file_without_rows_is_refused(put, name, content, read_columns):
     file = put(name, content)
     with pytest.raises(DataError, match="no rows of data") as fault:
         read_columns(file, ["x", "y"])
@@ -76,7 +81,7 @@ def test_blank_text_files_are_refused(put):
 
 
 @pytest.mark.parametrize("name", ["a.xlsx", "a.txt", "a"])
-def test_a_suffix_without_reader_is_refused(put, name):
+def test_a_suffix_without_reader_is_refused(put, name, read_columns):
     with pytest.raises(
         DataError,
         match=r"expected one of `\.arrow`, `\.csv`, `\.jsonl`, `\.parquet`, `\.tsv`, or `hub:ID`",
@@ -84,7 +89,7 @@ def test_a_suffix_without_reader_is_refused(put, name):
         read_columns(put(name, "x\n1\n"), ["x"])
 
 
-def test_a_directory_and_a_missing_file_are_refused(tmp_path):
+def test_a_directory_and_a_missing_file_are_refused(tmp_path, read_columns):
     (tmp_path / "a.csv").mkdir()
     with pytest.raises(DataError, match="this is a directory"):
         read_columns(str(tmp_path / "a.csv"), ["x"])

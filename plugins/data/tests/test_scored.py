@@ -69,6 +69,7 @@ def test_scores_of_parquet_are_read_as_numbers(put):
         ("-1", "found '-1'; expected a number from 0 to 5"),
         ("nan", "found 'nan'; expected a number from 0 to 5"),
         ("high", "found 'high'; expected a number from 0 to 5"),
+        ("0_1", "found '0_1'; expected a number from 0 to 5"),
         ("", "found ''; expected a number"),
     ],
 )

@@ -15,9 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 from sentbed import DataError, RunError
+from sentbed.helpers import LONGEST_LINE
+from sentbed_data.arrow_texts import BATCH_ROWS
 from sentbed_data.dropout import Dropout
 from sentbed_data.pairs import Pairs
-from sentbed_data.streamed_table import BATCH_ROWS, StreamedTable
+from sentbed_data.streamed_table import StreamedTable
 from sentbed_data.triplets import Triplets
 
 ROWS = 2 * BATCH_ROWS + 17
@@ -324,7 +326,7 @@ def test_an_arrow_file_of_other_texts_than_plain_strings_is_copied(tmp_path, cac
         assert len(copies(cache)) == cached
 
 
-@pytest.mark.parametrize("text", ["", " \t", "\u3000", None])
+@pytest.mark.parametrize("text", ["", " \t", "\u3000", None, "x" * (LONGEST_LINE + 1)])
 def test_a_mapped_arrow_file_is_held_to_the_same_rules(tmp_path, text):
     columns = columns_of(2500)
     columns["hard_neg"][2100] = text

@@ -1,14 +1,19 @@
-"""Encoders without weights, and the place of the real data."""
+"""Encoders without weights, small data of the suites of classifiers, and the place of the real data."""
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
+import json
 import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 from sentbed.protocols import TextEncoder
+from sentbed_evaluators import glue_files, probing_files
+from sentbed_evaluators.transfer_files import TRANSFER
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 
@@ -72,3 +77,227 @@ def real_data():
             "needs the SentEval files: set SENTBED_DATA to the directory that holds senteval/downstream"
         )
     return root
+
+
+# SentEval's transfer tasks
+
+WORDS = (
+    "the",
+    "a",
+    "film",
+    "story",
+    "plot",
+    "actor",
+    "scene",
+    "was",
+    "good",
+    "bad",
+    "dull",
+    "fine",
+)
+
+
+def sentences(n, seed):
+    draw = np.random.default_rng(seed)
+    return [
+        " ".join(draw.choice(WORDS, size=draw.integers(2, 7))) + f" {seed}-{i}"
+        for i in range(n)
+    ]
+
+
+@pytest.fixture
+def downstream(tmp_path):
+    """Every task, small, in SentEval's layout."""
+    root = tmp_path / "downstream"
+    for number, (name, task) in enumerate(TRANSFER.items()):
+        folder = root / task.folder
+        folder.mkdir(parents=True)
+        for place, file in enumerate(f for files in task.files.values() for f in files):
+            texts = sentences(60, 10 * number + place)
+            match name:
+                case "SST2":
+                    lines = [f"{text}\t{i % 2}" for i, text in enumerate(texts)]
+                case "SST5":
+                    lines = [f"{i % 5} {text}" for i, text in enumerate(texts)]
+                case "TREC":
+                    lines = [
+                        f"{('ABBR', 'DESC', 'NUM')[i % 3]}:exp {text}"
+                        for i, text in enumerate(texts)
+                    ]
+                case "MRPC":
+                    header = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
+                    lines = [
+                        header,
+                        *(f"{i % 2}\t1\t2\t{t}\tnot {t}" for i, t in enumerate(texts)),
+                    ]
+                case _:
+                    lines = texts
+            (folder / file).write_bytes("\n".join([*lines, ""]).encode("latin-1"))
+    return root
+
+
+# Probing and GLUE
+
+
+@pytest.fixture
+def probing_data(write, tmp_path):
+    """All ten tasks, small, with three labels each."""
+    for task, (file, _) in probing_files.TASKS.items():
+        lines = [
+            f"{part}\t{'CAB'[k % 3]}\t{' '.join([task, part, str(k), *['w'] * (k % 4)])}\n"
+            for part, count in (("tr", 30), ("va", 8), ("te", 12))
+            for k in range(count)
+        ]
+        write(f"senteval/probing/{file}", "".join(lines))
+    return tmp_path / "senteval" / "probing"
+
+
+@pytest.fixture
+def glue_data(write, tmp_path):
+    """All nine tasks, small; sentences recur in pairs and across splits."""
+    for name, task in glue_files.TASKS.items():
+        for split, count in (("train", 60), ("dev", 12)):
+            lines = []
+            if task.header:
+                lines.append("\t".join([*task.texts, task.label]))
+            for k in range(count):
+                label = f"{(7 * k) % 11 / 2}"
+                if task.classes:
+                    label = task.classes[k % len(task.classes)]
+                first, second = f'{name} "{split} {k}', f"{task.folder} {k % 9}"
+                if not task.header:
+                    lines.append(f"s\t{label}\t\t{first}")
+                elif len(task.texts) == 1:
+                    lines.append(f"{first}\t{label}")
+                else:
+                    lines.append(f"{first}\t{second}\t{label}")
+            write(f"glue/{task.path(split)}", "\n".join(lines) + "\n")
+    return tmp_path / "glue"
+
+
+# The six sources of SentBench, in their authors' forms
+
+CLOZE = "cloze_test_val__winter2018-cloze_test_ALL_val - 1 - 1.csv"
+
+
+def csv_text(rows, quoting=csv.QUOTE_MINIMAL):
+    stream = io.StringIO()
+    csv.writer(stream, quoting=quoting, lineterminator="\n").writerows(rows)
+    return stream.getvalue()
+
+
+def swag(name, count):
+    header = [
+        "",
+        "video-id",
+        "fold-ind",
+        "startphrase",
+        "sent1",
+        "sent2",
+        "gold-source",
+    ]
+    rows = [[*header, *(f"ending{i}" for i in range(4)), "label"]]
+    for i in range(count):
+        endings = [f'"{name}" {i}, ending {j}' for j in range(4)]
+        rows.append(
+            [
+                i,
+                "v",
+                i,
+                f"{name} {i} runs. He",
+                f"{name} {i} runs.",
+                "He",
+                "gold",
+                *endings,
+                i % 4,
+            ]
+        )
+    return csv_text(rows)
+
+
+def cloze(count):
+    header = ["InputStoryid", *(f"InputSentence{i}" for i in range(1, 5))]
+    header += [
+        "RandomFifthSentenceQuiz1",
+        "RandomFifthSentenceQuiz2",
+        "AnswerRightEnding",
+    ]
+    rows = [header]
+    for i in range(count):
+        endings = [f"ending {i} {'right' if j == i % 2 else 'wrong'}" for j in range(2)]
+        rows.append(
+            [
+                f"id{i}",
+                *(f"Story {i}, part {j}." for j in range(1, 5)),
+                *endings,
+                i % 2 + 1,
+            ]
+        )
+    return csv_text(rows)
+
+
+def questions(name, count):
+    lines = []
+    for i in range(count):
+        choices = [
+            {"label": label, "text": f"{name} {i} answer {label}"} for label in "ABCDE"
+        ]
+        question = {
+            "question_concept": "c",
+            "choices": choices,
+            "stem": f"{name} question {i}?",
+        }
+        lines.append(
+            json.dumps(
+                {"answerKey": "ABCDE"[i % 5], "id": f"q{i}", "question": question}
+            )
+        )
+    return "\n".join(lines) + "\n"
+
+
+def dbpedia(name, a_class):
+    return "".join(
+        f'{label},"Title {i}"," The {name} ""{i}"", a thing of class {label}"\n'
+        for label in range(1, 15)
+        for i in range(a_class)
+    )
+
+
+def emotions(name, count):
+    """Every fifth row has two emotions."""
+    rows = []
+    for i in range(count):
+        labels = f"{i % 4},9" if i % 5 == 0 else str(i % 4)
+        text = f'"{name} {i} ""quoted"""' if i % 7 == 0 else f"{name} {i} of {i % 4}"
+        rows.append(f"{text}\t{labels}\tid{i}\n")
+    return "".join(rows)
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "sentbench"
+
+
+@pytest.fixture
+def sentbench_data(write, tmp_path):
+    """A directory with all six sources."""
+    for name, count in (("train", 40), ("val", 12)):
+        write(f"d/swag/{name}.csv", swag(name, count))
+    for name, count in (("train", 8), ("test", 4)):
+        write(f"d/dbpedia/{name}.csv", dbpedia(name, count))
+    for name, count in (("train", 60), ("dev", 20), ("test", 40)):
+        write(f"d/goemotions/{name}.tsv", emotions(name, count))
+    write(f"d/rocstories/{CLOZE}", cloze(20))
+    for name, count in (("train", 30), ("valid", 8), ("test", 9)):
+        write(
+            f"d/styletransfer/{name}.modern.nltktok",
+            "".join(f"you {name} {i} .\n" for i in range(count)),
+        )
+        write(
+            f"d/styletransfer/{name}.original.nltktok",
+            "".join(f"thou {name} {i} .\n" for i in range(count)),
+        )
+    for name, count in (("train", 30), ("dev", 11)):
+        write(f"d/commonsenseqa/{name}_rand_split.jsonl", questions(name, count))
+    return tmp_path / "d"

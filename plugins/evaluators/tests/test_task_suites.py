@@ -1,15 +1,22 @@
 from __future__ import annotations
 
+import re
+
 import attrs
 import numpy as np
 import pytest
-from sentbed import DataError
+from sentbed import DataError, RunError
 from sentbed.protocols import Items, Score
+from sentbed_evaluators import feature_table, glue_files, probing_files
+from sentbed_evaluators._torch import batched_logistic_regression
+from sentbed_evaluators.classifier_training import Classifier
 from sentbed_evaluators.probing import SentEvalProbing
+from sentbed_evaluators.sentbench import SentBench
+from sentbed_evaluators.sentbench_sets import SOURCES
 from sentbed_evaluators.senteval_sts import SentEvalSTS
 from sentbed_evaluators.sentglue import SentGLUE
 from sentbed_evaluators.task_suites import average, task_problems
-from sentbed_evaluators.transfer import SentEvalTransfer
+from sentbed_evaluators.transfer import PAPERS, SentEvalTransfer
 
 
 def score(task, right, groups=None, **protocol):
@@ -132,3 +139,172 @@ def test_a_suite_names_every_problem_of_its_tasks(
         attrs.evolve(skipping, tasks=(task,)).prepare()
     (empty,) = suite(tasks=(), data_dir=str(tmp_path)).check()
     assert empty.startswith("`tasks` is empty; name at least one task. Choose one of")
+
+
+# Suites of classifiers
+
+
+@attrs.frozen
+class Suite:
+    """A suite whose tasks train classifiers, on small data."""
+
+    cls: type
+    tasks: tuple[str, ...]
+    """The tasks of its average, in the paper's order."""
+    trained: tuple[str, ...]
+    """What classifiers are trained for."""
+    fields: dict[str, object]
+
+    def evaluator(self, *tasks, **fields):
+        return self.cls(tasks=tasks, **{"mode": "fast", **self.fields, **fields})
+
+    def evaluate(self, encoder, *tasks, **fields):
+        return self.evaluator(*tasks, **fields).prepare().evaluate(encoder)
+
+
+GLUE = tuple(glue_files.TASKS)
+FOLDERS = ("CoLA", "SST-2", "MRPC", "QQP", "MNLI", "QNLI", "RTE")
+PROBING = tuple(probing_files.TASKS)
+ANY_SIZE = {"check_sizes": False}
+SUITES = {
+    "downstream": Suite(SentEvalTransfer, PAPERS, PAPERS, ANY_SIZE),
+    "probing_data": Suite(SentEvalProbing, PROBING, PROBING, ANY_SIZE),
+    "glue_data": Suite(SentGLUE, GLUE, FOLDERS, ANY_SIZE),
+    "sentbench_data": Suite(
+        SentBench, tuple(SOURCES), tuple(SOURCES), {"paradigms": ("pair",)}
+    ),
+}
+
+
+@pytest.fixture(params=SUITES)
+def suite(request, cache):
+    suite = SUITES[request.param]
+    data_dir = str(request.getfixturevalue(request.param))
+    return attrs.evolve(suite, fields={**suite.fields, "data_dir": data_dir})
+
+
+def main_scores(evaluation):
+    """The first score of each task."""
+    scores = {}
+    for task_score in evaluation.scores:
+        scores.setdefault(task_score.task, task_score)
+    return list(scores.values())
+
+
+def test_all_tasks_are_scored_in_the_papers_order_with_their_plain_mean(suite, encoder):
+    told = []
+    prepared = suite.evaluator(*suite.tasks).prepare()
+    evaluation = prepared.evaluate(encoder, progress=lambda *step: told.append(step))
+
+    *scores, mean = main_scores(evaluation)
+    assert tuple(score.task for score in scores) == suite.tasks
+    assert mean.task == "AVG"
+    assert mean.value == pytest.approx(np.mean([score.value for score in scores]))
+    assert evaluation.primary == mean.value
+    assert mean.protocol["of"] == {score.task: score.metric for score in scores}
+    data = {score.task: score.protocol["data"] for score in scores}
+    assert mean.protocol["data"] == data
+    names = {f"{task}: classifiers" for task in suite.trained}
+    assert names == {what for what, _, _ in told if "classifiers" in what}
+
+    for score in scores:
+        if score.metric != "accuracy":
+            continue
+        groups = score.items.groups
+        if groups is None:
+            groups = np.zeros(len(score.items.x))
+        parts = [score.items.x[groups == group].mean() for group in np.unique(groups)]
+        assert score.value == pytest.approx(100 * np.mean(parts), abs=0.011)
+
+
+def test_some_of_the_tasks_have_no_average(suite, encoder):
+    second_first = suite.tasks[1::-1]
+    evaluation = suite.evaluate(encoder, *second_first)
+    scores = main_scores(evaluation)
+    assert tuple(score.task for score in scores) == second_first
+    mean = np.mean([score.value for score in scores])
+    assert evaluation.primary == pytest.approx(mean)
+
+
+def test_a_task_without_files_is_skipped_and_named(suite, encoder):
+    first, last = suite.tasks[0], suite.tasks[-1]
+    next(iter(suite.evaluator(last).files())).unlink()
+    evaluation = suite.evaluate(encoder, first, last, skip_missing=True)
+    assert {score.task for score in evaluation.scores} == {first}
+    assert {score.skipped for score in evaluation.scores} == {(last,)}
+
+
+def test_a_zero_vector_is_named_before_a_classifier_is_trained(
+    suite, table_encoder, monkeypatch
+):
+    monkeypatch.setattr(batched_logistic_regression, "fit", pytest.fail)
+    prepared = suite.evaluator(suite.tasks[0]).prepare()
+    text = next(iter(prepared.lists.values())).both[3]
+    with pytest.raises(RunError, match=f"{re.escape(repr(text))} is a zero vector"):
+        prepared.evaluate(table_encoder({text: [0.0] * 5}))
+
+
+def test_the_data_of_a_protocol_is_that_of_the_files(suite, encoder):
+    task = suite.tasks[1]
+    before = suite.evaluate(encoder, task).scores[0]
+    file = next(iter(suite.evaluator(task).files()))
+    content = file.read_bytes()
+    file.write_bytes(content + content.splitlines(keepends=True)[-1])
+    after = suite.evaluate(encoder, task).scores[0]
+    assert before.protocol["data"] != after.protocol["data"]
+
+
+def test_classifiers_are_trained_by_the_fields_of_the_suite_and_where_the_encoder_is(
+    suite, encoder, monkeypatch
+):
+    devices, trainings = set(), []
+    fit = batched_logistic_regression.fit
+
+    def fit_on_cpu(*arguments):
+        *data, training, device, done = arguments
+        devices.add(device)
+        trainings.append(training)
+        return fit(*data, training, "cpu", done)
+
+    monkeypatch.setattr(batched_logistic_regression, "fit", fit_on_cpu)
+    prepared = suite.evaluator(suite.tasks[0], seed=3).prepare()
+    prepared.evaluate(encoder, device="cuda:1")
+    assert devices == {"cuda:1"}
+    training = Classifier("senteval", "fast", 3).training
+    assert trainings == [training] * len(trainings)
+
+    score = suite.evaluate(encoder, suite.tasks[0], protocol="logistic", seed=3).scores[
+        0
+    ]
+    assert score.protocol["classifier"] == Classifier("logistic", "fast", 3).describe()
+    assert score.protocol["id"].endswith("-logistic")
+
+
+@pytest.mark.parametrize("suite", ["glue_data", "sentbench_data"], indirect=True)
+@pytest.mark.parametrize("protocol", ["senteval", "logistic"])
+def test_features_on_disk_give_the_same_scores_and_leave_nothing_behind(
+    suite, protocol, encoder, tmp_path, monkeypatch
+):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    task = suite.tasks[2]
+    expected = suite.evaluate(encoder, task, protocol=protocol).scores
+    monkeypatch.setattr(feature_table, "IN_MEMORY", 0)
+    assert suite.evaluate(encoder, task, protocol=protocol).scores == expected
+    assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ("downstream", "found 120 examples in all of `MR`, expected 10,662"),
+        ("probing_data", r"found 30 rows of `tr`.* about 100,000"),
+        ("glue_data", r"found 60 rows, but GLUE's `CoLA/train\.tsv` has 8,551"),
+    ],
+)
+def test_other_sizes_than_published_are_refused(data, message, request):
+    suite = SUITES[data]
+    directory = str(request.getfixturevalue(data))
+    with pytest.raises(DataError, match=message):
+        suite.cls(tasks=suite.tasks[:1], data_dir=directory).prepare()

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sentbed import DataError
 from sentbed.helpers import LONGEST_LINE
-from sentbed_evaluators.text_lines import lines, read_lines
+from sentbed_evaluators.text_lines import csv_rows, lines, read_lines
 
 
 @pytest.mark.parametrize(
@@ -110,6 +110,12 @@ def test_an_overlong_line_is_an_error_with_its_number(write, encoding):
         DataError, match=r"more than 1,048,576 characters.*long\.txt:2$"
     ):
         list(lines(path, encoding))
+
+
+def test_csv_may_have_texts_as_long_as_other_formats(write):
+    text = "x" * LONGEST_LINE
+    path = write("long.csv", text)
+    assert list(csv_rows(path, lines(path))) == [(1, [text])]
 
 
 def test_a_pipe_is_not_opened(tmp_path):

@@ -5,26 +5,11 @@ from __future__ import annotations
 import attrs
 import numpy as np
 import pytest
-from sentbed import DataError, RunError
+from sentbed import DataError
 from sentbed_evaluators.classifier_training import Classifier, Outcome
 from sentbed_evaluators.transfer import PAPERS, SentEvalTransfer
 from sentbed_evaluators.transfer_files import TRANSFER, find_files, read_transfer
 from sklearn.metrics import f1_score
-
-WORDS = (
-    "the",
-    "a",
-    "film",
-    "story",
-    "plot",
-    "actor",
-    "scene",
-    "was",
-    "good",
-    "bad",
-    "dull",
-    "fine",
-)
 
 
 def suite(downstream, *arguments, **fields):
@@ -43,79 +28,6 @@ def read(directory, task):
     return splits
 
 
-def sentences(n, seed):
-    draw = np.random.default_rng(seed)
-    return [
-        " ".join(draw.choice(WORDS, size=draw.integers(2, 7))) + f" {seed}-{i}"
-        for i in range(n)
-    ]
-
-
-@pytest.fixture
-def downstream(tmp_path):
-    """Every task, small, in SentEval's layout."""
-    root = tmp_path / "downstream"
-    for number, (name, task) in enumerate(TRANSFER.items()):
-        folder = root / task.folder
-        folder.mkdir(parents=True)
-        for place, file in enumerate(f for files in task.files.values() for f in files):
-            texts = sentences(60, 10 * number + place)
-            match name:
-                case "SST2":
-                    lines = [f"{text}\t{i % 2}" for i, text in enumerate(texts)]
-                case "SST5":
-                    lines = [f"{i % 5} {text}" for i, text in enumerate(texts)]
-                case "TREC":
-                    lines = [
-                        f"{('ABBR', 'DESC', 'NUM')[i % 3]}:exp {text}"
-                        for i, text in enumerate(texts)
-                    ]
-                case "MRPC":
-                    header = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
-                    lines = [
-                        header,
-                        *(f"{i % 2}\t1\t2\t{t}\tnot {t}" for i, t in enumerate(texts)),
-                    ]
-                case _:
-                    lines = texts
-            (folder / file).write_bytes("\n".join([*lines, ""]).encode("latin-1"))
-    return root
-
-
-def test_every_task_is_scored_in_the_papers_order(downstream, table_encoder):
-    evaluator = suite(downstream, mode="fast")
-    seen = set()
-    encoder = table_encoder(width=6)
-    encoder.progress = lambda what, done, total: seen.add(what)
-
-    evaluation = evaluate(evaluator, encoder, progress=encoder.progress)
-
-    main = [score for score in evaluation.scores if score.metric == "accuracy"]
-    assert [score.task for score in main] == [*PAPERS, "AVG"]
-    assert evaluation.primary == pytest.approx(
-        np.mean([score.value for score in main[:-1]])
-    )
-    assert main[-1].value == evaluation.primary
-    assert list(main[-1].protocol["of"]) == list(PAPERS)
-    assert (
-        main[-1].protocol["data"]["TREC"] == main[PAPERS.index("TREC")].protocol["data"]
-    )
-    assert main[-1].items is None
-    assert {f"{task}: classifiers" for task in PAPERS} <= seen
-    for score in main[:-1]:
-        assert score.protocol["classifier"]["mode"] == "fast"
-        assert score.items is not None
-        groups = score.items.groups
-        parts = (
-            [score.items.x]
-            if groups is None
-            else [score.items.x[groups == g] for g in np.unique(groups)]
-        )
-        assert score.value == pytest.approx(
-            100 * np.mean([part.mean() for part in parts]), abs=0.011
-        )
-
-
 def test_mrpc_has_an_f1_beside_its_accuracy(downstream, table_encoder):
     scores = evaluate(suite(downstream, ("MRPC",), mode="fast"), table_encoder()).scores
     f1 = next(score for score in scores if score.metric == "f1")
@@ -126,9 +38,7 @@ def test_mrpc_has_an_f1_beside_its_accuracy(downstream, table_encoder):
 
 def test_the_accuracy_that_chose_the_penalty_says_on_what(downstream, table_encoder):
     tasks = ("CR", "SST2", "TREC", "MRPC")
-    scores = evaluate(
-        suite(downstream, tasks, "logistic", "fast"), table_encoder()
-    ).scores
+    scores = evaluate(suite(downstream, tasks, mode="fast"), table_encoder()).scores
     splits = {(score.task, score.metric): score.protocol["split"] for score in scores}
     assert splits == {
         ("CR", "accuracy"): "nested cross-validation",
@@ -228,13 +138,13 @@ def test_trec_takes_the_coarse_label(write):
         (
             "SST/binary/sentiment-dev",
             "good\t1\nbad\t2\n",
-            "label '2', expected one of 0 to 1.*dev:2",
+            "label is '2', but one of .* was expected.*dev:2",
         ),
         ("SST/binary/sentiment-dev", "good 1\n", "no tab.*dev:1"),
         (
             "SST/fine/sentiment-dev",
             "7 good\n",
-            "label '7', expected one of 0 to 4.*dev:1",
+            "label is '7', but one of .* was expected.*dev:1",
         ),
         (
             "MRPC/msr_paraphrase_test.txt",
@@ -272,21 +182,6 @@ def test_a_bad_line_is_named(downstream, file, content, message):
         read(downstream, task)
 
 
-def test_a_wrong_number_of_examples_is_refused(downstream):
-    with pytest.raises(
-        DataError,
-        match=r"found 120 examples in all of `CR`, expected 3,775.*sentbed data",
-    ):
-        read_transfer(find_files(str(downstream)), "CR")
-
-
-def test_a_zero_vector_is_named(downstream, table_encoder):
-    text = (downstream / "CR/custrev.pos").read_text().splitlines()[3]
-    evaluator = suite(downstream, ("CR",), mode="fast")
-    with pytest.raises(RunError, match=f"{text}.*zero vector"):
-        evaluate(evaluator, table_encoder({text: [0.0] * 5}))
-
-
 def test_the_protocol_says_how_the_classifier_is_trained():
     settings = Classifier().describe()
     assert settings["batch_size"] == 64
@@ -311,22 +206,6 @@ def test_a_classifier_that_found_one_class_only_says_so(downstream, table_encode
         ("MRPC", "f1"),
     } <= found.keys()
     assert set(found.values()) == {"the classifier predicts one class only"}
-
-
-def test_a_row_of_which_tasks_are_skipped_has_no_average(downstream, table_encoder):
-    (downstream / "CR/custrev.neg").unlink()
-    evaluator = suite(
-        downstream,
-        ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC"),
-        "logistic",
-        "fast",
-        skip_missing=True,
-    )
-    scores = evaluate(evaluator, table_encoder(width=4)).scores
-    assert list(dict.fromkeys(score.task for score in scores)) == [
-        task for task in PAPERS if task != "CR"
-    ]
-    assert {score.skipped for score in scores} == {("CR",)}
 
 
 def test_the_training_part_is_scored_without_any_test_sentence(

@@ -194,7 +194,7 @@ class CleanPairs(DataSource):
 
         if anchor_scripts := frozenset(self.anchor_scripts):
             yield (
-                f"pairs whose anchor is not {_either(self.anchor_scripts)}",
+                f"pairs whose anchor is not {' or '.join(self.anchor_scripts)}",
                 lambda anchor, _: (
                     not _written_in(anchor, anchor_scripts, self.script_share)
                 ),
@@ -202,7 +202,7 @@ class CleanPairs(DataSource):
 
         if positive_scripts := frozenset(self.positive_scripts):
             yield (
-                f"pairs whose positive is not {_either(self.positive_scripts)}",
+                f"pairs whose positive is not {' or '.join(self.positive_scripts)}",
                 lambda _, positive: (
                     not _written_in(positive, positive_scripts, self.script_share)
                 ),
@@ -342,7 +342,3 @@ def _reason_to_leave_out(
             return reason
 
     return None
-
-
-def _either(scripts: Sequence[str]) -> str:
-    return " or ".join(scripts)

@@ -31,7 +31,7 @@ def _base(directory: str | None) -> Path | None:
 
     if directory is None:
         return data_root()
-    return Path(directory)
+    return Path(directory).expanduser()
 
 
 @data.command("list")

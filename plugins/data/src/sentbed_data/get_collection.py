@@ -198,6 +198,7 @@ def _unpack_tar(archive: Path, targets: Mapping[str, Path]) -> None:
     with tarfile.open(archive) as tarred:
         members = {}
         for member in tarred:
+            # All before the end of a member is unpacked to reach the next one, whether or not it is taken.
             _require_size(member.offset_data + member.size, member.name, archive)
             _require_inside(member.name, member.name, archive)
             if member.issym():
@@ -225,7 +226,11 @@ def _require_inside(
     # `tarfile.data_filter` would do this for tar archives, but exists only since Python 3.11.4.
     parts = PurePosixPath(path.replace("\\", "/"))
     if parts.is_absolute() or ".." in parts.parts:
-        raise DataError(_outside_message(member), archive)
+        raise DataError(
+            f"the archive has a member `{member}` that would lie outside the directory it is unpacked into; "
+            f"nothing was taken out of it; do not unpack it, and tell whoever offers it",
+            archive,
+        )
 
 
 def _write_members(
@@ -288,13 +293,6 @@ def _replace_file(target: Path, blocks: Iterable[bytes]) -> None:
         new.replace(target)
     except OSError as error:
         raise RunError(cannot_write(target, error)) from error
-
-
-def _outside_message(name: str) -> str:
-    return (
-        f"the archive has a member `{name}` that would lie outside the directory it is unpacked into; "
-        f"nothing was taken out of it; do not unpack it, and tell whoever offers it"
-    )
 
 
 def _unreadable(error: BaseException) -> str:

@@ -45,11 +45,11 @@ class HubLocation:
 
 def parse(location: str) -> HubLocation:
     """Return the parts of a location that begins with `HUB`."""
-    name = location.removeprefix(HUB)
-    if name.startswith((".", "/", "~")):
-        return HubLocation(name, None)
+    place = HubLocation(location.removeprefix(HUB), None)
+    if place.is_directory:
+        return place
 
-    parts = name.split("/")
+    parts = place.name.split("/")
     repository = "/".join(parts[:ID_PARTS])
     file = "/".join(parts[ID_PARTS:])
     return HubLocation(repository, file or None)

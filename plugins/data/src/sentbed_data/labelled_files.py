@@ -20,7 +20,7 @@ from sentbed_data.csv_tsv_jsonl import (
     tsv_rows,
 )
 from sentbed_data.known_collections import known_file
-from sentbed_data.readers import problem_of_text, resolve
+from sentbed_data.readers import problem_of_text, resolve, suffix_of
 from sentbed_data.text_files import as_tuple
 
 SUFFIXES = (".csv", ".tsv", ".jsonl")
@@ -59,7 +59,8 @@ class LabelledFiles(DataSource):
 
     path: FilePath | tuple[FilePath, ...]
     """A file, or an array of files, which are read in order: `.csv` (RFC 4180 quoting) or `.tsv` (tabs separate
-    fields; a quote is part of a text) with a header row, or `.jsonl` (one object per line)."""
+    fields; a quote is part of a text) with a header row, or `.jsonl` (one object per line); each also with
+    `.gz`."""
     encoding: str = "utf-8"
     """Encoding of the files, as Python names it; in UTF-8, a byte order mark is skipped."""
     seed: int = 0
@@ -98,7 +99,7 @@ class LabelledFiles(DataSource):
                     names.append(name)
 
             empty = True
-            rows = table_rows(file, file.suffix.lower(), self.encoding, names)
+            rows = table_rows(file, suffix_of(file.name), self.encoding, names)
             for line, values in rows:
                 empty = False
                 texts = {}
@@ -117,9 +118,10 @@ class LabelledFiles(DataSource):
 def _column_names(file: Path, encoding: str) -> Sequence[str]:
     """Return the column names in a file's first line; empty if the line is invalid, which reading will report."""
     lines = decoded_lines(file, encoding)
-    if file.suffix.lower() == ".csv":
+    suffix = suffix_of(file.name)
+    if suffix == ".csv":
         return next(csv_rows(file, lines), (1, []))[1]
-    if file.suffix.lower() == ".tsv":
+    if suffix == ".tsv":
         return next(tsv_rows(lines), (1, []))[1]
 
     try:

@@ -62,16 +62,9 @@ class Mix(DataSource):
 
     @property
     def traits(self) -> DataTraits:
-        """Whether a source must be downloaded from the hub, and which columns have numbers."""
-        numbers: set[str] = set()
-        fetches = False
-        for source in self.sources:
-            numbers.update(source.traits.numbers)
-            if source.traits.fetches:
-                fetches = True
-
-        common_numbers = numbers.intersection(self.columns)
-        return DataTraits(fetches=fetches, numbers=frozenset(common_numbers))
+        """The traits of the sources; of columns with numbers, those that all sources have."""
+        traits = super().traits
+        return attrs.evolve(traits, numbers=traits.numbers.intersection(self.columns))
 
     def check(self) -> Iterator[str]:
         """Yield problems that show without reading the data."""

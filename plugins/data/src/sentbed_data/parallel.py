@@ -216,6 +216,11 @@ class Parallel(DataSource):
         """Yield the two fields of each line of one file. Raises `DataError` if lines differ in length."""
         width = 0
         for number, line in numbered_lines(file, self.encoding):
+            if not line:
+                # A blank line has no fields, but it is a line in which both texts are blank.
+                yield number, (file, ""), (file, "")
+                continue
+
             values = line.split("\t")
             width = width or max(len(values), max(self.fields) + 1)
             if len(values) != width:

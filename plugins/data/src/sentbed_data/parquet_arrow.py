@@ -61,6 +61,7 @@ def parquet_rows(path: Path, names: Sequence[str]) -> Rows:
         columns = file.schema_arrow.names
         for name in names:
             column_index(name, columns, path, None)
+        # A name may be there twice, and a batch has each column once.
         batches = file.iter_batches(PARQUET_ROWS, columns=sorted(set(names)))
         yield from _numbered(_bounded(batches, path), names)
 

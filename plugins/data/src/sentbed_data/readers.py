@@ -43,9 +43,6 @@ LINES = ".txt"
 COMPRESSIBLE = (".csv", ".tsv", ".jsonl", LINES)
 """Suffixes of text files, which may be followed by `.gz`."""
 
-NUL = "\0"
-"""The NUL character, which no text may contain."""
-
 Range: TypeAlias = tuple[float, float]
 """The smallest and the largest number that a column may have."""
 
@@ -96,15 +93,6 @@ def read_rows(  # noqa: PLR0913 - keywords
         row_word = None
 
     return checked_rows(rows, names, path, limit, row_word, labels, numbers)
-
-
-def read_columns(
-    location: str,
-    names: Sequence[str],
-    **options: Any,
-) -> list[list[str]]:
-    """Return the list of texts of each column in `names`; for the options, see `read_rows`."""
-    return columns_of_rows(read_rows(location, names, **options), len(names))
 
 
 def columns_of_rows(rows: Iterable[Sequence[Any]], width: int) -> list[list[Any]]:
@@ -191,7 +179,7 @@ def problem_of_text(value: object) -> str | None:
         return f"the text has {len(value):,} characters, more than {LONGEST_LINE:,}; cut or remove the row"
     if not value or value.isspace():
         return "the text is empty; expected a text; correct or remove the row"
-    if NUL in value:
+    if "\0" in value:
         return f"the text {value!r:.40} has a NUL byte, which is in no text; correct or remove the row"
     if not value.isascii() and _LONE_SURROGATE.search(value):
         return "the text has half of a surrogate pair, which is no character; correct or remove the row"
@@ -205,8 +193,12 @@ def parse_number(value: object, limits: Range) -> float | str:
     if isinstance(value, bool) or not isinstance(value, str | Real):
         return f"found {value!r:.80} ({type(value).__name__}); {expected}; correct or remove the row"
 
+    written = value
+    if isinstance(value, str):
+        # `float` reads "1_0" as 10, as in Python source; in a data file it is a typing error.
+        written = value.replace("_", "?")
     try:
-        number = float(value)
+        number = float(written)
     except (ValueError, OverflowError):
         return f"found {value!r:.80}; {expected}; correct or remove the row"
 

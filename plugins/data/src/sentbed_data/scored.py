@@ -217,6 +217,7 @@ class Scored(FileSource):
         checked_pairs = checked_rows(
             texts, ("anchor", "positive"), path, self.limit, None, (), {}
         )
+        # With `limit`, there are fewer pairs than scores.
         for (line, score), pair in zip(scores, checked_pairs, strict=False):
             if not score[0].strip():
                 left_out[_UNSCORED] = left_out.get(_UNSCORED, 0) + 1

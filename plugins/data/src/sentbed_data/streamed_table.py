@@ -1,18 +1,10 @@
-"""Data sets whose texts stay on disk, in an Arrow file that is read row by row.
-
-The file is not mapped into memory: if another process truncated a mapped file, the next access would kill this
-process.
-"""
+"""Data sets whose texts stay on disk: in an Arrow file of the user, or in a copy in the cache."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
-import os
-import struct
 import sys
-import weakref
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -26,23 +18,21 @@ from sentbed.helpers import atomic_file, read_file, sha256, write_atomic
 from sentbed.protocols import Dataset
 from sentbed_common import CACHE_VARIABLE, cache_root
 
-from sentbed_data.csv_tsv_jsonl import column_index
-from sentbed_data.parquet_arrow import (
-    ARROW,
-    arrow_batches,
-    readable_arrow,
-    require_package,
+from sentbed_data.arrow_texts import (
+    BATCH_ROWS,
+    Batch,
+    OpenFile,
+    batches_of,
+    open_arrow_file,
 )
-from sentbed_data.readers import NUL, problem_of_text, suffix_of
-
-BATCH_ROWS = 4096
-"""Largest number of rows in a record batch that is written."""
+from sentbed_data.parquet_arrow import ARROW, require_package
+from sentbed_data.readers import suffix_of
 
 BATCH_CHARACTERS = 1 << 22
-"""Number of characters of texts after which a record batch ends, even with fewer than `BATCH_ROWS` rows."""
+"""Number of characters of texts after which a record batch ends, even with fewer than `BATCH_ROWS` rows.
 
-_OUTSIDE = -1
-"""Position of a buffer that is not in the file."""
+Offsets have 32 bits, and so the texts of a batch less than 2 GiB; `BATCH_ROWS` texts of a megabyte have more.
+"""
 
 _LAYOUT = 2
 """Version of the layout of cached files."""
@@ -50,132 +40,17 @@ _LAYOUT = 2
 _LEFT_OUT = "left_out"
 """Key of the counts of left-out rows, in the metadata of a cached file's last batch, which has no rows."""
 
-_PAIRS = {4: struct.Struct("<2i"), 8: struct.Struct("<2q")}
-"""Format of two consecutive offsets, by the size of an offset in bytes."""
-
-
-@attrs.frozen(eq=False)
-class _OpenFile:
-    """A file opened for random access; reading raises `DataError` if the file has changed."""
-
-    path: Path
-    descriptor: int
-    state: tuple[int, int]
-    """Size and modification time when the file was opened."""
-
-    @classmethod
-    def of(cls, path: Path) -> _OpenFile:
-        """Open a file, which is closed when the object is no longer used. Raises `OSError`."""
-        descriptor = os.open(path, os.O_RDONLY)
-        opened = cls(path, descriptor, _state_of(descriptor))
-        weakref.finalize(opened, os.close, descriptor)
-        return opened
-
-    def read(self, start: int, size: int) -> bytes:
-        """Return `size` bytes from position `start` on. Raises `DataError` if the file does not have them."""
-        if 0 <= start <= start + size <= self.state[0]:
-            content = os.pread(self.descriptor, size, start)
-            if len(content) == size:
-                return content
-
-        raise self.changed()
-
-    def require_unchanged(self) -> None:
-        """Raise `DataError` if the file has changed since it was opened."""
-        if _state_of(self.descriptor) != self.state:
-            raise self.changed()
-
-    def changed(self) -> DataError:
-        """Return the error for a file that has changed."""
-        return DataError(
-            "the file changed while it was in use; run again when it is complete",
-            self.path,
-        )
-
-
-def _state_of(descriptor: int) -> tuple[int, int]:
-    """Return size and modification time of an open file."""
-    status = os.fstat(descriptor)
-    return status.st_size, status.st_mtime_ns
-
-
-@attrs.frozen
-class _Column:
-    """Positions in a file at which the texts of one column of a record batch are stored."""
-
-    offsets: int
-    """Position of the offsets; there is one more offset than there are rows."""
-    width: int
-    """Size of an offset in bytes: 4 or 8."""
-    data: int
-    """Position of the texts, in UTF-8."""
-    valid: int | None
-    """Position of the validity bits, one per text; None if no text is missing."""
-
-    def text(self, file: _OpenFile, row: int) -> str:
-        """Return the text in a row."""
-        stored = file.read(self.offsets + row * self.width, 2 * self.width)
-        start, end = _PAIRS[self.width].unpack(stored)
-        return file.read(self.data + start, end - start).decode()
-
-    def array(
-        self,
-        file: _OpenFile,
-        first: int,
-        rows: int,
-    ) -> Any:
-        """Return the texts in rows `first` (a multiple of 8) to `first + rows - 1` as an Arrow array."""
-        import numpy as np
-        import pyarrow
-
-        string_type = pyarrow.large_string()
-        if self.width == 4:
-            string_type = pyarrow.string()
-
-        validity = None
-        if self.valid is not None:
-            size = math.ceil(rows / 8)
-            validity = pyarrow.py_buffer(file.read(self.valid + first // 8, size))
-
-        stored = file.read(self.offsets + first * self.width, (rows + 1) * self.width)
-        offsets = np.frombuffer(stored, f"<i{self.width}")
-        start, end = int(offsets[0]), int(offsets[-1])
-        content = file.read(self.data + start, end - start)
-
-        buffers = [
-            validity,
-            pyarrow.py_buffer(offsets - offsets[0]),
-            pyarrow.py_buffer(content),
-        ]
-        array = pyarrow.Array.from_buffers(string_type, rows, buffers)
-        # The array is validated before it is read: wrong offsets would lead outside the buffer.
-        array.validate(full=True)
-        return array
-
-
-@attrs.frozen
-class _Batch:
-    """Number of rows of a record batch in a file, and the positions of its columns."""
-
-    rows: int
-    columns: tuple[_Column, ...]
-
-    def slices(self) -> Iterator[tuple[int, int]]:
-        """Yield the first row and the number of rows of each part of the batch that is read at a time."""
-        for first in range(0, self.rows, BATCH_ROWS):
-            yield first, min(BATCH_ROWS, self.rows - first)
-
 
 @attrs.frozen(eq=False)
 class StreamedTable(Dataset):
     """A `Dataset` of record batches on disk; only the requested rows are read."""
 
     fields: Mapping[str, int]
-    """Index in `_Batch.columns` of each column, by name."""
+    """Index in `Batch.columns` of each column, by name."""
     fingerprint: str
     """SHA-256 over the content of the source files and all options with which they are read."""
-    file: _OpenFile
-    batches: Sequence[_Batch]
+    file: OpenFile
+    batches: Sequence[Batch]
     left_out: Mapping[str, int] = attrs.field(factory=dict)
     """Number of rows of the source that were left out, by reason."""
     ends: Sequence[int] = attrs.field(init=False)
@@ -275,7 +150,7 @@ def open_streamed(
     described = [_LAYOUT, contents, formats, list(names), dict(reading)]
     key = hashlib.sha256(json.dumps(described).encode()).hexdigest()
     if len(paths) == 1 and paths[0].suffix.lower() == ARROW:
-        table_in_file = _open_arrow_file(paths[0], names, reading["limit"])
+        table_in_file = open_arrow_file(paths[0], names, reading["limit"])
         if table_in_file is not None:
             return StreamedTable(columns, key, *table_in_file)
 
@@ -393,13 +268,13 @@ def _batch(rows: Sequence[Sequence[str]], schema: Any) -> Any:
 
 def _open_cached(
     path: Path, width: int
-) -> tuple[_OpenFile, list[_Batch], dict[str, int]] | None:
+) -> tuple[OpenFile, list[Batch], dict[str, int]] | None:
     """Return a cached file, its batches and its counts of left-out rows; None if it cannot be read."""
     import pyarrow
 
     try:
-        file = _OpenFile.of(path)
-        batches = _batches(file, list(map(str, range(width))), sys.maxsize)
+        file = OpenFile.of(path)
+        batches = batches_of(file, list(map(str, range(width))), sys.maxsize)
         with (
             pyarrow.OSFile(str(path)) as source,
             pyarrow.ipc.open_file(source) as reader,
@@ -414,119 +289,3 @@ def _open_cached(
         return None
 
     return file, batches, left_out
-
-
-def _open_arrow_file(
-    path: Path,
-    names: Sequence[str],
-    limit: int | None,
-) -> tuple[_OpenFile, list[_Batch]] | None:
-    """Return an Arrow file and its batches, after a check of every text in the columns `names`.
-
-    Return None if the texts cannot be read in place: they are compressed or no plain strings, or there are no
-    rows.
-
-    Raises:
-        DataError: if a text is missing, blank or has a NUL character, with the text's row; or if a column is
-            missing.
-    """
-    if limit is None:
-        limit = sys.maxsize
-
-    with readable_arrow(path):
-        file = _OpenFile.of(path)
-        batches = _batches(file, names, limit)
-        if not batches:
-            # The file will be read by `rows`, which refuses a file without rows.
-            return None
-
-        start = 0
-        for batch in batches:
-            for first, rows in batch.slices():
-                for name, column in zip(names, batch.columns, strict=True):
-                    texts = column.array(file, first, rows)
-                    _require_texts(texts, name, path, start + first)
-
-            start += batch.rows
-
-    return file, batches
-
-
-def _batches(
-    file: _OpenFile,
-    names: Sequence[str],
-    limit: int,
-) -> list[_Batch] | None:
-    """Return the positions of the columns `names` in the first `limit` rows, by batch.
-
-    Return None if the columns are not stored as plain strings without compression.
-
-    Raises:
-        DataError: if there is no such column.
-        ArrowException, OSError: if the file is not valid Arrow IPC.
-    """
-    import pyarrow
-
-    # The file is mapped only in this function, which reads no texts, only the descriptions of the batches.
-    content = pyarrow.memory_map(str(file.path)).read_buffer()
-    schema, record_batches = arrow_batches(content)
-    fields = [column_index(name, schema.names, file.path, None) for name in names]
-    widths = {pyarrow.string(): 4, pyarrow.large_string(): 8}
-    for field in fields:
-        if schema.types[field] not in widths:
-            return None
-
-    batches: list[_Batch] = []
-    for batch in record_batches:
-        columns = []
-        for column in batch.select(fields).columns:
-            places = [_position_in(content, buffer) for buffer in column.buffers()]
-            if _OUTSIDE in places:
-                return None
-
-            valid, offsets, data = places
-            columns.append(_Column(offsets or 0, widths[column.type], data or 0, valid))
-
-        rows = min(batch.num_rows, limit)
-        limit -= rows
-        if rows:
-            batches.append(_Batch(rows, tuple(columns)))
-
-        if not limit:
-            break
-
-    return batches
-
-
-def _position_in(content: Any, buffer: Any) -> int | None:
-    """Return the position of a buffer in the content of a file; None if there is no buffer.
-
-    Return `_OUTSIDE` for a buffer that was decompressed into memory.
-    """
-    if not buffer:
-        return None
-
-    place: int = buffer.address - content.address
-    if not 0 <= place < content.size:
-        return _OUTSIDE
-
-    return place
-
-
-def _require_texts(
-    column: Any,
-    name: str,
-    path: Path,
-    start: int,
-) -> None:
-    """Raise `DataError` if a text is missing, blank or has a NUL character; `start` is the first text's row."""
-    from pyarrow import compute
-
-    trimmed = compute.utf8_trim_whitespace(column)
-    blank = compute.equal(compute.binary_length(trimmed), 0)
-    invalid = compute.or_(blank, compute.match_substring(column, NUL))
-    # A missing text makes its result null, which counts as invalid.
-    first = compute.index(compute.fill_null(invalid, True), True).as_py()
-    if first >= 0:
-        problem = problem_of_text(column[first].as_py())
-        raise DataError(f"row {start + first + 1}, column `{name}`: {problem}", path)

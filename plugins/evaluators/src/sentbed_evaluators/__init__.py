@@ -115,9 +115,8 @@ def report_sections(run: Run, data: ReportData) -> Sequence[ReportSection]:
 def known_data() -> tuple[KnownData, ...]:
     """Return the collections of data that the evaluators of this distribution read."""
     from sentbed_evaluators.known_collections import known_collections
-    from sentbed_evaluators.label_demonstrations import LABEL_PAIRS
 
-    return (*known_collections(), LABEL_PAIRS)
+    return known_collections()
 
 
 @hookimpl

@@ -195,6 +195,7 @@ def _by_prompt(
     texts_of: dict[int, tuple[TextEncoder, list[str]]] = {}
     for text, task in task_of_text.items():
         with_prompt = encoders[task]
+        # The encoder itself is kept as well, so that no other object gets its id.
         _, texts = texts_of.setdefault(id(with_prompt), (with_prompt, []))
         texts.append(text)
     return list(texts_of.values())

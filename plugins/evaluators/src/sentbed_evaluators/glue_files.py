@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 import attrs
 from sentbed import DataError
-from sentbed.errors import listed
 
 from sentbed_evaluators.data_directories import TaskFiles, find_root
 from sentbed_evaluators.scored_pair_files import parse_score
-from sentbed_evaluators.text_lines import column_places, lines
+from sentbed_evaluators.text_lines import class_number, column_places, lines
 
 Split: TypeAlias = Literal["train", "dev"]
 
@@ -154,7 +153,7 @@ def read_rows(
         for side, sentence in zip(sides, sentences, strict=True):
             side.append(sentence)
         if task.classes:
-            labels.append(_class(label, task.classes, file, line))
+            labels.append(class_number(label, task.classes, file, line))
         else:
             scores.append(parse_score(label, file, line, (0, 5)))
     rows = Rows(tuple(map(tuple, sides)), tuple(labels), tuple(scores), skipped)
@@ -189,19 +188,3 @@ def _columns(
     names = header.split("\t")
     advice = "download the file again with `sentbed data get glue`"
     return column_places(columns, names, file, advice), len(names)
-
-
-def _class(
-    label: str,
-    classes: Sequence[str],
-    file: Path,
-    line: int,
-) -> int:
-    """Return the class number of a label; raises `DataError` for an unknown label."""
-    if label not in classes:
-        raise DataError(
-            f"the label is {label!r}, but one of {listed(classes)} was expected; repair the line",
-            file,
-            line,
-        )
-    return classes.index(label)

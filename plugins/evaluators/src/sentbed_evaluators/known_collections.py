@@ -15,6 +15,7 @@ import attrs
 from sentbed_common import KnownArchive, KnownData, KnownFile, KnownMade
 
 from sentbed_evaluators import glue_files, probing_files, senteval_sts_files
+from sentbed_evaluators.label_demonstrations import LABEL_PAIRS
 
 _HUB = "https://huggingface.co/datasets/princeton-nlp/datasets-for-simcse/resolve/main"
 _PROBING = (
@@ -79,16 +80,14 @@ _SPRING = "cloze_test_val__spring2016 - cloze_test_ALL_val.csv"
 
 def known_collection(name: str) -> KnownData:
     """Return the collection with this name."""
-    for collection in known_collections():
-        if collection.name == name:
-            return collection
-    raise KeyError(name)
+    (collection,) = (known for known in known_collections() if known.name == name)
+    return collection
 
 
 @cache
 def known_collections() -> tuple[KnownData, ...]:
-    """Return all collections."""
-    return (_senteval(), _probing(), _glue(), *_sentbench())
+    """Return all collections of this distribution."""
+    return (_senteval(), _probing(), _glue(), *_sentbench(), LABEL_PAIRS)
 
 
 def _senteval() -> KnownData:

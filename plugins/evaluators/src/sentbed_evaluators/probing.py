@@ -18,7 +18,7 @@ from sentbed.protocols import (
     Vectors,
 )
 
-from sentbed_evaluators.classifier_dataclasses import Examples
+from sentbed_evaluators.classifier_training import Classifier, Examples
 from sentbed_evaluators.cosine_correlation import nonzero
 from sentbed_evaluators.data_directories import TaskFiles, digest
 from sentbed_evaluators.probing_files import TASKS, Part, find_files, read_task
@@ -26,7 +26,6 @@ from sentbed_evaluators.task_suites import (
     FileSuite,
     accuracy,
     average,
-    classifier_of,
     mean_value,
     part_progress,
 )
@@ -123,7 +122,7 @@ class SentEvalProbing(FileSuite):
             examples.append(Examples(features[start:end], part.labels))
             start = end
         train, development, test = examples
-        classifier = classifier_of(vectors, self.protocol, self.mode, self.seed)
+        classifier = Classifier(self.protocol, self.mode, self.seed, vectors.device)
         classes = int(train.labels.max()) + 1
         outcome = classifier.split(
             train, development, test, classes, part_progress(vectors, task)

@@ -97,19 +97,14 @@ class Relatedness:
 def in_order(pairs: EncodedPairs) -> EncodedPairs:
     """Return the pairs, sorted by the number of words of the first and of the second sentence, then by score."""
     first, second = pairs.texts
-    keys = []
-    for row, score in enumerate(pairs.scores):
-        words_of_first = len(first[row].split())
-        words_of_second = len(second[row].split())
-        keys.append((words_of_first, words_of_second, score))
-    rows = sorted(range(len(keys)), key=keys.__getitem__)
+
+    def order(row: int) -> tuple[int, int, float]:
+        return len(first[row].split()), len(second[row].split()), pairs.scores[row]
+
+    rows = sorted(range(len(pairs.scores)), key=order)
     vectors = pairs.vectors[0][rows], pairs.vectors[1][rows]
-    first_texts, second_texts, scores = [], [], []
-    for row in rows:
-        first_texts.append(first[row])
-        second_texts.append(second[row])
-        scores.append(pairs.scores[row])
-    return EncodedPairs(vectors, (first_texts, second_texts), scores)
+    texts = [first[row] for row in rows], [second[row] for row in rows]
+    return EncodedPairs(vectors, texts, [pairs.scores[row] for row in rows])
 
 
 def features_of(pairs: EncodedPairs) -> NDArray[np.float32]:

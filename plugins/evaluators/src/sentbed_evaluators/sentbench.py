@@ -24,6 +24,7 @@ from sentbed.protocols import (
 )
 from sentbed_common import pairwise_similarities
 
+from sentbed_evaluators.classifier_training import Classifier
 from sentbed_evaluators.degenerate_scores import equal_cosines
 from sentbed_evaluators.labelled_text_vectors import LabelledTexts, TextVectors
 from sentbed_evaluators.pair_features import FORMULAS, PairFeatures
@@ -40,7 +41,6 @@ from sentbed_evaluators.task_suites import (
     TaskSuite,
     accuracy,
     average,
-    classifier_of,
     mean_value,
     part_progress,
     task_problems,
@@ -48,7 +48,6 @@ from sentbed_evaluators.task_suites import (
 from sentbed_evaluators.transfer_files import find_files as find_transfer_files
 
 if TYPE_CHECKING:
-    from sentbed_evaluators.classifier_training import Classifier
     from sentbed_evaluators.transfer import TransferTask
 
 Paradigm: TypeAlias = Literal["single", "pair", "contrast"]
@@ -321,7 +320,9 @@ class SentBench(TaskSuite):
         """Return one classifier for each of the `runs`, each with its own seed."""
         classifiers = []
         for seed in range(self.seed, self.seed + self.runs):
-            classifiers.append(classifier_of(vectors, self.protocol, self.mode, seed))
+            classifiers.append(
+                Classifier(self.protocol, self.mode, seed, vectors.device)
+            )
         return classifiers
 
     def _pair(

@@ -150,7 +150,8 @@ def _read_task(
 ) -> Task:
     """Read a task whose files have the digest `data`.
 
-    The task is kept in memory, since the runs of a study read the same tasks one after the other.
+    The task is kept in memory, since the runs of a study read the same tasks one after the other. The digest is
+    an argument so that files that have changed are read again.
     """
     hashes: Hashes = {}
     subsets = []

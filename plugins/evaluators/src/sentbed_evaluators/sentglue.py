@@ -43,7 +43,6 @@ from sentbed_evaluators.relatedness import EncodedPairs, Relatedness
 from sentbed_evaluators.task_suites import (
     FileSuite,
     average,
-    classifier_of,
     mean_value,
     part_progress,
 )
@@ -275,7 +274,7 @@ class SentGLUE(FileSuite):
 
         task = TASKS[folder.names[0]]
         is_folded = folder.names[0] in FOLDED
-        classifier = classifier_of(vectors, self.protocol, self.mode, self.seed)
+        classifier = Classifier(self.protocol, self.mode, self.seed, vectors.device)
         classes = len(task.classes)
         progress = part_progress(vectors, task.folder)
         train, held_out = folder.parts[:2]

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import attrs
 from sentbed.errors import DataError, suggest
@@ -19,7 +19,7 @@ from sentbed.protocols import (
     Vectors,
 )
 
-from sentbed_evaluators.classifier_training import Classifier, Outcome, Progress
+from sentbed_evaluators.classifier_training import Outcome, Progress
 from sentbed_evaluators.data_directories import TaskFiles
 from sentbed_evaluators.degenerate_scores import one_class
 
@@ -273,16 +273,6 @@ def accuracy(
         items=Items("mean", right, groups=outcome.folds),
         degenerate=one_class(outcome.predicted, outcome.folds),
     )
-
-
-def classifier_of(
-    vectors: Vectors,
-    protocol: Literal["senteval", "logistic"],
-    mode: Literal["test", "fast"],
-    seed: int,
-) -> Classifier:
-    """Return a classifier that is trained on the encoder's device."""
-    return Classifier(protocol, mode, seed, vectors.device)
 
 
 def part_progress(vectors: Vectors, what: str) -> Progress:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from sentbed import DataError, locate
-from sentbed.errors import suggest
-from sentbed.helpers import open_file
+from sentbed.errors import listed, suggest
+from sentbed.helpers import LONGEST_LINE, open_file
 from sentbed_common import bounded_lines
 
 _MARK = "\ufeff"
@@ -47,6 +47,7 @@ class _HashingReader(io.BufferedReader):
         super().__init__(raw)
         self.digest = hashlib.sha256()
 
+    # `readline` of a text stream reads its bytes by `read1` alone.
     def read1(self, size: int = -1, /) -> bytes:
         content = super().read1(size)
         self.digest.update(content)
@@ -129,6 +130,8 @@ def csv_rows(
 
     A row may have several lines. Raises `DataError`, with file and line, if the quoting is invalid.
     """
+    # Python's limit of 131,072 characters is for all readers of the process; other formats may have longer texts.
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
     reader = csv.reader(
         (text + "\n" for _, text in numbered_lines), delimiter=delimiter, strict=True
     )
@@ -173,6 +176,22 @@ def column_places(
             )
         places.append(header.index(column))
     return places
+
+
+def class_number(
+    label: str,
+    classes: Sequence[str],
+    path: Path,
+    line: int,
+) -> int:
+    """Return the class number of a label; raises `DataError` for an unknown label."""
+    if label not in classes:
+        raise DataError(
+            f"the label is {label!r}, but one of {listed(classes)} was expected; repair the line",
+            path,
+            line,
+        )
+    return classes.index(label)
 
 
 def encoding_problems(encoding: str) -> Iterator[str]:

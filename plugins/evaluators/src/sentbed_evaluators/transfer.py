@@ -33,7 +33,6 @@ from sentbed_evaluators.task_suites import (
     FileSuite,
     accuracy,
     average,
-    classifier_of,
     mean_value,
     part_progress,
 )
@@ -120,7 +119,7 @@ class SentEvalTransfer(FileSuite):
 
         Raises `RunError`, with the sentence, if an embedding is zero or not finite.
         """
-        classifier = classifier_of(vectors, self.protocol, self.mode, self.seed)
+        classifier = Classifier(self.protocol, self.mode, self.seed, vectors.device)
         scores = list(transfer_scores(vectors, tasks, classifier))
         main = {score.task: score for score in scores if score.metric == "accuracy"}
         if self.part == "all" and main.keys() >= set(PAPERS):

@@ -12,12 +12,16 @@ from sentbed import DataError
 
 from sentbed_evaluators.data_directories import TaskFiles, digest, find_root
 from sentbed_evaluators.senteval_sts_files import ROOTS
-from sentbed_evaluators.text_lines import lines
+from sentbed_evaluators.text_lines import class_number, lines
 
 Row: TypeAlias = tuple[tuple[str, ...], int]
 """The one or two sentences of an example, and its class number."""
 
 _HOW_TO_GET = "`sentbed data get senteval` downloads it"
+
+_BINARY = ("0", "1")
+_FIVE = ("0", "1", "2", "3", "4")
+"""Labels of SST5, from very negative to very positive."""
 
 QUESTION_TYPES = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
 """The coarse classes of TREC, numbered as SentEval numbers them."""
@@ -72,14 +76,14 @@ def _sst2(file: Path, place: int) -> Iterator[Row]:
                 file,
                 number,
             )
-        yield (_words(fields[0]),), _label(fields[1], 2, file, number)
+        yield (_words(fields[0]),), class_number(fields[1], _BINARY, file, number)
 
 
 def _sst5(file: Path, place: int) -> Iterator[Row]:
     """Yield the rows of a file of SST5: label, space, sentence."""
     for number, line in lines(file):
         label, _, sentence = line.strip().partition(" ")
-        yield (_words(sentence),), _label(label, 5, file, number)
+        yield (_words(sentence),), class_number(label, _FIVE, file, number)
 
 
 def _trec(file: Path, place: int) -> Iterator[Row]:
@@ -109,23 +113,7 @@ def _mrpc(file: Path, place: int) -> Iterator[Row]:
                 number,
             )
         sentences = _words(fields[3]), _words(fields[4])
-        yield sentences, _label(fields[0], 2, file, number)
-
-
-def _label(
-    text: str,
-    classes: int,
-    file: Path,
-    number: int,
-) -> int:
-    """Return a label as class number; raises `DataError`, with file and line, unless it is below `classes`."""
-    if text not in map(str, range(classes)):
-        raise DataError(
-            f"found the label {text!r}, expected one of 0 to {classes - 1}; repair the line",
-            file,
-            number,
-        )
-    return int(text)
+        yield sentences, class_number(fields[0], _BINARY, file, number)
 
 
 def _binary(

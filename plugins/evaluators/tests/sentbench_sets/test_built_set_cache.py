@@ -25,8 +25,8 @@ def contents(cache):
 
 
 @pytest.mark.parametrize("task", SOURCES)
-def test_every_source_is_built_from_its_own_files(task, data, cache):
-    sets = built_sets(find_files(data, task), seed=0)
+def test_every_source_is_built_from_its_own_files(task, sentbench_data, cache):
+    sets = built_sets(find_files(sentbench_data, task), seed=0)
     for split in SPLITS:
         labels = Counter(label for _, _, label in sets.pairs[split])
         assert abs(labels[0] - labels[1]) <= 1
@@ -38,22 +38,24 @@ def test_every_source_is_built_from_its_own_files(task, data, cache):
     assert not any("train" in text for triple in sets.triples for text in triple)
 
 
-def test_the_same_seed_gives_the_same_files_byte_for_byte(data, cache, monkeypatch):
-    built_sets(find_files(data, "DBpedia"), seed=5)
+def test_the_same_seed_gives_the_same_files_byte_for_byte(
+    sentbench_data, cache, monkeypatch
+):
+    built_sets(find_files(sentbench_data, "DBpedia"), seed=5)
     first = contents(cache)
     monkeypatch.setenv("SENTBED_CACHE", str(cache.parent / "other"))
-    built_sets(find_files(data, "DBpedia"), seed=5)
+    built_sets(find_files(sentbench_data, "DBpedia"), seed=5)
     assert len(first) == 5
     assert contents(cache.parent / "other" / "sentbench") == first
 
 
-def test_another_seed_limit_or_source_gives_other_sets(data, cache):
-    files = find_files(data, "CQA")
+def test_another_seed_limit_or_source_gives_other_sets(sentbench_data, cache):
+    files = find_files(sentbench_data, "CQA")
     first = built_sets(files, seed=0)
     others = [built_sets(files, seed=1), built_sets(files, seed=0, limit=4)]
-    path = data / "commonsenseqa" / "train_rand_split.jsonl"
+    path = sentbench_data / "commonsenseqa" / "train_rand_split.jsonl"
     path.write_text(path.read_text().replace("train question 1?", "another question?"))
-    others.append(built_sets(find_files(data, "CQA"), seed=0))
+    others.append(built_sets(find_files(sentbench_data, "CQA"), seed=0))
     assert len({first.pairs_hash, *(sets.pairs_hash for sets in others)}) == 4
     assert len(list(cache.iterdir())) == 4
     assert "another question?" in {
@@ -63,8 +65,8 @@ def test_another_seed_limit_or_source_gives_other_sets(data, cache):
     assert others[2].files["contrast"] == first.files["contrast"]
 
 
-def test_sets_in_the_cache_are_not_built_again(data, cache, monkeypatch):
-    files = find_files(data, "SWAG")
+def test_sets_in_the_cache_are_not_built_again(sentbench_data, cache, monkeypatch):
+    files = find_files(sentbench_data, "SWAG")
     first = built_sets(files, seed=0)
     monkeypatch.setattr(built_set_cache, "build_sets", None)
     again = built_sets(files, seed=0)
@@ -76,8 +78,8 @@ def test_sets_in_the_cache_are_not_built_again(data, cache, monkeypatch):
 
 
 @pytest.mark.parametrize("damage", ["cut", "gone", "summary", "list"])
-def test_damaged_sets_are_built_again(damage, data, cache):
-    files = find_files(data, "SWAG")
+def test_damaged_sets_are_built_again(damage, sentbench_data, cache):
+    files = find_files(sentbench_data, "SWAG")
     built_sets(files, seed=0)
     whole = contents(cache)
     (directory,) = cache.iterdir()
@@ -92,14 +94,14 @@ def test_damaged_sets_are_built_again(damage, data, cache):
     assert contents(cache) == whole
 
 
-def test_texts_are_as_in_the_file(write, data, cache):
-    path = data / "styletransfer" / "valid.modern.nltktok"
+def test_texts_are_as_in_the_file(write, sentbench_data, cache):
+    path = sentbench_data / "styletransfer" / "valid.modern.nltktok"
     path.write_bytes(
         path.read_bytes().replace(
             b"you valid 3 .", ' tab\t"quoted" \\ \u2028é\x85 '.encode()
         )
     )
-    sets = built_sets(find_files(data, "ST"), seed=0)
+    sets = built_sets(find_files(sentbench_data, "ST"), seed=0)
     assert ' tab\t"quoted" \\ \u2028é\x85 ' in {text for text, _, _ in sets.triples}
     (directory,) = cache.iterdir()
     lines = (directory / "contrast.jsonl").read_bytes().split(b"\n")
@@ -118,56 +120,60 @@ def test_a_source_that_is_too_small_is_named(write, tmp_path, cache):
     assert not cache.exists()
 
 
-def test_a_cache_that_cannot_be_written_is_named(data, cache):
+def test_a_cache_that_cannot_be_written_is_named(sentbench_data, cache):
     cache.parent.mkdir()
     cache.write_text("a file")
     with pytest.raises(RunError, match=r"cannot write.*`SENTBED_CACHE`"):
-        built_sets(find_files(data, "ROC"), seed=0)
+        built_sets(find_files(sentbench_data, "ROC"), seed=0)
 
 
-def test_a_source_that_changes_while_it_is_read_is_an_error(data, cache, monkeypatch):
+def test_a_source_that_changes_while_it_is_read_is_an_error(
+    sentbench_data, cache, monkeypatch
+):
     def build(*arguments):
         result = original(*arguments)
-        (data / "swag" / "val.csv").write_text("changed")
+        (sentbench_data / "swag" / "val.csv").write_text("changed")
         return result
 
     original = built_set_cache.build_sets
     monkeypatch.setattr(built_set_cache, "build_sets", build)
     with pytest.raises(DataError, match="changed while it was read"):
-        built_sets(find_files(data, "SWAG"), seed=0)
+        built_sets(find_files(sentbench_data, "SWAG"), seed=0)
     assert not cache.exists()
 
 
-def test_missing_files_are_named_with_how_to_get_them(data):
-    (data / "styletransfer" / "test.original.nltktok").unlink()
+def test_missing_files_are_named_with_how_to_get_them(sentbench_data):
+    (sentbench_data / "styletransfer" / "test.original.nltktok").unlink()
     with pytest.raises(
         DataError,
         match=r"`ST` needs `test\.original\.nltktok`, missing in .*styletransfer",
     ) as error:
-        find_files(data, "ST")
+        find_files(sentbench_data, "ST")
     assert "`sentbed data get styletransfer`" in str(error.value)
-    for file in (data / "commonsenseqa").iterdir():
+    for file in (sentbench_data / "commonsenseqa").iterdir():
         file.unlink()
     with pytest.raises(
         DataError, match=r"`train_rand_split\.jsonl` and 1 more, missing"
     ):
-        find_files(data, "CQA")
+        find_files(sentbench_data, "CQA")
 
 
-def test_sources_are_found_under_their_other_names(data):
-    (data / "swag").rename(data / "moved")
-    (data / "swagaf").mkdir()
-    (data / "moved").rename(data / "swagaf" / "data")
-    assert [file.name for file in find_files(data, "SWAG").pairs] == [
+def test_sources_are_found_under_their_other_names(sentbench_data):
+    (sentbench_data / "swag").rename(sentbench_data / "moved")
+    (sentbench_data / "swagaf").mkdir()
+    (sentbench_data / "moved").rename(sentbench_data / "swagaf" / "data")
+    assert [file.name for file in find_files(sentbench_data, "SWAG").pairs] == [
         "train.csv",
         "val.csv",
     ]
     for old, new in (("train", "train_112"), ("test", "test_56")):
-        (data / "dbpedia" / f"{old}.csv").rename(data / "dbpedia" / f"{new}.csv")
+        (sentbench_data / "dbpedia" / f"{old}.csv").rename(
+            sentbench_data / "dbpedia" / f"{new}.csv"
+        )
     with pytest.raises(DataError, match=r"needs `train\.csv` and 1 more"):
-        find_files(data, "DBpedia")
-    (data / "dbpedia" / "val_1.csv").write_text('1,"t","c"\n')
-    found = find_files(data, "DBpedia")
+        find_files(sentbench_data, "DBpedia")
+    (sentbench_data / "dbpedia" / "val_1.csv").write_text('1,"t","c"\n')
+    found = find_files(sentbench_data, "DBpedia")
     assert [file.name for file in found.pairs] == [
         "train_112.csv",
         "val_1.csv",

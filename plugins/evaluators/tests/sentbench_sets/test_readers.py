@@ -6,8 +6,8 @@ from sentbed_evaluators.sentbench_sets import readers
 from sentbed_evaluators.sentbench_sets.rows import Choice, Labelled
 
 
-def test_swag_gives_the_beginning_with_its_endings(data):
-    rows = list(readers.read_swag(data / "swag" / "val.csv"))
+def test_swag_gives_the_beginning_with_its_endings(sentbench_data):
+    rows = list(readers.read_swag(sentbench_data / "swag" / "val.csv"))
     assert len(rows) == 12
     endings = [f'"val" 5, ending {i}' for i in range(4)]
     assert rows[5] == Choice(
@@ -15,8 +15,8 @@ def test_swag_gives_the_beginning_with_its_endings(data):
     )
 
 
-def test_rocstories_joins_the_story_and_knows_the_right_ending(data):
-    (file,) = (data / "rocstories").iterdir()
+def test_rocstories_joins_the_story_and_knows_the_right_ending(sentbench_data):
+    (file,) = (sentbench_data / "rocstories").iterdir()
     rows = list(readers.read_rocstories(file))
     assert len(rows) == 20
     story = "Story 3, part 1. Story 3, part 2. Story 3, part 3. Story 3, part 4."
@@ -24,31 +24,35 @@ def test_rocstories_joins_the_story_and_knows_the_right_ending(data):
     assert {row.right.split()[-1] for row in rows} == {"right"}
 
 
-def test_commonsenseqa_gives_the_answer_and_the_distractors(data):
+def test_commonsenseqa_gives_the_answer_and_the_distractors(sentbench_data):
     rows = list(
-        readers.read_commonsenseqa(data / "commonsenseqa" / "dev_rand_split.jsonl")
+        readers.read_commonsenseqa(
+            sentbench_data / "commonsenseqa" / "dev_rand_split.jsonl"
+        )
     )
     others = tuple(f"dev 6 answer {label}" for label in "ACDE")
     assert rows[6] == Choice("dev question 6?", "dev 6 answer B", others)
 
 
-def test_styletransfer_lines_are_aligned(data):
+def test_styletransfer_lines_are_aligned(sentbench_data):
     rows = list(
-        readers.read_styletransfer(data / "styletransfer" / "valid.modern.nltktok")
+        readers.read_styletransfer(
+            sentbench_data / "styletransfer" / "valid.modern.nltktok"
+        )
     )
     assert rows[2] == Choice("you valid 2 .", "thou valid 2 .")
     assert len(rows) == 8
 
 
-def test_goemotions_rows_with_several_emotions_are_left_out(data):
-    rows = list(readers.read_goemotions(data / "goemotions" / "dev.tsv"))
+def test_goemotions_rows_with_several_emotions_are_left_out(sentbench_data):
+    rows = list(readers.read_goemotions(sentbench_data / "goemotions" / "dev.tsv"))
     assert len(rows) == 16
     assert Labelled('dev 7 "quoted"', 3) in rows
     assert Labelled("dev 6 of 2", 2) in rows
 
 
-def test_dbpedia_in_its_native_form_gives_the_content(data):
-    rows = list(readers.read_dbpedia(data / "dbpedia" / "test.csv"))
+def test_dbpedia_in_its_native_form_gives_the_content(sentbench_data):
+    rows = list(readers.read_dbpedia(sentbench_data / "dbpedia" / "test.csv"))
     assert rows[0] == Labelled(' The test "0", a thing of class 1', 1, "native")
     assert {row.label for row in rows} == set(range(1, 15))
 
@@ -91,6 +95,11 @@ STORY = ",".join(
             readers.read_swag,
             HEADER + "a,b,c,d,e,4\n",
             r"`label` is '4', but a number from 0 to 3.*:2$",
+        ),
+        (
+            readers.read_swag,
+            HEADER + f"s,a,b,c,d,{'1' * 5000}\n",
+            r"`label` is '1{39}, but a number from 0 to 3.*:2$",
         ),
         (
             readers.read_swag,

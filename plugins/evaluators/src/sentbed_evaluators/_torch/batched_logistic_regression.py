@@ -55,21 +55,21 @@ def fit(
     except torch.OutOfMemoryError:
         data = _Data.of(train, development, "cpu")
 
-    tasks_by_shape: dict[tuple[int, int, int], list[Task]] = {}
-    for task in tasks:
+    places_by_shape: dict[tuple[int, int, int], list[int]] = {}
+    for place, task in enumerate(tasks):
         shape = len(task.train), task.held_out_permutation, len(task.penalties)
-        tasks_by_shape.setdefault(shape, []).append(task)
+        places_by_shape.setdefault(shape, []).append(place)
 
-    fitted_by_task: dict[int, Fitted] = {}
+    fitted_by_place: dict[int, Fitted] = {}
     features_per_batch = training.batch_size * train.features.shape[1]
     largest_group = max(1, FEATURES_PER_STEP // features_per_batch)
-    for tasks_of_shape in tasks_by_shape.values():
-        for start in range(0, len(tasks_of_shape), largest_group):
-            tasks_of_group = tasks_of_shape[start : start + largest_group]
+    for places_of_shape in places_by_shape.values():
+        for start in range(0, len(places_of_shape), largest_group):
+            places = places_of_shape[start : start + largest_group]
+            tasks_of_group = [tasks[place] for place in places]
             group = _TaskGroup(data, classes, tasks_of_group, training)
-            for task, fitted in zip(tasks_of_group, group.run(done), strict=True):
-                fitted_by_task[id(task)] = fitted
-    return [fitted_by_task[id(task)] for task in tasks]
+            fitted_by_place.update(zip(places, group.run(done), strict=True))
+    return [fitted_by_place[place] for place in range(len(tasks))]
 
 
 @attrs.frozen(eq=False)
@@ -194,6 +194,7 @@ class _TaskGroup:
         stopping = _EarlyStopping(self.weights, self.classes, tenacity)
         active = torch.arange(len(self.weights), device=self.weights.device)
         epochs = 0
+        # As in SentEval, the last round of epochs may exceed `max_epoch`.
         while len(active) and epochs <= self.training.max_epoch:
             for _ in range(self.training.epoch_size):
                 self.epoch()

@@ -182,7 +182,7 @@ def _load(
                     entries.append(tuple(json.loads(line)))
             if digest.hexdigest() != files[name]:
                 return None
-    except (OSError, ValueError, KeyError, TypeError, DataError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None
     triples = sets.pop(_CONTRAST)
     return BuiltSets(task, sets, triples, files, source, seed, limit)

@@ -186,9 +186,9 @@ def _whole_number(
     line: int,
 ) -> int:
     """Return a text as a number from `low` to `high`; raises `DataError`, which calls the text `what`."""
-    if not (text.isascii() and text.isdigit() and low <= int(text) <= high):
+    if text not in map(str, range(low, high + 1)):
         raise DataError(
-            f"{what} is {text!r}, but a number from {low} to {high} was expected; download the file again",
+            f"{what} is {text!r:.40}, but a number from {low} to {high} was expected; download the file again",
             path,
             line,
         )
