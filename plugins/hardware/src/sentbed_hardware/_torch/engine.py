@@ -72,6 +72,10 @@ class TorchEngine(TrainingEngine):
         self.placement = Placement(device, dtype, compile)
         self.batch_size = BatchSize(token_budget, streams=streams)
         self.processes = Processes()
+        self.compilations_before = 0
+        """Compilations of this process before this engine's: runs of a study share a process."""
+        if compile:
+            self.compilations_before = len(_seconds_of_compilations())
         self.facts = facts
         self.report: Say = logging.getLogger("sentbed").warning
 
@@ -112,10 +116,9 @@ class TorchEngine(TrainingEngine):
             counters["device_memory_gib"] = peak / 2**30
 
         if self.placement.compile:
-            metrics = torch._dynamo.utils.compilation_time_metrics
-            times = metrics.get("_compile.compile_inner", [])
-            counters["compiled_shapes"] = len(times)
-            counters["compile_seconds"] = sum(times)
+            seconds = _seconds_of_compilations()[self.compilations_before :]
+            counters["compiled_shapes"] = len(seconds)
+            counters["compile_seconds"] = sum(seconds)
 
         return counters
 
@@ -177,3 +180,9 @@ class TorchEngine(TrainingEngine):
         return self.trainer_class(
             self.placement, self.processes, self.say, encoders, training
         )
+
+
+def _seconds_of_compilations() -> list[float]:
+    """Return the seconds of each compilation of this process so far."""
+    metrics = torch._dynamo.utils.compilation_time_metrics
+    return metrics.get("_compile.compile_inner", [])
