@@ -48,13 +48,18 @@ class FittingTrainer(TorchTrainer):
 
     @in_all_processes
     def step(self, columns: Columns) -> StepResult:
-        """Take a training step. Raises `RunError` if the optimiser's state does not fit into memory."""
+        """Take a training step.
+
+        Raises:
+            RunError: if the rest of the step does not fit into memory: it has no smaller form than the
+                backward pass has.
+        """
         try:
             return super().step(columns)
         except torch.OutOfMemoryError as error:
             raise RunError(
-                f"the optimiser's state does not fit into {self.placement.memory} beside weights and gradients; "
-                f"{LESS}"
+                f"weights, gradients and the optimiser's state do not fit into {self.placement.memory} "
+                f"together; {LESS}"
             ) from error
 
     def _backward(self, columns: Columns) -> LossOutput:
@@ -77,6 +82,11 @@ class FittingTrainer(TorchTrainer):
         buffers = list(self.loss.buffers())
         for tower in self.towers.values():
             buffers += tower.buffers.values()
+        for average in self.averages.values():
+            # Encoding keys changes the average's statistics, but not its weights.
+            for name, value in average.tensors.items():
+                if name not in self.parameters:
+                    buffers.append(value)
 
         before = [value.clone() for value in buffers]
 
