@@ -85,12 +85,13 @@ def quiet_tracing() -> Iterator[None]:
 @contextlib.contextmanager
 def without_log() -> Iterator[None]:
     """Silence log messages below ERROR."""
-    logging.disable(logging.WARNING)
+    disabled = logging.root.manager.disable
+    logging.disable(max(disabled, logging.WARNING))
 
     try:
         yield
     finally:
-        logging.disable(logging.NOTSET)
+        logging.disable(disabled)
 
 
 def require_same_vectors(
