@@ -487,11 +487,12 @@ class TorchTrainer(Trainer):
                 wrong = f"built a module whose loss has no gradient for the vectors of the encoder `{name}`"
                 raise fault(self.training.loss, "build", wrong)
 
-            reached = {}
+            trained = {}
             for key, parameter in tower.parameters.items():
-                reached[key.removeprefix(f"{name}.")] = parameter.grad is not None
+                trained[key.removeprefix(f"{name}.")] = parameter
 
-            error = missing_gradient(name, tower.module, reached)
+            reached = {key for key in trained if trained[key].grad is not None}
+            error = missing_gradient(name, tower.module, trained, reached)
             if error is not None:
                 raise error
 
