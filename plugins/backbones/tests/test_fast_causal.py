@@ -7,7 +7,7 @@ import torch
 import transformers
 from sentbed_backbones._torch.fast_causal import FastCausal
 from sentbed_backbones._torch.prepacked_cpu_linear import Products
-from sentbed_backbones._torch.token_states import SharedPrefixStates
+from sentbed_backbones._torch.shared_prefix import SharedPrefixStates
 from torch.nn import functional
 
 POSITIONS = 64
