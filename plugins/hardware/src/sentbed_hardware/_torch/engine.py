@@ -12,7 +12,7 @@ from sentbed import RunError
 from sentbed.protocols import BuiltBackbone, Head, Pooler, Training, TrainingEngine
 
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
-from sentbed_hardware._torch.placement import HOST_BUDGET, BatchSize, Placement, Say
+from sentbed_hardware._torch.placement import BatchSize, Placement, Say
 from sentbed_hardware._torch.sharding import shard
 from sentbed_hardware._torch.trainer import TorchTrainer
 from sentbed_hardware.distributed_base import Distributed
@@ -20,6 +20,7 @@ from sentbed_hardware.engine_parts.calls_in_all_processes import (
     Lead,
     in_all_processes,
 )
+from sentbed_hardware.engine_parts.cpu_defaults import TOKEN_BUDGET
 from sentbed_hardware.engine_parts.encoder_module import EncoderModule, assembled
 from sentbed_hardware.engine_parts.process_group import (
     Processes,
@@ -65,7 +66,7 @@ class TorchEngine(TrainingEngine):
         dtype: torch.dtype,
         compile: bool,
         facts: Mapping[str, Any],
-        token_budget: int = HOST_BUDGET,
+        token_budget: int = TOKEN_BUDGET,
         streams: int = 1,
     ) -> None:
         self.device = device

@@ -66,7 +66,7 @@ from sentbed_hardware.engine_parts.component_output_checks import (
     frozen_nan,
     learning_rate,
     missing_gradient,
-    named_loss,
+    named,
     named_parts,
     require_output,
 )
@@ -514,7 +514,7 @@ class TorchTrainer(Trainer):
         if frozen_nan(columns):
             return came_from("a frozen encoder")
 
-        loss = named_loss(self.training.loss)
+        loss = named("loss", self.training.loss)
         if not torch.isfinite(output.loss):
             return came_from(f"{loss}: the vectors that it got have none")
 

@@ -96,7 +96,7 @@ def origin_of_nan(
         pooled = tensor_of(encoder.pooler(states))
         projected = encoder.projection(pooled)
         of_backbone = f"the token states of {named_backbone(cls)}"
-        of_pooler = f"the vectors of {_named('pooler', pooler)}"
+        of_pooler = f"the vectors of {named('pooler', pooler)}"
         parts = (
             (of_backbone, backbone, _unpadded_states(states)),
             (of_pooler, encoder.pooler, pooled),
@@ -225,11 +225,6 @@ def came_from(origin: str) -> str:
     return f"NaN or infinite values come from {origin}"
 
 
-def named_loss(loss: Loss) -> str:
-    """Return a noun phrase for messages with the name of a loss and its distribution."""
-    return _named("loss", loss)
-
-
 def named_backbone(cls: type[Any]) -> str:
     """Return a noun phrase for messages with the distribution of the backbone whose built form has the class
     `cls`."""
@@ -239,10 +234,10 @@ def named_backbone(cls: type[Any]) -> str:
 def named_parts(encoder: EncoderModule) -> str:
     """Return a noun phrase for messages with the pooler and the backbone of an encoder."""
     cls, pooler = encoder.owners
-    return f"{_named('pooler', pooler)} or of {named_backbone(cls)}"
+    return f"{named('pooler', pooler)} or of {named_backbone(cls)}"
 
 
-def _named(kind: str, component: Any) -> str:
+def named(kind: str, component: Any) -> str:
     """Return a noun phrase with the kind and the name of a component, and its distribution."""
     return f"the {kind} `{component.name}` of {release_of(type(component).__module__)}"
 

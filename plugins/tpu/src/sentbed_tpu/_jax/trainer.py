@@ -39,7 +39,7 @@ from sentbed_hardware.engine_parts.component_output_checks import (
     frozen_nan,
     learning_rate,
     missing_gradient,
-    named_loss,
+    named,
     named_parts,
 )
 from sentbed_hardware.engine_parts.parameter_settings import (
@@ -467,13 +467,13 @@ class JaxTrainer(Trainer):
         if frozen_nan(columns):
             return came_from("a frozen encoder")
 
-        named = named_loss(self.training.loss)
+        loss_name = named("loss", self.training.loss)
         if not math.isfinite(loss):
-            return came_from(f"{named}: the vectors that it got have none")
+            return came_from(f"{loss_name}: the vectors that it got have none")
 
         first_tower = next(iter(self.towers.values()))
         parts = named_parts(first_tower.encoder.module)
-        return came_from(f"the gradient of {named}, {parts}")
+        return came_from(f"the gradient of {loss_name}, {parts}")
 
     def update(
         self,
