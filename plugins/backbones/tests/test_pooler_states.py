@@ -24,39 +24,6 @@ class Given(torch.nn.Module):
         return TokenStates(layers[-1], mask, layers, decoder_state=layers[0][:, 0])
 
 
-@pytest.mark.parametrize(
-    ("numbers", "mean"),
-    [
-        ((-1,), 200),
-        ((0,), 0),
-        ((1, -1), 150),
-        ((-2, -1), 150),
-        ((0, 1, 2), 100),
-        ((2, 2), 200),
-    ],
-)
-def test_the_layers_that_are_named_are_averaged(numbers, mean):
-    ids, mask = IDS, MASK
-    states = PoolerStates(Given(), [numbers], False, None)(ids, mask)
-    torch.testing.assert_close(states.last_hidden_state, ids[..., None] + float(mean))
-    assert states.layers is None
-    assert states.mask_state is None
-    assert states.attention_mask is mask
-    assert states.decoder_state is not None
-
-
-def test_all_layers_are_kept_where_the_pooler_needs_them():
-    ids, mask = IDS, MASK
-    states = PoolerStates(Given(), [(0,)], True, None)(ids, mask)
-    assert states.layers is not None
-    assert [float(layer[0, 0, 0] - ids[0, 0]) for layer in states.layers] == [
-        0,
-        100,
-        200,
-    ]
-    torch.testing.assert_close(states.last_hidden_state, ids[..., None].float())
-
-
 def test_layers_in_half_precision_are_averaged_in_fp32():
     # 4097 is no bf16 number, nor is the sum of 4096 and 2.
     class Halves(torch.nn.Module):
