@@ -88,28 +88,17 @@ def test_a_step_that_fits_is_that_of_the_plain_trainer(
     assert type(fitting) is FittingTrainer
 
 
-@pytest.mark.parametrize("kind", ["loss", "momentum"])
 def test_memory_that_ends_in_the_backward_pass_leaves_no_gradient_and_no_statistics_behind(
-    kind,
     toys,
+    columns,
     train,
     monkeypatch,
 ):
-    # Of one length: batch norm needs two texts in every pass.
-    columns = {
-        "anchor": toys.tokens(
-            "a small house", "rain falls now", "two birds sing", "an old tree"
-        ),
-        "positive": toys.tokens(
-            "the old house", "it rains today", "some birds fly", "a tall tree"
-        ),
-    }
-    loss = getattr(toys, kind)()
     torch.manual_seed(5)
-    expected = train(toys.norm(), loss, micro_batch=2)
+    expected = train(toys.norm(), micro_batch=2)
     expected.step(columns)
     torch.manual_seed(5)
-    trainer = train(toys.norm(), loss)
+    trainer = train(toys.norm())
     whole, calls = TorchTrainer._backward, []
 
     def fails_once(self, given):
@@ -127,9 +116,6 @@ def test_memory_that_ends_in_the_backward_pass_leaves_no_gradient_and_no_statist
     there, here = expected.towers["encoder"].buffers, trainer.towers["encoder"].buffers
     assert any("running_mean" in name for name in here)
     assert all(torch.equal(here[name], value) for name, value in there.items())
-    for name, average in expected.averages.items():
-        for key, value in average.tensors.items():
-            assert torch.equal(trainer.averages[name].tensors[key], value), key
 
 
 def test_a_row_that_does_not_fit_alone_ends_the_run_with_what_to_do(

@@ -141,7 +141,7 @@ def _is_empty(value: object) -> bool:
     return value is None or value is False or value == [] or value == {}
 
 
-def _plain(value: object) -> object:
+def _plain(value: Any) -> object:
     """Return an attribute as a value for JSON.
 
     A tensor becomes its hash, a function or class its name, any other object its class's name and attributes.

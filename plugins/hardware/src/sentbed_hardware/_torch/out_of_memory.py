@@ -51,8 +51,7 @@ class FittingTrainer(TorchTrainer):
         """Take a training step.
 
         Raises:
-            RunError: if the rest of the step does not fit into memory: it has no smaller form than the
-                backward pass has.
+            RunError: if memory ends after the backward pass, where a smaller micro-batch would not help.
         """
         try:
             return super().step(columns)
@@ -82,11 +81,6 @@ class FittingTrainer(TorchTrainer):
         buffers = list(self.loss.buffers())
         for tower in self.towers.values():
             buffers += tower.buffers.values()
-        for average in self.averages.values():
-            # Encoding keys changes the average's statistics, but not its weights.
-            for name, value in average.tensors.items():
-                if name not in self.parameters:
-                    buffers.append(value)
 
         before = [value.clone() for value in buffers]
 

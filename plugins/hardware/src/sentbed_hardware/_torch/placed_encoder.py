@@ -21,7 +21,7 @@ from sentbed.protocols import (
 )
 from torch import Tensor, nn
 
-from sentbed_hardware._common.module_fingerprint import Hashed, fingerprint
+from sentbed_hardware._common.module_fingerprint import Hashed
 from sentbed_hardware._torch.concurrent_batches import in_streams
 from sentbed_hardware._torch.placement import BatchSize, Placement, Say
 from sentbed_hardware._torch.sharding import gather_weights, in_place
@@ -275,7 +275,7 @@ class TorchEncoder(ModuleEncoder):
         for name, value in sorted(torch.cpu.get_capabilities().items()):
             settings.append(f"{name} {value}")
 
-        return fingerprint(self.module, settings, hashed)
+        return self.module.fingerprint(settings, hashed)
 
     def beside(self, others: Sequence[Any]) -> TorchEncoder | None:
         """Return an encoder whose vectors are those of this encoder and of `others`, concatenated.

@@ -28,6 +28,7 @@ from sentbed.protocols import (
 from torch import Tensor, nn
 from torch.nn import functional
 
+from sentbed_hardware._common.module_fingerprint import Hashed, fingerprint
 from sentbed_hardware._common.tensor_files import Tensors, read_tensors, write_tensors
 
 MODULES_FILE = "modules.safetensors"
@@ -219,6 +220,10 @@ class EncoderModule(nn.Module):
             decoder_state=_in_fp32(states.decoder_state),
             mask_state=_in_fp32(states.mask_state),
         )
+
+    def fingerprint(self, how: object, hashed: Hashed | None = None) -> str | None:
+        """Return a hash of weights, settings and code; see `module_fingerprint.fingerprint`."""
+        return fingerprint(self, how, hashed)
 
     def own_weights(self) -> dict[str, Tensor]:
         """Return the weights of pooler and head."""

@@ -22,7 +22,6 @@ from sentbed.helpers import fault
 from sentbed.protocols import BuiltBackbone, Engine, Head, Pooler, TokenBatch
 from torch import nn
 
-from sentbed_hardware._common.module_fingerprint import fingerprint
 from sentbed_hardware.engine_parts.component_output_checks import (
     Vectors,
     host_arguments,
@@ -235,7 +234,7 @@ class EncodingEncoder(ModuleEncoder):
             processor[name] = str(value)
 
         facts, protocol = dict(self.engine.describe()), dict(self.protocol)
-        return fingerprint(self.module, [facts, protocol, processor])
+        return self.module.fingerprint([facts, protocol, processor])
 
     def transformed(
         self, fit: Any = None, on: Mapping[str, Any] | None = None

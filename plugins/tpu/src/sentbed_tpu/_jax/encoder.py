@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentbed.protocols import BuiltBackbone, TokenBatch
-from sentbed_hardware._common.module_fingerprint import fingerprint
 from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
 from sentbed_hardware.engine_parts.component_output_checks import (
     host_arguments,
@@ -196,7 +195,7 @@ class JaxEncoder(ModuleEncoder):
         """Return a hash of all weights, and of the code and facts that determine vectors."""
         self.to_host()
         facts = [f"{name} {value}" for name, value in sorted(self.facts.items())]
-        return fingerprint(self.module, facts)
+        return self.module.fingerprint(facts)
 
     def save(self, directory: Path) -> Mapping[str, str]:
         """Write the encoder's weights into `directory`; see `ModuleEncoder.save`."""
