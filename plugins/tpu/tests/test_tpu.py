@@ -423,7 +423,8 @@ def test_a_shape_is_compiled_once_whatever_the_number_of_rows(toys, place):
         )
     shapes = engine.counters()["compiled_shapes"]
     assert result.metrics["compiled_shapes"] == shapes
-    assert 3 <= shapes <= engine.devices.buckets.shapes(16) == 4
+    # 4 tokens: 8 and 16 rows; 8 and 16 tokens: 8 rows.
+    assert 3 <= shapes <= 4
 
 
 def test_bf16_computes_the_backbone_in_bf16_and_keeps_weights_and_vectors_in_fp32(
