@@ -22,7 +22,7 @@ from mteb_folder import write_mteb_folder
 from sentbed._cli.main import main
 from sentbed._registry.registry import load_plugins
 from sentbed_common import BF16_INSTRUCTIONS
-from sentbed_hardware.engine_parts.processor import INT8_INSTRUCTIONS
+from sentbed_hardware.engine_parts.cpu_defaults import INT8_INSTRUCTIONS
 from sentbed_studies.study import read_study
 from sentbed_studies.study_command import entries
 

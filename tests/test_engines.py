@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from contract_choice import CPU, EACH, TPU, first_of_each
 from sentbed._registry.registry import load_plugins
 from sentbed_testing import cases, engine_rules, parametrize_with_rules
 
-CPU = {"use": "cpu", "threads": 1}
-TPU = {"use": "tpu", "platform": "cpu", "precision": "fp32"}
 PLUGINS = load_plugins()
 
 # Beside itself, an engine is exact.
@@ -16,47 +15,9 @@ EXACT = {
     "steps": {"tolerance": 0.0, "movement": 0.0},
     "momentum-and-queue": {"tolerance": 0.0},
 }
-EACH = [("backbone", "loss"), ("pooler",)]
-ON_EIGHT_DEVICES = engine_rules(
-    TPU | {"devices": 8, "parallel": "fsdp"},
-    reference=CPU,
-    plugins=PLUGINS,
-    groups=[("backbone",)],
-)
-GRADIENTS_ON_EIGHT_DEVICES = {
-    name: rule
-    for name, rule in ON_EIGHT_DEVICES.items()
-    if name.startswith("gradients/")
-}
-NAMED = engine_rules(TPU, reference=CPU, plugins=PLUGINS)
-
-
-def first_of_each(names):
-    """Return the checks in which a rule meets a backbone, pooler, loss or optimiser for the first time.
-
-    Steps and states are those of the optimiser whichever pooler and loss give the gradient, which `gradients`
-    tries with each, unless the loss remembers something.
-    """
-    remembers = {
-        name.split("/")[3] for name in names if name.startswith("momentum-and-queue/")
-    }
-    seen = set()
-    chosen = set()
-    for name in names:
-        rule, *parts = name.split("/")
-        if rule in ("steps", "state") and parts[2] not in remembers:
-            del parts[1:3]
-        met = {(rule, part) for part in parts}
-        if not met or met - seen:
-            chosen.add(name)
-        seen |= met
-    return chosen
-
-
 ON_CPU = engine_rules(
     CPU, reference=CPU, plugins=PLUGINS, groups=EACH, tolerances=EXACT
 )
-ON_TPU = engine_rules(TPU, reference=CPU, plugins=PLUGINS, groups=EACH)
 SIMPLE_POOLERS = {"mean", "mean+head", "decoder"}
 """The plain pooler of each backbone; the slow tests have the others."""
 OF_EVERY_BACKBONE = {"encode", "gradients"}
@@ -91,34 +52,9 @@ def test_cpu_keeps_the_contract_with_all_parts(rule):
     rule()
 
 
-# Which parts meet makes no difference to a compiler that has compiled each: the pairs are the CPU's to try.
-@pytest.mark.jax
-@parametrize_with_rules(
-    [
-        {
-            name: ON_TPU[name]
-            for name in sorted(first_of_each(ON_TPU), key=[*ON_TPU].index)
-        }
-    ]
-)
-def test_tpu_agrees_with_cpu(rule):
-    pytest.importorskip("sentbed_tpu", reason="needs sentbed-tpu")
-    if "tpu" not in PLUGINS.names("runtime"):
-        pytest.skip("no runtime `tpu` is installed")
-    rule()
-
-
-@pytest.mark.jax
-@parametrize_with_rules([GRADIENTS_ON_EIGHT_DEVICES])
-def test_eight_devices_that_share_the_weights_have_the_gradient_of_one(
-    rule,
-):
-    pytest.importorskip("sentbed_tpu", reason="needs sentbed-tpu")
-    rule()
-
-
 def test_the_suite_tries_six_backbones_all_poolers_and_all_losses():
     every = cases(PLUGINS)
+    names = engine_rules(TPU, reference=CPU, plugins=PLUGINS)
     assert {case.backbone_name for case in every} == {
         "bert",
         "t5",
@@ -132,7 +68,7 @@ def test_the_suite_tries_six_backbones_all_poolers_and_all_losses():
     assert {case.pooler.name for case in every} == poolers
     # It trains predictions, which not every engine does: `tests/test_mntp.py` has it.
     assert {case.loss.name for case in every} == set(PLUGINS.names("loss")) - {"mntp"}
-    rules = {name.partition("/")[0] for name in NAMED}
+    rules = {name.partition("/")[0] for name in names}
     assert rules == {
         *(
             "describe",
@@ -160,6 +96,6 @@ def test_the_suite_tries_six_backbones_all_poolers_and_all_losses():
     encoders = {case.id.rpartition("/")[0] for case in every}
     assert encoders == {
         name.partition("/")[2].rpartition("/")[0]
-        for name in NAMED
+        for name in names
         if name.startswith("encode/") and "+head" not in name
     }

@@ -63,6 +63,13 @@ ENCODERS: Mapping[str, Mapping[str, Any]] = {
 """Encoders with what the suite of engines leaves out."""
 
 
+@pytest.fixture(autouse=True)
+def _no_trial(monkeypatch):
+    """Compile OpenVINO's graphs in this process alone; its own tests have the trial in another process."""
+    trial = "sentbed_openvino._torch.engine.try_compilation"
+    monkeypatch.setattr(trial, lambda *_: None)
+
+
 @attrs.frozen
 class SavedEncoder:
     """An encoder on the runtime `cpu`, and the directory that it was saved to."""

@@ -27,6 +27,7 @@ PLAIN = {
     "_torch/sentence_transformers_tokenizer.py": "files that this process has just written",
     "cgroup_limits.py": "files of the kernel",
     "process_usage.py": "files of the kernel",
+    "sentbed_evaluators/memory.py": "files of the kernel",
     "hub.py": "a file of the hub's own cache",
     "nlpaug_rules.py": "an installed lexicon",
     "wordnet.py": "an installed lexicon",

@@ -17,7 +17,6 @@ from sentbed._recipe.recipe import EncoderRecipe
 from sentbed._registry.registry import load_plugins
 from sentbed.protocols import Head, Training
 from sentbed_tpu._jax.ahead_of_time import ahead, lower_step
-from sentbed_tpu._jax.shape_buckets import Buckets
 
 pytestmark = pytest.mark.jax
 
@@ -184,7 +183,7 @@ def test_an_epoch_over_real_sentences_compiles_no_more_shapes_than_there_are_buc
         step["metrics"]["compiled_shapes"] for step in finished_steps(tmp_path / "run")
     ]
     assert len(steps) == -(-len(rows) // 64) == 90
-    buckets = Buckets((8, 16, 32), 1024)
-    assert 3 <= steps[-1] <= buckets.shapes(32)
+    # 8 tokens: 8 to 128 rows; 16 tokens: 8 to 64 rows; 32 tokens: 8 to 32 rows.
+    assert 3 <= steps[-1] <= 12
     # Few steps after the first have met a new one.
     assert steps[20] >= steps[-1] - 2

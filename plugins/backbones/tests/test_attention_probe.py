@@ -15,7 +15,8 @@ from sentbed_backbones._torch.attention_probe import (
     prefix_can_be_shared,
     windowed_blocks,
 )
-from sentbed_backbones._torch.token_states import CausalStates, SharedPrefixStates
+from sentbed_backbones._torch.shared_prefix import SharedPrefixStates
+from sentbed_backbones._torch.token_states import CausalStates
 from sentbed_backbones.adaptation import LoRA
 from sentbed_backbones.bert import Bert
 from sentbed_backbones.causal import Causal

@@ -152,28 +152,6 @@ def test_rows_that_attend_as_a_group_do_not_see_each_other(
     )
 
 
-@pytest.mark.parametrize("kind", ["llama", "opt", "mistral"])
-@torch.no_grad()
-def test_bf16_states_point_where_fp32_states_do(save_model, no_texts, padded, kind):
-    built = backbone(kind, save_model(kind, initializer_range=0.1)).build(no_texts)
-    exact, rough = (
-        built.inference(built.module, dtype)
-        for dtype in (torch.float32, torch.bfloat16)
-    )
-    for side in ("right", "left"):
-        ids, mask = padded(
-            built.tokenizer.encode(TEXTS, 64), built.tokenizer.pad_id, side
-        )
-        real = mask.bool()
-        expected, found = (
-            module(ids, mask).last_hidden_state[real].float()
-            for module in (exact, rough)
-        )
-        assert (
-            torch.nn.functional.cosine_similarity(found, expected, dim=-1).min() > 0.99
-        )
-
-
 @pytest.mark.parametrize("kind", ["llama", "mistral", "opt"])
 def test_no_prefix_is_shared_although_it_is_asked_for(save_model, no_texts, kind):
     part = backbone(kind, save_model(kind), reuse_prefix=True)

@@ -5,7 +5,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from sentbed_backbones._torch.fast_causal import FastCausal
-from sentbed_backbones._torch.token_states import SharedPrefixStates
+from sentbed_backbones._torch.shared_prefix import SharedPrefixStates
 from sentbed_backbones.causal import Causal
 
 KINDS = ("llama", "llama-grouped", "gpt2", "mistral", "opt")

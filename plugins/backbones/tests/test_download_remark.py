@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import huggingface_hub
 import pytest
 from click.testing import CliRunner
 from hub_replicas.server import local_hub
@@ -119,9 +120,11 @@ def test_a_model_without_weights_names_what_it_has(hub, check, files):
     assert "(it has `tf_model.h5`, which is of another library)" in result.output
 
 
-def test_a_hub_that_does_not_answer_is_not_waited_for(
-    check,
-):
+@pytest.mark.parametrize(
+    "endpoint", ["http://127.0.0.1:9", "mirror.example", "http://mirror.example:x"]
+)
+def test_a_hub_that_does_not_answer_is_not_waited_for(check, endpoint, monkeypatch):
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", endpoint)
     hub_answers.cache_clear()
     download_remark.cache_clear()
     result = check()
@@ -129,6 +132,5 @@ def test_a_hub_that_does_not_answer_is_not_waited_for(
     download_remark.cache_clear()
     assert result.exit_code == 0, result.output
     assert (
-        "`acme/tiny`: not asked for, since http://127.0.0.1:9 does not answer"
-        in result.output
+        f"`acme/tiny`: not asked for, since {endpoint} does not answer" in result.output
     )

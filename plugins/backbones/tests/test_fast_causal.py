@@ -7,7 +7,7 @@ import torch
 import transformers
 from sentbed_backbones._torch.fast_causal import FastCausal
 from sentbed_backbones._torch.prepacked_cpu_linear import Products
-from sentbed_backbones._torch.token_states import SharedPrefixStates
+from sentbed_backbones._torch.shared_prefix import SharedPrefixStates
 from torch.nn import functional
 
 POSITIONS = 64
@@ -215,10 +215,10 @@ def test_a_mask_without_padding_changes_nothing(either):
 
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("group", [2, 3, 5, 16])
-@pytest.mark.parametrize("prefix", [None, the_prefix()], ids=["alone", "prefix"])
-def test_rows_that_attend_as_a_group_do_not_see_each_other(
-    either, monkeypatch, group, prefix
+def test_rows_that_attend_as_a_group_behind_a_prefix_do_not_see_each_other(
+    either, monkeypatch, group
 ):
+    prefix = the_prefix()
     # No more than there are: a prefix is a single row.
     monkeypatch.setattr(FastCausal, "group", lambda _, rows, *__: min(group, rows))
     packed = pack(either)

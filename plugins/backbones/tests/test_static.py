@@ -157,6 +157,7 @@ def test_word_vectors_are_averaged_over_the_words_that_have_one(
         ("cat 1 2\nsat 1\n", 2, "expected a word and 2 numbers"),
         ("cat 1 2\nsat 1 x\n", 2, "expected 2 numbers"),
         ("cat 1 nan\n", 1, "expected finite ones"),
+        ("2 ²\n", 1, "expected 1 numbers"),
     ],
 )
 def test_a_line_without_a_word_vector_is_named(
@@ -178,11 +179,15 @@ def test_special_tokens_are_tokens_of_a_text_on_request(save_model, no_texts):
         assert built.tokenizer.encode(TEXTS[:1], 64).ids.tolist() == expected
 
 
+@pytest.mark.parametrize("padding", ["as built", None])
 def test_a_frozen_table_and_the_row_of_texts_without_a_token_are_not_trained(
-    save_model, no_texts
+    save_model, no_texts, padding
 ):
     directory = str(save_model())
     built = Static(model=directory).build(no_texts)
+    if padding is None:
+        # The engine on JAX does so.
+        built.module.embedding.padding_idx = None
     ids = torch.tensor([[3, len(built.module.rows)]])
     built.module(ids, None).last_hidden_state.sum().backward()
     gradient = built.module.embedding.weight.grad
@@ -204,6 +209,26 @@ def test_a_frozen_table_and_the_row_of_texts_without_a_token_are_not_trained(
 )
 def test_check_says_what_is_wrong_with_the_fields(fields, message):
     assert message in " ".join(Static(**fields).check())
+
+
+def test_random_rows_need_the_weights_that_say_their_number_and_width(
+    save_model, no_texts
+):
+    directory = save_model()
+    (directory / "model.safetensors").unlink()
+    backbone = Static(model=str(directory), init="random")
+    message = "found no weights"
+    assert message in " ".join(backbone.check())
+    with pytest.raises(ModelError, match=message):
+        backbone.build(no_texts)
+
+
+def test_a_saved_table_that_is_missing_is_named(save_model, no_texts, tmp_path):
+    backbone = Static(model=str(save_model()))
+    backbone.build(no_texts).save(tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    with pytest.raises(ModelError, match=r"holds no `model\.safetensors`"):
+        backbone.build(BuildContext(tuple, saved=tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -181,11 +181,31 @@ def steps(engine, out):
     adafactor = Adafactor(lr=1e-2, scale_parameter=True)
     decaying = Adafactor(lr=1e-2, weight_decay=0.1)
     kinds = {
-        "adamw": (Contrast(learned=True), AdamW(lr=1e-2, weight_decay=0.1), {}),
-        "adafactor": (Contrast(learned=True), adafactor, {"micro_batch": 2}),
-        "memory": (Contrast(memory=9), AdamW(lr=1e-2), {"max_grad_norm": 0.3}),
-        "average": (Momentum(memory=9), decaying, {"max_grad_norm": 0.3}),
-        "average in parts": (Momentum(memory=9), AdamW(lr=1e-2), {"micro_batch": 1}),
+        "adamw": (
+            Contrast(learned=True),
+            AdamW(lr=1e-2, weight_decay=0.1),
+            {},
+        ),
+        "adafactor": (
+            Contrast(learned=True),
+            adafactor,
+            {"micro_batch": 2},
+        ),
+        "memory": (
+            Contrast(memory=9),
+            AdamW(lr=1e-2),
+            {"max_grad_norm": 0.3},
+        ),
+        "average": (
+            Momentum(memory=9),
+            decaying,
+            {"max_grad_norm": 0.3},
+        ),
+        "average in parts": (
+            Momentum(memory=9),
+            AdamW(lr=1e-2),
+            {"micro_batch": 1},
+        ),
     }
     results = {}
     for name, (loss, optimizer, options) in kinds.items():

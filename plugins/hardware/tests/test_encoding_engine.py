@@ -1,4 +1,7 @@
-"""The base of engines that only encode, with an "other library" that is PyTorch itself."""
+"""The base of engines that only encode, with an "other library" that is PyTorch itself.
+
+`tests/test_graph_runtimes_contract.py` has the contract, of the engines on this base.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,9 @@ import pytest
 import torch
 from sentbed import PluginError, RunError
 from sentbed.errors import NotFiniteError
-from sentbed.protocols import Head, Runtime, RuntimeTraits, Transform
+from sentbed.protocols import Head, Transform
 from sentbed_hardware.engine_parts.encoder_module import TraceableEncoder
 from sentbed_hardware.engine_parts.encoding_engine import EncodingEngine
-from sentbed_testing import engine_rules
 from torch.utils.flop_counter import FlopCounterMode
 
 TEXTS = ("a small house by the sea", "rain", "two birds sing in a tree today")
@@ -39,19 +41,6 @@ class TracedEngine(EncodingEngine):
 
     def protocol_of(self, encoder):
         return {"traced": True}
-
-
-@attrs.frozen
-class Traced(Runtime):
-    """Encodes with the traceable module."""
-
-    name: ClassVar[str] = "traced"
-    traits = RuntimeTraits(
-        untrainable="the runtime `traced` only encodes; train on `cpu`"
-    )
-
-    def build(self):
-        return TracedEngine()
 
 
 @attrs.frozen
@@ -215,19 +204,3 @@ def test_nan_is_found_in_weights_and_in_vectors(
     encoder.weights_changed()
     with pytest.raises(NotFiniteError, match=r"first in `projection.weight`"):
         encoder.encode(toys.batch(*TEXTS))
-
-
-PARTS = {"backbone": ["bert"], "pooler": ["mean"], "loss": ["info-nce"]}
-
-
-def test_the_suite_of_engines_passes():
-    pytest.importorskip("sentbed_backbones")
-    rules = engine_rules(Traced(), parts=PARTS)
-    assert {name.partition("/")[0] for name in rules} == {
-        "describe",
-        "encode",
-        "saved",
-        "transform",
-    }
-    for rule in rules.values():
-        rule()

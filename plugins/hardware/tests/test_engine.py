@@ -223,6 +223,9 @@ def test_compiled_encoding_is_that_without_and_compiles_once_a_bucket(
     assert counters["compiled_shapes"] >= 2
     assert counters["compile_seconds"] > 0
     assert plain_engine.counters() == {}
+    # The next run of a study, in the same process, has compiled nothing yet.
+    nothing = {"compiled_shapes": 0, "compile_seconds": 0}
+    assert engine_of(compile=True).counters() == nothing
 
 
 def test_a_batch_that_does_not_fit_is_halved_until_it_does_and_said_so(

@@ -4,8 +4,10 @@ import functools
 import math
 import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 import torch
@@ -18,6 +20,13 @@ from sentbed_hardware._common.module_fingerprint import fingerprint
 def _code_as_it_was_loaded(monkeypatch):
     """Sources may be written while tests run; what is loaded stays as it is."""
     monkeypatch.setattr(sources, "STARTED", math.inf)
+
+
+@attrs.frozen
+class Window:
+    """Settings in an object with slots."""
+
+    width: int
 
 
 class Scaling(torch.nn.Module):
@@ -37,6 +46,10 @@ class Scaling(torch.nn.Module):
         self.held = [torch.tensor([3.0])]
         self.step = functools.partial(torch.add, other=1)
         self.settings = types.SimpleNamespace(scale=0.5)
+        self.window = Window(3)
+        self.float32 = np.float32(0.5)
+        self.file = Path("table")
+        self.content = b"1"
         self._private = 0.5
 
 
@@ -60,6 +73,10 @@ CHANGES: dict[str, Callable[[Any], object]] = {
         m, "step", functools.partial(torch.add, other=2)
     ),
     "value of an object": lambda m: setattr(m.settings, "scale", 0.25),
+    "value of an object with slots": lambda m: setattr(m, "window", Window(4)),
+    "number of NumPy": lambda m: setattr(m, "float32", np.float32(0.25)),
+    "path": lambda m: setattr(m, "file", Path("other")),
+    "bytes": lambda m: setattr(m, "content", b"2"),
     "private number": lambda m: setattr(m, "_private", 0),
     "set": lambda m: m.names.add("d"),
     "part": lambda m: m.add_module("more", torch.nn.ReLU()),

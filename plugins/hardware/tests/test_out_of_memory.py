@@ -133,7 +133,9 @@ def test_a_row_that_does_not_fit_alone_ends_the_run_with_what_to_do(
     )
 
 
-def test_an_optimiser_that_does_not_fit_is_no_business_of_the_batch(
+@pytest.mark.parametrize("part", ["_clip_gradients", "_update"])
+def test_what_does_not_fit_after_the_backward_pass_is_no_business_of_the_batch(
+    part,
     columns,
     train,
     monkeypatch,
@@ -142,10 +144,9 @@ def test_an_optimiser_that_does_not_fit_is_no_business_of_the_batch(
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
     trainer = train()
-    monkeypatch.setattr(trainer.optimizer, "step", full)
-    with pytest.raises(
-        RunError, match=r"^the optimiser's state does not fit .*`adafactor`"
-    ):
+    monkeypatch.setattr(trainer, part, full)
+    message = r"^weights, gradients and the optimiser's state do not fit .*`adafactor`"
+    with pytest.raises(RunError, match=message):
         trainer.step(columns)
     assert trainer.micro_batch is None
 

@@ -13,7 +13,11 @@ import torch
 from safetensors.torch import load_file
 from sentbed import ModelError, RunError
 from sentbed.protocols import Head
-from sentbed_hardware._torch.training_state import prefixed
+from sentbed_hardware._torch.training_state import (
+    optimizer_values,
+    prefixed,
+    restore_optimizer,
+)
 from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.adamw import AdamW
 from sentbed_hardware.learning_rate_schedules import Linear, RelativeStep
@@ -255,6 +259,41 @@ def test_an_optimizer_may_hold_lists_tuples_and_numbers(
         trainer.optimizer.param_groups,
     )
     assert group["seen"] == expected_group["seen"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "step"),
+    [
+        ("cpu", "meta", "meta"),
+        ("meta", "cpu", "cpu"),
+        ("meta", "meta", "cpu"),
+    ],
+)
+def test_moments_follow_their_parameter_to_another_device(before, after, step):
+    def adam(device):
+        parameter = torch.nn.Parameter(torch.ones(3, device=device))
+        optimizer = torch.optim.Adam([parameter])
+        return parameter, optimizer
+
+    parameter, optimizer = adam(before)
+    moments = torch.ones_like(parameter)
+    optimizer.state[parameter] = {
+        "step": torch.tensor(4.0),
+        "exp_avg": moments,
+    }
+    tensors = {}
+    values = optimizer_values(optimizer, {"weight": parameter}, tensors)
+
+    # As a file has them: on the host.
+    saved = {}
+    for name, value in tensors.items():
+        saved[name] = torch.zeros(value.shape)
+
+    parameter, optimizer = adam(after)
+    restore_optimizer(optimizer, {"weight": parameter}, values, saved.__getitem__)
+    state = optimizer.state[parameter]
+    assert state["exp_avg"].device.type == after
+    assert state["step"].device.type == step
 
 
 @pytest.mark.parametrize("extra", [{1, 2}, {1: 2.0}])

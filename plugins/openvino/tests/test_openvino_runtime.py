@@ -7,8 +7,8 @@ import pytest
 import torch
 from sentbed import Encoder, ModelError, RuntimeUnavailableError
 from sentbed.tools import Document, EncoderRecipe, load_plugins, structure
-from sentbed_hardware.engine_parts.processor import INT8_INSTRUCTIONS
-from sentbed_openvino._torch import compilation_trial
+from sentbed_hardware.engine_parts.cpu_defaults import INT8_INSTRUCTIONS
+from sentbed_openvino._torch import compilation_trial, engine
 from sentbed_openvino.openvino_runtime import OpenVino
 from sentbed_testing import SENTENCES
 
@@ -49,6 +49,29 @@ def saved(on_cpu, tmp_path_factory):
     return directory
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _no_trial():
+    """Compile graphs in this process alone, except in the tests of the trial: its process takes a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "try_compilation", lambda *_: None)
+        yield
+
+
+@pytest.fixture
+def trial(monkeypatch):
+    monkeypatch.setattr(engine, "try_compilation", compilation_trial.try_compilation)
+
+
+@pytest.fixture(scope="module")
+def in_int8(saved):
+    return Encoder.load(saved, OpenVino(threads=1, precision="int8"))
+
+
+@pytest.fixture(scope="module")
+def in_bf16(saved):
+    return Encoder.load(saved, OpenVino(threads=1, precision="bf16"))
+
+
 # --- precisions ---------------------------------------------------------------------------------------------
 
 
@@ -60,9 +83,9 @@ def saved(on_cpu, tmp_path_factory):
     ],
 )
 def test_less_precision_is_close_and_another_computation(
-    precision, least, saved, on_cpu
+    precision, least, on_cpu, request
 ):
-    encoder = Encoder.load(saved, OpenVino(threads=1, precision=precision))
+    encoder = request.getfixturevalue(f"in_{precision}")
     vectors, expected = encoder.encode(SENTENCES), on_cpu.encode(SENTENCES)
     assert (vectors * expected).sum(1).min() > least
     # In fp32, differences are below 1e-6.
@@ -75,19 +98,16 @@ def test_less_precision_is_close_and_another_computation(
 
 
 @NEEDS_INT8
-def test_int8_says_what_it_was_calibrated_on_and_by_what(saved):
-    encoder = Encoder.load(saved, OpenVino(threads=1, precision="int8"))
-    protocol = encoder.protocol()["int8"]
+def test_int8_says_what_it_was_calibrated_on_and_by_what(in_int8):
+    protocol = in_int8.protocol()["int8"]
     assert protocol.keys() == {"nncf", "smoothing", "texts", "rest"}
     assert len(protocol["texts"]) == 64
 
 
-@pytest.mark.whole
 @NEEDS_INT8
-def test_int8_is_the_same_each_time(saved):
-    runtime = OpenVino(threads=1, precision="int8")
-    first, second = (Encoder.load(saved, runtime).encode(SENTENCES) for _ in range(2))
-    np.testing.assert_array_equal(first, second)
+def test_int8_is_the_same_each_time(in_int8, saved):
+    again = Encoder.load(saved, OpenVino(threads=1, precision="int8"))
+    np.testing.assert_array_equal(again.encode(SENTENCES), in_int8.encode(SENTENCES))
 
 
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
@@ -105,8 +125,6 @@ def test_a_precision_without_instructions_is_refused_with_what_to_do(
 def test_vectors_of_another_computation_are_an_error_and_not_taken_for_rounding(
     saved, monkeypatch
 ):
-    from sentbed_openvino._torch import engine
-
     monkeypatch.setitem(engine.LEAST_COSINE, "bf16", 1.01)
     encoder = Encoder.load(saved, OpenVino(threads=1, precision="bf16"))
     message = r"in bf16, the graph of .* gives vectors with a cosine of 0\.9\d\d|1\.000 to those in fp32"
@@ -117,7 +135,7 @@ def test_vectors_of_another_computation_are_an_error_and_not_taken_for_rounding(
 # --- streams ------------------------------------------------------------------------------------------------
 
 
-def test_streams_give_the_vectors_of_one_in_order(saved):
+def test_streams_give_the_vectors_of_one_in_order(saved, trial):
     texts = [f"{text} {number}" for number in range(12) for text in SENTENCES]
     vectors = []
     for streams in (1, 3):
@@ -181,6 +199,7 @@ def test_a_crash_of_the_first_compilation_is_one_sentence_and_ends_no_process(
     library,
     message,
     saved,
+    trial,
     tmp_path,
     monkeypatch,
 ):

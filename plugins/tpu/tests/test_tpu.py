@@ -117,7 +117,7 @@ def test_a_layer_that_is_in_training_only_is_trained_and_not_applied_as_on_torch
     torch_encoder, jax_encoder = encoders
     assert (jax_encoder.width, jax_encoder.trained_width) == (16, 6)
     (expected, expected_gradients), (loss, gradients) = (
-        train(one, toys.loss()).gradients(columns) for one in encoders
+        train(encoder, toys.loss()).gradients(columns) for encoder in encoders
     )
     assert loss == pytest.approx(expected, rel=1e-5)
     assert closeness(gradients, expected_gradients) < 1e-5
@@ -413,17 +413,18 @@ def test_a_shape_is_compiled_once_whatever_the_number_of_rows(toys, place):
     rng = np.random.default_rng(0)
     for _ in range(50):
         rows = int(rng.integers(2, 12))
-        texts = [
-            " ".join(rng.choice(list("abcdef"), int(rng.integers(1, 15))))
-            for _ in range(3 * rows)
-        ]
+        texts = []
+        for _ in range(3 * rows):
+            words = rng.choice(list("abcdef"), int(rng.integers(1, 15)))
+            texts.append(" ".join(words))
         parts = (toys.tokens(*texts[start::3]) for start in range(3))
         result = trainer.step(
             dict(zip(("anchor", "positive", "negative"), parts, strict=True))
         )
     shapes = engine.counters()["compiled_shapes"]
     assert result.metrics["compiled_shapes"] == shapes
-    assert 3 <= shapes <= engine.devices.buckets.shapes(16) == 4
+    # 4 tokens: 8 and 16 rows; 8 and 16 tokens: 8 rows.
+    assert 3 <= shapes <= 4
 
 
 def test_bf16_computes_the_backbone_in_bf16_and_keeps_weights_and_vectors_in_fp32(

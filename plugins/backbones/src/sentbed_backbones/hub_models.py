@@ -384,12 +384,13 @@ def hub_answers() -> bool:
         # There is a proxy: it connects to the host, not this process, so nothing is tried here.
         return True
 
-    address = urllib.parse.urlsplit(constants.ENDPOINT)
-    port = address.port or {"http": 80, "https": 443}[address.scheme]
-    host = address.hostname or ""
     try:
+        address = urllib.parse.urlsplit(constants.ENDPOINT)
+        port = address.port or {"http": 80, "https": 443}[address.scheme]
+        host = address.hostname or ""
         socket.create_connection((host, port), SECONDS_TO_ANSWER).close()
-    except OSError:
+    except (OSError, KeyError, ValueError):
+        # A user's `HF_ENDPOINT` may lack its scheme, or have a port that is no number.
         return False
 
     return True

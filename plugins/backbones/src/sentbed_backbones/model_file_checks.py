@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ from sentbed.helpers import foreign, is_device, read_file, read_json
 from sentbed_common import pickled_files
 
 from sentbed_backbones.quantised_checkpoints import quantisation_problem
-from sentbed_backbones.token_table_folders import table_directory
 
 TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
 """Files each of which defines a tokenizer. Without any of them, transformers makes a tokenizer without words."""
@@ -86,13 +85,11 @@ def files_like(directory: Path, patterns: Sequence[str]) -> list[Path]:
 def problems_of_model(
     model: str | None,
     revision: str | None,
-    needs_weights: bool,
-    trust_remote_code: bool = False,
-    may_be_table: bool = False,
+    problems_of_directory: Callable[[Path], Iterator[str]],
 ) -> Iterator[str]:
     """Yield why a recipe's `model` cannot be loaded, as far as that shows without asking the hub.
 
-    With `may_be_table`, a directory with a table of token vectors is not checked.
+    `problems_of_directory` yields the problems of the directory of a local model; see `problems_of`.
     """
     if model is not None and not is_local(model):
         return
@@ -108,8 +105,7 @@ def problems_of_model(
         yield f"the model cannot be found: {error}"
         return
 
-    if not may_be_table or table_directory(directory) is None:
-        yield from problems_of(directory, needs_weights, trust_remote_code)
+    yield from problems_of_directory(directory)
 
 
 def problems_of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import attrs
@@ -10,7 +11,12 @@ from attrs.validators import ge, optional
 from sentbed import FilePath, ModelId, SentbedError, locate
 from sentbed.protocols import Backbone, BackboneTraits, BuildContext, BuiltBackbone
 
-from sentbed_backbones.model_file_checks import is_local, problems_of_model
+from sentbed_backbones.model_file_checks import (
+    is_local,
+    problems_of,
+    problems_of_model,
+)
+from sentbed_backbones.token_table_folders import table_directory
 
 if TYPE_CHECKING:
     from sentbed_backbones._torch.token_table import TokenTable
@@ -74,10 +80,15 @@ class Static(Backbone):
 
             return
 
-        needs_weights = self.init == "pretrained"
         yield from problems_of_model(
-            self.model, self.revision, needs_weights, may_be_table=True
+            self.model, self.revision, self._problems_of_directory
         )
+
+    def _problems_of_directory(self, directory: Path) -> Iterator[str]:
+        """Yield the problems of a model of transformers; a table is checked when it is read."""
+        # Weights are needed for random rows too, since they say the size of the table.
+        if table_directory(directory) is None:
+            yield from problems_of(directory, True, False)
 
     def _check_file(self, file: str) -> Iterator[str]:
         if self.init == "random":

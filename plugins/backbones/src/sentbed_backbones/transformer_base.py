@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import attrs
@@ -22,6 +23,7 @@ from sentbed_backbones.input_positions import positions_of
 from sentbed_backbones.model_file_checks import (
     LARGEST_JSON,
     is_local,
+    problems_of,
     problems_of_model,
 )
 
@@ -153,9 +155,14 @@ class Transformer(Backbone):
         yield from problems_of_adaptation(
             self.lora, self.adapter, self.quantization, self.init
         )
-        needs_weights = self.init == "pretrained"
         yield from problems_of_model(
-            self.model, self.revision, needs_weights, self.trust_remote_code
+            self.model,
+            self.revision,
+            partial(
+                problems_of,
+                needs_weights=self.init == "pretrained",
+                trust_remote_code=self.trust_remote_code,
+            ),
         )
 
     def _problems_of_intervention(self, intervention: Intervention) -> Iterator[str]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
 
 import attrs
@@ -74,6 +77,13 @@ class Memory(Evaluator):
 
 def _process_peak() -> float | None:
     """Return the largest resident set of this process in GiB; None if the system does not report it."""
+    with suppress(OSError):
+        # On Linux, `ru_maxrss` may be that of the process that started this one.
+        status = Path("/proc/self/status").read_text()
+        high_water_mark = re.search(r"^VmHWM:\s*(\d+) kB", status, re.MULTILINE)
+        if high_water_mark is not None:
+            return int(high_water_mark[1]) / 2**20
+
     try:
         import resource
     except ImportError:  # Windows

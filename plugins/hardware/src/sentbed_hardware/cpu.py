@@ -13,7 +13,7 @@ from sentbed.protocols import Engine, Runtime
 from sentbed_common import bf16_instructions, import_heavy
 
 from sentbed_hardware.distributed_base import Distributed
-from sentbed_hardware.engine_parts.processor import (
+from sentbed_hardware.engine_parts.cpu_defaults import (
     default_threads,
     require_instructions,
     streams_on,
@@ -92,8 +92,8 @@ class Cpu(Distributed, Runtime):
         import_heavy("sentbed_hardware._torch.engine")
         import torch
 
+        from sentbed_hardware._torch.concurrent_batches import keep_freed_memory
         from sentbed_hardware._torch.engine import TorchEngine, spread
-        from sentbed_hardware._torch.streams import keep_freed_memory
 
         has_bf16 = bf16_instructions()
         precision: str = self.precision

@@ -152,11 +152,12 @@ def meet(endpoint: str, machines: int) -> tuple[Any, int]:
     from torch._C._distributed_c10d import TCPStore
     from torch.distributed import DistNetworkError
 
-    host, _, port = endpoint.rpartition(":")
+    address, _, port = endpoint.rpartition(":")
+    host = address.strip("[]")
     # The launcher opens the same store again.
     open_store = partial(
         TCPStore,
-        host.strip("[]"),
+        host,
         int(port),
         timeout=CONNECTING,
         wait_for_workers=False,
@@ -165,7 +166,7 @@ def meet(endpoint: str, machines: int) -> tuple[Any, int]:
     store = None
     number = 0
 
-    if is_this_machine(host.strip("[]")):
+    if is_this_machine(host):
         # The port is taken if another launcher on this machine has opened the store.
         with suppress(DistNetworkError):
             store = open_store(is_master=True)

@@ -16,11 +16,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from sentbed_backbones._torch.interventions import ReachedError, with_changed_input
-from sentbed_backbones._torch.token_states import (
-    CausalStates,
-    SharedPrefixStates,
-    blocks_of,
-)
+from sentbed_backbones._torch.shared_prefix import SharedPrefixStates
+from sentbed_backbones._torch.token_states import CausalStates, blocks_of
 
 FIRST_ID = 3
 """Id of the first token of a trial text; the ids before it are mostly special tokens."""

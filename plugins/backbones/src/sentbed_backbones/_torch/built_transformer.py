@@ -29,13 +29,13 @@ from sentbed_backbones._torch.language_head import (
     TrainableHead,
     Vocabulary,
 )
-from sentbed_backbones._torch.prepacked_cpu_linear import Products
-from sentbed_backbones._torch.token_states import (
+from sentbed_backbones._torch.pooler_states import (
     EmptyTemplate,
     PoolerStates,
     TemplateDenoising,
-    base_of,
 )
+from sentbed_backbones._torch.prepacked_cpu_linear import Products
+from sentbed_backbones._torch.token_states import base_of
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
 from sentbed_backbones._torch.tokenizer_loading import spacing_of_placeholder
 from sentbed_backbones._torch.weight_dtypes import DTYPES, cast

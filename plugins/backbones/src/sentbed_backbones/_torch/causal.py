@@ -18,12 +18,8 @@ from sentbed_backbones._torch.attention_probe import (
 from sentbed_backbones._torch.built_transformer import Family
 from sentbed_backbones._torch.fast_causal import FastCausal
 from sentbed_backbones._torch.prepacked_cpu_linear import Products
-from sentbed_backbones._torch.token_states import (
-    CausalStates,
-    SharedPrefixStates,
-    base_of,
-    blocks_of,
-)
+from sentbed_backbones._torch.shared_prefix import SharedPrefixStates
+from sentbed_backbones._torch.token_states import CausalStates, base_of, blocks_of
 from sentbed_backbones._torch.train_tokenizer import train_byte_bpe
 from sentbed_backbones.attention_direction import attends_both_ways
 

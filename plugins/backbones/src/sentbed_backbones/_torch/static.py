@@ -46,7 +46,13 @@ class Table(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> TokenStates:
         """Return the rows of the tokens as states."""
-        return TokenStates(self.embedding(input_ids), attention_mask)
+        states = self.embedding(input_ids)
+        if self.training:
+            # `padding_idx` does not suffice: the engine on JAX takes it out of every embedding.
+            is_token = input_ids != self.embedding.num_embeddings - 1
+            states = states * is_token[..., None]
+
+        return TokenStates(states, attention_mask)
 
 
 class StaticTokenizer(BulkTokenizer):

@@ -55,9 +55,10 @@ def from_saved(directory: Path, sums: Mapping[str, str]) -> TokenTable:
     Raises:
         ModelError: if table or tokenizer are missing or damaged.
     """
-    digest = sums.get(TABLE_FILE) or sha256(directory / TABLE_FILE)
+    rows = _read_table(directory)
     tokenizer = load_tokenizer(directory, False)
-    return TokenTable(_read_table(directory), tokenizer, {"sha256": digest})
+    digest = sums.get(TABLE_FILE) or sha256(directory / TABLE_FILE)
+    return TokenTable(rows, tokenizer, {"sha256": digest})
 
 
 def from_word_vectors(

@@ -40,7 +40,7 @@ def read_word_vectors(
         for number, content in enumerate(bounded_lines(stream, file), 1):
             line = content.decode("utf-8", "replace").rstrip()
             fields = line.split(" ")
-            if number == 1 and len(fields) == 2 and all(map(str.isdigit, fields)):
+            if number == 1 and len(fields) == 2 and all(map(str.isdecimal, fields)):
                 width = int(fields[1])
                 continue
 

@@ -8,8 +8,10 @@ import json
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import PurePath
 from typing import Any, TypeAlias
 
+import attrs
 import numpy as np
 import torch
 from sentbed_common import code_of
@@ -139,7 +141,7 @@ def _is_empty(value: object) -> bool:
     return value is None or value is False or value == [] or value == {}
 
 
-def _plain(value: object) -> object:
+def _plain(value: Any) -> object:
     """Return an attribute as a value for JSON.
 
     A tensor becomes its hash, a function or class its name, any other object its class's name and attributes.
@@ -153,7 +155,7 @@ def _plain(value: object) -> object:
             return sorted(map(str, value))
         case dict():
             return {str(key): _plain(item) for key, item in value.items()}
-        case np.ndarray():
+        case np.ndarray() | np.generic():
             digest = hashlib.sha256(value.tobytes()).hexdigest()
             return [str(value.dtype), list(value.shape), digest]
         case Tensor():
@@ -161,7 +163,7 @@ def _plain(value: object) -> object:
         case nn.Module():
             # `fingerprint` hashes the settings of each submodule by itself.
             return type(value).__qualname__
-        case torch.dtype() | torch.device() | slice():
+        case torch.dtype() | torch.device() | slice() | bytes() | PurePath():
             return str(value)
         case functools.partial():
             return [_plain(value.func), _plain(value.args), _plain(value.keywords)]
@@ -174,7 +176,12 @@ def _plain(value: object) -> object:
         return _plain(hashed)
 
     attributes = getattr(value, "__dict__", None)
-    if attributes and not callable(value):
+    if attrs.has(type(value)):
+        # Most classes of attrs have slots in place of `__dict__`.
+        attributes = attrs.asdict(value, recurse=False)
+    elif callable(value):
+        attributes = None
+    if attributes:
         inner = {key: item for key, item in attributes.items() if item is not value}
         return [type(value).__qualname__, _plain(inner)]
 

@@ -12,7 +12,7 @@ from sentbed import RunError
 from sentbed.protocols import BuiltBackbone, Head, Pooler, Training, TrainingEngine
 
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
-from sentbed_hardware._torch.placement import HOST_BUDGET, BatchSize, Placement, Say
+from sentbed_hardware._torch.placement import BatchSize, Placement, Say
 from sentbed_hardware._torch.sharding import shard
 from sentbed_hardware._torch.trainer import TorchTrainer
 from sentbed_hardware.distributed_base import Distributed
@@ -20,6 +20,7 @@ from sentbed_hardware.engine_parts.calls_in_all_processes import (
     Lead,
     in_all_processes,
 )
+from sentbed_hardware.engine_parts.cpu_defaults import TOKEN_BUDGET
 from sentbed_hardware.engine_parts.encoder_module import EncoderModule, assembled
 from sentbed_hardware.engine_parts.process_group import (
     Processes,
@@ -65,13 +66,17 @@ class TorchEngine(TrainingEngine):
         dtype: torch.dtype,
         compile: bool,
         facts: Mapping[str, Any],
-        token_budget: int = HOST_BUDGET,
+        token_budget: int = TOKEN_BUDGET,
         streams: int = 1,
     ) -> None:
         self.device = device
         self.placement = Placement(device, dtype, compile)
         self.batch_size = BatchSize(token_budget, streams=streams)
         self.processes = Processes()
+        self.compilations_before = 0
+        """Compilations of this process before this engine's: runs of a study share a process."""
+        if compile:
+            self.compilations_before = len(_seconds_of_compilations())
         self.facts = facts
         self.report: Say = logging.getLogger("sentbed").warning
 
@@ -112,10 +117,9 @@ class TorchEngine(TrainingEngine):
             counters["device_memory_gib"] = peak / 2**30
 
         if self.placement.compile:
-            metrics = torch._dynamo.utils.compilation_time_metrics
-            times = metrics.get("_compile.compile_inner", [])
-            counters["compiled_shapes"] = len(times)
-            counters["compile_seconds"] = sum(times)
+            seconds = _seconds_of_compilations()[self.compilations_before :]
+            counters["compiled_shapes"] = len(seconds)
+            counters["compile_seconds"] = sum(seconds)
 
         return counters
 
@@ -177,3 +181,9 @@ class TorchEngine(TrainingEngine):
         return self.trainer_class(
             self.placement, self.processes, self.say, encoders, training
         )
+
+
+def _seconds_of_compilations() -> list[float]:
+    """Return the seconds of each compilation of this process so far."""
+    metrics = torch._dynamo.utils.compilation_time_metrics
+    return metrics.get("_compile.compile_inner", [])

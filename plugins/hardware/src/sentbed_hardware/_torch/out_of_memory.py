@@ -48,13 +48,17 @@ class FittingTrainer(TorchTrainer):
 
     @in_all_processes
     def step(self, columns: Columns) -> StepResult:
-        """Take a training step. Raises `RunError` if the optimiser's state does not fit into memory."""
+        """Take a training step.
+
+        Raises:
+            RunError: if memory ends after the backward pass, where a smaller micro-batch would not help.
+        """
         try:
             return super().step(columns)
         except torch.OutOfMemoryError as error:
             raise RunError(
-                f"the optimiser's state does not fit into {self.placement.memory} beside weights and gradients; "
-                f"{LESS}"
+                f"weights, gradients and the optimiser's state do not fit into {self.placement.memory} "
+                f"together; {LESS}"
             ) from error
 
     def _backward(self, columns: Columns) -> LossOutput:

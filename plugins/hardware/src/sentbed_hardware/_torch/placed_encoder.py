@@ -22,9 +22,9 @@ from sentbed.protocols import (
 from torch import Tensor, nn
 
 from sentbed_hardware._common.module_fingerprint import Hashed
+from sentbed_hardware._torch.concurrent_batches import in_streams
 from sentbed_hardware._torch.placement import BatchSize, Placement, Say
 from sentbed_hardware._torch.sharding import gather_weights, in_place
-from sentbed_hardware._torch.streams import in_streams
 from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
 from sentbed_hardware.engine_parts.component_output_checks import (
     Vectors,

@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 from sentbed.protocols import TokenBatch
 from torch import Tensor
 
-HOST_BUDGET = 4096
-"""Tokens per batch on a CPU. Matrix products are fastest from about 2,000 tokens on, and larger batches than this
-do not fit into the CPU's cache."""
+from sentbed_hardware.engine_parts.cpu_defaults import TOKEN_BUDGET
 
 Say: TypeAlias = Callable[[str], None]
 """Function that shows the user a message."""
@@ -83,7 +81,7 @@ class Placement:
 class BatchSize:
     """The size of batches for encoding. All encoders of an engine share one object."""
 
-    token_budget: int = HOST_BUDGET
+    token_budget: int = TOKEN_BUDGET
     """Largest number of tokens of a batch, which all processes share."""
     most_tokens: int | None = None
     """Largest number of tokens that a process encodes at a time; None as long as every batch has fitted into

@@ -66,7 +66,7 @@ from sentbed_hardware.engine_parts.component_output_checks import (
     frozen_nan,
     learning_rate,
     missing_gradient,
-    named_loss,
+    named,
     named_parts,
     require_output,
 )
@@ -487,11 +487,12 @@ class TorchTrainer(Trainer):
                 wrong = f"built a module whose loss has no gradient for the vectors of the encoder `{name}`"
                 raise fault(self.training.loss, "build", wrong)
 
-            reached = {}
+            trained = {}
             for key, parameter in tower.parameters.items():
-                reached[key.removeprefix(f"{name}.")] = parameter.grad is not None
+                trained[key.removeprefix(f"{name}.")] = parameter
 
-            error = missing_gradient(name, tower.module, reached)
+            reached = {key for key in trained if trained[key].grad is not None}
+            error = missing_gradient(name, tower.module, trained, reached)
             if error is not None:
                 raise error
 
@@ -513,7 +514,7 @@ class TorchTrainer(Trainer):
         if frozen_nan(columns):
             return came_from("a frozen encoder")
 
-        loss = named_loss(self.training.loss)
+        loss = named("loss", self.training.loss)
         if not torch.isfinite(output.loss):
             return came_from(f"{loss}: the vectors that it got have none")
 

@@ -29,7 +29,11 @@ T = TypeVar("T", bound=Tensor)
 
 Read: TypeAlias = Callable[[str, bool], Any]
 """A function that returns a tensor of the saved state. Its arguments are the tensor's place, and whether the
-tensor was on the host when it was saved."""
+tensor was on the host when it was saved, although its parameter was on another device."""
+
+Keep: TypeAlias = Callable[[str, Tensor], bool]
+"""A function that adds a tensor to those to be saved. Its arguments are the tensor's place and the tensor. It
+returns the second argument of `Read`."""
 
 OF_OPTIMIZER = ("optimizer.", "group.")
 """Prefixes of the names under which tensors of the optimiser are saved."""
@@ -99,12 +103,14 @@ def optimizer_values(
     for name, parameter in parameters.items():
         if parameter in optimizer.state:
             state = optimizer.state[parameter]
-            states[name] = split_value(state, f"optimizer.{name}", tensors)
+            keep = partial(_keep, tensors, parameter)
+            states[name] = split_value(state, f"optimizer.{name}", keep)
 
     settings = []
     for number, group in enumerate(optimizer.param_groups):
         kept = {key: value for key, value in group.items() if key != "params"}
-        settings.append(split_value(kept, f"group.{number}", tensors))
+        keep = partial(_keep, tensors, group["params"][0])
+        settings.append(split_value(kept, f"group.{number}", keep))
 
     return {
         "optimizer": type(optimizer).__name__,
@@ -200,27 +206,26 @@ def _places(values: Mapping[str, Any]) -> list[str]:
 def split_value(
     value: Any,
     place: str,
-    tensors: dict[str, Tensor],
+    keep: Keep,
 ) -> Any:
-    """Return a value for JSON, and add the tensors in it to `tensors`, by their places.
+    """Return a value for JSON; `keep` takes the tensors in it.
 
     `place` is the place of the value itself. Raises `RunError` if it cannot be saved.
     """
     match value:
         case Tensor():
-            tensors[place] = value
-            return {"on_host": value.device.type == "cpu"}
+            return {"on_host": keep(place, value)}
         case list():
             parts = []
             for number, child in enumerate(value):
-                parts.append(split_value(child, f"{place}.{number}", tensors))
+                parts.append(split_value(child, f"{place}.{number}", keep))
             return parts
         case tuple():
-            return {"tuple": split_value(list(value), place, tensors)}
+            return {"tuple": split_value(list(value), place, keep)}
         case dict() if all(isinstance(key, str) for key in value):
             children = {}
             for key, child in value.items():
-                children[key] = split_value(child, f"{place}.{key}", tensors)
+                children[key] = split_value(child, f"{place}.{key}", keep)
             return {"dict": children}
         case None | str() | int() | float():
             return value
@@ -229,6 +234,20 @@ def split_value(
         f"`{place}` of the optimiser is a {type(value).__name__}, which cannot be saved; "
         "choose an optimiser whose state is tensors and numbers"
     )
+
+
+def _keep(
+    tensors: dict[str, Tensor],
+    parameter: Tensor,
+    place: str,
+    value: Tensor,
+) -> bool:
+    """Add a tensor of a parameter's state to `tensors`; return whether only this tensor is on the host.
+
+    If the parameter is there too, the tensor may go with it to another device, on which the run is resumed.
+    """
+    tensors[place] = value
+    return value.is_cpu and not parameter.is_cpu
 
 
 def joined_value(
@@ -264,7 +283,7 @@ def _placed(
 ) -> Tensor:
     """Return a saved tensor of a parameter's state, on the parameter's device and with its memory layout.
 
-    A tensor that was on the host stays there.
+    A tensor that was on the host, while its parameter was not, stays there.
     """
     saved = read(place)
     device = parameter.device

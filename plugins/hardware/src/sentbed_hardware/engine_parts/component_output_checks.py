@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -96,7 +96,7 @@ def origin_of_nan(
         pooled = tensor_of(encoder.pooler(states))
         projected = encoder.projection(pooled)
         of_backbone = f"the token states of {named_backbone(cls)}"
-        of_pooler = f"the vectors of {_named('pooler', pooler)}"
+        of_pooler = f"the vectors of {named('pooler', pooler)}"
         parts = (
             (of_backbone, backbone, _unpadded_states(states)),
             (of_pooler, encoder.pooler, pooled),
@@ -195,19 +195,16 @@ def require_recorded(
 def missing_gradient(
     name: str,
     encoder: EncoderModule,
-    has_gradient: Mapping[str, bool],
+    trained: Collection[str],
+    reached: Set[str],
 ) -> PluginError | None:
     """Return the error if no weight of a trained pooler or backbone has a gradient, or None.
 
-    `has_gradient` has an entry for each trained weight of the encoder `name`.
+    `trained` are the names of the trained weights of the encoder `name`, `reached` those that have a gradient.
     """
     for part in ("pooler", "backbone"):
-        weights_of_part = []
-        for key, weight_has_gradient in has_gradient.items():
-            if key.startswith(f"{part}."):
-                weights_of_part.append(weight_has_gradient)
-
-        if weights_of_part and not any(weights_of_part):
+        weights = [key for key in trained if key.startswith(f"{part}.")]
+        if weights and reached.isdisjoint(weights):
             wrong = (
                 f"built a module that lets no gradient reach the {part}'s weights in the encoder `{name}`; do "
                 "not detach what it reads or returns"
@@ -228,11 +225,6 @@ def came_from(origin: str) -> str:
     return f"NaN or infinite values come from {origin}"
 
 
-def named_loss(loss: Loss) -> str:
-    """Return a noun phrase for messages with the name of a loss and its distribution."""
-    return _named("loss", loss)
-
-
 def named_backbone(cls: type[Any]) -> str:
     """Return a noun phrase for messages with the distribution of the backbone whose built form has the class
     `cls`."""
@@ -242,10 +234,10 @@ def named_backbone(cls: type[Any]) -> str:
 def named_parts(encoder: EncoderModule) -> str:
     """Return a noun phrase for messages with the pooler and the backbone of an encoder."""
     cls, pooler = encoder.owners
-    return f"{_named('pooler', pooler)} or of {named_backbone(cls)}"
+    return f"{named('pooler', pooler)} or of {named_backbone(cls)}"
 
 
-def _named(kind: str, component: Any) -> str:
+def named(kind: str, component: Any) -> str:
     """Return a noun phrase with the kind and the name of a component, and its distribution."""
     return f"the {kind} `{component.name}` of {release_of(type(component).__module__)}"
 
@@ -254,8 +246,8 @@ def connected(
     encoder: EncoderModule,
     names: Collection[str],
     batch: TokenBatch,
-) -> dict[str, bool]:
-    """Return, for each weight of `names`, whether the vectors of a batch depend on it.
+) -> set[str]:
+    """Return the weights among `names` on which the vectors of a batch depend.
 
     The encoder is on the host.
     """
@@ -267,15 +259,12 @@ def connected(
     tensors, keywords = host_arguments(batch)
     vectors = tensor_of(encoder(*tensors, **keywords))
     if not vectors.requires_grad:
-        return dict.fromkeys(weights, False)
+        return set()
 
     inputs = list(weights.values())
     gradients = torch.autograd.grad(vectors.sum(), inputs, allow_unused=True)
-    depends = {}
-    for name, gradient in zip(weights, gradients, strict=True):
-        depends[name] = gradient is not None
-
-    return depends
+    pairs = zip(weights, gradients, strict=True)
+    return {name for name, gradient in pairs if gradient is not None}
 
 
 def require_output(

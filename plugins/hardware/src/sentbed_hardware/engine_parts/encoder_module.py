@@ -223,6 +223,7 @@ class EncoderModule(nn.Module):
 
     def fingerprint(self, how: object, hashed: Hashed | None = None) -> str | None:
         """Return a hash of weights, settings and code; see `module_fingerprint.fingerprint`."""
+        # A method, since engines of other distributions do not import `_common`.
         return fingerprint(self, how, hashed)
 
     def own_weights(self) -> dict[str, Tensor]:

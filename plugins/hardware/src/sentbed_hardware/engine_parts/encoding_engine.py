@@ -29,6 +29,7 @@ from sentbed_hardware.engine_parts.component_output_checks import (
     require_finite,
     require_finite_weights,
 )
+from sentbed_hardware.engine_parts.cpu_defaults import TOKEN_BUDGET
 from sentbed_hardware.engine_parts.encoder_module import EncoderModule, assembled
 from sentbed_hardware.engine_parts.module_encoder import ModuleEncoder
 
@@ -36,9 +37,6 @@ Project: TypeAlias = Callable[[NDArray[np.int64], NDArray[np.int64]], Vectors]
 """A function from token ids and mask, each `(batch, length)`, to vectors after the projection of the head,
 `(batch, EncoderModule.untransformed_width)`. The transform, the choice of dimensions and the normalisation come
 later."""
-
-TOKEN_BUDGET = 4096
-"""Tokens per batch. Matrix products on a CPU are fastest from about 2,000 tokens on."""
 
 LEAST_NORM = 1e-12
 """Smallest divisor when normalising, as in `torch.nn.functional.normalize`."""
@@ -57,12 +55,11 @@ class EncodingEngine(Engine):
     def __init__(
         self,
         facts: Mapping[str, Any],
-        token_budget: int = TOKEN_BUDGET,
         streams: int = 1,
     ) -> None:
         self.facts = facts
         self.streams = streams
-        self.token_budget = token_budget
+        self.token_budget = TOKEN_BUDGET
         self.compile_seconds = 0.0
 
     def compiled(self, backbone: BuiltBackbone, module: EncoderModule) -> Project:

@@ -85,12 +85,13 @@ def quiet_tracing() -> Iterator[None]:
 @contextlib.contextmanager
 def without_log() -> Iterator[None]:
     """Silence log messages below ERROR."""
-    logging.disable(logging.WARNING)
+    disabled = logging.root.manager.disable
+    logging.disable(max(disabled, logging.WARNING))
 
     try:
         yield
     finally:
-        logging.disable(logging.NOTSET)
+        logging.disable(disabled)
 
 
 def require_same_vectors(
@@ -130,16 +131,11 @@ def least_cosine(
     """Return the smallest cosine between a graph's vectors and PyTorch's, on the batches of `SHAPES`."""
     least = 1.0
     for vectors, expected in _vectors_of_both(project, encoder, ids, longest):
-        least = float(np.minimum(least, cosines(vectors, expected).min()))
+        norms = np.linalg.norm(vectors, axis=1) * np.linalg.norm(expected, axis=1)
+        cosines = (vectors * expected).sum(1) / norms
+        least = float(np.minimum(least, cosines.min()))
 
     return least
-
-
-def cosines(vectors: Vectors, others: Vectors) -> Vectors:
-    """Return the cosine of each vector with the vector in the same row of `others`, `(rows,)`."""
-    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(others, axis=1)
-    values: Vectors = (vectors * others).sum(1) / lengths
-    return values
 
 
 def _vectors_of_both(

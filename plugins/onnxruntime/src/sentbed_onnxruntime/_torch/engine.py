@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from sentbed import ModelError, RunError
 from sentbed.errors import foreign
 from sentbed.protocols import BuiltBackbone
+from sentbed_hardware.engine_parts.cpu_defaults import default_threads
 from sentbed_hardware.engine_parts.encoder_module import EncoderModule, TraceableEncoder
 from sentbed_hardware.engine_parts.encoding_engine import (
     EncodingEncoder,
     EncodingEngine,
     Project,
 )
-from sentbed_hardware.engine_parts.processor import default_threads
 from sentbed_hardware.engine_parts.traced_graph import (
     INPUTS,
     inputs_to_trace,

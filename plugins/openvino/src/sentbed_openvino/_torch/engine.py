@@ -16,16 +16,16 @@ from sentbed import ModelError, RunError
 from sentbed.errors import foreign
 from sentbed.protocols import BuiltBackbone
 from sentbed_common import bf16_instructions
+from sentbed_hardware.engine_parts.cpu_defaults import (
+    default_threads,
+    require_instructions,
+    streams_on,
+)
 from sentbed_hardware.engine_parts.encoder_module import EncoderModule, TraceableEncoder
 from sentbed_hardware.engine_parts.encoding_engine import (
     EncodingEncoder,
     EncodingEngine,
     Project,
-)
-from sentbed_hardware.engine_parts.processor import (
-    default_threads,
-    require_instructions,
-    streams_on,
 )
 from sentbed_hardware.engine_parts.traced_graph import (
     INPUTS,

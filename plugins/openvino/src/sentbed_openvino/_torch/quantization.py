@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from nncf.quantization.range_estimator import RangeEstimatorParametersSet
 from numpy.typing import NDArray
-from sentbed.protocols import BuiltBackbone, TokenIds
+from sentbed.protocols import BuiltBackbone
 from sentbed_hardware.engine_parts.traced_graph import INPUTS, without_log
 
 SMOOTHING = 0.75
@@ -88,18 +88,14 @@ def _calibration_inputs(
     vocabulary_size = _vocabulary_size(backbone.module)
 
     special_ids = tokenizer.encode([""], longest).ids
-    for number, ids in enumerate(_ids_of_texts(tokenizer.encode(texts, longest))):
+    tokens = tokenizer.encode(texts, longest)
+    for number, ids in enumerate(np.split(tokens.ids, tokens.offsets[1:-1])):
         share = REPLACED[number % len(REPLACED)]
         is_chosen = generator.random(len(ids)) < share
         replaced = is_chosen & ~np.isin(ids, special_ids)
         random_ids = generator.integers(vocabulary_size, size=len(ids))
         row = np.where(replaced, random_ids, ids)[None].astype(np.int64)
         yield dict(zip(INPUTS, (row, np.ones_like(row)), strict=True))
-
-
-def _ids_of_texts(tokens: TokenIds) -> list[NDArray[np.int32]]:
-    """Return the token ids of each text."""
-    return np.split(tokens.ids, tokens.offsets[1:-1])
 
 
 def _vocabulary_size(module: torch.nn.Module) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -56,7 +56,3 @@ class Compiled:
 
         call.lower = jitted.lower  # type: ignore[attr-defined]
         return call
-
-    def counters(self) -> Mapping[str, float]:
-        """Return the number and the seconds of compilations, for `Engine.counters`."""
-        return {"compiled_shapes": self.shapes, "compile_seconds": self.seconds}

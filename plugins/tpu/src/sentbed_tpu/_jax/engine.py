@@ -55,7 +55,11 @@ class JaxEngine(TrainingEngine):
 
     def _counters(self) -> dict[str, float]:
         """Return the counters of this process."""
-        counters = dict(self.devices.compiled.counters())
+        compiled = self.devices.compiled
+        counters: dict[str, float] = {
+            "compiled_shapes": compiled.shapes,
+            "compile_seconds": compiled.seconds,
+        }
         first_device = self.devices.layout.mesh.local_devices[0]
         statistics = first_device.memory_stats() or {}
         if "peak_bytes_in_use" in statistics:

@@ -72,7 +72,8 @@ class FunctionalEncoder:
         for part in module.modules():
             if isinstance(part, torch.nn.Embedding):
                 # With a padding id, JAX 0.10 shards the gradient of an embedding wrongly. Without one, the result
-                # is the same, because no pooler reads the states of padding.
+                # is the same, because no pooler reads the states of padding. (The backbone `static` keeps its row
+                # of zeros itself.)
                 part.padding_idx = None
         _require_arrays(module)
 

@@ -84,13 +84,3 @@ class Buckets:
                 rows = min(rows, self.rows(texts, length))
             yield order[done : done + rows], rows, length
             done += rows
-
-    def shapes(self, longest: int) -> int:
-        """Return the number of shapes for texts of up to `longest` tokens."""
-        padded = {self.length(tokens, longest) for tokens in range(1, longest + 1)}
-        shapes = 0
-        for length in padded:
-            doublings = int(math.log2(self.largest(length) // self.smallest))
-            shapes += 1 + doublings
-
-        return shapes

@@ -39,7 +39,7 @@ from sentbed_hardware.engine_parts.component_output_checks import (
     frozen_nan,
     learning_rate,
     missing_gradient,
-    named_loss,
+    named,
     named_parts,
 )
 from sentbed_hardware.engine_parts.parameter_settings import (
@@ -181,8 +181,7 @@ class JaxTower:
         return self._backward(total, back, vector_gradient)
 
 
-@attrs.frozen
-class _ColumnPart:
+class _ColumnPart(NamedTuple):
     """The part of the vectors of a tower that belongs to a column.
 
     The parts of a tower's columns follow each other.
@@ -191,7 +190,7 @@ class _ColumnPart:
     vectors: str
     """Name of the vectors; see `_EncodedColumns.vectors`."""
     column: str
-    count: int
+    size: int
     """Number of vectors of the column."""
 
 
@@ -421,17 +420,15 @@ class JaxTrainer(Trainer):
         is_nonzero = self.devices.compiled.jit(_are_nonzero)(gradients)
         for name, tower in self.towers.items():
             module = tower.encoder.module
-            has_gradient = {}
-            for key in tower.names:
-                has_gradient[key] = bool(is_nonzero[f"{name}.{key}"])
-            if missing_gradient(name, module, has_gradient) is None:
+            reached = {key for key in tower.names if is_nonzero[f"{name}.{key}"]}
+            if missing_gradient(name, module, tower.names, reached) is None:
                 continue
 
             # JAX gives zeros for weights without a gradient, but a gradient may also be zero. PyTorch tells the
             # two apart.
             batch = self._first_texts(tower, columns)
-            has_gradient = connected(module, tower.names, batch)
-            error = missing_gradient(name, module, has_gradient)
+            reached = connected(module, tower.names, batch)
+            error = missing_gradient(name, module, tower.names, reached)
             if error is not None:
                 raise error
 
@@ -470,13 +467,13 @@ class JaxTrainer(Trainer):
         if frozen_nan(columns):
             return came_from("a frozen encoder")
 
-        named = named_loss(self.training.loss)
+        loss_name = named("loss", self.training.loss)
         if not math.isfinite(loss):
-            return came_from(f"{named}: the vectors that it got have none")
+            return came_from(f"{loss_name}: the vectors that it got have none")
 
         first_tower = next(iter(self.towers.values()))
         parts = named_parts(first_tower.encoder.module)
-        return came_from(f"the gradient of {named}, {parts}")
+        return came_from(f"the gradient of {loss_name}, {parts}")
 
     def update(
         self,
@@ -523,7 +520,7 @@ class JaxTrainer(Trainer):
                 array = _narrow(np.asarray(values))
                 other_inputs[name] = layout.place(array, layout.whole)
 
-        values, (vector_gradients, loss_gradients) = self._compute_loss(
+        outputs, (vector_gradients, loss_gradients) = self._compute_loss(
             encoded.vectors,
             self.loss_weights,
             self.loss_fixed,
@@ -533,7 +530,7 @@ class JaxTrainer(Trainer):
             encoded.parts,
             tuple(columns),
         )
-        loss, (metrics, next_state) = values
+        loss, (metrics, next_state) = outputs
 
         totals = {}
         for name, tower in self.towers.items():
@@ -546,7 +543,7 @@ class JaxTrainer(Trainer):
 
     def _add_gradient(
         self,
-        part: _Pass,
+        forward_pass: _Pass,
         vector_gradients: Arrays,
         totals: dict[str, Arrays],
     ) -> None:
@@ -554,15 +551,21 @@ class JaxTrainer(Trainer):
 
         `vector_gradients` has the gradients of all vectors.
         """
-        tower = part.tower
+        tower = forward_pass.tower
         total = totals[tower.name]
-        vector_gradient = self._gather(vector_gradients[part.vectors], part.places)
-        if part.back is not None:
-            totals[tower.name] = tower.backward(total, part.back, vector_gradient)
+        gradients = vector_gradients[forward_pass.vectors]
+        gradient = self._gather(gradients, forward_pass.places)
+        if forward_pass.back is not None:
+            totals[tower.name] = tower.backward(total, forward_pass.back, gradient)
             return
 
         totals[tower.name] = tower.forward_again(
-            total, vector_gradient, tower.trained, tower.fixed, part.batch, part.key
+            total,
+            gradient,
+            tower.trained,
+            tower.fixed,
+            forward_pass.batch,
+            forward_pass.key,
         )
 
     def _encode_columns(self, columns: Columns, key: jax.Array) -> _EncodedColumns:
@@ -623,8 +626,9 @@ class JaxTrainer(Trainer):
             places = layout.place(indices, layout.rows)
             vectors = self._scatter(vectors, batch_vectors, places)
             if not is_key:
-                done = _Pass(tower, vectors_name, places, batch, key, back)
-                encoded.passes.append(done)
+                encoded.passes.append(
+                    _Pass(tower, vectors_name, places, batch, key, back)
+                )
 
         encoded.vectors[vectors_name] = vectors
         for name, values in columns.items():
@@ -670,15 +674,12 @@ class JaxTrainer(Trainer):
         def loss(vectors: Arrays, loss_weights: Arrays) -> Any:
             inputs = dict(other_inputs)
             starts = dict.fromkeys(vectors, 0)
-            for part in parts:
-                start = starts[part.vectors]
-                end = start + part.count
-                tower = self.training.towers[part.column]
-                column_vectors = vectors[part.vectors][start:end]
-                inputs[part.column] = combine_prompts(
-                    self.training, tower, column_vectors
-                )
-                starts[part.vectors] = end
+            for name, column, size in parts:
+                start = starts[name]
+                starts[name] += size
+                column_vectors = vectors[name][start : start + size]
+                tower = self.training.towers[column]
+                inputs[column] = combine_prompts(self.training, tower, column_vectors)
 
             ordered = {name: inputs[name] for name in order}
             return self.loss(loss_weights, fixed, ordered, state, key)

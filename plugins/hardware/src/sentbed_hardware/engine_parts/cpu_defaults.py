@@ -1,4 +1,4 @@
-"""Default numbers of threads and streams, and required instruction sets, for engines on the CPU.
+"""Default sizes of batches and numbers of threads and streams, and required instruction sets, on the CPU.
 
 Each stream encodes one batch, on an equal share of the threads. So several batches are encoded at a time.
 """
@@ -16,6 +16,10 @@ from sentbed_hardware.torchrun_environment import processes_on_this_machine
 INT8_INSTRUCTIONS = ("amx_int8", "avx512_vnni", "avx_vnni")
 """Instruction sets with exact products of 8-bit integers. A processor needs one of them, since without them sums
 of products may overflow."""
+
+TOKEN_BUDGET = 4096
+"""Tokens per batch. Matrix products are fastest from about 2,000 tokens on, and larger batches than this do not
+fit into the processor's cache."""
 
 MOST_STREAMS = 4
 """Largest default number of streams.

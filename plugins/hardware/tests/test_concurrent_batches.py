@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 from sentbed.protocols import Head, TokenBatch, TokenStates
-from sentbed_hardware._torch.streams import MALLOC_VARIABLES, in_streams
-from sentbed_hardware.engine_parts.processor import streams_on
+from sentbed_hardware._torch.concurrent_batches import MALLOC_VARIABLES, in_streams
+from sentbed_hardware.engine_parts.cpu_defaults import streams_on
 
 
 @pytest.fixture(autouse=True)
@@ -184,7 +184,7 @@ def test_other_encoders_take_one_batch_after_the_other(
 FAULTS = """
 import resource, sys, threading
 import torch
-from sentbed_hardware._torch.streams import keep_freed_memory
+from sentbed_hardware._torch.concurrent_batches import keep_freed_memory
 
 def batches(count):
     for _ in range(count):

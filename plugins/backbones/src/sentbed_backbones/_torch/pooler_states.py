@@ -1,0 +1,221 @@
+"""What poolers read: token states averaged over layers, and the state of a mask token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from sentbed import ModelError
+from sentbed.protocols import TokenStates
+from torch import Tensor, nn
+
+from sentbed_backbones._torch.interventions import Batch, last_tokens
+
+
+class PoolerStates(nn.Module):
+    """A forward pass that returns what a pooler reads: states averaged over layers, the mask token's state.
+
+    `readings` has the numbers of the layers to average: first those of the backbone, then those of each prompt
+    that names layers. If there is more than one such set of numbers, each call needs the argument `readings`:
+    for each row, the index of its set. With `hides`, tokens may be hidden from the pooler: each call needs the
+    argument `hidden`, and the returned mask is never None. See `TokenBatch`.
+    """
+
+    def __init__(
+        self,
+        states: Any,
+        readings: Sequence[tuple[int, ...]],
+        keep_layers: bool,
+        mask_id: int | None,
+        hides: bool = False,
+    ) -> None:
+        super().__init__()
+        self.states = states
+        self.reentrant: bool = getattr(states, "reentrant", False)
+        self.readings = readings
+        self.keep_layers = keep_layers
+        self.mask_id = mask_id
+        self.hides = hides
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        *prefix: Tensor,
+        hidden: Tensor | None = None,
+        readings: Tensor | None = None,
+        **auxiliary: Batch,
+    ) -> TokenStates:
+        """Return the token states for the pooler.
+
+        `hidden` `(batch, shared + length)` and `readings` `(batch,)` are the fields of `TokenBatch`.
+
+        Raises:
+            ModelError: if one of these fields is needed and is None.
+        """
+        self._require_fields(hidden, readings)
+        states: TokenStates = self.states(
+            input_ids, attention_mask, *prefix, **auxiliary
+        )
+        vectors = self.chosen(states, readings)
+        states = states._replace(last_hidden_state=vectors)
+        if self.mask_id is not None:
+            # The states begin with those of a shared prefix.
+            for ids in prefix:
+                shared_ids = ids.expand(len(input_ids), -1)
+                input_ids = torch.cat([shared_ids, input_ids], 1)
+
+            # A text may contain a mask token too; the last one is the template's.
+            last = last_tokens(input_ids, input_ids == self.mask_id)
+            shape = (-1, 1, vectors.shape[-1])
+            mask_state = vectors.gather(1, last[:, None, None].expand(shape))
+            states = states._replace(mask_state=mask_state[:, 0])
+
+        if hidden is not None:
+            mask = (~hidden).long()
+            if states.attention_mask is not None:
+                mask = states.attention_mask * mask
+
+            states = states._replace(attention_mask=mask)
+
+        if not self.keep_layers:
+            states = states._replace(layers=None)
+
+        return states
+
+    def _require_fields(self, hidden: Tensor | None, readings: Tensor | None) -> None:
+        """Raise `ModelError` if a field of the batch is None, although the vectors depend on it."""
+        missing = []
+        if self.hides and hidden is None:
+            missing.append("hidden")
+        if len(self.readings) > 1 and readings is None:
+            missing.append("readings")
+        if missing:
+            raise ModelError(
+                f"the prompts of this encoder hide tokens or choose layers, and its module is called without "
+                f"`{'` and `'.join(missing)}`; an engine hands over `TokenBatch.keywords` (docs/engines.md)"
+            )
+
+    def chosen(self, states: TokenStates, readings: Tensor | None) -> Tensor:
+        """Return the states of each row, averaged over the layers that it reads, `(batch, length, width)`."""
+        vectors = self.mean_of_layers(states, self.readings[0])
+        for place, numbers in enumerate(self.readings[1:], 1):
+            assert readings is not None
+            # All rows are computed with each set of layers: a compiled graph cannot select rows by their
+            # content.
+            is_read = (readings == place)[:, None, None]
+            vectors = torch.where(
+                is_read, self.mean_of_layers(states, numbers), vectors
+            )
+
+        return vectors
+
+    @staticmethod
+    def mean_of_layers(states: TokenStates, numbers: tuple[int, ...]) -> Tensor:
+        """Return the states averaged over the layers with these numbers, `(batch, length, width)`."""
+        if numbers == (-1,):
+            last: Tensor = states.last_hidden_state
+            return last
+
+        assert states.layers is not None
+        return (
+            torch.stack([states.layers[number] for number in numbers]).float().mean(0)
+        )
+
+
+class TemplateDenoising(nn.Module):
+    """Runs `PoolerStates`, and subtracts the template's state from the mask token's state.
+
+    The template's state is the mask token's state in the template without a sentence. The tokens behind the
+    sentence keep the positions that they have in the text, so the template's state depends on the sentence's
+    length. Source: PromptBERT (Jiang et al., 2022), section 4.3.
+    """
+
+    def __init__(
+        self,
+        read: PoolerStates,
+        template: EmptyTemplate,
+        first_position: int,
+    ) -> None:
+        super().__init__()
+        self.read = read
+        self.template = template
+        self.first_position = first_position
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        readings: Tensor | None = None,
+    ) -> TokenStates:
+        """Return the token states for the pooler; `readings` as in `PoolerStates`."""
+        states: TokenStates = self.read(input_ids, attention_mask, readings=readings)
+        if attention_mask is None:
+            lengths = torch.full_like(input_ids[:, 0], input_ids.shape[1])
+        else:
+            lengths = attention_mask.sum(1)
+
+        assert states.mask_state is not None
+        return states._replace(
+            mask_state=states.mask_state - self._noise(lengths, readings)
+        )
+
+    def _noise(self, lengths: Tensor, readings: Tensor | None) -> Tensor:
+        """Return the mask state of the template without a sentence, `(batch, width)`.
+
+        It is computed for texts of these lengths, which decide the positions.
+        """
+        template = self.template
+        ids = torch.tensor(template.ids, device=lengths.device)
+
+        order = torch.arange(len(template.ids), device=lengths.device)
+        is_behind = order >= template.sentence_place
+
+        sentence = (lengths - len(template.ids)).clamp(min=0)[:, None]
+        places = self.first_position + order + sentence * is_behind
+
+        ids = ids.expand(len(lengths), -1)
+        states: TokenStates = self.read.states(ids, None, places)
+        chosen: Tensor = self.read.chosen(states, readings)
+        return chosen[:, template.mask_place]
+
+
+class EmptyTemplate(NamedTuple):
+    """The tokens of a template without a sentence."""
+
+    ids: tuple[int, ...]
+    """Ids of the tokens, special tokens included."""
+    sentence_place: int
+    """Number of tokens before the place of the sentence."""
+    mask_place: int
+    """Index of the mask token."""
+
+    @classmethod
+    def of(cls, template: tuple[str, str], tokenizer: Any) -> EmptyTemplate:
+        """Tokenise a template, which is the text before the sentence and the text behind it.
+
+        White space before the sentence is left out; white space behind the sentence remains.
+
+        Raises:
+            ModelError: if a token covers parts of both texts, or if no mask token follows the sentence.
+        """
+        prefix, suffix = (
+            part.replace("{mask}", tokenizer.mask_token) for part in template
+        )
+        before = tokenizer(prefix.strip())["input_ids"]
+        ids = tokenizer((prefix.rstrip() + suffix).strip())["input_ids"]
+        mask_id = tokenizer.mask_token_id
+
+        # `before` has special tokens at its beginning and at its end; only the leading ones are counted.
+        leading = tokenizer(tokenizer.mask_token)["input_ids"].index(mask_id)
+        place = len(before) - len(tokenizer("")["input_ids"]) + leading
+        if ids[:place] != before[:place] or mask_id not in ids[place:]:
+            raise ModelError(
+                f"the template {prefix + '{text}' + suffix!r} is tokenised as {ids} without a sentence, "
+                f"which does not begin with its first part, {before[:place]}, or has no mask token behind "
+                "it; put punctuation around `{text}`, or use a pooler without `denoise`"
+            )
+
+        last = len(ids) - 1 - ids[::-1].index(mask_id)
+        return cls(tuple(ids), place, last)
