@@ -103,10 +103,12 @@ class ComponentTraits:
         way. `more` has the component's own traits: a set or tuple is combined with those of the inner components
         in the same way, any other value replaces theirs.
         """
+        # Read once: a part that has parts of its own joins their traits at each access.
+        traits_of_parts = [part.traits for part in parts]
         traits = {}
         for field in attrs.fields(cls):
             join = field.metadata.get(JOINED, _joined)
-            values = [getattr(part.traits, field.name) for part in parts]
+            values = [getattr(part, field.name) for part in traits_of_parts]
             if isinstance(more.get(field.name), frozenset | tuple):
                 values.insert(0, more.pop(field.name))
             if values:
