@@ -435,21 +435,20 @@ def test_status_and_report_name_the_prompts(finished):
     assert "best of 3 prompts" in report
 
 
-@pytest.mark.usefixtures("installed_toy", "quick")
 def test_the_chosen_cell_is_confirmed_with_fresh_seeds_under_each_prompt(
-    load, plugins, directory
+    load, plugins, finished
 ):
     decide = 'decide = { test_data = true, tasks = ["near"], confirm = 2 }\nbaseline'
     study = load(
         PROMPTS.replace("baseline", decide).replace("[1, 2, 3]", "[1, 2]") + AXES
     )
-    planned = [*plan_study(study, directory, plugins, workers=1).lines()]
+    planned = [*plan_study(study, finished, plugins, workers=1).lines()]
     said = []
-    run_study(study, directory, say=said.append)
+    run_study(study, finished, say=said.append)
     fresh = "run with 2 fresh seeds under each of 3 prompts"
     assert any(fresh in line for line in planned)
     assert any(line.endswith(fresh) for line in said)
-    data = read_data(directory)
+    data = read_data(finished)
     chosen = select(data, summarise(data))
     assert chosen is not None
     assert (chosen.seeds, chosen.prompts, chosen.fresh_seeds) == (2, 3, (3, 4))
@@ -564,7 +563,7 @@ OF_PROBE = """
 use = "nearness"
 encoder = "probe"
 [study]
-seeds = [1, 2]
+seeds = [1]
 prompts = [
     { label = "plain", "encoders.probe.prompt" = { template = "a {text}" } },
     { label = "other", "encoders.probe.prompt" = { template = "b {text}" } },
@@ -580,7 +579,7 @@ OF_TASKS = """
 use = "nearness"
 encoder = "zh"
 [study]
-seeds = [1, 2]
+seeds = [1]
 prompts = [
     { label = "plain", "encoders.zh.task_prompts" = { nearness = { template = "a {text}" } } },
     { label = "other", "encoders.zh.task_prompts" = { nearness = { template = "b {text}" } } },
@@ -614,8 +613,8 @@ def test_a_training_that_does_not_read_the_prompts_is_done_once_for_all(
     )
     study = read_study(put("study.toml", recipe), (), plugins)
     work = plan_work(study.cells, CellKeys(plugins))
-    # One prefix a learning rate and seed, each of two prompts.
-    assert [work.sharing(prefix) for prefix in work.prefixes] == [2] * 4
+    # One prefix a learning rate, each of two prompts.
+    assert [work.sharing(prefix) for prefix in work.prefixes] == [2] * 2
     run_study(study, tmp_path / "shared")
     run_study(study, tmp_path / "alone", share=False)
     for shared, alone in zip(
