@@ -178,6 +178,23 @@ def test_without_a_kept_encoder_a_cell_is_trained_again_only_if_it_may(run, run_
     assert run(GAP, NEARNESS, keep="scores", retrain=True) == run_anew(GAP, NEARNESS)
 
 
+def test_runs_with_fresh_seeds_are_trained_again_too(put, directory):
+    near = NEARNESS.replace('"start", ', "")
+    axes = AXES.replace("KEEP", 'keep = "scores"\ndecide = DECIDE').replace(
+        "DECIDE", '{ test_data = true, tasks = ["near"], confirm = 2 }'
+    )
+    before = read_study(put("study.toml", RECIPE + near + axes))
+    run_study(before, directory)
+    more = read_study(put("study.toml", RECIPE + near + GAP + axes))
+    run_study(more, directory, retrain=True)
+    evaluators = set()
+    for cell in read_data(directory).cells:
+        for of_cell in (*cell.runs, *cell.confirmation):
+            evaluators.add((of_cell.seed, *(s.evaluator for s in of_cell.scores)))
+    assert {seed for seed, *_ in evaluators} == {1, 2, 3}
+    assert all({"gap", "nearness"} <= {*names} for _, *names in evaluators)
+
+
 @pytest.fixture
 def stopped(run, directory, monkeypatch):
     """Run the study with these evaluations until a cell is to be saved; return its `keys.json`."""
@@ -214,6 +231,19 @@ def test_a_stopped_cell_whose_evaluators_were_edited_since_goes_on_and_is_evalua
     assert run(GAP, NEARNESS) == run_anew(GAP, NEARNESS)
     assert len(list(keys.parent.glob("added/*"))) == 4
     assert len(list(directory.glob("cells/*/added/*"))) == 4
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"evaluations": [], "starts": "x"}'])
+def test_a_stopped_cell_with_damaged_keys_says_what_to_remove(content, stopped, run):
+    keys = stopped(GAP)
+    keys.write_text(content)
+    with pytest.raises(
+        RunError, match=r"keys\.json` is damaged: .*; remove `"
+    ) as caught:
+        run(GAP)
+    assert not hasattr(caught.value, "__notes__")
+    shutil.rmtree(keys.parent)
+    assert run(GAP)
 
 
 @pytest.mark.whole

@@ -281,6 +281,18 @@ def test_a_directory_without_a_study_and_a_port_that_is_taken_are_errors(
         StudyServer(directory, server.server_port)
 
 
+def test_a_page_that_is_closed_too_early_prints_nothing(server, capsys):
+    for error in (ConnectionResetError(), BrokenPipeError(), ValueError("of ours")):
+        try:
+            raise error
+        except (OSError, ValueError):
+            server.handle_error(None, ("127.0.0.1", 1))
+    errors = capsys.readouterr().err
+    assert "Reset" not in errors
+    assert "BrokenPipe" not in errors
+    assert "of ours" in errors
+
+
 @pytest.fixture
 def heeds_ctrl_c():
     # A shell starts its background jobs with SIGINT ignored, and children inherit that.

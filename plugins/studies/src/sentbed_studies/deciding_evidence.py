@@ -137,6 +137,7 @@ class DecidingEvidence:
             except RunError as error:
                 left_out[cell] = str(error)
                 del values[cell]
+                under_prompts.pop(cell, None)
 
         items = partial(item_variances, means, self._components)
         return Evidence(values, items, left_out, scores_of_prompts)

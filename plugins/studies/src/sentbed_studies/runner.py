@@ -193,17 +193,7 @@ def run_study(  # noqa: PLR0913 - keywords
     whole = work or plan_work(study.cells, CellKeys(plugins), share)
     work = whole.of(study.only(only).cells) if only else whole
 
-    to_train_again = []
-    for state in run_states(directory, work):
-        if state.is_to_be_trained_again:
-            to_train_again.append(state.task)
-
-    if to_train_again and not retrain:
-        raise RunError(
-            f"{count(len(to_train_again), 'run')} of `{directory}` have kept no encoder, so that evaluations "
-            "which were added mean to train them again; let it (`--retrain`), or take the evaluations out"
-        )
-
+    to_train_again = _runs_to_train_again(directory, work, retrain)
     _begin(directory)
     with at_work(directory, study, whole, first_batch(study)):
         directory = directory.resolve()
@@ -224,12 +214,35 @@ def run_study(  # noqa: PLR0913 - keywords
             _run_work(study, part, runner)
 
         if not only and not runner.failed:
-            _confirm(study, whole, CellKeys(plugins), share, runner)
+            _confirm(study, whole, CellKeys(plugins), share, retrain, runner)
 
         if study.table.keep != "all":
             tasks = [t for t in whole.tasks if t.directory not in runner.dropped]
             _remove_shared(tasks, whole, directory)
         return StudyResult(directory, tuple(runner.failed), runner.worked)
+
+
+def _runs_to_train_again(
+    directory: Path,
+    work: Work,
+    retrain: bool,
+) -> list[Task]:
+    """Return the finished runs that lack evaluations and have kept no encoder.
+
+    Raises:
+        RunError: if there are such runs, unless `retrain`.
+    """
+    tasks = []
+    for state in run_states(directory, work):
+        if state.is_to_be_trained_again:
+            tasks.append(state.task)
+
+    if tasks and not retrain:
+        raise RunError(
+            f"{count(len(tasks), 'run')} of `{directory}` have kept no encoder, so that evaluations "
+            "which were added mean to train them again; let it (`--retrain`), or take the evaluations out"
+        )
+    return tasks
 
 
 def _parts(
@@ -277,6 +290,7 @@ def _confirm(
     whole: Work,
     keys: CellKeys,
     share: bool,
+    retrain: bool,
     runner: _Runner,
 ) -> None:
     """Run the chosen cell with fresh seeds, if the recipe asks for this. All other runs must have finished."""
@@ -287,6 +301,8 @@ def _confirm(
         return
 
     work = confirmation.work
+    for task in _runs_to_train_again(runner.directory, work, retrain):
+        _remove(runner.directory / task.directory)
     note_confirmation(runner.directory, work)
     runner.say(
         f"the chosen cell is {work.tasks[0].cell.name}; it is run with {fresh_seeds_in_words(study)}"

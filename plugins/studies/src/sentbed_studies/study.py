@@ -188,13 +188,13 @@ def expand(
     document: Document,
     plugins: Plugins,
     base: Path,
-    check_files: bool = True,
+    look: bool = True,
     only: Entries | None = None,
     on_this_machine: bool = True,
 ) -> Study:
     """Return the study of a document, with file paths relative to `base`.
 
-    `check_files` is `look` of `read_study`, which describes the other arguments, too.
+    `read_study` describes the other arguments.
 
     Raises:
         RecipeError: with all problems.
@@ -211,7 +211,7 @@ def expand(
     _require_none(refused_overrides(document, to_run))
 
     reader = _CellReader(document, table, prompts, plugins, base)
-    checked = _check_combinations(reader, every, entries, check_files, on_this_machine)
+    checked = _check_combinations(reader, every, entries, look, on_this_machine)
     _require_none(_with_cell_named(checked.faults, len(every)))
 
     remarks = []
@@ -241,7 +241,7 @@ def expand(
     _require_none(_cannot_stop(study))
     _require_none(_too_few_cells(study))
 
-    if check_files:
+    if look:
         published = read_published(table.references, document)
         study = attrs.evolve(study, published=published)
     return study
@@ -263,20 +263,20 @@ def _check_combinations(
     reader: _CellReader,
     every: Sequence[Combination],
     entries: Entries | None,
-    check_files: bool,
+    look: bool,
     on_this_machine: bool,
 ) -> _CheckedCombinations:
     """Check every combination. `entries` is `only` of `expand`, which describes the other arguments, too."""
     checked = _CheckedCombinations()
     for combination in every:
         name, labels = combination.name, combination.labels
-        recipes, problems = reader.recipes(combination, check_files, on_this_machine)
+        recipes, problems = reader.recipes(combination, look, on_this_machine)
         is_left_out = entries is not None and not matches_any(labels, entries)
-        if problems and check_files and is_left_out:
+        if problems and look and is_left_out:
             # The cell is not run now: check it again, without regard to what this machine lacks.
             missing = problems
             recipes, problems = reader.recipes(
-                combination, check_files=False, on_this_machine=False
+                combination, look=False, on_this_machine=False
             )
             if recipes:
                 for problem in missing:
@@ -493,7 +493,7 @@ class _CellReader:
     def recipes(
         self,
         combination: Combination,
-        check_files: bool,
+        look: bool,
         on_this_machine: bool,
     ) -> tuple[dict[str, Recipe], Sequence[Problem]]:
         """Return the recipe of a combination with each prompt of the study: label of the prompt -> recipe.
@@ -503,14 +503,14 @@ class _CellReader:
         arguments.
         """
         if not self.prompts:
-            recipe, problems = self._recipe(combination, check_files, on_this_machine)
+            recipe, problems = self._recipe(combination, look, on_this_machine)
             return {} if recipe is None else {"": recipe}, problems
 
         recipes = {}
         labels: dict[Problem, list[str]] = {}
         for prompt in self.prompts:
             prompted = prompt.applied_to(combination)
-            recipe, problems = self._recipe(prompted, check_files, on_this_machine)
+            recipe, problems = self._recipe(prompted, look, on_this_machine)
             if recipe is not None:
                 recipes[prompt.label] = recipe
             for problem in problems:
@@ -530,14 +530,14 @@ class _CellReader:
     def _recipe(
         self,
         combination: Combination,
-        check_files: bool,
+        look: bool,
         on_this_machine: bool,
     ) -> tuple[Recipe | None, Sequence[Problem]]:
         """Return the recipe of a combination and no problems, or None and the problems."""
         cell, problems = cell_document(self.document, combination)
         try:
-            recipe = structure_recipe(cell, self.plugins, self.base, check_files)
-            check(recipe, self.plugins, check_files)
+            recipe = structure_recipe(cell, self.plugins, self.base, look)
+            check(recipe, self.plugins, look)
         except RecipeError as error:
             problems += error.problems
 
@@ -551,7 +551,7 @@ class _CellReader:
                 "a cell of a study runs in one process; set `devices` and `nodes` to 1, or use `sentbed run` "
                 "with a recipe of its own"
             )
-        elif check_files and on_this_machine:
+        elif look and on_this_machine:
             message = runtime.unavailable()
         if message:
             return None, [cell.problem(message, ("runtime",))]

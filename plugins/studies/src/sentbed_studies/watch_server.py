@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -282,3 +283,8 @@ class StudyServer(ThreadingHTTPServer):
             ) from error
         self.names = (f"{LOOPBACK}:{self.server_port}", f"localhost:{self.server_port}")
         self.url = f"http://{LOOPBACK}:{self.server_port}/"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print the error of a request, unless the browser has closed the page before it had the answer."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
