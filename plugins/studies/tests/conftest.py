@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from importlib.metadata import distribution
 from typing import TypeAlias
 
 import pytest
-from sentbed_studies import runner
-from sentbed_studies.runner import Job
+from sentbed_studies import study_jobs
+from sentbed_studies.study_jobs import Job
 from sentbed_workbench import planned_device
 
 Fail: TypeAlias = Callable[[Callable[[Job], BaseException | None]], None]
@@ -32,6 +33,24 @@ def _fixed_rates():
         yield
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """Where the first test of a file leaves a study for the others."""
+    return tmp_path_factory.mktemp("kept") / "study"
+
+
+@pytest.fixture
+def copied(kept, tmp_path):
+    """Return a copy of the study in `kept`, which a function makes there for the first test of a file."""
+
+    def copy(make):
+        if not kept.exists():
+            make(kept)
+        return shutil.copytree(kept, tmp_path / "copy" / "study")
+
+    return copy
+
+
 @pytest.fixture
 def directory(tmp_path):
     """Where a study is to be run."""
@@ -41,7 +60,7 @@ def directory(tmp_path):
 @pytest.fixture
 def fail(monkeypatch):
     """Let jobs of a study fail with the errors that a function returns."""
-    work = runner._run
+    work = study_jobs._run
 
     def install(error_of):
         def run(place, plugins, job, *rest):
@@ -50,6 +69,6 @@ def fail(monkeypatch):
                 raise error
             work(place, plugins, job, *rest)
 
-        monkeypatch.setattr(runner, "_run", run)
+        monkeypatch.setattr(study_jobs, "_run", run)
 
     return install

@@ -14,7 +14,7 @@ from sentbed.errors import RunError
 from sentbed.protocols import Evaluator
 from sentbed.tools import computing_code
 from sentbed_report.study.read_study_directory import read_data
-from sentbed_studies import runner as running
+from sentbed_studies import study_jobs
 from sentbed_studies.runner import run_study
 from sentbed_studies.study import read_study
 from toy_plugin import TOWERS
@@ -78,20 +78,14 @@ def run(study_with, directory):
     return run
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """Where the first test leaves a study with the evaluator `gap` for the others."""
-    return tmp_path_factory.mktemp("finished") / "study"
-
-
 @pytest.fixture
-def run_with_gap(installed_toy, quick, run, finished, directory):
+def run_with_gap(installed_toy, quick, run, kept, directory):
     """A study that has run with the evaluator `gap`; the scores of each run."""
-    if finished.exists():
-        shutil.copytree(finished, directory)
+    if kept.exists():
+        shutil.copytree(kept, directory)
         return run(GAP)
     scores = run(GAP)
-    shutil.copytree(directory, finished)
+    shutil.copytree(directory, kept)
     return scores
 
 
@@ -127,14 +121,14 @@ def test_an_added_evaluator_is_computed_from_the_kept_encoders_to_the_bit(
     assert before
     whole = run_anew(GAP, NEARNESS)
     monkeypatch.setattr(
-        running, "_run", lambda *_: pytest.fail("a cell was trained again")
+        study_jobs, "_run", lambda *_: pytest.fail("a cell was trained again")
     )
     added = run(GAP, NEARNESS)
     assert weights_of(directory) == before
     assert in_any_order(added) == in_any_order(whole)
     assert len({evaluator for _, evaluator, *_ in added["0.5, 1"]}) == 2
     monkeypatch.setattr(
-        running, "add_evaluations", lambda *_: pytest.fail("it was computed again")
+        study_jobs, "add_evaluations", lambda *_: pytest.fail("it was computed again")
     )
     assert run(GAP, NEARNESS) == added
 
@@ -144,7 +138,9 @@ def test_a_dropped_evaluator_reruns_nothing_and_is_left_out_of_the_scores_until_
 ):
     whole = run(GAP, NEARNESS)
     for part in ("_run", "add_evaluations"):
-        monkeypatch.setattr(running, part, lambda *_: pytest.fail("something was run"))
+        monkeypatch.setattr(
+            study_jobs, part, lambda *_: pytest.fail("something was run")
+        )
     for name, scores in run(NEARNESS).items():
         assert scores == [score for score in whole[name] if score[1] == "nearness"]
     assert run(GAP, NEARNESS) == whole
@@ -153,7 +149,7 @@ def test_a_dropped_evaluator_reruns_nothing_and_is_left_out_of_the_scores_until_
 def test_a_renamed_evaluator_is_computed_again_and_nothing_is_trained(run, monkeypatch):
     before = run(NEARNESS)
     monkeypatch.setattr(
-        running, "_run", lambda *_: pytest.fail("a cell was trained again")
+        study_jobs, "_run", lambda *_: pytest.fail("a cell was trained again")
     )
     for name, scores in run(NEARNESS + 'task = "closeness"\n').items():
         assert scores == [(*who, "closeness", value) for *who, _, value in before[name]]

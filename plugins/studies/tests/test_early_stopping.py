@@ -96,23 +96,15 @@ def runs(directory):
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory):
-    """Where the first test leaves a finished study for the others."""
-    return tmp_path_factory.mktemp("whole") / "study"
-
-
-@pytest.fixture(scope="module")
 def lines_of_whole():
     """Lines of progress of the study in `whole`."""
     return []
 
 
 @pytest.fixture
-def whole(study, kept, lines_of_whole, tmp_path):
+def whole(study, copied, lines_of_whole):
     """Directory of a study that was not interrupted."""
-    if not kept.exists():
-        run_study(study, kept, say=lines_of_whole.append)
-    return shutil.copytree(kept, tmp_path / "whole")
+    return copied(lambda kept: run_study(study, kept, say=lines_of_whole.append))
 
 
 def test_the_chosen_cell_is_run_with_fresh_seeds_when_all_others_have_finished(

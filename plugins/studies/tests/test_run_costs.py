@@ -37,18 +37,10 @@ def study(put):
     return read_study(put("study.toml", TOWERS + AXES))
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """Where the first test leaves the finished study for the others, which only read it."""
-    return tmp_path_factory.mktemp("finished") / "study"
-
-
 @pytest.fixture
-def shared(study, finished):
+def shared(study, copied):
     """Directory of the finished study."""
-    if not finished.exists():
-        run_study(study, finished)
-    return finished
+    return copied(lambda kept: run_study(study, kept))
 
 
 def test_a_run_records_what_its_shared_stages_took(study, shared, tmp_path):

@@ -12,6 +12,7 @@ from sentbed.errors import RecipeError, RunError
 from sentbed.tools import locked
 from sentbed_report.study.read_study_directory import lock_of, read_data
 from sentbed_studies import runner as running
+from sentbed_studies import study_jobs
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.runner import run_study
 from sentbed_studies.shared_work_plan import plan_work
@@ -41,23 +42,15 @@ def study(put):
 
 
 @pytest.fixture(scope="module")
-def begun(tmp_path_factory):
-    """Where the first test leaves a study of which one cell has run for the others."""
-    return tmp_path_factory.mktemp("begun") / "study"
-
-
-@pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """Where the first test leaves a finished study, of which all is kept, for the others."""
     return tmp_path_factory.mktemp("finished") / "study"
 
 
 @pytest.fixture
-def one_cell(study, begun, directory):
+def one_cell(study, copied):
     """Directory of a study of which one cell has run."""
-    if not begun.exists():
-        run_study(study, begun, only=ONE_CELL)
-    return shutil.copytree(begun, directory)
+    return copied(lambda kept: run_study(study, kept, only=ONE_CELL))
 
 
 def scores_of(directory):
@@ -434,7 +427,7 @@ def test_a_cell_with_a_search_runs_with_the_winner_and_keeps_the_ranking(
         assert f'word = "{words[1]}"' in resolved
         assert "[search]" not in resolved
     monkeypatch.setattr(
-        running, "search", lambda *_: pytest.fail("it was searched again")
+        study_jobs, "search", lambda *_: pytest.fail("it was searched again")
     )
     for manifest in (directory / "cells").glob("*/manifest.json"):
         manifest.write_text(manifest.read_text().replace('"finished"', '"running"'))

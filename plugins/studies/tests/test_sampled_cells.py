@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,15 +14,12 @@ import attrs
 import pytest
 from click.testing import CliRunner
 from sentbed._cli.main import main
-from sentbed._registry.registry import load_plugins
 from sentbed.errors import PluginError, RecipeError, RunError
 from sentbed_report.study.deciding_score import Decide, deciding_scores, mean_of
 from sentbed_report.study.read_study_directory import read_data
-from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.random_sampler import Random
 from sentbed_studies.runner import run_study
 from sentbed_studies.sampled_cells import cells_for_sampler, sampled
-from sentbed_studies.shared_work_plan import plan_work
 from sentbed_studies.study import read_study
 from sentbed_studies.study_reports import write_reports
 from sentbed_studies.study_status import status_of
@@ -56,23 +52,15 @@ def study(put):
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory):
-    """Where the first test leaves a finished study for the others."""
-    return tmp_path_factory.mktemp("whole") / "study"
-
-
-@pytest.fixture(scope="module")
 def lines_of_whole():
     """Lines of progress of the study in `whole`."""
     return []
 
 
 @pytest.fixture
-def whole(study, kept, lines_of_whole, tmp_path):
+def whole(study, copied, lines_of_whole):
     """Directory of a study that was not interrupted."""
-    if not kept.exists():
-        run_study(study, kept, say=lines_of_whole.append)
-    return shutil.copytree(kept, tmp_path / "whole")
+    return copied(lambda kept: run_study(study, kept, say=lines_of_whole.append))
 
 
 def sampling(study):
@@ -208,17 +196,18 @@ import sys
 from toy_plugin import quicken
 import pytest
 quicken(pytest.MonkeyPatch())
-from sentbed_studies import runner
+from sentbed_studies import study_jobs
+from sentbed_studies.runner import run_study
 from sentbed_studies.study import read_study
-work, begun = runner._run, []
+work, begun = study_jobs._run, []
 def kills(*arguments):
     begun.append(1)
     if len(begun) == int(sys.argv[3]):
         import os, signal
         os.kill(os.getpid(), signal.SIGKILL)
     work(*arguments)
-runner._run = kills
-runner.run_study(read_study(sys.argv[1]), sys.argv[2])
+study_jobs._run = kills
+run_study(read_study(sys.argv[1]), sys.argv[2])
 """
 
 
@@ -313,16 +302,6 @@ def test_a_finished_run_without_a_deciding_score_ends_the_study(
         match=r"no score of other to choose further cells by; let `\[study.decide\]`",
     ):
         run_study(attrs.evolve(study, table=table), directory)
-
-
-@pytest.mark.slow
-def test_work_that_is_not_shared_has_the_same_cells(study, whole, directory):
-    run_study(
-        study,
-        directory,
-        work=plan_work(study.cells, CellKeys(load_plugins()), False),
-    )
-    assert chosen(directory) == chosen(whole)
 
 
 # --- the command and the report ----------------------------------------------------------------------------

@@ -29,18 +29,10 @@ values = [0.5, 0.25]
 pytestmark = pytest.mark.usefixtures("installed_toy", "quick")
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """Where the first test leaves a finished study for the others."""
-    return tmp_path_factory.mktemp("finished") / "out"
-
-
 @pytest.fixture
-def place(put, finished, tmp_path):
+def place(put, copied):
     """The directory of a study that has run."""
-    if not finished.exists():
-        run(put("study.toml", TOWERS + AXES), finished)
-    return shutil.copytree(finished, tmp_path / "out")
+    return copied(lambda kept: run(put("study.toml", TOWERS + AXES), kept))
 
 
 def run(recipe, out, *words):

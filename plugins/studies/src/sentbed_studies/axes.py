@@ -272,10 +272,9 @@ def _labels(
     place: KeyPath,
 ) -> list[str]:
     """Return the label of each value of an array at `place`. Raises `ValueError`."""
-    labels = []
-    for index, value in enumerate(values):
-        labels.append(_label(value, document, (*place, index)))
-    return labels
+    return [
+        _label(value, document, (*place, index)) for index, value in enumerate(values)
+    ]
 
 
 def _label(

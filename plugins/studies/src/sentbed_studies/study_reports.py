@@ -56,15 +56,20 @@ def write_reports(
 
 
 def is_older(report: Path, directory: Path) -> bool:
-    """Whether the report of the study in `directory` is missing, or older than one of the study's files.
-
-    The files are the manifests of runs and of added evaluations, `study.json`, and the decisions.
-    """
-    files = [directory / STUDY, *directory.glob(DECISIONS)]
-    files += directory.glob(f"*/*/{MANIFEST}")
-    files += directory.glob(f"*/*/{ADDED}/*/{MANIFEST}")
+    """Whether the report of the study in `directory` is missing, or older than one of `files_of_state`."""
     try:
         written = report.stat().st_mtime_ns
+        files = files_of_state(directory)
         return any(file.stat().st_mtime_ns > written for file in files)
     except OSError:
         return True
+
+
+def files_of_state(directory: Path) -> list[Path]:
+    """Return the files that are written when a study begins or decides, and when its runs begin or end."""
+    return [
+        directory / STUDY,
+        *directory.glob(DECISIONS),
+        *sorted(directory.glob(f"*/*/{MANIFEST}")),
+        *sorted(directory.glob(f"*/*/{ADDED}/*/{MANIFEST}")),
+    ]

@@ -65,11 +65,7 @@ class TimeLeft:
 
     @pending.default
     def _not_finished(self) -> dict[Path, Range | None]:
-        pending = {}
-        for run, seconds in self.planned.items():
-            if run not in self.took:
-                pending[run] = seconds
-        return pending
+        return {run: self.planned[run] for run in self.planned if run not in self.took}
 
     def finished(self, run: Path, seconds: float) -> None:
         """Record the seconds of a run that has finished."""
@@ -197,10 +193,7 @@ class TimeLeft:
 
         These are the runs after the first run of each worker; if there are none yet, these first runs.
         """
-        later = {}
-        for run, seconds in self.took.items():
-            if run not in self._first:
-                later[run] = seconds
+        later = {run: self.took[run] for run in self.took if run not in self._first}
         return later or self._first
 
     def _scale(self) -> float | None:

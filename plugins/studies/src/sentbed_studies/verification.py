@@ -198,10 +198,9 @@ def read_verification(
     selected = study
     if only:
         entries = with_labels_of_axes(only, study.axes)
-        excluded = []
-        for cell in study.excluded:
-            if matches_any(cell.labels, entries):
-                excluded.append(cell)
+        excluded = [
+            cell for cell in study.excluded if matches_any(cell.labels, entries)
+        ]
         selected = attrs.evolve(study.only(only), excluded=tuple(excluded))
     directory = parent / study.name
     work = plan_work(selected.cells, CellKeys(plugins))
