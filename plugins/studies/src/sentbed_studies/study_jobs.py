@@ -222,6 +222,7 @@ def _run(
         return
 
     new_directory(run)
+    # The keys of a run are there before it begins: if it is stopped, they say with which evaluations it began.
     for name, text in files.items():
         write_atomic(run / name, text)
 
