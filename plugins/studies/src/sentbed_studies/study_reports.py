@@ -67,9 +67,7 @@ def is_older(report: Path, directory: Path) -> bool:
 
 def files_of_state(directory: Path) -> list[Path]:
     """Return the files that are written when a study begins or decides, and when its runs begin or end."""
-    return [
-        directory / STUDY,
-        *directory.glob(DECISIONS),
-        *sorted(directory.glob(f"*/*/{MANIFEST}")),
-        *sorted(directory.glob(f"*/*/{ADDED}/*/{MANIFEST}")),
-    ]
+    files = [directory / STUDY, *directory.glob(DECISIONS)]
+    files += sorted(directory.glob(f"*/*/{MANIFEST}"))
+    files += sorted(directory.glob(f"*/*/{ADDED}/*/{MANIFEST}"))
+    return files

@@ -65,7 +65,11 @@ class TimeLeft:
 
     @pending.default
     def _not_finished(self) -> dict[Path, Range | None]:
-        return {run: self.planned[run] for run in self.planned if run not in self.took}
+        pending = {}
+        for run, seconds in self.planned.items():
+            if run not in self.took:
+                pending[run] = seconds
+        return pending
 
     def finished(self, run: Path, seconds: float) -> None:
         """Record the seconds of a run that has finished."""
@@ -193,7 +197,10 @@ class TimeLeft:
 
         These are the runs after the first run of each worker; if there are none yet, these first runs.
         """
-        later = {run: self.took[run] for run in self.took if run not in self._first}
+        later = {}
+        for run, seconds in self.took.items():
+            if run not in self._first:
+                later[run] = seconds
         return later or self._first
 
     def _scale(self) -> float | None:
