@@ -1,13 +1,14 @@
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
-from functools import cache
 from importlib.metadata import distribution
 from typing import TypeAlias
 
 import pytest
-from sentbed_studies import runner
-from sentbed_studies.runner import Job
+from sentbed_studies import study_jobs
+from sentbed_studies.study_jobs import Job
+from sentbed_workbench import planned_device
 
 Fail: TypeAlias = Callable[[Callable[[Job], BaseException | None]], None]
 
@@ -25,13 +26,29 @@ def toy_points(toy_points):
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _rates_measured_once():
-    """Measure the processor once for the plans of all tests, each of which has a cache of its own."""
-    from sentbed_workbench._torch import measured_rates as module
-
+def _fixed_rates():
+    """Plans need no measurement of this processor: 1 to 2 GFLOP/s, and 4 GB/s."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "measured_rates", cache(module.measured_rates))
+        patch.setattr(planned_device, "_rates", lambda *_: [1e9, 2e9, 4e9])
         yield
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """Where the first test of a file leaves a study for the others."""
+    return tmp_path_factory.mktemp("kept") / "study"
+
+
+@pytest.fixture
+def copied(kept, tmp_path):
+    """Return a copy of the study in `kept`, which a function makes there for the first test of a file."""
+
+    def copy(make):
+        if not kept.exists():
+            make(kept)
+        return shutil.copytree(kept, tmp_path / "copy" / "study")
+
+    return copy
 
 
 @pytest.fixture
@@ -43,7 +60,7 @@ def directory(tmp_path):
 @pytest.fixture
 def fail(monkeypatch):
     """Let jobs of a study fail with the errors that a function returns."""
-    work = runner._run
+    work = study_jobs._run
 
     def install(error_of):
         def run(place, plugins, job, *rest):
@@ -52,6 +69,6 @@ def fail(monkeypatch):
                 raise error
             work(place, plugins, job, *rest)
 
-        monkeypatch.setattr(runner, "_run", run)
+        monkeypatch.setattr(study_jobs, "_run", run)
 
     return install

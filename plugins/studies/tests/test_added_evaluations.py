@@ -14,14 +14,14 @@ from sentbed.errors import RunError
 from sentbed.protocols import Evaluator
 from sentbed.tools import computing_code
 from sentbed_report.study.read_study_directory import read_data
-from sentbed_studies import runner as running
+from sentbed_studies import study_jobs
 from sentbed_studies.runner import run_study
 from sentbed_studies.study import read_study
 from toy_plugin import TOWERS
 
 AXES = """
 [study]
-seeds = [1, 2]
+seeds = [1]
 KEEP
 [study.axes.lr]
 path = "stage.tune.optimizer.lr"
@@ -50,7 +50,7 @@ Run: TypeAlias = Callable[..., Scores]
 
 @pytest.fixture
 def study_with(put):
-    """Read two cells of two seeds with these evaluations."""
+    """Read two cells with these evaluations."""
 
     def read(*evaluations, keep="best"):
         axes = AXES.replace("KEEP", f'keep = "{keep}"')
@@ -78,20 +78,14 @@ def run(study_with, directory):
     return run
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """Where the first test leaves a study with the evaluator `gap` for the others."""
-    return tmp_path_factory.mktemp("finished") / "study"
-
-
 @pytest.fixture
-def run_with_gap(installed_toy, quick, run, finished, directory):
+def run_with_gap(installed_toy, quick, run, kept, directory):
     """A study that has run with the evaluator `gap`; the scores of each run."""
-    if finished.exists():
-        shutil.copytree(finished, directory)
+    if kept.exists():
+        shutil.copytree(kept, directory)
         return run(GAP)
     scores = run(GAP)
-    shutil.copytree(directory, finished)
+    shutil.copytree(directory, kept)
     return scores
 
 
@@ -127,14 +121,14 @@ def test_an_added_evaluator_is_computed_from_the_kept_encoders_to_the_bit(
     assert before
     whole = run_anew(GAP, NEARNESS)
     monkeypatch.setattr(
-        running, "_run", lambda *_: pytest.fail("a cell was trained again")
+        study_jobs, "_run", lambda *_: pytest.fail("a cell was trained again")
     )
     added = run(GAP, NEARNESS)
     assert weights_of(directory) == before
     assert in_any_order(added) == in_any_order(whole)
     assert len({evaluator for _, evaluator, *_ in added["0.5, 1"]}) == 2
     monkeypatch.setattr(
-        running, "add_evaluations", lambda *_: pytest.fail("it was computed again")
+        study_jobs, "add_evaluations", lambda *_: pytest.fail("it was computed again")
     )
     assert run(GAP, NEARNESS) == added
 
@@ -144,7 +138,9 @@ def test_a_dropped_evaluator_reruns_nothing_and_is_left_out_of_the_scores_until_
 ):
     whole = run(GAP, NEARNESS)
     for part in ("_run", "add_evaluations"):
-        monkeypatch.setattr(running, part, lambda *_: pytest.fail("something was run"))
+        monkeypatch.setattr(
+            study_jobs, part, lambda *_: pytest.fail("something was run")
+        )
     for name, scores in run(NEARNESS).items():
         assert scores == [score for score in whole[name] if score[1] == "nearness"]
     assert run(GAP, NEARNESS) == whole
@@ -153,7 +149,7 @@ def test_a_dropped_evaluator_reruns_nothing_and_is_left_out_of_the_scores_until_
 def test_a_renamed_evaluator_is_computed_again_and_nothing_is_trained(run, monkeypatch):
     before = run(NEARNESS)
     monkeypatch.setattr(
-        running, "_run", lambda *_: pytest.fail("a cell was trained again")
+        study_jobs, "_run", lambda *_: pytest.fail("a cell was trained again")
     )
     for name, scores in run(NEARNESS + 'task = "closeness"\n').items():
         assert scores == [(*who, "closeness", value) for *who, _, value in before[name]]
@@ -171,11 +167,28 @@ def test_a_killed_evaluation_is_made_again(run, directory):
 def test_without_a_kept_encoder_a_cell_is_trained_again_only_if_it_may(run, run_anew):
     before = run(GAP, keep="scores")
     with pytest.raises(
-        RunError, match=r"4 runs of .* have kept no encoder, .* \(`--retrain`\)"
+        RunError, match=r"2 runs of .* have kept no encoder, .* \(`--retrain`\)"
     ):
         run(GAP, NEARNESS, keep="scores")
     assert run(GAP, keep="scores") == before
     assert run(GAP, NEARNESS, keep="scores", retrain=True) == run_anew(GAP, NEARNESS)
+
+
+def test_runs_with_fresh_seeds_are_trained_again_too(put, directory):
+    near = NEARNESS.replace('"start", ', "")
+    axes = AXES.replace("KEEP", 'keep = "scores"\ndecide = DECIDE').replace(
+        "DECIDE", '{ test_data = true, tasks = ["near"], confirm = 2 }'
+    )
+    before = read_study(put("study.toml", RECIPE + near + axes))
+    run_study(before, directory)
+    more = read_study(put("study.toml", RECIPE + near + GAP + axes))
+    run_study(more, directory, retrain=True)
+    evaluators = set()
+    for cell in read_data(directory).cells:
+        for of_cell in (*cell.runs, *cell.confirmation):
+            evaluators.add((of_cell.seed, *(s.evaluator for s in of_cell.scores)))
+    assert {seed for seed, *_ in evaluators} == {1, 2, 3}
+    assert all({"gap", "nearness"} <= {*names} for _, *names in evaluators)
 
 
 @pytest.fixture
@@ -216,6 +229,19 @@ def test_a_stopped_cell_whose_evaluators_were_edited_since_goes_on_and_is_evalua
     assert len(list(directory.glob("cells/*/added/*"))) == 4
 
 
+@pytest.mark.parametrize("content", ["", "[]", '{"evaluations": [], "starts": "x"}'])
+def test_a_stopped_cell_with_damaged_keys_says_what_to_remove(content, stopped, run):
+    keys = stopped(GAP)
+    keys.write_text(content)
+    with pytest.raises(
+        RunError, match=r"keys\.json` is damaged: .*; remove `"
+    ) as caught:
+        run(GAP)
+    assert not hasattr(caught.value, "__notes__")
+    shutil.rmtree(keys.parent)
+    assert run(GAP)
+
+
 @pytest.mark.whole
 @pytest.mark.parametrize(
     "content", ["", "[]", "[" * 100_000, '{"content": 3, "evaluations": 4}'], ids=len
@@ -223,7 +249,7 @@ def test_a_stopped_cell_whose_evaluators_were_edited_since_goes_on_and_is_evalua
 def test_damaged_keys_are_no_keys(content, run, run_with_gap, directory):
     for file in directory.glob("cells/*/keys.json"):
         file.write_text(content)
-    assert "evaluated, not trained again: 4 finished runs, with `gap`" in plan(
+    assert "evaluated, not trained again: 2 finished runs, with `gap`" in plan(
         directory
     )
     assert run(GAP) == run_with_gap
@@ -250,17 +276,17 @@ def test_the_plan_says_what_is_added_left_out_trained_again_and_what_differs(
     lines = plan(directory)
     assert (
         lines[0]
-        == "study towers: 2 cells x 2 seeds = 4 runs, 0 finished, 4 trained that lack evaluations"
+        == "study towers: 2 cells x 1 seed = 2 runs, 0 finished, 2 trained that lack evaluations"
     )
-    assert "evaluated, not trained again: 4 finished runs, with `nearness`" in lines
+    assert "evaluated, not trained again: 2 finished runs, with `nearness`" in lines
     study_with(NEARNESS)
     assert any(
-        line.startswith("left out: scores of 4 finished runs by evaluations")
+        line.startswith("left out: scores of 2 finished runs by evaluations")
         for line in plan(directory)
     )
     lines = plan(directory, "--set", "stage.pairs.batch_size=3")
     assert (
-        "run again: 4 finished runs lie under other keys: stage.pairs.batch_size: 4 -> 3"
+        "run again: 2 finished runs lie under other keys: stage.pairs.batch_size: 4 -> 3"
         in lines
     )
     (keys,) = directory.glob("cells/0.5-seed1-*/keys.json")
@@ -276,11 +302,11 @@ def test_the_plan_says_what_is_added_left_out_trained_again_and_what_differs(
         shutil.rmtree(encoder)
     (line,) = (line for line in plan(directory) if "--retrain" in line)
     assert line.startswith(
-        "to be trained again (`--retrain`): 3 finished runs, which have kept no encoder"
+        "to be trained again (`--retrain`): 1 finished run, which have kept no encoder"
     )
 
 
-LEFT_OUT = "left out: scores of 4 finished runs by evaluations that the recipe has no more; they stay on disk"
+LEFT_OUT = "left out: scores of 2 finished runs by evaluations that the recipe has no more; they stay on disk"
 
 
 @pytest.mark.usefixtures("run_with_gap")
@@ -310,12 +336,12 @@ def test_the_plan_says_what_differs_of_an_evaluation_whose_code_was_edited(
     run(GAP, NEARNESS)
     monkeypatch.setattr("sentbed_studies.cell_keys.computing_code", edited)
     changed = (
-        "left out: scores of 4 finished runs, computed under other keys: toy-evaluators none -> 0.1; "
+        "left out: scores of 2 finished runs, computed under other keys: toy-evaluators none -> 0.1; "
         "they stay on disk"
     )
     lines = plan(directory)
     assert (
-        "evaluated, not trained again: 4 finished runs, with `gap`, `nearness`" in lines
+        "evaluated, not trained again: 2 finished runs, with `gap`, `nearness`" in lines
     )
     assert changed in lines
     assert LEFT_OUT not in lines
@@ -338,7 +364,7 @@ def test_the_plan_says_that_nothing_is_known_of_evaluations_of_damaged_keys(
     study_with(GAP)
     lines = plan(directory)
     assert (
-        "left out: scores of 4 finished runs, computed under other keys: nothing says what decided them; "
+        "left out: scores of 2 finished runs, computed under other keys: nothing says what decided them; "
         "they stay on disk"
     ) in lines
     assert LEFT_OUT not in lines
@@ -348,9 +374,7 @@ def test_the_plan_says_that_nothing_is_known_of_evaluations_of_damaged_keys(
 def test_cells_whose_directories_were_exchanged_are_not_taken_for_each_other(
     run, directory
 ):
-    first, second, *_ = sorted(
-        path for path in (directory / "cells").iterdir() if "seed1" in path.name
-    )
+    first, second = sorted((directory / "cells").iterdir())
     first.rename(directory / "aside")
     second.rename(first)
     (directory / "aside").rename(second)

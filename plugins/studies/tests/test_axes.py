@@ -93,6 +93,7 @@ def test_labels_are_the_values_as_one_would_write_them(values, labels):
             ["1e-3", "0.002", "2.0e-2", "3"],
         ),
         ("[[1e-3, 2e-4], [0.5]]", ["1e-3 2e-4", "0.5"]),
+        ("[1e-3]  # neither 1e_ nor 1._", ["1e-3"]),
         ("[inf, 1e1]", ["inf", "1e1"]),
     ],
 )

@@ -732,9 +732,11 @@ def test_search_says_where_it_is_and_prints_the_path_of_the_report_last(
     installed_toy, recipe
 ):
     out = recipe.parent / "out"
+    before = signal.getsignal(signal.SIGTERM)
     result = CliRunner().invoke(
         cli.main, ["search", str(recipe), "--out", str(out), "--set", "search.limit=2"]
     )
+    assert signal.getsignal(signal.SIGTERM) is before
     assert (result.exit_code, result.stdout) == (0, f"{out / 'search.html'}\n")
     *lines, verdict = result.stderr.splitlines()
     assert "demonstration" in verdict

@@ -96,28 +96,27 @@ def runs(directory):
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory):
-    """Where the first test leaves a finished study for the others."""
-    return tmp_path_factory.mktemp("whole") / "study"
+def lines_of_whole():
+    """Lines of progress of the study in `whole`."""
+    return []
 
 
 @pytest.fixture
-def whole(study, kept, tmp_path):
+def whole(study, copied, lines_of_whole):
     """Directory of a study that was not interrupted."""
-    if not kept.exists():
-        run_study(study, kept)
-    return shutil.copytree(kept, tmp_path / "whole")
+    return copied(lambda kept: run_study(study, kept, say=lines_of_whole.append))
 
 
 def test_the_chosen_cell_is_run_with_fresh_seeds_when_all_others_have_finished(
     put, directory
 ):
-    axes = AXES.replace("stop = {}\n", "").replace(
-        "seeds = [1, 2, 3, 4, 5]", "seeds = [1, 2]"
-    )
+    axes, _, _ = AXES.partition("[study.axes.noise]")
+    axes = axes.replace("stop = {}\n", "").replace(', noise = "0.0"', "")
+    axes = axes.replace("seeds = [1, 2, 3, 4, 5]", "seeds = [1, 2]")
     axes = axes.replace("test_data = true", "test_data = true, confirm = 2")
     study = read_study(put("study.toml", TOWERS + axes))
     run_study(study, directory)
+    assert read_decisions(directory) is None
     data = read_data(directory)
     selection = select(data, summarise(data))
     assert selection is not None
@@ -145,10 +144,8 @@ def test_the_chosen_cell_is_run_with_fresh_seeds_when_all_others_have_finished(
     assert any("fresh seeds" in line for line in lines)
 
 
-def test_worse_cells_get_no_further_seeds(study, directory):
-    lines = []
-    run_study(study, directory, say=lines.append)
-    decisions = decided(directory)
+def test_worse_cells_get_no_further_seeds(study, whole, lines_of_whole):
+    decisions = decided(whole)
     assert {claim.cell for claim in decisions.claims} == {"0.02, 0.0", "0.02, 0.5"}
     assert all(
         claim.than.startswith("0.5") and claim.p_value < 0.05
@@ -163,36 +160,43 @@ def test_worse_cells_get_no_further_seeds(study, directory):
         for cell in study.names
         for seed in range(1, stopped.get(cell, 5) + 1)
     }
-    assert runs(directory) == expected
-    assert read_data(directory).needless == 20 - len(expected) > 0
+    assert runs(whole) == expected
+    assert read_data(whole).needless == 20 - len(expected) > 0
     for claim in decisions.claims:
         assert any(
             line.startswith(
                 f"{claim.cell}: stopped after {claim.seeds} seeds: worse than"
             )
-            for line in lines
+            for line in lines_of_whole
         )
     # Every run is counted once, and those that are not done are taken from the whole.
-    assert progress(lines)[-1] == f"{len(expected)} of {len(expected)}"
-    assert len(progress(lines)) == len(expected)
+    counts = progress(lines_of_whole)
+    assert counts[-1] == f"{len(expected)} of {len(expected)}"
+    assert len(counts) == len(expected)
 
 
-def test_the_decisions_are_those_of_all_scores_looked_at_afterwards(
-    study, whole, tmp_path
+def test_a_study_that_no_longer_stops_has_all_runs_and_they_decide_the_same(
+    study, whole
 ):
-    full = attrs.evolve(study, table=attrs.evolve(study.table, stop=None))
-    run_study(full, tmp_path / "full")
-    assert read_decisions(tmp_path / "full") is None
+    assert read_data(whole).needless
+    claims = decided(whole).claims
+    full = read_study(_changed(study, "stop = {}", ""))
+    run_study(full, whole)
+    data = read_data(whole)
+    assert (data.decisions, data.needless, data.finished) == (None, 0, 20)
+    # Tests are corrected for the looks that were made.
+    assert data.looks == 4
+
     work = plan_work(full.cells, CellKeys(load_plugins()))
     assert full.table.decide is not None
-    evidence = DecidingEvidence(tmp_path / "full", full.table.decide, work.tasks)
+    evidence = DecidingEvidence(whole, full.table.decide, work.tasks)
     test = SequentialTest(
         full.names, (2, 3, 4, 5), shares=shares((full.seeds, (2, 3, 4, 5)))
     )
     for look in test.looks:
         facts = evidence.of(test.at_work, full.seeds[:look])
         test.look(facts.values, facts.items)
-    assert tuple(test.claims) == decided(whole).claims
+    assert tuple(test.claims) == claims
 
 
 @pytest.mark.parametrize(
@@ -297,13 +301,17 @@ def test_against_the_baseline_better_cells_go_on(study, directory):
     assert {claim.than for claim in decisions.claims} == {study.baseline}
 
 
-def test_a_failed_cell_is_not_compared_and_says_why(study, directory, fail):
+def test_a_failed_cell_is_not_compared_and_says_why(study, whole, fail):
+    # As before its first look, but for the runs that have finished.
+    (whole / DECISIONS).unlink()
+    (run,) = whole.glob("cells/0.02_0.5-seed2-*")
+    shutil.rmtree(run)
     fail(
         lambda job: RunError("no") if str(job).startswith("0.02, 0.5, seed 2") else None
     )
-    result = run_study(study, directory, keep_going=True)
+    result = run_study(study, whole, keep_going=True)
     assert [str(outcome.job) for outcome in result.failed] == ["0.02, 0.5, seed 2"]
-    decisions = decided(directory)
+    decisions = decided(whole)
     assert {claim.cell for claim in decisions.claims} == {"0.02, 0.0"}
     assert decisions.left == {"0.02, 0.5": "it has no score that decides under seed 2"}
     assert "0.02, 0.5" in decisions.at_work
@@ -371,21 +379,6 @@ def test_looks_that_are_made_again_take_nothing_back(study, whole, monkeypatch):
     run_study(study, whole)
     assert len(seen) == 4
     assert set(seen) == {before}
-
-
-def test_a_study_that_no_longer_stops_has_all_runs_and_corrects_for_the_looks_it_made(
-    study, whole
-):
-    needless = read_data(whole).needless
-    assert needless
-    run_study(read_study(_changed(study, "stop = {}", "")), whole)
-    data = read_data(whole)
-    assert (data.decisions, data.needless, data.finished, data.looks) == (
-        None,
-        0,
-        20,
-        4,
-    )
 
 
 def test_tests_of_tables_are_corrected_for_the_looks(study, whole, tmp_path):

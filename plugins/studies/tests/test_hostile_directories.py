@@ -32,19 +32,15 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]")
 DEEP = "[" * 5000 + "]" * 5000
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """Where the first test leaves a finished study for the others."""
-    return tmp_path_factory.mktemp("finished") / "study"
-
-
 @pytest.fixture
-def directory(put, finished, tmp_path):
+def directory(put, copied):
     """A finished study."""
-    if not finished.exists():
-        run_study(read_study(put("study.toml", TOWERS + AXES)), finished)
-        write_reports(finished)
-    return shutil.copytree(finished, tmp_path / "study")
+
+    def make(kept):
+        run_study(read_study(put("study.toml", TOWERS + AXES)), kept)
+        write_reports(kept)
+
+    return copied(make)
 
 
 def _rename(study, prefix):

@@ -94,6 +94,30 @@ def test_a_line_that_is_half_written_is_read_when_it_is_whole(tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "\0\0\0",
+        "3",
+        "{}",
+        '{"event": "stage_started", "stage": "nli"}',
+        '{"event": "run_resumed", "time": "now"}',
+        '{"event": "step_finished", "stage": "x", "step": 2, "time": [], "loss": 1}',
+        "[" * 100_000,
+    ],
+    ids=range(7),
+)
+def test_a_damaged_line_of_the_log_is_left_out(line, tmp_path):
+    followed = RunLog(tmp_path)
+    log(tmp_path, STARTED, STAGE, step(4, 1))
+    with (tmp_path / "log.jsonl").open("a") as file:
+        file.write(line + "\n")
+    log(tmp_path, step(10, 3))
+    assert str(followed.progress(now=NOW + 11)) == (
+        "stage nli: step 3 of 10, loss 0.3333, 11.0 s, about 21.0 s left"
+    )
+
+
 def test_a_resumed_run_counts_from_where_it_was_resumed(tmp_path):
     followed = RunLog(tmp_path)
     log(tmp_path, STARTED, STAGE, step(4, 1), step(500, 2), step(900, 3))

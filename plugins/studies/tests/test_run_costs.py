@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import attrs
 import pytest
 from sentbed._registry.registry import load_plugins
 from sentbed_report.run_cost import recorded_cost
@@ -19,7 +18,7 @@ from toy_plugin import TOWERS, SgdTrainer
 
 AXES = """
 [study]
-seeds = [1, 2]
+seeds = [1]
 keep = "all"
 [study.axes.lr]
 path = "stage.tune.optimizer.lr"
@@ -34,25 +33,30 @@ pytestmark = pytest.mark.usefixtures("installed_toy", "quick")
 
 @pytest.fixture
 def study(put):
-    """Four cells of two seeds, which share their first stage in pairs."""
+    """Four cells, which share their first stage in pairs."""
     return read_study(put("study.toml", TOWERS + AXES))
 
 
-def test_a_run_records_what_its_shared_stages_took(study, tmp_path):
-    run_study(study, tmp_path / "shared")
+@pytest.fixture
+def shared(study, copied):
+    """Directory of the finished study."""
+    return copied(lambda kept: run_study(study, kept))
+
+
+def test_a_run_records_what_its_shared_stages_took(study, shared, tmp_path):
     run_study(
         study,
         tmp_path / "alone",
         work=plan_work(study.cells, CellKeys(load_plugins()), False),
     )
-    shared, alone = read_data(tmp_path / "shared"), read_data(tmp_path / "alone")
+    together, alone = read_data(shared), read_data(tmp_path / "alone")
     costs = {}
-    for directory in (tmp_path / "shared" / "shared").iterdir():
+    for directory in (shared / "shared").iterdir():
         costs[directory.name] = recorded_cost(
             json.loads((directory / "report.json").read_text())
         )
-    assert len(costs) == 4
-    for cell, other in zip(shared.cells, alone.cells, strict=True):
+    assert len(costs) == 2
+    for cell, other in zip(together.cells, alone.cells, strict=True):
         for run, by_itself in zip(cell.runs, other.runs, strict=True):
             assert run.cost is not None
             assert by_itself.cost is not None
@@ -69,7 +73,7 @@ def test_a_run_records_what_its_shared_stages_took(study, tmp_path):
                 == by_itself.cost.alone.tokens
             )
             assert 0 < (run.cost.own.tokens or 0) < (run.cost.alone.tokens or 0)
-    whole, apart = study_cost(shared), study_cost(alone)
+    whole, apart = study_cost(together), study_cost(alone)
     assert whole is not None
     assert apart is not None
     assert set(whole.begun.values()) == {2}
@@ -86,33 +90,27 @@ def test_stages_that_go_on_from_shared_stages_keep_theirs_apart(put, directory):
     text = TOWERS.replace(
         "[[evaluate]]", last.replace('"tune"', '"last"') + "[[evaluate]]", 1
     )
-    axes = (
-        AXES
-        + '[study.axes.end]\npath = "stage.last.optimizer.lr"\nvalues = [0.5, 0.25]\n'
-    )
+    axes, _, _ = AXES.partition("[study.axes.noise]")
+    axes += '[study.axes.end]\npath = "stage.last.optimizer.lr"\nvalues = [0.5, 0.25]\n'
     study = read_study(put("study.toml", text + axes))
-    study = attrs.evolve(
-        study, cells=tuple(cell for cell in study.cells if cell.seed == 1)
-    )
     run_study(study, directory)
     runs = [run for cell in read_data(directory).cells for run in cell.runs if run.cost]
-    assert len(runs) == 8
+    assert len(runs) == 4
     for run in runs:
         assert run.cost is not None
         assert [name.split("-")[0] for name in run.cost.shared] == ["pairs", "tune"]
     whole = study_cost(read_data(directory))
     assert whole is not None
-    assert sorted(whole.begun.values()) == [2, 2, 2, 2, 4, 4]
+    assert sorted(whole.begun.values()) == [2, 2, 4]
 
 
-def test_costs_of_runs_are_rows_of_a_frame(study, directory):
+def test_costs_of_runs_are_rows_of_a_frame(shared):
     pytest.importorskip("pandas")
-    run_study(study, directory)
-    loaded = load_study(directory)
+    loaded = load_study(shared)
     costs = loaded.costs[loaded.costs["evaluator"] == "run-cost"]
     encoders = loaded.scores["encoder"]
     ends = encoders[~encoders.str.endswith("@start")].unique()
-    assert len(costs) == 8 * len(ends)
+    assert len(costs) == 4 * len(ends)
     assert (costs["run-tokens"] > 0).all()
     assert (costs["run-processor-seconds"] >= 0).all()
     assert not loaded.scores["task"].str.startswith("run-").any()
@@ -128,8 +126,8 @@ def test_a_run_that_was_stopped_after_its_shared_stages_keeps_them_apart(
 
     def stopping(self, columns):
         taken[0] += 1
-        # Four shared runs of six steps; then the third of four steps of a cell.
-        if taken[0] == 4 * 6 + 3:
+        # Two shared runs of six steps; then the third of four steps of a cell.
+        if taken[0] == 2 * 6 + 3:
             raise KeyboardInterrupt
         return step(self, columns)
 

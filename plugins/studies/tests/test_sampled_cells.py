@@ -14,15 +14,12 @@ import attrs
 import pytest
 from click.testing import CliRunner
 from sentbed._cli.main import main
-from sentbed._registry.registry import load_plugins
 from sentbed.errors import PluginError, RecipeError, RunError
 from sentbed_report.study.deciding_score import Decide, deciding_scores, mean_of
 from sentbed_report.study.read_study_directory import read_data
-from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.random_sampler import Random
 from sentbed_studies.runner import run_study
 from sentbed_studies.sampled_cells import cells_for_sampler, sampled
-from sentbed_studies.shared_work_plan import plan_work
 from sentbed_studies.study import read_study
 from sentbed_studies.study_reports import write_reports
 from sentbed_studies.study_status import status_of
@@ -52,6 +49,18 @@ pytestmark = pytest.mark.usefixtures("installed_toy", "quick")
 def study(put):
     """Eight cells, of which five are run, with two seeds; they share their first stage in fours."""
     return read_study(put("study.toml", TOWERS + AXES))
+
+
+@pytest.fixture(scope="module")
+def lines_of_whole():
+    """Lines of progress of the study in `whole`."""
+    return []
+
+
+@pytest.fixture
+def whole(study, copied, lines_of_whole):
+    """Directory of a study that was not interrupted."""
+    return copied(lambda kept: run_study(study, kept, say=lines_of_whole.append))
 
 
 def sampling(study):
@@ -126,18 +135,16 @@ def test_what_a_sampler_must_not_return_is_said(returned, study, monkeypatch):
 # --- studies -----------------------------------------------------------------------------------------------
 
 
-def test_a_study_runs_the_sampled_cells_with_all_seeds(study, directory, tmp_path):
-    output = []
-    run_study(study, directory, say=output.append)
-    data = read_data(directory)
+def test_a_study_runs_the_sampled_cells_with_all_seeds(study, whole, lines_of_whole):
+    data = read_data(whole)
     assert data.sampled is not None
     assert str(data.sampled) == "5 of 8 cells were sampled by nearby, seed 0"
     assert (len(data.cells), data.finished, data.total) == (5, 10, 10)
     assert {cell.name for cell in data.cells} == {*data.sampled.names}
-    assert run_directories(directory) == {
+    assert run_directories(whole) == {
         (name, seed) for name in data.sampled.names for seed in (1, 2)
     }
-    assert "10 of 10: " in output[-1]
+    assert "10 of 10: " in lines_of_whole[-1]
     # The choice is the one that these scores lead to.
     scores = {
         cell.name: mean_of(deciding_scores(cell.runs[0].scores, Decide()))
@@ -146,26 +153,24 @@ def test_a_study_runs_the_sampled_cells_with_all_seeds(study, directory, tmp_pat
     batches = list(sampled(study, sampling(study), scores.__getitem__))
     assert tuple(name for batch in batches for name in batch) == data.sampled.names
     # No shared stages wait for cells that are never run.
-    assert [*tmp_path.glob("study/shared/*")] == []
+    assert [*whole.glob("shared/*")] == []
 
 
 @pytest.mark.slow
-def test_the_order_in_which_runs_finish_changes_nothing(study, tmp_path):
+def test_the_order_in_which_runs_finish_changes_nothing(study, whole, directory):
     class Shuffled:
         def run(self, start, tasks, on_progress=lambda *_: None, on_death=None):
             function = start(None)
             for task in random.Random(3).sample(list(tasks), len(tasks)):
                 yield task, function(task, lambda _: None)
 
-    run_study(study, tmp_path / "in-order")
-    run_study(study, tmp_path / "shuffled", executor=Shuffled())
-    assert chosen(tmp_path / "in-order") == chosen(tmp_path / "shuffled")
+    run_study(study, directory, executor=Shuffled())
+    assert chosen(directory) == chosen(whole)
 
 
 def test_an_interrupted_study_goes_on_with_the_same_cells(
-    study, directory, tmp_path, fail
+    study, whole, directory, fail
 ):
-    run_study(study, tmp_path / "whole")
     begun = []
 
     def stops(job):
@@ -180,10 +185,10 @@ def test_an_interrupted_study_goes_on_with_the_same_cells(
         except KeyboardInterrupt:
             # What was chosen is known, also while the study does not run.
             before = chosen(directory)
-            assert before == chosen(tmp_path / "whole")[: len(before)] != ()
+            assert before == chosen(whole)[: len(before)] != ()
     assert len(begun) > 6
-    assert chosen(directory) == chosen(tmp_path / "whole")
-    assert run_directories(directory) == run_directories(tmp_path / "whole")
+    assert chosen(directory) == chosen(whole)
+    assert run_directories(directory) == run_directories(whole)
 
 
 KILLED = """
@@ -191,23 +196,24 @@ import sys
 from toy_plugin import quicken
 import pytest
 quicken(pytest.MonkeyPatch())
-from sentbed_studies import runner
+from sentbed_studies import study_jobs
+from sentbed_studies.runner import run_study
 from sentbed_studies.study import read_study
-work, begun = runner._run, []
+work, begun = study_jobs._run, []
 def kills(*arguments):
     begun.append(1)
     if len(begun) == int(sys.argv[3]):
         import os, signal
         os.kill(os.getpid(), signal.SIGKILL)
     work(*arguments)
-runner._run = kills
-runner.run_study(read_study(sys.argv[1]), sys.argv[2])
+study_jobs._run = kills
+run_study(read_study(sys.argv[1]), sys.argv[2])
 """
 
 
 @pytest.mark.slow
 def test_a_killed_study_goes_on_with_the_same_cells(
-    study, put, installed_toy, directory, tmp_path
+    study, whole, put, installed_toy, directory
 ):
     recipe = put("study.toml", TOWERS + AXES)
     path = os.pathsep.join([str(installed_toy), *sys.path])
@@ -222,14 +228,12 @@ def test_a_killed_study_goes_on_with_the_same_cells(
     before = run_directories(directory)
     assert 0 < len(before) < 5
     run_study(study, directory)
-    run_study(study, tmp_path / "whole")
-    assert chosen(directory) == chosen(tmp_path / "whole")
-    assert before < run_directories(directory) == run_directories(tmp_path / "whole")
+    assert chosen(directory) == chosen(whole)
+    assert before < run_directories(directory) == run_directories(whole)
 
 
 @pytest.mark.slow
-def test_two_processes_at_once_choose_the_same_cells(study, directory, tmp_path):
-    run_study(study, tmp_path / "alone")
+def test_two_processes_at_once_choose_the_same_cells(study, whole, directory):
     failed = []
 
     def work():
@@ -244,8 +248,8 @@ def test_two_processes_at_once_choose_the_same_cells(study, directory, tmp_path)
     for thread in threads:
         thread.join()
     assert failed == []
-    assert chosen(directory) == chosen(tmp_path / "alone")
-    assert run_directories(directory) == run_directories(tmp_path / "alone")
+    assert chosen(directory) == chosen(whole)
+    assert run_directories(directory) == run_directories(whole)
 
 
 def test_a_cell_that_fails_has_no_score_and_the_others_go_on(study, directory, fail):
@@ -279,13 +283,12 @@ def test_cells_that_were_run_before_stay_in_the_tables(study, directory):
 
 
 @pytest.mark.slow
-def test_another_sampler_begins_anew(study, directory):
-    run_study(study, directory)
+def test_another_sampler_begins_anew(study, whole):
     other = attrs.evolve(sampling(study), sampler=Random(), seed=5, cells=3)
     run_study(
-        attrs.evolve(study, table=attrs.evolve(study.table, sampler=other)), directory
+        attrs.evolve(study, table=attrs.evolve(study.table, sampler=other)), whole
     )
-    data = read_data(directory)
+    data = read_data(whole)
     assert str(data.sampled) == "3 of 8 cells were sampled by random, seed 5"
 
 
@@ -299,17 +302,6 @@ def test_a_finished_run_without_a_deciding_score_ends_the_study(
         match=r"no score of other to choose further cells by; let `\[study.decide\]`",
     ):
         run_study(attrs.evolve(study, table=table), directory)
-
-
-@pytest.mark.slow
-def test_work_that_is_not_shared_has_the_same_cells(study, tmp_path):
-    run_study(study, tmp_path / "shared")
-    run_study(
-        study,
-        tmp_path / "alone",
-        work=plan_work(study.cells, CellKeys(load_plugins()), False),
-    )
-    assert chosen(tmp_path / "shared") == chosen(tmp_path / "alone")
 
 
 # --- the command and the report ----------------------------------------------------------------------------
@@ -334,9 +326,8 @@ def test_the_plan_says_how_many_cells_are_run_of_how_many(study, put, directory)
     )
 
 
-def test_the_status_has_the_time_of_the_cells_that_are_not_chosen_yet(study, directory):
-    run_study(study, directory)
-    data = read_data(directory)
+def test_the_status_has_the_time_of_the_cells_that_are_not_chosen_yet(whole):
+    data = read_data(whole)
     runs = tuple(attrs.evolve(run, seconds=10.0) for run in data.cells[0].runs)
     assert data.sampled is not None
     one = attrs.evolve(
@@ -350,19 +341,19 @@ def test_the_status_has_the_time_of_the_cells_that_are_not_chosen_yet(study, dir
     )
 
 
-def test_the_status_and_the_report_say_which_cells_were_sampled(study, directory):
-    run_study(study, directory)
-    output = command("status", directory).splitlines()
+def test_the_status_and_the_report_say_which_cells_were_sampled(whole):
+    output = command("status", whole).splitlines()
     assert output[:2] == [
         "study towers: 10 runs: 10 finished",
         "  5 of 8 cells were sampled by nearby, seed 0",
     ]
     assert not any("waiting" in line for line in output)
-    assert json.loads(command("status", directory, "--json"))["total"] == 10
-    found = json.loads(command("status", directory, "--json"))["sampled"]
-    assert found["names"] == [*chosen(directory)]
-    page = write_reports(directory)
-    assert json.loads((directory / "results.json").read_bytes())["sampled"] == found
+    status = json.loads(command("status", whole, "--json"))
+    assert status["total"] == 10
+    assert status["sampled"]["names"] == [*chosen(whole)]
+    page = write_reports(whole)
+    results = json.loads((whole / "results.json").read_bytes())
+    assert results["sampled"] == status["sampled"]
     for text in (page.read_text(), page.with_suffix(".md").read_text()):
         assert "5 of 8 cells were sampled by nearby, seed 0." in text
 

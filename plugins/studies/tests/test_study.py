@@ -13,9 +13,9 @@ from sentbed._document.toml import parse
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.recipe import resolved_toml
 from sentbed_studies.axes import labels_that_are_equal
+from sentbed_studies.cell_documents import placed
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.study import (
-    placed,
     read_study,
     require_cells_of_labels,
     unknown_cell,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -11,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from click.testing import CliRunner
 from sentbed._cli.main import main
+from sentbed_studies.study_reports import is_older
 from sentbed_studies.study_results import load_study
 from sentbed_studies.time_left import time_left
 from toy_plugin import TOWERS
@@ -27,18 +29,10 @@ values = [0.5, 0.25]
 pytestmark = pytest.mark.usefixtures("installed_toy", "quick")
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """Where the first test leaves a finished study for the others."""
-    return tmp_path_factory.mktemp("finished") / "out"
-
-
 @pytest.fixture
-def place(put, finished, tmp_path):
+def place(put, copied):
     """The directory of a study that has run."""
-    if not finished.exists():
-        run(put("study.toml", TOWERS + AXES), finished)
-    return shutil.copytree(finished, tmp_path / "out")
+    return copied(lambda kept: run(put("study.toml", TOWERS + AXES), kept))
 
 
 def run(recipe, out, *words):
@@ -89,6 +83,30 @@ def test_an_interrupted_study_says_how_to_go_on_with_the_study(put, tmp_path, fa
         f"what has finished: {tmp_path / 'out' / 'report.html'}",
         "run the same command again to go on with the study",
     ]
+
+
+def test_a_study_that_is_ended_while_its_report_is_written_says_so(place, monkeypatch):
+    def ended(*_):
+        handler = signal.getsignal(signal.SIGTERM)
+        assert callable(handler), "the process would end without a word"
+        handler(signal.SIGTERM, None)
+
+    monkeypatch.setattr("sentbed_studies.study_reports.write_study_report", ended)
+    result = CliRunner().invoke(main, ["study", "report", str(place)])
+    assert result.stderr.splitlines() == ["interrupted"]
+    assert not callable(signal.getsignal(signal.SIGTERM))
+
+
+def test_a_report_is_older_than_a_run_that_has_ended_since(place):
+    report = place / "report.html"
+    assert not is_older(report, place)
+    # A run with a fresh seed, which another process has done.
+    manifest = place / "cells" / "0.5-seed3-0123456789" / "manifest.json"
+    manifest.parent.mkdir()
+    manifest.write_text("{}")
+    later = report.stat().st_mtime + 1
+    os.utime(manifest, (later, later))
+    assert is_older(report, place)
 
 
 def plot(*words):

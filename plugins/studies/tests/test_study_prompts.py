@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 
 import numpy as np
 import pytest
@@ -264,20 +263,18 @@ prompts = [
 # --- running -----------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory):
-    """Where the first test leaves a finished study for the others."""
-    return tmp_path_factory.mktemp("whole") / "study"
-
-
 @pytest.fixture
-def finished(load, kept, directory, request):
+def finished(load, copied, request):
     """A finished study with three prompts and three seeds."""
     request.getfixturevalue("installed_toy")
     request.getfixturevalue("quick")
-    if not kept.exists():
-        run_study(load(PROMPTS + AXES), kept)
-    return shutil.copytree(kept, directory)
+    return copied(lambda kept: run_study(load(PROMPTS + AXES), kept))
+
+
+def table_of(directory):
+    """The table of the evaluator `nearness`."""
+    tables = summarise(read_data(directory))
+    return next(t for t in tables if t.evaluator == "nearness" and not t.metric)
 
 
 def test_a_study_with_prompts_is_run_read_and_tested_over_them(finished):
@@ -287,11 +284,7 @@ def test_a_study_with_prompts_is_run_read_and_tested_over_them(finished):
     assert {(run.prompt, run.seed) for run in data.cells[0].runs} == {
         (prompt, seed) for prompt in data.prompts for seed in (1, 2, 3)
     }
-    table = next(
-        table
-        for table in summarise(data)
-        if table.evaluator == "nearness" and not table.metric
-    )
+    table = table_of(finished)
     row = table.rows[1]
     assert (row.seeds, row.total, row.status) == ((1, 2, 3), 3, "finished")
     judged = row.cells[-1].judged
@@ -375,11 +368,7 @@ def test_a_seed_without_one_of_its_prompts_does_not_count(finished):
     )
     assert directory is not None
     (finished / directory / "manifest.json").unlink()
-    table = next(
-        t
-        for t in summarise(read_data(finished))
-        if t.evaluator == "nearness" and not t.metric
-    )
+    table = table_of(finished)
     row = table.rows[1]
     assert row.scored == (1, 2)
     assert row.remark == "waiting, 2 of 3"
@@ -394,11 +383,7 @@ def test_prompts_that_are_all_of_interest_are_averaged(load, finished):
         load(PROMPTS.replace("baseline", 'prompt_factor = "fixed"\nbaseline') + AXES),
         finished,
     )
-    table = next(
-        t
-        for t in summarise(read_data(finished))
-        if t.evaluator == "nearness" and not t.metric
-    )
+    table = table_of(finished)
     judged = table.rows[1].cells[-1].judged
     assert judged is not None
     assert judged.basis == "items and seeds"
@@ -435,21 +420,20 @@ def test_status_and_report_name_the_prompts(finished):
     assert "best of 3 prompts" in report
 
 
-@pytest.mark.usefixtures("installed_toy", "quick")
 def test_the_chosen_cell_is_confirmed_with_fresh_seeds_under_each_prompt(
-    load, plugins, directory
+    load, plugins, finished
 ):
     decide = 'decide = { test_data = true, tasks = ["near"], confirm = 2 }\nbaseline'
     study = load(
         PROMPTS.replace("baseline", decide).replace("[1, 2, 3]", "[1, 2]") + AXES
     )
-    planned = [*plan_study(study, directory, plugins, workers=1).lines()]
+    planned = [*plan_study(study, finished, plugins, workers=1).lines()]
     said = []
-    run_study(study, directory, say=said.append)
+    run_study(study, finished, say=said.append)
     fresh = "run with 2 fresh seeds under each of 3 prompts"
     assert any(fresh in line for line in planned)
     assert any(line.endswith(fresh) for line in said)
-    data = read_data(directory)
+    data = read_data(finished)
     chosen = select(data, summarise(data))
     assert chosen is not None
     assert (chosen.seeds, chosen.prompts, chosen.fresh_seeds) == (2, 3, (3, 4))
@@ -564,7 +548,7 @@ OF_PROBE = """
 use = "nearness"
 encoder = "probe"
 [study]
-seeds = [1, 2]
+seeds = [1]
 prompts = [
     { label = "plain", "encoders.probe.prompt" = { template = "a {text}" } },
     { label = "other", "encoders.probe.prompt" = { template = "b {text}" } },
@@ -580,7 +564,7 @@ OF_TASKS = """
 use = "nearness"
 encoder = "zh"
 [study]
-seeds = [1, 2]
+seeds = [1]
 prompts = [
     { label = "plain", "encoders.zh.task_prompts" = { nearness = { template = "a {text}" } } },
     { label = "other", "encoders.zh.task_prompts" = { nearness = { template = "b {text}" } } },
@@ -614,8 +598,8 @@ def test_a_training_that_does_not_read_the_prompts_is_done_once_for_all(
     )
     study = read_study(put("study.toml", recipe), (), plugins)
     work = plan_work(study.cells, CellKeys(plugins))
-    # One prefix a learning rate and seed, each of two prompts.
-    assert [work.sharing(prefix) for prefix in work.prefixes] == [2] * 4
+    # One prefix a learning rate, each of two prompts.
+    assert [work.sharing(prefix) for prefix in work.prefixes] == [2] * 2
     run_study(study, tmp_path / "shared")
     run_study(study, tmp_path / "alone", share=False)
     for shared, alone in zip(
@@ -628,11 +612,7 @@ def test_a_training_that_does_not_read_the_prompts_is_done_once_for_all(
             assert [score.value for score in run.scores] == [
                 score.value for score in other.scores
             ]
-    table = next(
-        t
-        for t in summarise(read_data(tmp_path / "shared"))
-        if t.evaluator == "nearness"
-    )
+    table = table_of(tmp_path / "shared")
     score = table.measured[0][table.rows[0].key][1]
     assert isinstance(score, PromptScores)
     assert score.of_prompts["plain"].value != score.of_prompts["other"].value

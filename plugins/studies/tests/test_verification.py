@@ -262,6 +262,13 @@ def test_checks_are_run_compared_and_not_run_again(verify, tmp_path):
     )
     assert code == INCOMPLETE
 
+    code, lines = verify(
+        "--workers", "1", "--only", "system=near", "--only", "system=unfit"
+    )
+    assert code == INCOMPLETE
+    assert lines[-1].split(maxsplit=2)[:2] == ["toy:", "unfit"]
+    assert "not run: " in lines[-1]
+
 
 def test_a_table_cannot_be_verified(verify):
     code, lines = verify("toy:table-1")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -41,18 +40,10 @@ def study(put):
     return read_study(put("study.toml", TOWERS + AXES))
 
 
-@pytest.fixture(scope="module")
-def begun(tmp_path_factory):
-    """Where the first test leaves a study for the others."""
-    return tmp_path_factory.mktemp("begun") / "study"
-
-
 @pytest.fixture
-def directory(study, begun, tmp_path):
+def directory(study, copied):
     """A study of two cells, of which one has run."""
-    if not begun.exists():
-        run_study(study, begun, only=[{"lr": "0.5"}])
-    return shutil.copytree(begun, tmp_path / "study")
+    return copied(lambda kept: run_study(study, kept, only=[{"lr": "0.5"}]))
 
 
 @pytest.fixture
@@ -279,6 +270,18 @@ def test_a_directory_without_a_study_and_a_port_that_is_taken_are_errors(
         match=rf"port {server.server_port} cannot be served on .*; choose another `--port`",
     ):
         StudyServer(directory, server.server_port)
+
+
+def test_a_page_that_is_closed_too_early_prints_nothing(server, capsys):
+    for error in (ConnectionResetError(), BrokenPipeError(), ValueError("of ours")):
+        try:
+            raise error
+        except (OSError, ValueError):
+            server.handle_error(None, ("127.0.0.1", 1))
+    errors = capsys.readouterr().err
+    assert "Reset" not in errors
+    assert "BrokenPipe" not in errors
+    assert "of ours" in errors
 
 
 @pytest.fixture

@@ -68,9 +68,18 @@ def drop_evaluations_at_end(run: Path, recipe: Recipe) -> tuple[Evaluate, ...]:
 
     Return the evaluations before training. `recipe` is the recipe with which the run began. The evaluations
     after training are removed because the study no longer has them, or because their code has changed.
+
+    Raises:
+        RunError: if `keys.json` cannot be read.
     """
-    keys = read_json(run / KEYS)
-    keys["evaluations"] = keys["evaluations"][: keys["starts"]]
+    try:
+        keys = read_json(run / KEYS)
+        keys["evaluations"] = keys["evaluations"][: keys["starts"]]
+    except (OSError, ValueError, LookupError, TypeError, DataError) as error:
+        raise RunError(
+            f"`{run / KEYS}` is damaged: it does not say which evaluations the run has made; remove `{run}`, "
+            "and the run begins anew"
+        ) from error
     write_atomic(run / KEYS, json.dumps(keys, indent=1) + "\n")
 
     starts = []

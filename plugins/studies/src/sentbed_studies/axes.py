@@ -31,7 +31,7 @@ Names: TypeAlias = tuple[str, ...]
 """Keys of a dotted path. For an array element that has a name, such as a stage, the name replaces the index."""
 
 _NUMBER = re.compile(
-    r"(?<![\w.+-])[+-]?[0-9][0-9_]*(?:\.[0-9_]+)?(?:[eE][+-]?[0-9_]+)?(?![\w.])"
+    r"(?<![\w.+-])[+-]?[0-9][0-9_]*(?:\.[0-9][0-9_]*)?(?:[eE][+-]?[0-9][0-9_]*)?(?![\w.])"
 )
 """Number in a TOML file: a float, or an integer."""
 
@@ -272,10 +272,9 @@ def _labels(
     place: KeyPath,
 ) -> list[str]:
     """Return the label of each value of an array at `place`. Raises `ValueError`."""
-    labels = []
-    for index, value in enumerate(values):
-        labels.append(_label(value, document, (*place, index)))
-    return labels
+    return [
+        _label(value, document, (*place, index)) for index, value in enumerate(values)
+    ]
 
 
 def _label(

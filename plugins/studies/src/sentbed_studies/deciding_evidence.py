@@ -108,38 +108,34 @@ class DecidingEvidence:
             scores[cell] = self._scores_of_cell(cell, seeds)
         usual_tasks = _usual_tasks(scores.values())
 
-        values: dict[str, tuple[float, ...]] = {}
-        under_prompts: dict[str, tuple[float, ...]] = {}
         means: dict[str, list[MeanScore | PromptScores]] = {}
         left_out: dict[str, str] = {}
-        is_source_of_variance = len(self._prompts) > 1 and self.prompts_are_sample
-        has_items = True
         for cell, of_cell in scores.items():
             reason = self._why_left_out(of_cell, usual_tasks)
             if reason:
                 left_out[cell] = reason
-                continue
-            values[cell] = _means(of_cell, over="prompts")
-            if is_source_of_variance:
-                under_prompts[cell] = _means(of_cell, over="seeds")
-            means[cell] = self._mean_scores(of_cell, seeds)
-            has_items = has_items and _have_items(of_cell)
+            else:
+                means[cell] = self._mean_scores(of_cell, seeds)
 
-        scores_of_prompts = under_prompts if is_source_of_variance else None
-        if not has_items:
-            return Evidence(values, None, left_out, scores_of_prompts)
+        items = None
+        if all(_have_items(scores[cell]) for cell in means):
+            items = partial(item_variances, means, self._components)
+            reference = next(iter(means.values()), [])[:1]
+            for cell, by_seed in means.items():
+                try:
+                    require_same_items([*reference, *by_seed])
+                    self._components.of_all(by_seed)
+                except RunError as error:
+                    left_out[cell] = str(error)
 
-        reference = next(iter(means.values()), [])[:1]
-        for cell, by_seed in means.items():
-            try:
-                require_same_items([*reference, *by_seed])
-                self._components.of_all(by_seed)
-            except RunError as error:
-                left_out[cell] = str(error)
-                del values[cell]
-
-        items = partial(item_variances, means, self._components)
-        return Evidence(values, items, left_out, scores_of_prompts)
+        compared = [cell for cell in means if cell not in left_out]
+        values = {cell: _means(scores[cell], over="prompts") for cell in compared}
+        under_prompts = None
+        if len(self._prompts) > 1 and self.prompts_are_sample:
+            under_prompts = {
+                cell: _means(scores[cell], over="seeds") for cell in compared
+            }
+        return Evidence(values, items, left_out, under_prompts)
 
     def _scores_of_cell(self, cell: str, seeds: Sequence[int]) -> ScoresOfCell:
         """Return the deciding scores of a cell's runs, by seed and then by prompt."""

@@ -96,7 +96,10 @@ def search(
     name = config.encoder or recipe.main_encoder
     prompts = _prompts(recipe.encoders[name], config)
     # The data is prepared first, since it may have faults and loading the model takes longer.
-    evaluate = _PromptEvaluator.prepare(recipe, name, config.evaluator, plugins, say)
+    evaluator = config.evaluator
+    prepared = returned(evaluator.prepare(), Preparation, evaluator, "prepare")
+    store = VectorCache(say=say) if recipe.run.cache else None
+    evaluate = _PromptEvaluator(name, evaluator, prepared, plugins, store)
     encoder = build_encoder(recipe, name)
     journal = Journal.open(directory / JOURNAL, _digests(recipe, plugins, encoder))
     taken_over = len(prompts.keys() & journal.lines.keys())
@@ -138,20 +141,6 @@ class _PromptEvaluator:
     prepared: Preparation
     plugins: Plugins
     store: VectorCache | None
-
-    @classmethod
-    def prepare(
-        cls,
-        recipe: Recipe,
-        name: str,
-        evaluator: Evaluator,
-        plugins: Plugins,
-        say: Say,
-    ) -> _PromptEvaluator:
-        """Read the data of the evaluator, and return the object that evaluates with it. Raises `DataError`."""
-        store = VectorCache(say=say) if recipe.run.cache else None
-        prepared = returned(evaluator.prepare(), Preparation, evaluator, "prepare")
-        return cls(name, evaluator, prepared, plugins, store)
 
     def __call__(self, encoder: Encoder, prompts: tuple[Prompt, ...]) -> Evaluation:
         """Return the scores of an encoder with other prompts."""

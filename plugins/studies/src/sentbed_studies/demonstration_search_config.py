@@ -112,19 +112,16 @@ def _remedy(candidates: str, plugins: Plugins) -> str:
 
     Return an empty text if the file is there, or if no plugin offers it.
     """
-    if _exists(candidates):
+    try:
+        locate(candidates)
+    except DataError:
+        pass
+    else:
         return ""
+
     collections: list[Sequence[KnownData]] = plugins.manager.hook.known_data()
     for collection in itertools.chain.from_iterable(collections):
         for place, file in itertools.product(collection.places, collection.files):
             if candidates == f"data:{place}/{file.path}":
                 return f"; {collection.remedy}"
     return ""
-
-
-def _exists(candidates: str) -> bool:
-    try:
-        locate(candidates)
-    except DataError:
-        return False
-    return True

@@ -6,7 +6,7 @@ study. If a look shows that a cell is worse than another (a claim), the cell get
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from sentbed_studies.sequential_test import SequentialTest
 from sentbed_studies.shared_work_plan import Task, Work
 from sentbed_studies.spending import Plan, shares
 from sentbed_studies.stop_config import Stop
-from sentbed_studies.study import Cell, Study
+from sentbed_studies.study import Study
 
 
 def parts_between_looks(
@@ -75,7 +75,7 @@ def parts_between_looks(
         run_seeds, later_seeds = seeds[:number_of_seeds], seeds[number_of_seeds:]
         new_seeds = run_seeds[seeds_done:]
         seeds_done = number_of_seeds
-        yield work.of(_cells_to_run(study, set(test.at_work), new_seeds))
+        yield work.of(study.cells_of(set(test.at_work), new_seeds))
 
         scores = evidence.of(test.at_work, run_seeds)
         if not scores.values:
@@ -109,19 +109,6 @@ def parts_between_looks(
             say(_claim_in_words(claim, digits))
         if has_ended:
             return
-
-
-def _cells_to_run(
-    study: Study,
-    names: Collection[str],
-    seeds: Collection[int],
-) -> list[Cell]:
-    """Return the cells of a study with these names and seeds."""
-    cells = []
-    for cell in study.cells:
-        if cell.name in names and cell.seed in seeds:
-            cells.append(cell)
-    return cells
 
 
 def _store(directory: Path, decisions: Decisions) -> None:

@@ -78,13 +78,12 @@ def reproduce(
     `sentbed reproduce sentence-t5:table-2 --size base` runs a table. `sentbed reproduce --verify sentence-t5`
     runs the rows that need no training.
     """
-    paper_and_table = what or ""
+    paper, colon, table = (what or "").partition(":")
     if verify:
-        if size is not None or ":" in paper_and_table:
+        if size is not None or colon:
             raise click.UsageError(
                 "`--verify` takes a PAPER, or none for all, and neither a table nor `--size`"
             )
-        paper = paper_and_table
         code = _verify(paper, only, overrides, recipes, out, workers, retrain, dry_run)
         sys.exit(code)
 
@@ -93,7 +92,6 @@ def reproduce(
     from sentbed_studies.paper_recipe_files import find_papers, find_table
 
     papers = find_papers(recipes)
-    paper, _, table = paper_and_table.partition(":")
     if not table:
         _list_recipes(papers, paper)
         return

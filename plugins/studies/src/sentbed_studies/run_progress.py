@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,26 @@ class RunProgress:
         return ", ".join(parts)
 
 
+@attrs.frozen
+class _Step:
+    """A finished step of a stage."""
+
+    number: int
+    """Number of the step, from 1."""
+    time: float
+    """Time of its end, in seconds since 1970."""
+    loss: float | None
+    """Loss of the step; None if it is not finite."""
+
+    @classmethod
+    def of(cls, event: Mapping[str, Any]) -> _Step:
+        """Return the step of an event of the log. Raises `LookupError`, `TypeError` or `ValueError`."""
+        loss = event["loss"]
+        if loss is not None:
+            loss = float(loss)
+        return cls(int(event["step"]), float(event["time"]), loss)
+
+
 @attrs.define(eq=False)
 class RunLog:
     """The log of a run; each call of `progress` reads only the lines that are new."""
@@ -62,10 +84,10 @@ class RunLog:
     """Current activity; see `RunProgress.what`."""
     _stage_steps: int | None = attrs.field(default=None, init=False)
     """Number of steps of the stage that was started last."""
-    _first_step: dict[str, Any] | None = attrs.field(default=None, init=False)
-    """Event of the stage's first step since the run was started or resumed."""
-    _last_step: dict[str, Any] | None = attrs.field(default=None, init=False)
-    """Event of the stage's last step."""
+    _first_step: _Step | None = attrs.field(default=None, init=False)
+    """The stage's first step since the run was started or resumed."""
+    _last_step: _Step | None = attrs.field(default=None, init=False)
+    """The stage's last step."""
 
     _position: int = attrs.field(default=0, init=False)
     """Number of bytes of the log that were read."""
@@ -81,7 +103,9 @@ class RunLog:
         1970, by default the current time.
         """
         for line in self._new_lines():
-            self._read_event(json.loads(line))
+            # A disk that was full, or a stranger, may have left a line that is no event.
+            with suppress(ValueError, LookupError, TypeError, RecursionError):
+                self._read_event(json.loads(line))
 
         if self.began is None:
             return None
@@ -96,7 +120,7 @@ class RunLog:
         if step is None:
             return RunProgress(self._what, elapsed, left=left)
         return RunProgress(
-            self._what, elapsed, step["step"], self._stage_steps, step["loss"], left
+            self._what, elapsed, step.number, self._stage_steps, step.loss, left
         )
 
     def _seconds_left_of_stage(self) -> float | None:
@@ -105,12 +129,12 @@ class RunLog:
         if first is None or last is None or self._stage_steps is None:
             return None
 
-        steps = last["step"] - first["step"]
+        steps = last.number - first.number
         if steps <= 0:
             return None
 
-        seconds_per_step = (last["time"] - first["time"]) / steps
-        return float(seconds_per_step * (self._stage_steps - last["step"]))
+        seconds_per_step = (last.time - first.time) / steps
+        return seconds_per_step * (self._stage_steps - last.number)
 
     def _new_lines(self) -> list[bytes]:
         """Return the complete lines since the last call; all lines if the log was truncated in between."""
@@ -134,19 +158,19 @@ class RunLog:
             self._last_line = lines[-1]
         return lines
 
-    def _read_event(self, event: dict[str, Any]) -> None:
-        """Update the progress with an event of the log."""
+    def _read_event(self, event: Mapping[str, Any]) -> None:
+        """Update the progress with an event. Raises `LookupError`, `TypeError` or `ValueError` if it is none."""
         match event["event"]:
             case "run_started" | "run_resumed":
-                self.began = event["time"]
+                self.began = float(event["time"])
                 self._begin("starting")
             case "stage_started":
-                self._stage_steps = event["total_steps"]
+                self._stage_steps = int(event["total_steps"])
                 self._begin(f"stage {event['stage']}")
             case "step_finished":
+                self._last_step = _Step.of(event)
+                self._first_step = self._first_step or self._last_step
                 self._what = f"stage {event['stage']}"
-                self._first_step = self._first_step or event
-                self._last_step = event
             case "stage_finished" | "scores_ready":
                 self._begin("between stages")
             case "evaluation_started":

@@ -155,11 +155,7 @@ def sampled_parts(
     for batch in sampled(study, sampling, score_of):
         names += batch
         note_sampled(directory, names)
-        cells = []
-        for cell in study.cells:
-            if cell.name in batch and cell.seed == first_seed:
-                cells.append(cell)
-        yield work.of(cells)
+        yield work.of(study.cells_of(batch, [first_seed]))
     return names
 
 

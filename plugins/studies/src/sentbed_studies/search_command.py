@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import click
+from sentbed.helpers import Stop
 from sentbed.tools import done_elsewhere, echo, set_option
 
 
@@ -26,23 +27,19 @@ def search(
     A search that was stopped continues when the same command is run again. The last line printed is the path
     of the report.
     """
-    import signal
     from functools import partial
 
     from sentbed.tools import load_recipe
 
     from sentbed_studies.demonstration_search import search as search_recipe
 
-    signal.signal(signal.SIGTERM, _interrupt)
-    loaded = load_recipe(recipe, overrides)
-    # If the runtime needs several processes, each of them runs this command.
-    code = done_elsewhere(loaded.runtime, sys.argv[1:])
-    if code is not None:
-        sys.exit(code)
+    # Without a handler, SIGTERM would end the process before the search has said where it goes on.
+    with Stop().listening():
+        loaded = load_recipe(recipe, overrides)
+        # If the runtime needs several processes, each of them runs this command.
+        code = done_elsewhere(loaded.runtime, sys.argv[1:])
+        if code is not None:
+            sys.exit(code)
 
-    result = search_recipe(loaded, out, say=partial(echo, err=True))
+        result = search_recipe(loaded, out, say=partial(echo, err=True))
     echo(result.report)
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt("ended by SIGTERM")

@@ -167,7 +167,8 @@ class SequentialTest:
 
         claims = []
         for worse in np.flatnonzero(is_shown.any(0)):
-            better = _best(np.flatnonzero(is_shown[:, worse]), differences[:, worse])
+            shown = np.where(is_shown[:, worse], differences[:, worse], -np.inf)
+            better = int(shown.argmax())
             pair = better, int(worse)
             sources = [
                 of_seeds.source_of(pair),
@@ -236,11 +237,6 @@ class SequentialTest:
         moderated = (prior * common.variance + degrees * variances) / total
         degrees_of_pairs = np.full_like(variances, min(total, common.degrees))
         return _PairVariances(moderated / count, degrees_of_pairs)
-
-
-def _best(cells: NDArray[np.intp], differences: Floats) -> int:
-    """Return the cell, among `cells`, with the largest difference."""
-    return int(max(cells, key=lambda cell: differences[cell]))
 
 
 def _estimate(difference: float, sources: Sequence[Source]) -> EstimatedDifference:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeAlias
@@ -12,13 +12,11 @@ from sentbed.errors import Problem, RecipeError
 from sentbed.protocols import Evaluator, Variant
 from sentbed.tools import (
     Document,
-    KeyPath,
     Plugins,
     Recipe,
     check,
     load_plugins,
     read_document,
-    set_values,
     structure,
     structure_recipe,
 )
@@ -38,8 +36,9 @@ from sentbed_studies.axes import (
     read_axes,
     unknown_labels,
 )
+from sentbed_studies.cell_documents import cell_document
 from sentbed_studies.deciding_data import cannot_decide
-from sentbed_studies.override_axis_conflicts import refused_overrides, with_overrides
+from sentbed_studies.override_axis_conflicts import refused_overrides
 from sentbed_studies.published_results import read_published
 from sentbed_studies.study_config import StudyTable
 from sentbed_studies.study_prompts import StudyPrompt, read_prompts
@@ -127,6 +126,14 @@ class Study:
         """Labels of the prompts, without repetition; empty in a study without `prompts`."""
         return tuple(dict.fromkeys(cell.prompt for cell in self.cells if cell.prompt))
 
+    def cells_of(self, names: Collection[str], seeds: Collection[int]) -> list[Cell]:
+        """Return the cells with these names and seeds, under all prompts."""
+        cells = []
+        for cell in self.cells:
+            if cell.name in names and cell.seed in seeds:
+                cells.append(cell)
+        return cells
+
     def only(self, entries: Entries) -> Study:
         """Return the study with only the cells that match one of `entries`; see `StudyTable.exclude`.
 
@@ -188,13 +195,13 @@ def expand(
     document: Document,
     plugins: Plugins,
     base: Path,
-    check_files: bool = True,
+    look: bool = True,
     only: Entries | None = None,
     on_this_machine: bool = True,
 ) -> Study:
     """Return the study of a document, with file paths relative to `base`.
 
-    `check_files` is `look` of `read_study`, which describes the other arguments, too.
+    `read_study` describes the other arguments.
 
     Raises:
         RecipeError: with all problems.
@@ -211,7 +218,7 @@ def expand(
     _require_none(refused_overrides(document, to_run))
 
     reader = _CellReader(document, table, prompts, plugins, base)
-    checked = _check_combinations(reader, every, entries, check_files, on_this_machine)
+    checked = _check_combinations(reader, every, entries, look, on_this_machine)
     _require_none(_with_cell_named(checked.faults, len(every)))
 
     remarks = []
@@ -241,7 +248,7 @@ def expand(
     _require_none(_cannot_stop(study))
     _require_none(_too_few_cells(study))
 
-    if check_files:
+    if look:
         published = read_published(table.references, document)
         study = attrs.evolve(study, published=published)
     return study
@@ -263,20 +270,20 @@ def _check_combinations(
     reader: _CellReader,
     every: Sequence[Combination],
     entries: Entries | None,
-    check_files: bool,
+    look: bool,
     on_this_machine: bool,
 ) -> _CheckedCombinations:
     """Check every combination. `entries` is `only` of `expand`, which describes the other arguments, too."""
     checked = _CheckedCombinations()
     for combination in every:
         name, labels = combination.name, combination.labels
-        recipes, problems = reader.recipes(combination, check_files, on_this_machine)
+        recipes, problems = reader.recipes(combination, look, on_this_machine)
         is_left_out = entries is not None and not matches_any(labels, entries)
-        if problems and check_files and is_left_out:
+        if problems and look and is_left_out:
             # The cell is not run now: check it again, without regard to what this machine lacks.
             missing = problems
             recipes, problems = reader.recipes(
-                combination, check_files=False, on_this_machine=False
+                combination, look=False, on_this_machine=False
             )
             if recipes:
                 for problem in missing:
@@ -384,73 +391,6 @@ def read_table(
     return table
 
 
-def cell_document(
-    document: Document, combination: Combination
-) -> tuple[Document, list[Problem]]:
-    """Return the document of a cell, and a problem for each path of an axis that does not exist in the recipe.
-
-    The position of a value that an axis sets is that of the axis in the recipe's file, for messages.
-    """
-    places = _places_of_settings(document, combination)
-    data = {key: value for key, value in document.data.items() if key != "study"}
-    cell = attrs.evolve(document, data=data)
-    settings = dict(combination.settings)
-    problems = []
-    try:
-        cell = set_values(cell, settings, "the axes' path")
-    except RecipeError as error:
-        for problem in error.problems:
-            del settings[problem.path]
-            file, line = places[problem.path]
-            problems.append(attrs.evolve(problem, file=file, line=line))
-        cell = set_values(cell, settings, "the axes' path")
-
-    for path, value in settings.items():
-        if value is False and path.rpartition(".")[2].isdigit():
-            # `false` has removed this array element: its index now belongs to the next element.
-            continue
-        keys = cell.key_path(path)
-        for end in range(1, len(keys)):
-            if document.value(keys[:end]) is None:
-                # The axis has created this table, perhaps by a misspelt key: it gets the axis's position, too.
-                cell = placed(cell, keys[:end], *places[path])
-                break
-        cell = placed(cell, keys, *places[path])
-    return with_overrides(document, cell, combination), problems
-
-
-def _places_of_settings(
-    document: Document, combination: Combination
-) -> dict[str, tuple[str | None, int | None]]:
-    """Return path that an axis or prompt sets -> position (file and line) of the label or prompt that sets it."""
-    places = {}
-    for path, axis in combination.axes.items():
-        key_path: KeyPath = ("study", "axes", axis, combination.labels[axis])
-        if key_path not in document.places:
-            key_path = ("study", "axes", axis, "values")
-        places[path] = document.place(key_path)
-
-    for path, key_path in combination.prompt_places.items():
-        places[path] = document.place(key_path)
-    return places
-
-
-def placed(
-    document: Document,
-    path: KeyPath,
-    file: str | None,
-    line: int | None,
-) -> Document:
-    """Return the document in which `path` and all keys below it have the position `file`, `line`."""
-    places = {}
-    for keys, place in document.places.items():
-        if keys[: len(path)] != path:
-            places[keys] = place
-    if line is not None:
-        places[path] = file, line
-    return attrs.evolve(document, places=places)
-
-
 def find_cell(
     document: Document,
     plugins: Plugins,
@@ -493,7 +433,7 @@ class _CellReader:
     def recipes(
         self,
         combination: Combination,
-        check_files: bool,
+        look: bool,
         on_this_machine: bool,
     ) -> tuple[dict[str, Recipe], Sequence[Problem]]:
         """Return the recipe of a combination with each prompt of the study: label of the prompt -> recipe.
@@ -503,14 +443,14 @@ class _CellReader:
         arguments.
         """
         if not self.prompts:
-            recipe, problems = self._recipe(combination, check_files, on_this_machine)
+            recipe, problems = self._recipe(combination, look, on_this_machine)
             return {} if recipe is None else {"": recipe}, problems
 
         recipes = {}
         labels: dict[Problem, list[str]] = {}
         for prompt in self.prompts:
             prompted = prompt.applied_to(combination)
-            recipe, problems = self._recipe(prompted, check_files, on_this_machine)
+            recipe, problems = self._recipe(prompted, look, on_this_machine)
             if recipe is not None:
                 recipes[prompt.label] = recipe
             for problem in problems:
@@ -530,14 +470,14 @@ class _CellReader:
     def _recipe(
         self,
         combination: Combination,
-        check_files: bool,
+        look: bool,
         on_this_machine: bool,
     ) -> tuple[Recipe | None, Sequence[Problem]]:
         """Return the recipe of a combination and no problems, or None and the problems."""
         cell, problems = cell_document(self.document, combination)
         try:
-            recipe = structure_recipe(cell, self.plugins, self.base, check_files)
-            check(recipe, self.plugins, check_files)
+            recipe = structure_recipe(cell, self.plugins, self.base, look)
+            check(recipe, self.plugins, look)
         except RecipeError as error:
             problems += error.problems
 
@@ -551,7 +491,7 @@ class _CellReader:
                 "a cell of a study runs in one process; set `devices` and `nodes` to 1, or use `sentbed run` "
                 "with a recipe of its own"
             )
-        elif check_files and on_this_machine:
+        elif look and on_this_machine:
             message = runtime.unavailable()
         if message:
             return None, [cell.problem(message, ("runtime",))]

@@ -174,7 +174,7 @@ def run(
         echo(f"{outcome.job} failed: {outcome.error}", err=True)
 
     report = plan.directory / "report.html"
-    if not result.worked and not is_older(report, plan.directory, plan.work):
+    if not result.worked and not is_older(report, plan.directory):
         command = f"`sentbed study report {plan.directory}`"
         echo(f"nothing was left to run; {command} writes the report anew", err=True)
         echo(report)

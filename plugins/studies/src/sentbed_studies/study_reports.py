@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from sentbed.helpers import require_links_within
+from sentbed.helpers import Stop, require_links_within
 from sentbed.tools import MANIFEST
 from sentbed_report.study.axes_without_effect import axes_without_effect
 from sentbed_report.study.build_summary_tables import summarise
@@ -18,9 +17,6 @@ from sentbed_report.study.selection import select
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.study_record import STUDY
 from sentbed_report.study_page.study_report import write_study_report
-
-if TYPE_CHECKING:
-    from sentbed_studies.shared_work_plan import Work
 
 
 def write_reports(
@@ -39,39 +35,39 @@ def write_reports(
     Raises:
         RunError: if the directory is not a study's, if a link leads out of it, or if a file cannot be written.
     """
-    require_links_within(directory)
-    if data is None:
-        data = read_data(directory)
-    summaries = summarise(data)
-    selection = select(data, summaries)
-    write_exports(directory, data, summaries, selection)
+    # The runs of a study handle SIGTERM themselves. It must not end the process without a word after them.
+    with Stop().listening():
+        require_links_within(directory)
+        if data is None:
+            data = read_data(directory)
+        summaries = summarise(data)
+        selection = select(data, summaries)
+        write_exports(directory, data, summaries, selection)
 
-    if say is not None:
-        for axis in axes_without_effect(data):
-            say(
-                f"the axis `{axis}` changes no score: cells that differ in it alone are identical in "
-                "every task"
-            )
-        if selection is not None:
-            say(selection.sentence)
-    return write_study_report(directory, data, summaries, selection)
+        if say is not None:
+            for axis in axes_without_effect(data):
+                say(
+                    f"the axis `{axis}` changes no score: cells that differ in it alone are identical in "
+                    "every task"
+                )
+            if selection is not None:
+                say(selection.sentence)
+        return write_study_report(directory, data, summaries, selection)
 
 
-def is_older(
-    report: Path,
-    directory: Path,
-    work: Work,
-) -> bool:
-    """Whether the report of the study in `directory` is missing, or older than one of the study's files.
-
-    The files are the manifests of runs and of added evaluations, `study.json`, and the decisions.
-    """
-    files = [directory / STUDY, *directory.glob(DECISIONS)]
-    for task in work.tasks:
-        run = directory / task.directory
-        files += [run / MANIFEST, *(run / ADDED).glob(f"*/{MANIFEST}")]
+def is_older(report: Path, directory: Path) -> bool:
+    """Whether the report of the study in `directory` is missing, or older than one of `files_of_state`."""
     try:
         written = report.stat().st_mtime_ns
+        files = files_of_state(directory)
         return any(file.stat().st_mtime_ns > written for file in files)
     except OSError:
         return True
+
+
+def files_of_state(directory: Path) -> list[Path]:
+    """Return the files that are written when a study begins or decides, and when its runs begin or end."""
+    files = [directory / STUDY, *directory.glob(DECISIONS)]
+    files += sorted(directory.glob(f"*/*/{MANIFEST}"))
+    files += sorted(directory.glob(f"*/*/{ADDED}/*/{MANIFEST}"))
+    return files

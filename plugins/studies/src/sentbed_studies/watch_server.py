@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,20 +15,17 @@ from typing import Any
 
 from sentbed.errors import RunError, SentbedError
 from sentbed.helpers import read_file, require_links_within
-from sentbed.tools import MANIFEST
 from sentbed_report.item_page.item_page import ItemPage, item_pages
 from sentbed_report.page.report_page import page_html
 from sentbed_report.page_template import resource
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.decisions import DECISIONS
-from sentbed_report.study.read_cell_run import ADDED
 from sentbed_report.study.read_study_directory import read_data, status_of
 from sentbed_report.study.study_data import StudyData
-from sentbed_report.study.study_record import STUDY
 from sentbed_report.study_page.runs_section import report_address
 from sentbed_report.study_page.study_report import study_page
 
 from sentbed_studies.run_progress import RunLog
+from sentbed_studies.study_reports import files_of_state
 from sentbed_studies.study_status import status_of as status_of_study
 
 LOOPBACK = "127.0.0.1"
@@ -135,12 +133,10 @@ class WatchedStudy:
         return self._data
 
     def _times(self) -> list[str]:
-        """Return path and modification time of the files that are written when runs begin or end."""
-        runs = sorted(self.directory.glob(f"*/*/{MANIFEST}"))
-        added = sorted(self.directory.glob(f"*/*/{ADDED}/*/{MANIFEST}"))
+        """Return path and modification time of each of `files_of_state`."""
         times = []
-        for path in (self.directory / STUDY, self.directory / DECISIONS, *runs, *added):
-            # There may be no decisions yet, and a run may have just been removed.
+        for path in files_of_state(self.directory):
+            # A run may have just been removed.
             with suppress(OSError):
                 times.append(f"{path} {path.stat().st_mtime_ns}")
         return times
@@ -282,3 +278,8 @@ class StudyServer(ThreadingHTTPServer):
             ) from error
         self.names = (f"{LOOPBACK}:{self.server_port}", f"localhost:{self.server_port}")
         self.url = f"http://{LOOPBACK}:{self.server_port}/"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print the error of a request, unless the browser has closed the page before it had the answer."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)

@@ -1,0 +1,328 @@
+"""Jobs of a study: a worker runs a cell, or stages that cells share, unless that has been done."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from traceback import format_exception
+from typing import Literal, TypeAlias
+
+import attrs
+from sentbed.errors import RunError, SentbedError
+from sentbed.helpers import read_file, remove_directory, write_atomic
+from sentbed.tools import (
+    CHECKPOINTS,
+    ENCODER,
+    MANIFEST,
+    STATES,
+    Plugins,
+    Recipe,
+    RunContext,
+    execute,
+    load_plugins,
+    locked,
+    new_directory,
+    on_machine_of,
+    own_recipe,
+    resume,
+)
+from sentbed_common import Tell
+from sentbed_report.study.read_cell_run import KEYS, RANKING, evaluation_keys
+from sentbed_report.study.read_study_directory import is_finished, lock_of
+
+from sentbed_studies.added_evaluations import (
+    add_evaluations,
+    drop_evaluations_at_end,
+    keys_json,
+)
+from sentbed_studies.branched_run import branch
+from sentbed_studies.demonstration_search import search
+from sentbed_studies.demonstration_search_config import Search
+from sentbed_studies.shared_forward_passes import KeptEncoders, share_passes
+from sentbed_studies.shared_work_plan import Prefix, Task
+
+Keep: TypeAlias = Literal["scores", "best", "all"]
+Result: TypeAlias = Literal["finished", "was finished", "failed", "busy"]
+
+CONSOLE = "sentbed-trackers:console"
+"""Plugin of the tracker that shows a single run on the terminal; it is disabled in studies."""
+
+
+@attrs.frozen(eq=False)
+class Job:
+    """One run of a study: a cell, or stages that cells share."""
+
+    run: Task | Prefix
+    recipe: Recipe = attrs.field(repr=False)
+    """Recipe of the run, without the tables of the study."""
+    keep: Keep = "all"
+    """Which files of the finished run are kept; see `StudyTable.keep`."""
+
+    @property
+    def directory(self) -> Path:
+        """Directory of the run, relative to the directory of the study."""
+        return self.run.directory
+
+    @property
+    def stages(self) -> int | None:
+        """Number of stages to run, if these are shared stages; None if the whole recipe is run."""
+        return self.run.count if isinstance(self.run, Prefix) else None
+
+    @property
+    def evaluation_keys(self) -> tuple[str, ...]:
+        """Keys of the evaluations of a cell, in the order in which they are run; empty for shared stages."""
+        return self.run.evaluation_keys if isinstance(self.run, Task) else ()
+
+    def __str__(self) -> str:
+        return str(self.run)
+
+
+@attrs.frozen(eq=False)
+class Outcome:
+    """Result of a job."""
+
+    job: Job
+    result: Result
+    """`was finished` if the job had been done before; `busy` if another process is doing it now."""
+    seconds: float = 0.0
+    error: str = ""
+    """Message of the error if the job has failed."""
+    traceback: str = ""
+    """Traceback of the error if it is not a `SentbedError`, and so unexpected."""
+
+
+@attrs.frozen(eq=False)
+class Bundle:
+    """Jobs that one worker does in sequence."""
+
+    jobs: tuple[Job, ...]
+
+    def __str__(self) -> str:
+        if len(self.jobs) == 1:
+            return str(self.jobs[0])
+        return f"{self.jobs[0]} and {len(self.jobs) - 1} more"
+
+
+def start_worker(
+    directory: Path,
+    keep_going: bool,
+    threads: int | None,
+) -> Callable[[Bundle, Tell], list[Outcome]]:
+    """Prepare a worker process; return the function that does a bundle there."""
+    # Libraries read the variable when they are loaded, which the first job does.
+    if threads is not None:
+        os.environ.setdefault("OMP_NUM_THREADS", str(threads))
+    plugins = load_plugins()
+    if plugins.manager.has_plugin(CONSOLE):
+        plugins.manager.unregister(name=CONSOLE)
+    return partial(_do_bundle, directory, plugins, keep_going)
+
+
+def _do_bundle(
+    directory: Path,
+    plugins: Plugins,
+    keep_going: bool,
+    bundle: Bundle,
+    tell: Tell,
+) -> list[Outcome]:
+    """Do the jobs of a bundle; `tell` is called after each."""
+    outcomes = []
+    kept = KeptEncoders() if len(bundle.jobs) > 1 else None
+    for number, job in enumerate(bundle.jobs, start=1):
+        later = [other.recipe for other in bundle.jobs[number:]]
+        outcome = _do(directory, plugins, job, later, kept)
+        outcomes.append(outcome)
+        tell(1)
+        if outcome.result == "failed" and not keep_going:
+            break
+    return outcomes
+
+
+def _do(
+    directory: Path,
+    plugins: Plugins,
+    job: Job,
+    later: Sequence[Recipe],
+    kept: KeptEncoders | None,
+) -> Outcome:
+    """Do a job, unless it has been done or another process is doing it.
+
+    `later` are the recipes of the following jobs of the bundle; `kept` are encoders of the previous ones.
+    """
+    started = time.perf_counter()
+    run = directory / job.directory
+    with locked(lock_of(directory, run)) as is_free:
+        if not is_free:
+            return Outcome(job, "busy")
+
+        # Another process may have done the job before this one got the lock.
+        if is_finished(run, job.evaluation_keys):
+            _trim(run, job.keep)
+            return Outcome(job, "was finished")
+
+        result: Result = "failed"
+        message = traceback = ""
+        try:
+            if not is_finished(run):
+                _run(directory, plugins, job, run, later, kept)
+            if not is_finished(run, job.evaluation_keys):
+                _evaluate(directory, plugins, job)
+            _trim(run, job.keep)
+            result = "finished"
+        except SentbedError as error:
+            message = str(error)
+        except Exception as error:  # noqa: BLE001 - a failed cell is reported, and need not stop the others
+            message = f"{type(error).__name__}: {error}"
+            traceback = "".join(format_exception(error))
+    return Outcome(job, result, time.perf_counter() - started, message, traceback)
+
+
+def _run(
+    directory: Path,
+    plugins: Plugins,
+    job: Job,
+    run: Path,
+    later: Sequence[Recipe],
+    kept: KeptEncoders | None,
+) -> None:
+    """Run a job from its beginning, from the end of shared stages, or from where it was stopped."""
+    recipe = job.recipe
+    files = {}
+    if isinstance(job.run, Task):
+        files[KEYS] = keys_json(job.run.content, job.run.evaluations)
+
+    if recipe.table(Search) is not None:
+        searched = directory / "searches" / run.name
+        if not (searched / RANKING).is_file():
+            search(recipe, searched, plugins)
+        files[RANKING] = read_file(searched / RANKING).decode()
+        searched_recipe = _written_recipe(searched, job, plugins)
+        recipe = attrs.evolve(searched_recipe, evaluate=job.recipe.evaluate)
+
+    # A process that was killed while it wrote the run's directory has left these.
+    for temporary in run.parent.glob(f".{run.name}.*"):
+        remove_directory(temporary)
+
+    if not _can_be_resumed(run, job):
+        remove_directory(run)
+        if job.run.above is not None:
+            above = job.run.above
+            if not is_finished(directory / above.directory):
+                raise RunError(
+                    f"the stages in `{above.directory}`, which it goes on from, have not finished"
+                )
+            branch(directory / above.directory, run, recipe, above.count, files)
+
+    if (run / MANIFEST).is_file():
+        _resume(plugins, job, run, recipe)
+        return
+
+    new_directory(run)
+    # The keys of a run are there before it begins: if it is stopped, they say with which evaluations it began.
+    for name, text in files.items():
+        write_atomic(run / name, text)
+
+    context = RunContext(recipe.run.name, run, recipe, stages=job.stages)
+    if kept is not None:
+        context.share = partial(share_passes, recipe, later, kept=kept)
+        context.built = kept.built(recipe)
+    execute(context, plugins)
+    if kept is not None:
+        kept.saved(recipe, run)
+
+
+def _can_be_resumed(run: Path, job: Job) -> bool:
+    """Whether a run was begun and can be resumed.
+
+    A run without training states can be resumed only if it was begun with the evaluations of the study.
+    """
+    if not (run / MANIFEST).is_file():
+        return False
+    return any((run / STATES).glob("*")) or not _makes_other_evaluations(run, job)
+
+
+def _resume(
+    plugins: Plugins,
+    job: Job,
+    run: Path,
+    recipe: Recipe,
+) -> None:
+    """Resume a run that was stopped, or that continues from shared stages."""
+    makes_other_evaluations = _makes_other_evaluations(run, job)
+    if job.stages is not None:
+        # Cells that share stages may differ in the rest of the recipe. The run began with the recipe of one
+        # of them, perhaps not with that of `job`, and must go on with the same recipe.
+        recipe = _written_recipe(run, job, plugins)
+    elif makes_other_evaluations:
+        # The evaluations of the study are added after the run has finished; they do not affect its weights.
+        begun = _written_recipe(run, job, plugins)
+        recipe = attrs.evolve(recipe, evaluate=drop_evaluations_at_end(run, begun))
+    resume(
+        run, recipe, plugins, allow_changes=makes_other_evaluations, stages=job.stages
+    )
+
+
+def _makes_other_evaluations(run: Path, job: Job) -> bool:
+    """Whether the run of a cell was begun with other evaluations than the study has now."""
+    return evaluation_keys(run) != list(job.evaluation_keys)
+
+
+def _written_recipe(
+    directory: Path,
+    job: Job,
+    plugins: Plugins,
+) -> Recipe:
+    """Return the recipe in a directory, with the runtime and trackers of the job's recipe.
+
+    Somebody else may have written the directory. Code of its encoders is run only if the recipe of the job
+    allows this.
+    """
+    trusted = any(encoder.runs_code for encoder in job.recipe.encoders.values())
+    return on_machine_of(own_recipe(directory, (), trusted, plugins), job.recipe)
+
+
+def _evaluate(
+    directory: Path,
+    plugins: Plugins,
+    job: Job,
+) -> None:
+    """Run the evaluations that the finished run of a cell lacks."""
+    if not isinstance(job.run, Task):
+        return
+
+    recipe = job.recipe
+    if recipe.table(Search) is not None:
+        # The recipe in the run's directory has the demonstrations that the search has chosen.
+        recipe = _written_recipe(directory / job.directory, job, plugins)
+    missing = job.run.missing(directory)
+    add_evaluations(directory / job.directory, recipe, missing, plugins)
+
+
+def _trim(run: Path, keep: Keep) -> None:
+    """Remove files of a finished run: its checkpoints unless `keep` is `all`, its encoders if it is `scores`."""
+    if keep != "all":
+        remove_run(run / CHECKPOINTS)
+    if keep == "scores":
+        remove_run(run / ENCODER)
+
+
+def remove_run(path: Path) -> None:
+    """Remove a directory, if it exists. Raises `RunError` if it cannot be removed.
+
+    It is renamed first, so that nobody uses a directory that is only partly removed.
+    """
+    gone = path.with_name(f".{path.name}.gone")
+    try:
+        # A process that was killed after the renaming may have left `gone`.
+        for directory in (gone, path):
+            if directory.is_dir():
+                directory.replace(gone)
+                shutil.rmtree(gone)
+    except OSError as error:
+        raise RunError(
+            f"`{path}` is not to be kept and cannot be removed: {error.strerror or error}"
+        ) from error
