@@ -53,7 +53,7 @@ def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
 
 
 def same(value: Any, other: Any) -> bool:
-    """Whether two values are equal. Tensors, also within lists and mappings, must have equal elements.
+    """Whether two values are equal. Tensors, also within lists, mappings and attrs, must have equal elements.
 
     Values that cannot be compared count as equal.
     """
@@ -66,6 +66,9 @@ def same(value: Any, other: Any) -> bool:
         return all(same(value[key], other[key]) for key in value)
     if isinstance(value, list | tuple) and isinstance(other, list | tuple):
         return len(value) == len(other) and all(map(same, value, other))
+    if attrs.has(type(value)) and type(value) is type(other):
+        fields = [field.name for field in attrs.fields(type(value))]
+        return all(same(getattr(value, name), getattr(other, name)) for name in fields)
     try:
         if bool(value == other):
             return True
