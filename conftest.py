@@ -10,9 +10,14 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Generator, Iterator
-from functools import cache
-from importlib.metadata import EntryPoint, distributions
-from itertools import count
+from functools import cache, cached_property
+from importlib.metadata import (
+    EntryPoint,
+    PackageMetadata,
+    PathDistribution,
+    distributions,
+)
+from itertools import chain, count
 from pathlib import Path
 
 import pytest
@@ -61,24 +66,41 @@ def _no_power_failure() -> Iterator[None]:
         yield
 
 
-@cache
-def _kept_points(place: str, group: str) -> dict[str, list[EntryPoint]]:
+class _ReadOnce(PathDistribution):
+    """A distribution whose metadata are parsed once, and not at each access."""
+
+    @cached_property
+    def metadata(self) -> PackageMetadata:
+        """As that of `PathDistribution`."""
+        return super().metadata
+
+
+def _points_of_place(place: str, group: str) -> dict[str, list[EntryPoint]]:
     """Return the entry points of each distribution in a directory of `sys.path`."""
-    found: dict[str, list[EntryPoint]] = {}
-    for one in distributions(path=[place]):
-        found.setdefault(one.name, [*one.entry_points.select(group=group)])
-    return found
+    points: dict[str, list[EntryPoint]] = {}
+    for distribution in distributions(path=[place]):
+        if type(distribution) is PathDistribution:
+            distribution.__class__ = _ReadOnce
+        points.setdefault(
+            distribution.name, [*distribution.entry_points.select(group=group)]
+        )
+    return points
+
+
+_points_of_environment = cache(_points_of_place)
+"""As `_points_of_place`, for directories that do not change during the tests."""
 
 
 def _installed_points(group: str) -> list[EntryPoint]:
-    """As `entry_points`, which reads hundreds of files; here once, and a test's own ones each time."""
-    found: dict[str, list[EntryPoint]] = {}
+    """As `entry_points`, but the environment, which has hundreds of files, is read once."""
+    points_of_distributions: dict[str, list[EntryPoint]] = {}
     for place in sys.path:
-        read = (
-            _kept_points if place.startswith(sys.prefix) else _kept_points.__wrapped__
-        )
-        found = read(place, group) | found
-    return [point for points in found.values() for point in points]
+        read = _points_of_place
+        if place.startswith(sys.prefix):
+            read = _points_of_environment
+        # The distributions of an earlier place hide those of the same name.
+        points_of_distributions = read(place, group) | points_of_distributions
+    return [*chain.from_iterable(points_of_distributions.values())]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -197,6 +219,8 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
+        # Tests leave little garbage behind, and each search for it walks through what all libraries have loaded.
+        gc.set_threshold(20_000, 20, 20)
         gc.enable()
 
 

@@ -88,16 +88,18 @@ def main() -> None:
         f"{'':<28}{'sentences/s':>12}{'ratio':>8}{'TFLOP/s':>9}{'peak':>7}{'share':>7}"
     )
     figures: dict[str, Any] = {"sentences": len(texts), "tokens": tokens}
-    for name, found in rates.items():
-        rate = statistics.median(found)
-        ratio = statistics.median(a / b for a, b in zip(found, base, strict=True))
+    for name, rates_of_name in rates.items():
+        rate = statistics.median(rates_of_name)
+        ratio = statistics.median(
+            a / b for a, b in zip(rates_of_name, base, strict=True)
+        )
         peak = max(peaks[name.rsplit(" ", 1)[1]])
         speed = rate * flop / 1e12
         print(
             f"{name:<28}{rate:>12.0f}{ratio:>8.2f}{speed:>9.3f}{peak:>7.2f}{speed / peak:>7.0%}"
         )
         figures[name] = {
-            "rates": found,
+            "rates": rates_of_name,
             "ratio": ratio,
             "tflops": speed,
             "matmul_peak_tflops": peak,

@@ -173,8 +173,8 @@ class Bench:
     def train(self) -> dict[str, Any]:
         """Return texts a second of whole steps."""
         engine = self.engine()
-        said: list[str] = []
-        engine.report_to(said.append)
+        messages: list[str] = []
+        engine.report_to(messages.append)
         placed = self.placed(engine, torch.float32)
         adafactor = self.weights >= LARGE
         optimizer: Any = self.plugins.find(
@@ -209,7 +209,7 @@ class Bench:
             "batch": pairs,
             "micro_batch": getattr(trainer, "training", training).micro_batch,
             "optimizer": optimizer.name,
-            "said": said,
+            "said": messages,
             **engine.counters(),
         }
 
@@ -316,26 +316,26 @@ def listed(choices: Sequence[str] = ()) -> Callable[[str], list[str]]:
     """Return how to read `a,b,c`."""
 
     def read(text: str) -> list[str]:
-        found = [part.strip() for part in text.split(",")]
-        if wrong := [part for part in found if choices and part not in choices]:
+        values = [part.strip() for part in text.split(",")]
+        if wrong := [part for part in values if choices and part not in choices]:
             raise argparse.ArgumentTypeError(
                 f"found `{wrong[0]}`; choose among {', '.join(choices)}"
             )
-        return found
+        return values
 
     return read
 
 
 def model_names(text: str) -> list[str]:
     """Read `FAMILY:SIZE,...`."""
-    found = listed()(text)
-    for name in found:
+    names = listed()(text)
+    for name in names:
         family, _, size = name.partition(":")
         if family not in FAMILIES or not size:
             raise argparse.ArgumentTypeError(
                 f"found `{name}`; give FAMILY:SIZE of {', '.join(FAMILIES)}"
             )
-    return found
+    return names
 
 
 def main(arguments: list[str] | None = None) -> None:

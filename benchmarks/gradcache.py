@@ -45,8 +45,8 @@ def triplets(rows: int) -> list[list[str]]:
             "set SENTBED_DATA to the directory that holds nli/triplets_en.csv"
         )
     with (root / "nli" / "triplets_en.csv").open(encoding="utf-8", newline="") as file:
-        found = list(csv.reader(file))[1:]
-    return [found[row % len(found)] for row in range(rows)]
+        triplets_of_file = list(csv.reader(file))[1:]
+    return [triplets_of_file[row % len(triplets_of_file)] for row in range(rows)]
 
 
 def trainer(precision: str, micro_batch: int | None) -> tuple[Encoder, Trainer]:
@@ -67,9 +67,9 @@ def trainer(precision: str, micro_batch: int | None) -> tuple[Encoder, Trainer]:
         towers=dict.fromkeys(COLUMNS, "encoder"),
         micro_batch=micro_batch,
     )
-    found = engine.trainer({"encoder": encoder.placed}, training)
-    found.step(columns(encoder, triplets(WARM_ROWS)))
-    return encoder, found
+    encoder_trainer = engine.trainer({"encoder": encoder.placed}, training)
+    encoder_trainer.step(columns(encoder, triplets(WARM_ROWS)))
+    return encoder, encoder_trainer
 
 
 def columns(encoder: Encoder, rows: list[list[str]]) -> Columns:
@@ -95,7 +95,7 @@ def measure(
     precision: str, rows: int, batch: int, micro_batch: int | None
 ) -> dict[str, int]:
     """Return bytes before the steps over `rows` rows, and at most in them."""
-    encoder, found = trainer(precision, micro_batch)
+    encoder, encoder_trainer = trainer(precision, micro_batch)
     texts = triplets(rows)
     batches = [
         columns(encoder, texts[start : start + batch])
@@ -103,8 +103,8 @@ def measure(
     ]
     Path("/proc/self/clear_refs").write_text("5")
     before = resident("VmRSS")
-    for some in batches:
-        found.step(some)
+    for batch_columns in batches:
+        encoder_trainer.step(batch_columns)
     return {"before": before, "peak": resident("VmHWM"), "width": encoder.width}
 
 
@@ -125,15 +125,15 @@ def memory(options: argparse.Namespace) -> dict[str, Any]:
     small, large = options.micro_batch, options.batch
     plain = measured(options.precision, large, small, None)
     cached = measured(options.precision, large, large, small)
-    rises = [found["peak"] - found["before"] for found in (plain, cached)]
+    rises = [peaks["peak"] - peaks["before"] for peaks in (plain, cached)]
     # The vectors and their gradient.
     vectors = 2 * len(COLUMNS) * large * cached["width"] * 4
     ratio, without = rises[1] / rises[0], (rises[1] - vectors) / rises[0]
     print(f"{'':<28}{'before':>9}{'peak':>9}{'rise':>9}  MiB, {options.precision}")
-    for name, found, rise in zip(
+    for name, peaks, rise in zip(
         (f"plain {small}", f"cached {large}"), (plain, cached), rises, strict=True
     ):
-        figures = (value / MEBIBYTE for value in (found["before"], found["peak"], rise))
+        figures = (value / MEBIBYTE for value in (peaks["before"], peaks["peak"], rise))
         print(f"{name:<28}" + "".join(f"{value:>9.0f}" for value in figures))
     print(
         f"rise: {ratio:.3f} times; {without:.3f} without {vectors / MEBIBYTE:.0f} MiB of vectors"
@@ -150,13 +150,15 @@ def timing(options: argparse.Namespace) -> dict[str, Any]:
     """Compare steps and print them."""
     rows = options.timed_batch
     names = ("plain", "cached")
-    made = [trainer(options.precision, some) for some in (None, options.micro_batch)]
-    batch = columns(made[0][0], triplets(rows))
+    encoders_and_trainers = [
+        trainer(options.precision, size) for size in (None, options.micro_batch)
+    ]
+    batch = columns(encoders_and_trainers[0][0], triplets(rows))
     seconds: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(options.rounds):
-        for name, (_, found) in zip(names, made, strict=True):
+        for name, (_, side_trainer) in zip(names, encoders_and_trainers, strict=True):
             start = time.perf_counter()
-            found.step(batch)
+            side_trainer.step(batch)
             seconds[name].append(time.perf_counter() - start)
     ratios = [cached / plain for plain, cached in zip(*seconds.values(), strict=True)]
     for name, values in seconds.items():

@@ -55,8 +55,8 @@ def measured(directory: Path, precision: str) -> dict[str, Any]:
     """Return the bytes of the weights in fp32, and the peaks of loading and of encoding after it."""
     command = [sys.executable, "-c", CHILD, str(directory), precision, *TEXTS]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    peaks: dict[str, Any] = json.loads(done.stdout)
+    return peaks
 
 
 def main() -> None:
@@ -75,13 +75,13 @@ def main() -> None:
         )
         print(f"{'precision':<10}{'weights, MB':>12}{'load':>8}{'encode':>8}")
         for precision in options.precision:
-            found = measured(Path(place) / "encoder", precision)
-            figures[precision] = found
+            peaks = measured(Path(place) / "encoder", precision)
+            figures[precision] = peaks
             load, encode = (
-                found[part] / found["weights"] for part in ("load", "encode")
+                peaks[part] / peaks["weights"] for part in ("load", "encode")
             )
             print(
-                f"{precision:<10}{found['weights'] / 1e6:>12.0f}{load:>8.2f}{encode:>8.2f}"
+                f"{precision:<10}{peaks['weights'] / 1e6:>12.0f}{load:>8.2f}{encode:>8.2f}"
             )
     write_figures(figures, options.json)
 

@@ -45,8 +45,11 @@ def fastest(cases: Sequence[Mapping[str, Any]], side: str) -> list[Mapping[str, 
     """Return of each length the case in which a side has the most texts a second, by length."""
     best: dict[int, Mapping[str, Any]] = {}
     for case in cases:
-        known = best.get(case["length"])
-        if known is None or case[side]["texts_per_s"] > known[side]["texts_per_s"]:
+        best_case = best.get(case["length"])
+        if (
+            best_case is None
+            or case[side]["texts_per_s"] > best_case[side]["texts_per_s"]
+        ):
             best[case["length"]] = case
     return [best[length] for length in sorted(best)]
 
@@ -68,13 +71,15 @@ def _figure(cases: Sequence[Mapping[str, Any]], what: str) -> Figure:
     lengths = sorted({case["length"] for case in cases})
     for column, family in enumerate(families):
         for row, precision in enumerate(precisions):
-            own = [
+            cases_of_panel = [
                 c for c in cases if (c["family"], c["precision"]) == (family, precision)
             ]
             rates, shares = panels[2 * row][column], panels[2 * row + 1][column]
             for size in sizes:
                 for side, style in STYLES.items():
-                    best = fastest([case for case in own if case["size"] == size], side)
+                    best = fastest(
+                        [case for case in cases_of_panel if case["size"] == size], side
+                    )
                     x = [case["length"] for case in best]
                     rates.plot(
                         x,

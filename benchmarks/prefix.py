@@ -95,8 +95,8 @@ def main() -> None:
             for name, p in placed.module.named_parameters()
             if ".layers." in name
         )
-        for name, found in rates.items():
-            rate = statistics.median(found)
+        for name, rates_of_name in rates.items():
+            rate = statistics.median(rates_of_name)
             # What the plain way computes: with reuse most of it is not computed at all.
             speed = rate * 2 * weights * float(tokens.lengths.mean()) / 1e12
             shown = f"{speed:>9.3f}{peak:>7.2f}" if name == "without reuse" else ""

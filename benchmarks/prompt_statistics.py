@@ -252,12 +252,14 @@ def stops(setting: Stopping, counted: bool, rng: Generator) -> tuple[bool, bool]
     looks = (2, 3, 4, 5)
     of_looks = shares_of_looks((tuple(range(seeds)), looks))
     test = SequentialTest(names, looks, promise=setting.promise, shares=of_looks)
-    for look in test.looks:
+    for seeds_of_look in test.looks:
         of_seeds = {
-            name: runs[int(name), :, :look].mean(0).tolist() for name in test.at_work
+            name: runs[int(name), :, :seeds_of_look].mean(0).tolist()
+            for name in test.at_work
         }
         of_prompts = {
-            name: runs[int(name), :, :look].mean(1).tolist() for name in test.at_work
+            name: runs[int(name), :, :seeds_of_look].mean(1).tolist()
+            for name in test.at_work
         }
         test.look(of_seeds, None, of_prompts if counted else None)
     is_wrong = any(claim.cell == "0" or not setting.winner for claim in test.claims)

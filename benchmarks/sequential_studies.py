@@ -109,23 +109,23 @@ def simulate(
     """Draw a study."""
     cells = len(scenario.means)
     factors = np.array(scenario.seed_factors or (1.0,) * cells)
-    own = rng.standard_normal((cells, seeds))
+    noise = rng.standard_normal((cells, seeds))
     if np.isfinite(scenario.tails):
         # Of variance 1, as the others.
-        own = rng.standard_t(scenario.tails, (cells, seeds)) / np.sqrt(
+        noise = rng.standard_t(scenario.tails, (cells, seeds)) / np.sqrt(
             scenario.tails / (scenario.tails - 2)
         )
-    per_run = SEED * rng.standard_normal(seeds) + SEED_CELL * factors[:, None] * own
+    per_run = SEED * rng.standard_normal(seeds) + SEED_CELL * factors[:, None] * noise
     per_item = ITEM * rng.standard_normal(
         items
     ) + scenario.items * ITEM_CELL * rng.standard_normal((cells, items))
-    found = (
+    values = (
         np.array(scenario.means)[:, None, None]
         + per_run[:, :, None]
         + per_item[:, None, :]
         + scenario.items * REST * rng.standard_normal((cells, seeds, items))
     )
-    return Simulated(found.mean(2), found)
+    return Simulated(values.mean(2), values)
 
 
 @attrs.frozen
@@ -151,19 +151,25 @@ def sequential(
     variances = VariancesOverItems.of(study.items)
     runs = 0
     done = 0
-    for look in looks:
+    for seeds_of_look in looks:
         at_work = [int(name) for name in test.at_work]
         if len(at_work) < 2:
             break
-        runs += len(at_work) * (look - done)
-        done = look
+        runs += len(at_work) * (seeds_of_look - done)
+        done = seeds_of_look
         test.look(
-            {str(cell): study.scores[cell, :look].tolist() for cell in at_work},
-            partial(known_variances, variances.after(range(look)), items - 1.0),
+            {
+                str(cell): study.scores[cell, :seeds_of_look].tolist()
+                for cell in at_work
+            },
+            partial(
+                known_variances, variances.after(range(seeds_of_look)), items - 1.0
+            ),
         )
     wrong = any(
-        scenario.means[int(one.than)] - scenario.means[int(one.cell)] <= scenario.margin
-        for one in test.claims
+        scenario.means[int(claim.than)] - scenario.means[int(claim.cell)]
+        <= scenario.margin
+        for claim in test.claims
     )
     winner = int(test.at_work[0]) if len(test.at_work) == 1 else None
     return Outcome(wrong, runs, winner)
@@ -218,9 +224,12 @@ class VariancesOverItems:
 
 def of_differences(covariances: np.ndarray) -> np.ndarray:
     """Return the variances of the differences of all pairs, from covariances `(..., cells, cells)`."""
-    own = np.diagonal(covariances, axis1=-2, axis2=-1)
+    variance_of_cell = np.diagonal(covariances, axis1=-2, axis2=-1)
     variances: np.ndarray = np.maximum(
-        0.0, own[..., :, None] + own[..., None, :] - 2 * covariances
+        0.0,
+        variance_of_cell[..., :, None]
+        + variance_of_cell[..., None, :]
+        - 2 * covariances,
     )
     return variances
 
@@ -269,17 +278,19 @@ def by_hand(
     at_work = list(range(len(scenario.means)))
     runs = done = 0
     wrong = False
-    for look in looks:
+    for seeds_of_look in looks:
         if len(at_work) < 2:
             break
-        runs += len(at_work) * (look - done)
-        done = look
-        scores = study.scores[:, :look]
+        runs += len(at_work) * (seeds_of_look - done)
+        done = seeds_of_look
+        scores = study.scores[:, :seeds_of_look]
         best = max(at_work, key=lambda cell: scores[cell].mean())
-        for cell in [one for one in at_work if one != best]:
+        for cell in [worse for worse in at_work if worse != best]:
             differences = scores[best] - scores[cell] - scenario.margin
-            error = differences.std(ddof=1) / np.sqrt(look)
-            if differences.mean() / error > -special.stdtrit(look - 1, error_rate / 2):
+            error = differences.std(ddof=1) / np.sqrt(seeds_of_look)
+            if differences.mean() / error > -special.stdtrit(
+                seeds_of_look - 1, error_rate / 2
+            ):
                 at_work.remove(cell)
                 wrong |= scenario.means[best] - scenario.means[cell] <= scenario.margin
     return Outcome(wrong, runs, at_work[0] if len(at_work) == 1 else None)
@@ -287,17 +298,19 @@ def by_hand(
 
 def interval(count: int, of: int) -> tuple[float, float]:
     """Return the Clopper-Pearson interval of 95 % of a share, in per cent."""
-    found = stats.binomtest(count, of).proportion_ci(0.95)
-    return 100 * found.low, 100 * found.high
+    interval = stats.binomtest(count, of).proportion_ci(0.95)
+    return 100 * interval.low, 100 * interval.high
 
 
 def measured(outcomes: list[Outcome], scenario: Scenario, runs: int) -> dict[str, Any]:
     """Return the shares of one procedure in one scenario, in per cent."""
     of = len(outcomes)
     best = max(scenario.means)
-    winners = [one.winner for one in outcomes if one.winner is not None]
-    wrong = sum(one.wrong for one in outcomes)
-    wrong_winners = sum(best - scenario.means[one] > scenario.margin for one in winners)
+    winners = [outcome.winner for outcome in outcomes if outcome.winner is not None]
+    wrong = sum(outcome.wrong for outcome in outcomes)
+    wrong_winners = sum(
+        best - scenario.means[outcome] > scenario.margin for outcome in winners
+    )
     low, high = interval(wrong, of)
     return {
         "wrong": 100 * wrong / of,
@@ -305,7 +318,7 @@ def measured(outcomes: list[Outcome], scenario: Scenario, runs: int) -> dict[str
         "high": high,
         "wrong winners": 100 * wrong_winners / of,
         "winners": 100 * len(winners) / of,
-        "saved": 100 * (1 - sum(one.runs for one in outcomes) / (of * runs)),
+        "saved": 100 * (1 - sum(outcome.runs for outcome in outcomes) / (of * runs)),
     }
 
 
@@ -323,7 +336,7 @@ def main() -> None:
     options = parser.parse_args()
     require_variances_of_the_product()
     looks = tuple(range(options.first_look, options.seeds + 1))
-    found = []
+    rows = []
     print(
         f"{options.studies} studies each of {options.cells} cells x {options.seeds} seeds x {options.items} "
         f"items, looks after {looks[0]} to {looks[-1]} seeds, error rate {options.error_rate:.0%}; "
@@ -345,7 +358,7 @@ def main() -> None:
             )
         for who, ones in outcomes.items():
             row = measured(ones, scenario, options.cells * options.seeds)
-            found.append({"scenario": scenario.name, "procedure": who, **row})
+            rows.append({"scenario": scenario.name, "procedure": who, **row})
             share = f"{row['wrong']:.1f} [{row['low']:.1f}, {row['high']:.1f}]"
             title = (
                 scenario.name
@@ -361,7 +374,7 @@ def main() -> None:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(
             json.dumps(
-                {"options": {**vars(options), "json": None}, "rows": found}, indent=1
+                {"options": {**vars(options), "json": None}, "rows": rows}, indent=1
             )
         )
 

@@ -115,19 +115,27 @@ def main() -> None:
         rounds: list[dict[str, Any]] = []
         alone: dict[int, Any] = {}
         for _ in range(options.rounds):
-            (one,), (alone[0],) = run(recipes[:1])
+            (first,), (alone[0],) = run(recipes[:1])
             every, together = run(recipes)
-            rounds.append({"one": one, "all": every, "ratio": sum(every) / one})
+            rounds.append(
+                {
+                    "one": first,
+                    "all": every,
+                    "ratio": sum(every) / first,
+                }
+            )
             more = statistics.mean(every[1:])
             print(
-                f"{precision:<8}{one:>9.2f}{sum(every):>9.2f}{more:>11.2f}{sum(every) / one:>8.2f}"
+                f"{precision:<8}{first:>9.2f}{sum(every):>9.2f}{more:>11.2f}{sum(every) / first:>8.2f}"
             )
         for number in range(1, len(recipes) if options.all else 1):
             _, (alone[number],) = run([recipes[number]])
         differ = [
             number for number, scores in alone.items() if scores != together[number]
         ]
-        ratio = statistics.median(found["ratio"] for found in rounds)
+        ratio = statistics.median(
+            figures_of_round["ratio"] for figures_of_round in rounds
+        )
         print(
             f"{precision}: {ratio:.2f} x one cell for all eight, at most {MOST} is wanted"
         )

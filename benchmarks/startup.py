@@ -85,13 +85,20 @@ def first_pass(rounds: int, environment: dict[str, str]) -> None:
         with tempfile.TemporaryDirectory() as directory:
             place = Path(directory)
             (place / "recipe.toml").write_text(RECIPE)
-            own = {**environment, "SENTBED_CACHE": str(place / "cache")}
+            environment_of_round = {
+                **environment,
+                "SENTBED_CACHE": str(place / "cache"),
+            }
             commands = ([IMPORTS], [FIRST_PASS, str(number)])
             for times, code in zip(taken.values(), commands, strict=True):
-                times.append(seconds([sys.executable, "-c", *code], own, place))
+                times.append(
+                    seconds([sys.executable, "-c", *code], environment_of_round, place)
+                )
     print(f"\n{'run of an evaluation':<30}{'seconds':>9}{'wall':>8}")
     for name, times in taken.items():
-        processor, wall = (min(found) for found in zip(*times[1:], strict=True))
+        processor, wall = (
+            min(seconds_of_rounds) for seconds_of_rounds in zip(*times[1:], strict=True)
+        )
         print(f"{name:<30}{processor:>9.2f}{wall:>8.2f}")
 
 

@@ -241,7 +241,7 @@ class Outcome:
     """The decisions of one study."""
 
     wrong: bool
-    found: bool
+    only_best_left: bool
     """Whether only the best cell was left."""
     runs: int
     """Runs of the last plan."""
@@ -263,7 +263,11 @@ class Drawn:
     def of(cls, setting: Setting, studies: int, rng: Generator) -> Drawn:
         """Draw studies."""
         of_items = VariancesOverItems.of(draw_studies(setting, studies, rng))
-        looks = {seeds[:look] for seeds, looks in setting.plans for look in looks}
+        looks = {
+            seeds[:seeds_of_look]
+            for seeds, looks in setting.plans
+            for seeds_of_look in looks
+        }
         variances = {seeds: of_items.after(seeds) for seeds in looks}
         return cls(setting, of_items.scores, of_items.items, variances)
 
@@ -271,9 +275,13 @@ class Drawn:
 def decided_plans(setting: Setting) -> list[tuple[SeedPlan, Mapping[int, float]]]:
     """Return the plans by which a study is decided, with the shares of the error rate at their looks."""
     plans = setting.plans
-    found = [(plan, shares(plan, plans[:number])) for number, plan in enumerate(plans)]
+    plans_and_shares = [
+        (plan, shares(plan, plans[:number])) for number, plan in enumerate(plans)
+    ]
     # Where seeds are added, the last plan makes the looks of the earlier ones again, at the same levels.
-    return found[-1:] if setting.history == "one by one" else found
+    return (
+        plans_and_shares[-1:] if setting.history == "one by one" else plans_and_shares
+    )
 
 
 def make_test(
@@ -309,10 +317,10 @@ def may_claim(drawn: Drawn, mode: Mode) -> np.ndarray:
         test = make_test(setting, mode, plan, of_looks)
         prior = np.zeros(len(may))
         prior_degrees = np.zeros(len(may))
-        for look in plan[1]:
-            seeds = plan[0][:look]
+        for seeds_of_look in plan[1]:
+            seeds = plan[0][:seeds_of_look]
             scores = drawn.scores[..., [*seeds]]
-            own = of_differences(covariances_over_seeds(scores))
+            variances = of_differences(covariances_over_seeds(scores))
             residuals = (
                 scores - scores.mean(-1, keepdims=True) - scores.mean(-2, keepdims=True)
             )
@@ -320,21 +328,21 @@ def may_claim(drawn: Drawn, mode: Mode) -> np.ndarray:
             known_from = (
                 (cells - 1) / cells * squares.sum(-1) ** 2 / (squares**2).sum(-1)
             )
-            degrees = (look - 1) * np.maximum(1.0, known_from)
+            degrees = (seeds_of_look - 1) * np.maximum(1.0, known_from)
             newer = degrees >= prior_degrees
-            prior = np.where(newer, own[:, tested].mean(-1), prior)
+            prior = np.where(newer, variances[:, tested].mean(-1), prior)
             prior_degrees = np.where(newer, degrees, prior_degrees)
-            of_pair = PRIOR_DEGREES + look - 1
+            of_pair = PRIOR_DEGREES + seeds_of_look - 1
             moderated = (
-                PRIOR_DEGREES * prior[:, None, None] + (look - 1) * own
+                PRIOR_DEGREES * prior[:, None, None] + (seeds_of_look - 1) * variances
             ) / of_pair
-            level = test.level(look)
+            level = test.level(seeds_of_look)
             over_seeds = special.stdtrit(np.minimum(of_pair, prior_degrees), level)[
                 :, None, None
             ]
             over_items = special.stdtrit(drawn.items - 1.0, level)
             reach = np.sqrt(
-                moderated / look * over_seeds**2
+                moderated / seeds_of_look * over_seeds**2
                 + drawn.variances[seeds] * over_items**2
             )
             means = scores.mean(-1)
@@ -355,13 +363,13 @@ def decide(drawn: Drawn, study: int, mode: Mode) -> Outcome:
     for plan, of_looks in decided_plans(setting):
         test = make_test(setting, mode, plan, of_looks)
         runs = done = 0
-        for look in plan[1]:
+        for seeds_of_look in plan[1]:
             at_work = test.at_work
             if len(at_work) < 2:
                 break
-            runs += len(at_work) * (look - done)
-            done = look
-            seeds = plan[0][:look]
+            runs += len(at_work) * (seeds_of_look - done)
+            done = seeds_of_look
+            seeds = plan[0][:seeds_of_look]
             scores = drawn.scores[study][:, [*seeds]]
             values = {name: scores[int(name)].tolist() for name in at_work}
             test.look(
@@ -444,7 +452,9 @@ def measured(setting: Setting, outcomes: list[Outcome]) -> dict[str, Any]:
     low, high = interval(wrong, of)
     has_winner = np.count_nonzero(setting.true_means == setting.true_means.max()) == 1
     winner = (
-        100 * sum(outcome.found for outcome in outcomes) / of if has_winner else None
+        100 * sum(outcome.only_best_left for outcome in outcomes) / of
+        if has_winner
+        else None
     )
     saved = None
     if setting.history != "exchanged":

@@ -99,8 +99,8 @@ def shared_items(
     values[1] += effect
     columns = []
     for task in range(tasks):
-        own = common + task * (items - common) + np.arange(items - common)
-        places = np.concatenate([np.arange(common), own])
+        further_items = common + task * (items - common) + np.arange(items - common)
+        places = np.concatenate([np.arange(common), further_items])
         baseline, cell = (
             {
                 seed: score_of(values[side, seed, places], f"T{task}", places)
@@ -189,7 +189,9 @@ def mark_by_development(rng: Generator, items: int = 50, seeds: int = 3) -> bool
         seed_std=0.05,
     )
     tables = summarise(data)
-    table = next(one for one in tables if any(c.task == "T" for c in one.columns))
+    table = next(
+        summary for summary in tables if any(c.task == "T" for c in summary.columns)
+    )
     judged = table.rows[1].cells[-1].judged
     return judged is not None and judged.significant
 
@@ -210,9 +212,9 @@ def study_data(
     """Return a study with a task on development and one on test data; `means` are `(cells, 2)`."""
     cells = len(means)
     common = rng.standard_normal((cells, seeds, 1))
-    own = rng.standard_normal((cells, seeds, 2))
+    noise = rng.standard_normal((cells, seeds, 2))
     per_run = seed_std * (
-        math.sqrt(correlation) * common + math.sqrt(1 - correlation) * own
+        math.sqrt(correlation) * common + math.sqrt(1 - correlation) * noise
     )
     infos = []
     item_cell = item_std * rng.standard_normal((cells, 2, items))
@@ -255,9 +257,9 @@ def chosen_interval(
                 for cell, other in zip(data.cells, fresh.cells, strict=True)
             ),
         )
-    found = select(data, summarise(data))
-    assert found is not None
-    (score,) = [one for one in found.scores if one.task == "T"]
+    selection = select(data, summarise(data))
+    assert selection is not None
+    (score,) = [chosen for chosen in selection.scores if chosen.task == "T"]
     assert score.low is not None
     assert score.high is not None
     return not score.low <= 0 <= score.high
@@ -323,19 +325,21 @@ def stopped(study: Stopping, rng: Generator) -> bool:
             promise=study.promise,
             shares=shares((all_seeds[: plan[-1]], plan), history),
         )
-        for look in plan:
+        for seeds_of_look in plan:
             at_work = [int(name) for name in test.at_work]
             if len(at_work) < 2:
                 break
-            known = {str(cell): scores[cell, :look].tolist() for cell in at_work}
-            test.look(known, partial(item_variances, study.items))
+            scores_at_look = {
+                str(cell): scores[cell, :seeds_of_look].tolist() for cell in at_work
+            }
+            test.look(scores_at_look, partial(item_variances, study.items))
         claims += test.claims
         left = test.at_work
     if study.mode == "wrong":
-        return any(means[int(one.than)] <= means[int(one.cell)] for one in claims)
+        return any(means[int(claim.than)] <= means[int(claim.cell)] for claim in claims)
     best = str(int(np.argmax(means)))
     if study.mode == "lost":
-        return any(one.cell == best for one in claims)
+        return any(claim.cell == best for claim in claims)
     return left == (best,)
 
 

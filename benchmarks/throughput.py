@@ -137,13 +137,13 @@ class Model:
     def difference(self, length: int) -> float:
         """Return the largest difference of two vectors of the same text, with every vector of length 1."""
         texts = texts_of(8, length)
-        found = (
+        vectors_of_both = (
             self.ours.encode(texts, max_length=length),
             self.encoded(texts, length),
         )
         ours, theirs = (
             vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-            for vectors in found
+            for vectors in vectors_of_both
         )
         return float(np.abs(ours - theirs).max())
 
@@ -219,27 +219,29 @@ def compare(
         call()
     for _ in range(rounds):
         for name, call in calls.items():
-            start, made = time.perf_counter(), 0
+            start, calls_made = time.perf_counter(), 0
             # Both give numbers back, so that no device is still at work when the clock is read.
-            while made == 0 or time.perf_counter() - start < seconds:
+            while calls_made == 0 or time.perf_counter() - start < seconds:
                 call()
-                made += 1
-            rates[name].append(made * case.texts / (time.perf_counter() - start))
+                calls_made += 1
+            rates[name].append(calls_made * case.texts / (time.perf_counter() - start))
     return rates
 
 
 def limits(model: Model, options: argparse.Namespace) -> dict[str, Any]:
     """Return the measured peak, and the bandwidth over the working set of encoding and of training."""
     dtype, seconds = DTYPES[model.precision], options.limit_seconds
-    found: dict[str, Any] = {"matmul_tflops": matmul_peak(dtype, seconds, model.device)}
+    measured: dict[str, Any] = {
+        "matmul_tflops": matmul_peak(dtype, seconds, model.device)
+    }
     for what in options.whats:
         size = min(model.working_set(what), options.bandwidth_mib * 2**20)
         bandwidth = memory_bandwidth(size, seconds, model.device)
-        found[what] = {
+        measured[what] = {
             "working_set_bytes": size,
             "bandwidth_gb_per_s": max(bandwidth.values()),
         }
-    return found
+    return measured
 
 
 def judge(case: dict[str, Any], peak: float) -> None:
@@ -264,16 +266,16 @@ def models(
     """Yield family, size and the directory of the saved model, gone when the next one is asked for."""
     for family in options.families:
         cls: Any = plugins.find("backbone", family).cls
-        known = get_args(attrs.fields(attrs.resolve_types(cls)).size.type)
+        sizes = get_args(attrs.fields(attrs.resolve_types(cls)).size.type)
         for size in options.sizes:
-            own = NAMES.get(family, {}).get(size, size)
-            if own is None:
+            size_name = NAMES.get(family, {}).get(size, size)
+            if size_name is None:
                 continue
-            if own not in known:
+            if size_name not in sizes:
                 raise SystemExit(
-                    f"`{family}` has no size `{own}`; it has {', '.join(known)}"
+                    f"`{family}` has no size `{size_name}`; it has {', '.join(sizes)}"
                 )
-            fields = {"init": "random", "size": own, **FIELDS.get(family, {})}
+            fields = {"init": "random", "size": size_name, **FIELDS.get(family, {})}
             recipe = EncoderRecipe(
                 cls(**fields), plugins.find("pooler", "mean").cls(), max_length=16
             )
@@ -331,18 +333,24 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             for case in cases:
                 if case.what == "train" and not hasattr(model, "trainer"):
                     model.prepare_training()
-                found = {**facts, **attrs.asdict(case), "texts": case.texts}
-                figures["cases"].append(found)
+                case_figures = {**facts, **attrs.asdict(case), "texts": case.texts}
+                figures["cases"].append(case_figures)
                 flop = case.flop(model.config)
                 if (least := flop / peak / 1e12) > options.longest:
-                    found["left_out_least_seconds"] = least
+                    case_figures["left_out_least_seconds"] = least
                     print(f"{line(case)}  left out: {least:.1f} s a call at the peak")
                     continue
                 rates = compare(model, case, options.rounds, options.seconds)
-                found |= {name: {"rounds": rounds} for name, rounds in rates.items()}
-                found |= {"flop": flop, "bytes": case.bytes(model), **limit[case.what]}
-                judge(found, peak)
-                print(row(case, found))
+                case_figures |= {
+                    name: {"rounds": rounds} for name, rounds in rates.items()
+                }
+                case_figures |= {
+                    "flop": flop,
+                    "bytes": case.bytes(model),
+                    **limit[case.what],
+                }
+                judge(case_figures, peak)
+                print(row(case, case_figures))
     for case_found in figures["cases"]:
         if "ours" in case_found:
             judge(case_found, peaks[case_found["precision"]])
@@ -390,13 +398,13 @@ def line(case: Case) -> str:
     return f"{case.what:<7}{case.length:>7}{case.batch:>6}"
 
 
-def row(case: Case, found: dict[str, Any]) -> str:
+def row(case: Case, case_figures: dict[str, Any]) -> str:
     """Return a case's row."""
-    ours, theirs = found["ours"], found["theirs"]
+    ours, theirs = case_figures["ours"], case_figures["theirs"]
     return (
-        f"{line(case)}{ours['texts_per_s']:>10.1f}{found['ratio']:>7.2f}{ours['tflops']:>9.3f}"
-        f"{found['limit_tflops']:>8.2f}{ours['share_of_limit']:>7.0%}{theirs['share_of_limit']:>8.0%}  "
-        f"{found['bound']}"
+        f"{line(case)}{ours['texts_per_s']:>10.1f}{case_figures['ratio']:>7.2f}{ours['tflops']:>9.3f}"
+        f"{case_figures['limit_tflops']:>8.2f}{ours['share_of_limit']:>7.0%}{theirs['share_of_limit']:>8.0%}  "
+        f"{case_figures['bound']}"
     )
 
 

@@ -93,13 +93,15 @@ def main() -> None:
             columns: dict[str, Any] = dict.fromkeys(towers, tokens)
             # By default the loss compares texts, by these.
             columns |= {f"{column}.id": np.arange(len(tokens)) for column in towers}
-            found = lower_step(trainer, columns)
+            functions = lower_step(trainer, columns)
             seconds = time.perf_counter() - start
-            flop = sum(one.get("flop") or 0 for one in found)
-            held = max(one.get("temporary_bytes", 0) for one in found)
+            flop = sum(function.get("flop") or 0 for function in functions)
+            temporary_bytes = max(
+                function.get("temporary_bytes", 0) for function in functions
+            )
             print(
-                f"{title:<20}{parallel:<6}{len(found):>3} functions {seconds:>6.1f} s "
-                f"{flop / 1e9:>8.2f} GFLOP {held / 2**20:>8.1f} MiB"
+                f"{title:<20}{parallel:<6}{len(functions):>3} functions {seconds:>6.1f} s "
+                f"{flop / 1e9:>8.2f} GFLOP {temporary_bytes / 2**20:>8.1f} MiB"
             )
 
 

@@ -291,16 +291,16 @@ def nli_pairs() -> Pairs:
 
 def filled(pairs: Pairs, tokenizer: Any) -> Pairs:
     """Join neighbouring pairs until both texts of each have at least 32 tokens."""
-    found: Pairs = []
+    long_pairs: Pairs = []
     texts = ["", ""]
     for pair in pairs:
         texts = [
             f"{text} {more}".strip() for text, more in zip(texts, pair, strict=True)
         ]
         if all(len(ids) >= MAX_LENGTH["full"] for ids in tokenizer(texts)["input_ids"]):
-            found.append((texts[0], texts[1]))
+            long_pairs.append((texts[0], texts[1]))
             texts = ["", ""]
-    return found
+    return long_pairs
 
 
 def mixed(pairs: Pairs, tokenizer: Any, count: int) -> Pairs:
@@ -311,11 +311,13 @@ def mixed(pairs: Pairs, tokenizer: Any, count: int) -> Pairs:
     )
 
     def text(length: int) -> str:
-        found: list[str] = []
+        drawn_words: list[str] = []
         # A word has at least a token, and [CLS] and [SEP] are two.
-        while (missing := length - len(tokenizer(" ".join(found))["input_ids"])) > 0:
-            found += islice(words, max(1, missing // 2))
-        return " ".join(found)
+        while (
+            missing := length - len(tokenizer(" ".join(drawn_words))["input_ids"])
+        ) > 0:
+            drawn_words += islice(words, max(1, missing // 2))
+        return " ".join(drawn_words)
 
     lengths = drawn.integers(SHORTEST, MAX_LENGTH["mixed"] + 1, (count, 2)).tolist()
     return [(text(first), text(second)) for first, second in lengths]
@@ -400,8 +402,8 @@ def main() -> None:
             case = Case(
                 source, options.batch, MAX_LENGTH[texts], precision, options.threads
             )
-            found: dict[str, Any] = {"pairs": len(source), "tokens": tokens}
-            found["same_step"] = compare_losses(case, sides)
+            comparison: dict[str, Any] = {"pairs": len(source), "tokens": tokens}
+            comparison["same_step"] = compare_losses(case, sides)
             taken: dict[str, list[tuple[float, float]]] = {
                 side.name: [] for side in sides
             }
@@ -415,13 +417,13 @@ def main() -> None:
                 f"  {'':<28}{'steps/s':>9}{'ratio':>8}{'by processor time':>19}{'TFLOP/s':>9}{'peak':>7}"
                 f"{'share':>7}  steps/s by round"
             )
-            for name, own in taken.items():
-                seconds = [clock for clock, _ in own]
+            for name, clocks in taken.items():
+                seconds = [clock for clock, _ in clocks]
                 rate = 1 / statistics.median(seconds)
                 ratio, of_processor = (
                     statistics.median(
                         a[kind] / b[kind]
-                        for a, b in zip(taken[Theirs.name], own, strict=True)
+                        for a, b in zip(taken[Theirs.name], clocks, strict=True)
                     )
                     for kind in (0, 1)
                 )
@@ -432,13 +434,13 @@ def main() -> None:
                 print(
                     f"  {name:<28}{row}{speed / peak:>7.0%}  {', '.join(f'{1 / s:.3f}' for s in seconds)}"
                 )
-                found[name] = {"seconds": seconds, "ratio": ratio, "tflops": speed}
-                found[name] |= {
-                    "processor_seconds": [s for _, s in own],
+                comparison[name] = {"seconds": seconds, "ratio": ratio, "tflops": speed}
+                comparison[name] |= {
+                    "processor_seconds": [s for _, s in clocks],
                     "processor_ratio": of_processor,
                 }
-            found["matmul_peak_tflops"] = max(peaks)
-            figures[f"{texts} {precision}"] = found
+            comparison["matmul_peak_tflops"] = max(peaks)
+            figures[f"{texts} {precision}"] = comparison
     write_figures(figures, options.json)
 
 

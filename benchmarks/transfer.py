@@ -181,12 +181,12 @@ def main() -> None:
         print(
             f"{task:<7}{shown}{fits:>6}{seconds:>9.1f}{against}{alone:>12.1f}{alone / seconds:>6.1f}x"
         )
-    known = [figure for figure in figures if figure["original"]]
+    timed = [figure for figure in figures if figure["original"]]
     ours = sum(figure["seconds"] for figure in figures)
     print(f"all: {ours:.1f} s, with {torch.get_num_threads()} threads")
-    if known:
-        whole = sum(figure["original"] for figure in known)
-        part = sum(figure["seconds"] for figure in known)
+    if timed:
+        whole = sum(figure["original"] for figure in timed)
+        part = sum(figure["seconds"] for figure in timed)
         print(
             f"those that the original was timed on: {part:.1f} s against {whole:.1f} s, {whole / part:.1f} x"
         )

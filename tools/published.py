@@ -114,18 +114,24 @@ def fragments(
             faults.append(f"there is no `[{name}]`")
             continue
 
-        own = {**mapping[name], **_columns(mapping, mapping[name])}
-        faults_of_table = [f"`[{name}]`: {fault}" for fault in _faults(of_table, own)]
+        table_mapping = {**mapping[name], **_columns(mapping, mapping[name])}
+        faults_of_table = [
+            f"`[{name}]`: {fault}" for fault in _faults(of_table, table_mapping)
+        ]
         if faults_of_table:
             faults += faults_of_table
             continue
 
-        columns = own["columns"]
-        studies = {name: own, **own.get("studies", {}), **_verified(own)}
+        columns = table_mapping["columns"]
+        studies = {
+            name: table_mapping,
+            **table_mapping.get("studies", {}),
+            **_verified(table_mapping),
+        }
         for study, settings in studies.items():
             part = _fragment(table, of_table, {**settings, "columns": columns})
             written.setdefault(f"{study}.toml", []).append(part)
-        for study, rows in own.get("references", {}).items():
+        for study, rows in table_mapping.get("references", {}).items():
             systems = references.setdefault(study, {})
             scores = _scores(of_table, {"rows": rows, "columns": columns})
             for _, system, key, value, _ in scores:
@@ -134,8 +140,10 @@ def fragments(
     for study, systems in references.items():
         parts = written.setdefault(f"{study}.toml", [])
         parts += (_reference(system, tables) for system, tables in systems.items())
-    known = {table.replace(" ", "-") for table in numbers} | set(PLACES["column"])
-    unknown = [name for name in mapping if name not in known]
+    names_of_tables = {table.replace(" ", "-") for table in numbers} | set(
+        PLACES["column"]
+    )
+    unknown = [name for name in mapping if name not in names_of_tables]
     faults += [f"`[{name}]` is no table of the paper" for name in unknown]
     if faults:
         raise FaultsError(*faults)
@@ -156,67 +164,76 @@ def _columns(
     return result
 
 
-def rows_of(own: Mapping[str, Any]) -> dict[str, set[str]]:
+def rows_of(settings: Mapping[str, Any]) -> dict[str, set[str]]:
     """Return the places of a table -> their rows: `rows`, `elsewhere`, `left_out`, and each of `studies`."""
-    places = {place: set(own.get(place, {})) for place in PLACES["row"]}
+    places = {place: set(settings.get(place, {})) for place in PLACES["row"]}
     return places | {
-        f"studies.{name}": set(study.get("rows", {})) for name, study in _studies(own)
+        f"studies.{name}": set(study.get("rows", {}))
+        for name, study in _studies(settings)
     }
 
 
-def _verified(own: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def _verified(settings: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return `verify` as a study, if the table has it."""
-    return {VERIFY: own[VERIFY]} if VERIFY in own else {}
+    return {VERIFY: settings[VERIFY]} if VERIFY in settings else {}
 
 
-def _studies(own: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    yield from own.get("studies", {}).items()
+def _studies(settings: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    yield from settings.get("studies", {}).items()
 
 
-def _faults(numbers: Sequence[Number], own: Mapping[str, Any]) -> Iterator[str]:
-    yield from _unknown_keys(own)
-    yield from _contradictions_without_row(own)
-    yield from _misplaced_names(numbers, own)
-    yield from _unknown_rows(numbers, own)
+def _faults(numbers: Sequence[Number], settings: Mapping[str, Any]) -> Iterator[str]:
+    yield from _unknown_keys(settings)
+    yield from _contradictions_without_row(settings)
+    yield from _misplaced_names(numbers, settings)
+    yield from _unknown_rows(numbers, settings)
 
     for number in numbers:
-        keys = own["columns"].get(number.column, "")
+        keys = settings["columns"].get(number.column, "")
         if not isinstance(keys, str) and number.before not in keys:
             yield f"{number.column!r} of {number.row!r} is after {number.before!r}, and has no key for it"
             return
 
-    yield from _unequal_values(numbers, own)
+    yield from _unequal_values(numbers, settings)
 
 
-def _unknown_keys(own: Mapping[str, Any]) -> Iterator[str]:
+def _unknown_keys(settings: Mapping[str, Any]) -> Iterator[str]:
     lists = (*PLACES["row"], *PLACES["column"])
-    known = (*SETTINGS, *lists, "contradicted", "studies", "references", VERIFY)
-    tables = [("", own, known)]
+    keys = (*SETTINGS, *lists, "contradicted", "studies", "references", VERIFY)
+    tables = [("", settings, keys)]
     of_a_study = (*SETTINGS, "rows", "contradicted")
-    tables += [(f"studies.{name}.", study, of_a_study) for name, study in _studies(own)]
-    tables.append((f"{VERIFY}.", own.get(VERIFY, {}), of_a_study))
+    tables += [
+        (f"studies.{name}.", study, of_a_study) for name, study in _studies(settings)
+    ]
+    tables.append((f"{VERIFY}.", settings.get(VERIFY, {}), of_a_study))
     for prefix, table, names in tables:
         for key in table:
             if key not in names:
                 yield f"unknown key `{prefix}{key}`"
 
 
-def _contradictions_without_row(own: Mapping[str, Any]) -> Iterator[str]:
-    for table in (own, *own.get("studies", {}).values(), *_verified(own).values()):
+def _contradictions_without_row(settings: Mapping[str, Any]) -> Iterator[str]:
+    for table in (
+        settings,
+        *settings.get("studies", {}).values(),
+        *_verified(settings).values(),
+    ):
         for row in table.get("contradicted", {}):
             if row not in table.get("rows", {}):
                 yield f"the row {row!r} of `contradicted` is not in the `rows` beside it"
 
 
 def _misplaced_names(
-    numbers: Sequence[Number], own: Mapping[str, Any]
+    numbers: Sequence[Number], settings: Mapping[str, Any]
 ) -> Iterator[str]:
     """Yield the rows and the columns that are not in exactly one place."""
     rows = dict.fromkeys(number.row for number in numbers)
     columns = dict.fromkeys(number.column for number in numbers)
-    places_of_columns = {place: set(own.get(place, {})) for place in PLACES["column"]}
+    places_of_columns = {
+        place: set(settings.get(place, {})) for place in PLACES["column"]
+    }
     for what, names, places in (
-        ("row", rows, rows_of(own)),
+        ("row", rows, rows_of(settings)),
         ("column", columns, places_of_columns),
     ):
         *most, last = (f"`{place}`" for place in places)
@@ -228,19 +245,27 @@ def _misplaced_names(
                 yield f"the {what} {name!r} is in both {' and '.join(taken)}"
 
 
-def _unknown_rows(numbers: Sequence[Number], own: Mapping[str, Any]) -> Iterator[str]:
+def _unknown_rows(
+    numbers: Sequence[Number], settings: Mapping[str, Any]
+) -> Iterator[str]:
     rows = {number.row for number in numbers}
-    mapped = [*rows_of(own).values(), *own.get("references", {}).values()]
-    mapped += [table.get("rows", {}) for table in _verified(own).values()]
+    mapped = [*rows_of(settings).values(), *settings.get("references", {}).values()]
+    mapped += [table.get("rows", {}) for table in _verified(settings).values()]
     for names in mapped:
         yield from (f"there is no row {name!r}" for name in names if name not in rows)
 
 
-def _unequal_values(numbers: Sequence[Number], own: Mapping[str, Any]) -> Iterator[str]:
+def _unequal_values(
+    numbers: Sequence[Number], settings: Mapping[str, Any]
+) -> Iterator[str]:
     """Yield the cells to which two rows give different values of one score."""
-    for study in (own, *own.get("studies", {}).values(), *_verified(own).values()):
+    for study in (
+        settings,
+        *settings.get("studies", {}).values(),
+        *_verified(settings).values(),
+    ):
         values: dict[tuple[str, str], float] = {}
-        table = {**study, "columns": own["columns"]}
+        table = {**study, "columns": settings["columns"]}
         for row, cell, key, value, _ in _scores(numbers, table):
             first = values.setdefault((cell, key), value)
             if first != value:
@@ -254,29 +279,31 @@ def key_of(columns: Mapping[str, Any], column: str, before: str) -> str | None:
 
 
 def _scores(
-    numbers: Sequence[Number], own: Mapping[str, Any]
+    numbers: Sequence[Number], settings: Mapping[str, Any]
 ) -> Iterator[tuple[str, str, str, float, str]]:
     """Yield row, cell, key, value and note of each number for the recipes."""
     for number in numbers:
-        cells = own.get("rows", {}).get(number.row, [])
-        key = key_of(own["columns"], number.column, number.before)
+        cells = settings.get("rows", {}).get(number.row, [])
+        key = key_of(settings["columns"], number.column, number.before)
         for cell in [cells] if isinstance(cells, str) else cells:
             if key is not None:
                 yield number.row, cell, key, number.value, number.note
 
 
-def _fragment(table: str, numbers: Sequence[Number], own: Mapping[str, Any]) -> str:
+def _fragment(
+    table: str, numbers: Sequence[Number], settings: Mapping[str, Any]
+) -> str:
     lines = [
         f"[study.expected.{_text(table)}]",
-        *(f"{key} = {_value(own[key])}" for key in SETTINGS if key in own),
+        *(f"{key} = {_value(settings[key])}" for key in SETTINGS if key in settings),
     ]
     cells: dict[str, dict[str, float]] = {}
     notes: dict[str, dict[str, None]] = {}
-    for _, cell, key, value, note in _scores(numbers, own):
+    for _, cell, key, value, note in _scores(numbers, settings):
         cells.setdefault(cell, {})[key] = value
         if note:
             notes.setdefault(cell, {})[note] = None
-    if contradicted := _contradicted(own):
+    if contradicted := _contradicted(settings):
         lines += ["", f"[study.expected.{_text(table)}.contradicted]"]
         lines += [
             f"{_text(cell)} = {_text(reason)}" for cell, reason in contradicted.items()
@@ -290,11 +317,11 @@ def _fragment(table: str, numbers: Sequence[Number], own: Mapping[str, Any]) -> 
     return "\n".join(lines) + "\n"
 
 
-def _contradicted(own: Mapping[str, Any]) -> dict[str, str]:
+def _contradicted(settings: Mapping[str, Any]) -> dict[str, str]:
     """Return the reasons why cells need not reproduce the numbers of their rows."""
     reasons = {}
-    for row, reason in own.get("contradicted", {}).items():
-        cells = own["rows"][row]
+    for row, reason in settings.get("contradicted", {}).items():
+        cells = settings["rows"][row]
         for cell in [cells] if isinstance(cells, str) else cells:
             reasons[cell] = reason
     return reasons

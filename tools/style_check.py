@@ -1,11 +1,11 @@
 """Hold the code to how it is written: one thought a line, and names that say what they hold.
 
-    python tools/style_check.py            # fails where a distribution is above one of its ceilings
+    python tools/style_check.py            # fails where a room is above one of its ceilings
     python tools/style_check.py --lower    # writes the ceilings that have fallen
 
-`style_ceilings.toml` has a table for each distribution with a ceiling for each figure. Ceilings only fall:
-`--lower` never raises one, and one that is written by hand needs a reason in the change that raises it. A
-distribution without a table has the figures of `GOALS`.
+A room is the code of a distribution, a directory of tests, `tools` or `benchmarks`. `style_ceilings.toml` has a
+table for each room with a ceiling for each figure. Ceilings only fall: `--lower` never raises one, and one that is
+written by hand needs a reason in the change that raises it. A room without a table has the figures of `GOALS`.
 
 | figure | counts |
 | --- | --- |
@@ -149,7 +149,7 @@ def broken_rules(module: Module, node: ast.AST) -> Iterator[str]:
 
 
 class Figures:
-    """The figures of a distribution, and the places that its rules count."""
+    """The figures of a room, and the places that its rules count."""
 
     def __init__(self) -> None:
         self.lines = 0
@@ -205,16 +205,24 @@ def rounded_up(number: float) -> float:
     return math.ceil(number * 10) / 10
 
 
-def distributions(root: Path) -> dict[str, Path]:
-    """Return where the code of each distribution is, by its directory, such as `plugins/data`."""
+def rooms(root: Path) -> dict[str, Path]:
+    """Return the directory of each room: the code of each distribution, each directory of tests, tools, benchmarks.
+
+    A distribution's code is named by the distribution's directory, such as `plugins/data`, other rooms by their own.
+    """
     sources = [*sorted(root.glob("*/src")), *sorted(root.glob("plugins/*/src"))]
-    return {path.parent.relative_to(root).as_posix(): path for path in sources}
+    rooms = {path.parent.relative_to(root).as_posix(): path for path in sources}
+
+    tests = [*sorted(root.glob("*/tests")), *sorted(root.glob("plugins/*/tests"))]
+    for path in (*tests, root / "tests", root / "tools", root / "benchmarks"):
+        rooms[path.relative_to(root).as_posix()] = path
+    return rooms
 
 
 def measure(root: Path) -> dict[str, Figures]:
-    """Return the figures of each distribution."""
+    """Return the figures of each room."""
     figures: dict[str, Figures] = {}
-    for name, source in distributions(root).items():
+    for name, source in rooms(root).items():
         figures[name] = Figures()
         for path in sorted(source.rglob("*.py")):
             figures[name].add(Module(path))
@@ -238,7 +246,7 @@ def problems(
 def lowered(
     measured: Mapping[str, Figures], ceilings: Mapping[str, Mapping[str, float]]
 ) -> dict[str, dict[str, float]]:
-    """Return the ceilings of each distribution, lower where its figures are."""
+    """Return the ceilings of each room, lower where its figures are."""
     tables: dict[str, dict[str, float]] = {}
     for name, figures in measured.items():
         values = figures.values()
@@ -252,7 +260,7 @@ def lowered(
 
 
 def read_ceilings() -> dict[str, dict[str, float]]:
-    """Return the ceilings of each distribution by its directory."""
+    """Return the ceilings of each room by its directory."""
     if not CEILINGS.exists():
         return {}
 
@@ -260,9 +268,9 @@ def read_ceilings() -> dict[str, dict[str, float]]:
 
 
 def write_ceilings(tables: Mapping[str, Mapping[str, float]]) -> None:
-    """Write the ceilings of each distribution."""
+    """Write the ceilings of each room."""
     lines = [
-        "# Of each distribution, the most that a figure of `style_check.py` may be.",
+        "# Of each room, the most that a figure of `style_check.py` may be.",
         "# `python tools/style_check.py --lower` writes those that have fallen; none rises.",
     ]
     for name, ceilings in tables.items():

@@ -53,25 +53,25 @@ def work(target, seed, numbers):
         case = TARGETS[target](Path(place))
         for number in numbers:
             tell(number=number)
-            said = ""
+            message = ""
             try:
                 case(Random(f"{target} {seed} {number}"))
                 verdict = "accepted"
             except SentbedError:
                 verdict = "refused"
             except ChangedError as error:
-                verdict, said = "changed", str(error)
+                verdict, message = "changed", str(error)
             except (KeyboardInterrupt, SystemExit):
                 raise
             except BaseException as error:  # noqa: BLE001 - a panic of a library in Rust is a finding too
                 last = traceback.extract_tb(error.__traceback__)[-1]
                 verdict = "raised"
-                said = f"{type(error).__name__}: {str(error)[:300]} @ {last.filename}:{last.lineno}"
+                message = f"{type(error).__name__}: {str(error)[:300]} @ {last.filename}:{last.lineno}"
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
             if peak > GIGABYTES:
                 tell(number=number, verdict="memory", said=f"{peak:.1f} GB")
                 return
-            tell(number=number, verdict=verdict, said=said)
+            tell(number=number, verdict=verdict, said=message)
 
 
 class Worker:
@@ -116,32 +116,32 @@ def fuzz(target, seed, numbers):
         running = None
         try:
             while True:
-                told = worker.next(START_SECONDS if running is None else SECONDS)
-                if told is None:
+                line = worker.next(START_SECONDS if running is None else SECONDS)
+                if line is None:
                     break
-                number = told["number"]
-                if "verdict" not in told:
+                number = line["number"]
+                if "verdict" not in line:
                     running = number
                     continue
                 running, following = None, number + 1
-                ends[told["verdict"]] += 1
-                if told["verdict"] not in ("accepted", "refused"):
-                    findings.append((number, told["verdict"], told["said"]))
+                ends[line["verdict"]] += 1
+                if line["verdict"] not in ("accepted", "refused"):
+                    findings.append((number, line["verdict"], line["said"]))
             code = worker.process.wait()
             if running is None and following < numbers.stop and code != 0:
                 worker.errors.seek(0)
                 raise SystemExit(
                     f"the target `{target}` cannot make its files:\n{worker.errors.read()[-2000:]}"
                 )
-            end, said = "ended", f"the process ended with {code}"
+            end, message = "ended", f"the process ended with {code}"
         except queue.Empty:
-            end, said = "hung", f"more than {SECONDS:g} s"
+            end, message = "hung", f"more than {SECONDS:g} s"
         finally:
             worker.process.kill()
             worker.process.wait()
         if running is not None:
             ends[end] += 1
-            findings.append((running, end, said))
+            findings.append((running, end, message))
             following = running + 1
     return ends, findings
 
@@ -154,35 +154,37 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int, help="number of the one case to run")
     parser.add_argument("--work", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if unknown := set(given.targets) - set(TARGETS):
+    options = parser.parse_args()
+    if unknown := set(options.targets) - set(TARGETS):
         parser.error(
             f"there is no target {', '.join(sorted(unknown))}; there are {', '.join(TARGETS)}"
         )
-    if given.work:
-        first, _, last = given.work.partition(":")
-        work(given.targets[0], given.seed, range(int(first), int(last)))
+    if options.work:
+        first, _, last = options.work.partition(":")
+        work(options.targets[0], options.seed, range(int(first), int(last)))
         return 0
     numbers = (
-        range(given.cases) if given.only is None else range(given.only, given.only + 1)
+        range(options.cases)
+        if options.only is None
+        else range(options.only, options.only + 1)
     )
-    found = 0
-    for target in given.targets or TARGETS:
+    count_of_findings = 0
+    for target in options.targets or TARGETS:
         start = time.monotonic()
-        ends, findings = fuzz(target, given.seed, numbers)
+        ends, findings = fuzz(target, options.seed, numbers)
         listed = ", ".join(f"{count:,} {end}" for end, count in ends.most_common())
         print(
             f"{target}: {len(numbers):,} cases, {listed}, {time.monotonic() - start:.0f} s",
             flush=True,
         )
-        for number, verdict, said in findings:
-            print(f"  {verdict}: {said}")
+        for number, verdict, message in findings:
+            print(f"  {verdict}: {message}")
             print(
-                f"    python tests/fuzz {target} --seed {given.seed} --only {number}",
+                f"    python tests/fuzz {target} --seed {options.seed} --only {number}",
                 flush=True,
             )
-        found += len(findings)
-    return 1 if found else 0
+        count_of_findings += len(findings)
+    return 1 if count_of_findings else 0
 
 
 if __name__ == "__main__":

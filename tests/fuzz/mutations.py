@@ -76,9 +76,9 @@ def replace_token(content, random):
     tokens = [*TOKEN.finditer(content[:100_000])]
     if not tokens:
         return insert(content, random)
-    found = random.choice(tokens)
+    token = random.choice(tokens)
     new = random.choice((*EXTREMES, random.choice(tokens)[0]))
-    return content[: found.start()] + new + content[found.end() :]
+    return content[: token.start()] + new + content[token.end() :]
 
 
 def move_a_line(content, random):
@@ -104,11 +104,11 @@ TEXT: Sequence[Mutation] = (
 def damaged(content, random, mutations=TEXT):
     """Return the content after one to four mutations; it differs."""
     while True:
-        found = content
+        mutated = content
         for _ in range(random.choice((1, 1, 1, 2, 4))):
-            found = random.choice(mutations)(found, random)
-        if found != content:
-            return found
+            mutated = random.choice(mutations)(mutated, random)
+        if mutated != content:
+            return mutated
 
 
 def damage(file, random):

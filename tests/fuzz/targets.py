@@ -101,16 +101,16 @@ def _check(file, overrides=()):
 
     try:
         lines, _ = check(str(file), overrides, load_plugins(), False)
-        said = "\n".join(lines)
+        output = "\n".join(lines)
     except RecipeError as error:
-        said = str(error)
-        if "tell its authors" in said:
-            raise FaultError(said) from error
-        if len(said) > 50_000:
-            raise FaultError(f"{len(said):,} characters of output") from error
+        output = str(error)
+        if "tell its authors" in output:
+            raise FaultError(output) from error
+        if len(output) > 50_000:
+            raise FaultError(f"{len(output):,} characters of output") from error
         raise
-    if any(ord(sign) < 32 and sign not in "\t\n" for sign in said):
-        raise FaultError(f"control characters in the output: {said!r:.200}")
+    if any(ord(sign) < 32 and sign not in "\t\n" for sign in output):
+        raise FaultError(f"control characters in the output: {output!r:.200}")
 
 
 def recipes(place):
@@ -251,11 +251,11 @@ def data_files(place):
     ]
 
     def read(protocol, table):
-        found = {
+        absolute = {
             key: _absolute(place, value) if key in ("path", "parallel") else value
             for key, value in table.items()
         }
-        component = component_of(protocol, found, plugins)
+        component = component_of(protocol, absolute, plugins)
         if protocol is Evaluator:
             component.prepare()
             return
@@ -281,7 +281,7 @@ def data_files(place):
 
 def _absolute(place, value):
     return (
-        [str(place / one) for one in value]
+        [str(place / part) for part in value]
         if isinstance(value, list)
         else str(place / value)
     )
@@ -324,8 +324,8 @@ def encoders(place):
     def case(random):
         file = random.choice(files)
         with restored(file, random):
-            found = load().encode(SENTENCES)
-        if not np.array_equal(found, before):
+            vectors = load().encode(SENTENCES)
+        if not np.array_equal(vectors, before):
             raise ChangedError(
                 f"`{file.relative_to(saved)}` was damaged, and the vectors differ"
             )
@@ -478,8 +478,8 @@ def caches(place):
         file = random.choice([cached, segment])
         file.write_bytes(damaged(whole[file], random))
         if file == segment:
-            found = store().encode(space, SENTENCES, lambda _: expected, 4)
-            if not np.array_equal(found, expected):
+            vectors = store().encode(space, SENTENCES, lambda _: expected, 4)
+            if not np.array_equal(vectors, expected):
                 raise ChangedError("the vectors differ from those that were kept")
         elif [*opened().open().texts()] != texts:
             raise ChangedError("the texts differ from those of the file")
@@ -505,8 +505,8 @@ def corpora(place):
     def case(random):
         file = random.choice(files)
         with restored(file, random):
-            found = open_vectors(out)[:]
-        if not np.array_equal(found, before):
+            vectors = open_vectors(out)[:]
+        if not np.array_equal(vectors, before):
             raise ChangedError(f"`{file.name}` was damaged, and the vectors differ")
 
     return case
@@ -695,10 +695,10 @@ def imports(place):
         try:
             if random.random() < 0.3:
                 leads_elsewhere(random)
-                found = read()
+                converted = read()
             else:
                 with restored(random.choice(files), random):
-                    found = read()
+                    converted = read()
         finally:
             modules.write_bytes(kept)
             for link in [path for path in folder.rglob("*") if path.is_symlink()]:
@@ -708,7 +708,7 @@ def imports(place):
             for path in imported.rglob("*")
         ):
             raise ChangedError("a file outside of the folder was imported")
-        if not np.isfinite(found.encode(SENTENCES)).all():
+        if not np.isfinite(converted.encode(SENTENCES)).all():
             raise ChangedError("vectors that are not finite were imported")
 
     read()  # the whole one is one

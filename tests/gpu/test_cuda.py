@@ -122,10 +122,10 @@ def test_vectors_are_those_of_the_processor(name, dtype):
     if dtype == "bf16" and not torch.cuda.is_bf16_supported(including_emulation=False):
         pytest.skip("this GPU has no bf16")
     expected = encoder_on(Cpu(), name).encode(TEXTS)
-    found = encoder_on(Cuda(precision=dtype), name).encode(TEXTS)
+    vectors = encoder_on(Cuda(precision=dtype), name).encode(TEXTS)
     if dtype == "fp32":
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
-    assert cosines(found, expected).min() >= (0.999999 if dtype == "fp32" else 0.999)
+        np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-4)
+    assert cosines(vectors, expected).min() >= (0.999999 if dtype == "fp32" else 0.999)
 
 
 def test_tf32_is_off_unless_it_is_asked_for():
@@ -150,10 +150,10 @@ def test_batches_under_way_at_once_do_not_get_into_each_others_way(name):
         for row in range(0, 512, 4)
     ]
     expected = [placed.encode(batch) for batch in batches]
-    found = list(placed.encode_batches(iter(batches)))
-    assert len(found) == len(batches)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(one, other)
+    encoded = list(placed.encode_batches(iter(batches)))
+    assert len(encoded) == len(batches)
+    for vectors, other in zip(encoded, expected, strict=True):
+        np.testing.assert_array_equal(vectors, other)
 
 
 @EACH
@@ -185,10 +185,10 @@ def test_an_adapter_on_4_bit_weights_trains_as_on_the_processor(quantization, tm
     pytest.importorskip("peft")
     if quantization is not None:
         pytest.importorskip("bitsandbytes")
-    made = Opt(init="random", vocab_size=600, dropout=0.0).build(
+    built = Opt(init="random", vocab_size=600, dropout=0.0).build(
         BuildContext(lambda: SENTENCES)
     )
-    made.save(tmp_path / "opt")
+    built.save(tmp_path / "opt")
     backbone = Opt(
         model=sentbed.ModelId(str(tmp_path / "opt")),
         lora=LoRA(r=4, dropout=0.0),
@@ -220,8 +220,10 @@ def leave(gib):
     """Let this process have no more than so much beside what it holds."""
     torch.cuda.empty_cache()
     total = torch.cuda.get_device_properties(0).total_memory
-    held = torch.cuda.memory_reserved()
-    torch.cuda.set_per_process_memory_fraction(min(1.0, (held + gib * 2**30) / total))
+    reserved = torch.cuda.memory_reserved()
+    torch.cuda.set_per_process_memory_fraction(
+        min(1.0, (reserved + gib * 2**30) / total)
+    )
 
 
 def most(call):
@@ -262,20 +264,20 @@ def test_a_batch_that_does_not_fit_is_halved_and_its_vectors_stay():
     batch = pad(tokens, np.arange(512), encoder.backbone.tokenizer.pad_id)
     placed.encode(pad(tokens, np.arange(4), encoder.backbone.tokenizer.pad_id))
     needed, expected = most(lambda: placed.encode(batch))
-    said = []
+    messages = []
     engine = encoder.engine
-    engine.report_to(said.append)
+    engine.report_to(messages.append)
     budget = engine.token_budget
     leave(0.6 * needed)
-    found = placed.encode(batch)
-    assert said
-    assert "did not fit into" in said[0]
-    assert "GiB" in said[0]
+    vectors = placed.encode(batch)
+    assert messages
+    assert "did not fit into" in messages[0]
+    assert "GiB" in messages[0]
     assert engine.token_budget < min(budget, batch.input_ids.size)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
-    count = len(said)
-    np.testing.assert_array_equal(placed.encode(batch), found)
-    assert len(said) == count
+    np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-5)
+    count = len(messages)
+    np.testing.assert_array_equal(placed.encode(batch), vectors)
+    assert len(messages) == count
 
 
 def test_a_step_that_does_not_fit_is_taken_in_parts():
@@ -283,20 +285,20 @@ def test_a_step_that_does_not_fit_is_taken_in_parts():
     trainer = trainer_of(encoder)
     columns = batch_of(encoder, rows=256)
     trainer.gradients(batch_of(encoder, rows=2))
-    said = []
+    messages = []
     engine = encoder.engine
-    engine.report_to(said.append)
+    engine.report_to(messages.append)
     needed, (loss, expected) = most(lambda: trainer.gradients(columns))
-    assert not said
+    assert not messages
     leave(0.5 * needed)
-    other, found = trainer.gradients(columns)
-    assert said
+    other, gradients = trainer.gradients(columns)
+    assert messages
     assert trainer.micro_batch < 256
     assert other == pytest.approx(loss, rel=1e-4)
     whole = np.sqrt(sum(float((value**2).sum()) for value in expected.values()))
     apart = np.sqrt(
         sum(
-            float(((found[name] - value) ** 2).sum())
+            float(((gradients[name] - value) ** 2).sum())
             for name, value in expected.items()
         )
     )
@@ -388,9 +390,9 @@ def test_all_gpus_together_are_one(parallel, tmp_path):
     )
     (tmp_path / "recipe.toml").write_text(RECIPE, "utf-8")
     expected = losses_of(tmp_path, "devices=1")
-    found = losses_of(tmp_path, f"devices={count}", f"parallel={parallel}")
+    losses = losses_of(tmp_path, f"devices={count}", f"parallel={parallel}")
     assert len(expected) == 6
-    assert found == pytest.approx(expected, rel=1e-3)
+    assert losses == pytest.approx(expected, rel=1e-3)
 
 
 # --- speed -------------------------------------------------------------------------------------------------

@@ -17,9 +17,9 @@ def _validations(result, stage):
     stages = json.loads((result.directory / "report.json").read_text())["stages"]
     return [
         score
-        for found in stages
-        if found["name"] == stage
-        for _, score in found["validations"]
+        for record in stages
+        if record["name"] == stage
+        for _, score in record["validations"]
     ]
 
 

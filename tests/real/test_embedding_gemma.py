@@ -44,8 +44,8 @@ def test_runs_with_other_data_have_an_average(tmp_path):
         )
         cuts = [metrics[f"matryoshka.{width}"] for width in (384, 256, 128, 64)]
         assert metrics["matryoshka"] == pytest.approx(sum(cuts), rel=1e-4)
-    made = make_soup(tmp_path / "soup", students)
-    assert [parent.kept for parent in made.parents] == [True, True]
+    soup = make_soup(tmp_path / "soup", students)
+    assert [parent.kept for parent in soup.parents] == [True, True]
     assert (tmp_path / "soup" / PARENTS_FILE).is_file()
     texts = ["A cat sits on the mat.", "A dog barks at night."]
     vectors = sentbed.Encoder.load(tmp_path / "soup").encode(texts)

@@ -59,9 +59,11 @@ def encoder(tmp_path_factory):
     built = Encoder.of(table)
     built.save(tmp_path_factory.mktemp("minilm") / "encoder")
     place = tmp_path_factory.getbasetemp()
-    found = Remembering(built.recipe, built.engine, built.backbone, built.placed, place)
-    found.known = {}
-    return found
+    remembering = Remembering(
+        built.recipe, built.engine, built.backbone, built.placed, place
+    )
+    remembering.known = {}
+    return remembering
 
 
 def naive(
@@ -75,12 +77,12 @@ def naive(
     for anchor, positive in pairs:
         if anchor not in chosen:
             scores = near(anchor)
-            own = {p for a, p in pairs if a == anchor}
-            least = min(scores[p] for p in own)
+            positives = {p for a, p in pairs if a == anchor}
+            least = min(scores[p] for p in positives)
             ranked = [
                 text
-                for text in sorted(scores, key=lambda one: -scores[one])
-                if text not in {anchor, *own}
+                for text in sorted(scores, key=lambda candidate: -scores[candidate])
+                if text not in {anchor, *positives}
             ]
             kept = []
             for text in ranked[rules.range_min : rules.range_max]:
@@ -137,7 +139,7 @@ def test_what_is_mined_among_5000_sentences_is_what_a_full_search_finds(
         rules=chosen,
     )
     mined = mine_hard_negatives(request)
-    found = [
+    rows = [
         tuple(line.split("\t")) for line in output.read_text("utf-8").split("\n")[1:-1]
     ]
 
@@ -161,8 +163,8 @@ def test_what_is_mined_among_5000_sentences_is_what_a_full_search_finds(
             )
         )
 
-    assert found == naive(pairs, near, chosen)
-    assert mined.rows == len(found) > 500
+    assert rows == naive(pairs, near, chosen)
+    assert mined.rows == len(rows) > 500
 
 
 def _in_blocks_of(size, monkeypatch):

@@ -43,13 +43,13 @@ def test_cells_over_one_frozen_backbone_read_each_sentence_once(
     )
     assert not result.failed
     data = read_data(result.directory)
-    found = {
+    scores = {
         cell.name: cell.runs[0].scores
         for cell in data.cells
         if cell.runs[0].status == "finished"
     }
-    assert set(found) == {"mean, none", "first, none"}
-    (mean,), (first,) = found["mean, none"], found["first, none"]
+    assert set(scores) == {"mean, none", "first, none"}
+    (mean,), (first,) = scores["mean, none"], scores["first, none"]
     # What SimCSE's fork of SentEval finds; the development set has 3,000 sentences, some of them twice.
     assert mean.value == pytest.approx(86.72, abs=0.05)
     assert abs(mean.value - first.value) > 1

@@ -32,7 +32,7 @@ def test_a_contrastive_loss_beats_a_classification_loss(tmp_path, spearman):
         "evaluate.1.limit=400",
         'evaluate.1.protocol="logistic"',
     ]
-    found = {}
+    scores = {}
     for loss in ("info-nce", "classification"):
         recipe = sentbed.load_recipe(
             path, [*short, f'stage.train.loss={{ use = "{loss}" }}']
@@ -43,7 +43,7 @@ def test_a_contrastive_loss_beats_a_classification_loss(tmp_path, spearman):
             for score in result.scores
             if score.metric == "contrast-accuracy"
         )
-        found[loss] = spearman(result)["encoder/STSB-dev"], contrast
-    assert found["info-nce"][0] > found["classification"][0] + 1
+        scores[loss] = spearman(result)["encoder/STSB-dev"], contrast
+    assert scores["info-nce"][0] > scores["classification"][0] + 1
     # A line in old and in modern English: chance is 50.
-    assert found["info-nce"][1] > 85
+    assert scores["info-nce"][1] > 85

@@ -21,15 +21,15 @@ def test_a_frozen_source_teaches_more_than_one_in_training(tmp_path, spearman):
         'evaluate.1.at=["end"]',
     ]
     dual = ['stage.pairs.train=["zh", "en"]', "stage.pairs.freeze="]
-    found = {}
+    scores = {}
     for name, more in {"frozen": [], "dual": dual}.items():
-        found[name] = spearman(
+        scores[name] = spearman(
             sentbed.run(sentbed.load_recipe(path, short + more), tmp_path / name)
         )
-    assert found["frozen"]["zh/CNSD-STSB-dev"] > found["dual"]["zh/CNSD-STSB-dev"]
+    assert scores["frozen"]["zh/CNSD-STSB-dev"] > scores["dual"]["zh/CNSD-STSB-dev"]
     # The source as it was published, and what training both towers makes of it.
-    assert abs(found["frozen"]["en/STSB-dev"] - 86.72) < 0.1
-    assert found["dual"]["en/STSB-dev"] < 86
+    assert abs(scores["frozen"]["en/STSB-dev"] - 86.72) < 0.1
+    assert scores["dual"]["en/STSB-dev"] < 86
 
 
 def test_the_translation_pipeline_goes_from_stage_to_stage(tmp_path, spearman):

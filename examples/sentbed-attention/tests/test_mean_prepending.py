@@ -29,12 +29,12 @@ def test_the_placeholder_gets_the_mean_of_what_is_behind_it(short: list[int]) ->
     start = short.index(1)
     last, placeholder = torch.tensor([4, start + 2]), torch.tensor([1, start])
     seen = BlockStates("block-input", 1, states, torch.ones_like(mask), mask, last, placeholder)
-    found = MeanPrepending().build()(seen)
+    prepended = MeanPrepending().build()(seen)
     for row in range(2):
         behind = states[row, placeholder[row] + 1 : last[row] + 1]
         for place in range(5):
             expected = behind.mean(dim=0) if place == placeholder[row] else states[row, place]
-            torch.testing.assert_close(found[row, place], expected)
+            torch.testing.assert_close(prepended[row, place], expected)
 
 
 @torch.no_grad()
@@ -57,11 +57,11 @@ def test_vectors_are_those_of_a_model_whose_block_is_called_by_hand(tmp_path: Pa
         "max_length": 16,
     }
     encoder = sentbed.Encoder.of(table)
-    found = torch.from_numpy(encoder.encode(TEXTS))
+    vectors = torch.from_numpy(encoder.encode(TEXTS))
     encoder.backbone.save(tmp_path / "saved")
     model = transformers.AutoModel.from_pretrained(tmp_path / "saved").eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "saved")
-    for text, vector in zip(TEXTS, found, strict=True):
+    for text, vector in zip(TEXTS, vectors, strict=True):
         ids = tokenizer(TEMPLATE.replace("{text}", text), return_tensors="pt")["input_ids"]
         at = ids[0].tolist().index(tokenizer.convert_tokens_to_ids("<MEAN>"))
 

@@ -72,11 +72,11 @@ def work(threads: int | None) -> object:
 
 
 def test_threads_do_every_task_once_and_tell_of_it() -> None:
-    told: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
     pool = Threads(3).build(print)
-    done = dict(pool.run(work, range(7), lambda task, amount: told.append((task, amount))))
+    done = dict(pool.run(work, range(7), lambda task, amount: progress.append((task, amount))))
     assert done == {task: 2 * task for task in range(7)}
-    assert sorted(told) == [(task, 1) for task in range(7)]
+    assert sorted(progress) == [(task, 1) for task in range(7)]
     assert list(pool.run(work, [])) == []
 
 

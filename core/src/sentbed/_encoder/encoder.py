@@ -33,7 +33,7 @@ from sentbed._recipe.machine_settings import without_machine_settings
 from sentbed._recipe.prompts import Prompt, PromptTokenizer
 from sentbed._recipe.recipe import SCHEMA, SHORTEST, EncoderRecipe
 from sentbed._registry.computing_code import components_of
-from sentbed._registry.registry import Plugins, load_plugins
+from sentbed._registry.registry import Plugins, load_plugins, releases_of
 from sentbed.errors import (
     ModelError,
     NotFiniteError,
@@ -613,15 +613,10 @@ def _completed(
 
 def encoder_table(recipe: EncoderRecipe, directory: Path) -> dict[str, Any]:
     """Return the data of `encoder.toml` for an encoder that is saved in `directory`."""
-    plugins = load_plugins()
-    releases: dict[str, str] = {}
-    for cls in components_of(recipe):
-        info = plugins.origin(cls)
-        if info is not None:
-            releases[info.distribution] = info.version
     table = {"schema": SCHEMA, **unstructure(recipe, directory)}
+    releases = releases_of(components_of(recipe))
     if releases:
-        table[DISTRIBUTIONS] = dict(sorted(releases.items()))
+        table[DISTRIBUTIONS] = releases
     return table
 
 

@@ -64,6 +64,22 @@ ABSENCE: Mapping[str, str] = {
 """For each status of a plugin that is not loaded: the words of a message before the reason for the status."""
 
 
+class _PluginManager(pluggy.PluginManager):
+    """A plugin manager that examines only names that can be implementations of hooks.
+
+    pluggy examines all names of a plugin, which took most of the time of loading plugins.
+    """
+
+    def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
+        """Return the options of a hook implementation; None if the name is not one."""
+        if name.startswith("__"):
+            return None
+        is_module = inspect.ismodule(plugin)
+        if is_module and not hasattr(vars(plugin).get(name), "sentbed_impl"):
+            return None
+        return super().parse_hookimpl_opts(plugin, name)
+
+
 @attrs.frozen(eq=False)
 class Plugins:
     """The installed plugins and everything they offer.
@@ -180,7 +196,7 @@ def load_plugins(
     kinds_of_hooks = COMPONENT_HOOKS | COMMAND_AND_TABLE_HOOKS
     if commands_only:
         kinds_of_hooks = {"commands": COMMAND}
-    manager = pluggy.PluginManager("sentbed")
+    manager = _PluginManager("sentbed")
     manager.add_hookspecs(hookspecs)
 
     infos: list[PluginInfo] = []
@@ -188,7 +204,7 @@ def load_plugins(
     installed = [(_name_and_version(point), point) for point in points]
     for origin, point in sorted(installed, key=lambda pair: (pair[0], pair[1].name)):
         info = PluginInfo(point.name, *origin, point.value)
-        with watched(info.label):
+        with watched(info.label, point.value.partition(":")[0]):
             info, offers = _load(manager, point, info, settings, kinds_of_hooks)
         infos.append(info)
         for offer in offers:
@@ -222,6 +238,20 @@ def load_plugins(
         commands_and_tables[COMMAND],
         commands_and_tables[TABLE],
     )
+
+
+def releases_of(classes: Iterable[type]) -> dict[str, str]:
+    """Return the version of each distribution whose plugins are in the package of one of the classes.
+
+    No plugin is imported.
+    """
+    packages = {cls.__module__.partition(".")[0] for cls in classes}
+    releases = {}
+    for point in entry_points(group=GROUP):
+        if point.module.partition(".")[0] in packages:
+            name, version = _name_and_version(point)
+            releases[name] = version
+    return dict(sorted(releases.items()))
 
 
 def _apply_order(
@@ -268,8 +298,9 @@ def _load(
         # Set before the call: even if `register` raises, pluggy has recorded the plugin.
         registered = True
         manager.register(plugin, name=info.key)
-        offers = _offers(manager, plugin, info, kinds_of_hooks)
-        hooks = {caller.name for caller in manager.get_hookcallers(plugin) or ()}
+        callers = manager.get_hookcallers(plugin) or []
+        offers = _offers(callers, plugin, info, kinds_of_hooks)
+        hooks = {caller.name for caller in callers}
         _require_unhidden(plugin, hooks)
     except KeyboardInterrupt:
         raise
@@ -286,11 +317,11 @@ def _load(
 
 def _require_unhidden(plugin: object, hooks: Iterable[str]) -> None:
     """Raise `PluginError` if a plugin's package has a submodule with the name of a hook, which hides the hook."""
+    files: set[str] = set()
+    for directory in getattr(plugin, "__path__", ()):
+        files |= {path.name for path in Path(directory).iterdir()}
     for name in hooks:
-        is_module = inspect.ismodule(getattr(plugin, name, None))
-        for directory in getattr(plugin, "__path__", ()):
-            is_module = is_module or Path(directory, f"{name}.py").is_file()
-        if is_module:
+        if f"{name}.py" in files or inspect.ismodule(getattr(plugin, name, None)):
             raise PluginError(
                 f"its module `{name}` hides its hook of that name; rename the module"
             )
@@ -432,17 +463,19 @@ class _FaultError(PluginError):
 
 
 def _offers(
-    manager: pluggy.PluginManager,
+    callers: Sequence[pluggy.HookCaller],
     plugin: object,
     info: PluginInfo,
     kinds_of_hooks: Mapping[str, str],
 ) -> list[Offer]:
     """Return what a plugin offers through the hooks in `kinds_of_hooks`, a mapping from hooks to kinds of offers.
 
+    `callers` are the callers of the hooks that the plugin implements.
+
     Raises:
         _FaultError: if the plugin implements a hook that does not exist, or an offer breaks a rule.
     """
-    for caller in manager.get_hookcallers(plugin) or ():
+    for caller in callers:
         # pluggy accepts misspelt hooks until `check_pending` is called, which reports only the first of them.
         if not caller.has_spec():
             message = f"there is no hook `{caller.name}`."
@@ -452,9 +485,12 @@ def _offers(
             raise _FaultError(message, next(_functions(caller, plugin), None))
 
     offers: dict[tuple[str, str], Offer] = {}
-    for hook, kind in kinds_of_hooks.items():
-        for function in _functions(getattr(manager.hook, hook), plugin):
-            for name, offered in _names_and_offers(function(), hook, function):
+    for caller in callers:
+        kind = kinds_of_hooks.get(caller.name)
+        if kind is None:
+            continue
+        for function in _functions(caller, plugin):
+            for name, offered in _names_and_offers(function(), caller.name, function):
                 fault = offer_fault(kind, name, offered)
                 if fault is None and (kind, name) in offers:
                     fault = f"it offers the {kind} `{name}` twice; give each a name of its own"

@@ -79,6 +79,6 @@ def _texts(line: str, keys: tuple[str, ...], path: Path, number: int) -> tuple[s
         raise DataError(f"found {line.strip()[:40]!r}, expected an object; write `{{...}}`", path, number)
     for key in keys:
         if not isinstance(row.get(key), str):
-            found = f"is {row[key]!r}" if key in row else f"is missing among {sorted(row)}"
-            raise DataError(f"`{key}` {found}, expected a string; mend the line", path, number)
+            state = f"is {row[key]!r}" if key in row else f"is missing among {sorted(row)}"
+            raise DataError(f"`{key}` {state}, expected a string; mend the line", path, number)
     return tuple(row[key] for key in keys)
