@@ -17,8 +17,8 @@ import traceback
 from typing import Any
 
 REQUEST: dict[str, Any] = {}
-"""Keys: `path` (`sys.path`), `heavy` (names of libraries), `root` (directory of the tested package, or its file), `module`
-(to import), `file` (of the module, or None), `cls` (class to create, or None) and `fields` (its pickled
+"""Keys: `path` (`sys.path`), `heavy` (names of libraries), `root` (directory of the tested package, or its file),
+`module` (to import), `file` (of the module, or None), `cls` (class to create, or None) and `fields` (its pickled
 arguments in base64, or None)."""
 
 PLACES: dict[str, str] = {}
