@@ -216,8 +216,8 @@ def _largest_gradient_of_padding(
     largest = 0.0
     for gradient in grad(vectors.sum(), inputs, allow_unused=True):
         if gradient is not None:
-            size = float(gradient[is_padding].abs().max())
-            largest = max(largest, math.inf if math.isnan(size) else size)
+            of_padding = gradient[is_padding]
+            largest = max(largest, distance(of_padding, 0 * of_padding.nan_to_num()))
     return largest
 
 

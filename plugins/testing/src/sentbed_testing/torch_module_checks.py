@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from typing import Any
@@ -187,13 +186,8 @@ def not_finite(
 
 
 def worst_first(figures: Iterable[tuple[float, str]], bound: float) -> Iterator[str]:
-    """Yield the messages whose figure is above a bound, the largest figure first. NaN counts as infinite."""
-    ranked: list[tuple[float, str]] = []
-    for figure, message in figures:
-        size = math.inf if math.isnan(figure) else figure
-        ranked.append((size, message))
-    ranked.sort(key=lambda pair: -pair[0])
-    for figure, message in ranked:
+    """Yield the messages whose figure is above a bound, the largest figure first. No figure is NaN."""
+    for figure, message in sorted(figures, key=lambda pair: -pair[0]):
         if figure > bound:
             yield message
 
