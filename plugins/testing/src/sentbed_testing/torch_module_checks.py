@@ -66,8 +66,9 @@ def same(value: Any, other: Any) -> bool:
     if isinstance(value, list | tuple) and isinstance(other, list | tuple):
         return len(value) == len(other) and all(map(same, value, other))
     if attrs.has(type(value)) and type(value) is type(other):
-        fields = [field.name for field in attrs.fields(type(value))]
-        return all(same(getattr(value, name), getattr(other, name)) for name in fields)
+        return same(
+            attrs.asdict(value, recurse=False), attrs.asdict(other, recurse=False)
+        )
     try:
         if bool(value == other):
             return True
@@ -271,12 +272,6 @@ def loose_tensor_findings(module: Module, remedy: str) -> Iterator[tuple[str, st
             f"`{name}` is a tensor that is not registered: it is neither saved nor moved to a device",
             remedy,
         )
-
-
-def load_copy(module: Module, fresh: Module) -> None:
-    """Copy the saved weights (`state_dict`) of a module into another module."""
-    weights = {name: value.clone() for name, value in module.state_dict().items()}
-    fresh.load_state_dict(weights)
 
 
 def data_dependence(
