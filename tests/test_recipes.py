@@ -309,9 +309,10 @@ def test_the_quickstart_leaves_a_complete_run_directory(tmp_path):
     recipe = sentbed.load_recipe(
         path,
         [
-            "stage.triplets.data.limit=64",
+            "stage.triplets.data.limit=16",
+            "stage.triplets.batch_size=16",
             "stage.triplets.epochs=1",
-            "encoder.max_length=16",
+            "encoder.max_length=8",
         ],
     )
     result = sentbed.run(recipe, tmp_path / "run")
@@ -336,7 +337,7 @@ def test_the_quickstart_leaves_a_complete_run_directory(tmp_path):
     )
     manifest = json.loads((result.directory / "manifest.json").read_text())
     assert manifest["weights"]["encoder"]["sha256"]["model.safetensors"]
-    assert manifest["data"]["triplets"]["rows"] == 64
+    assert manifest["data"]["triplets"]["rows"] == 16
     again = sentbed.Encoder.load(result.directory / "encoder")
     vectors = again.encode(["A cat sits on the mat.", "A dog barks at night."])
     assert vectors.shape == (2, 384)

@@ -94,6 +94,8 @@ class Attend(Pooler):
                     pooled = pooled + self.noise
                 if fault == "wider":
                     pooled = torch.cat([pooled, pooled], 1)
+                if fault == "NaN without a mask" and mask is None:
+                    pooled = pooled * float("nan")
                 if fault == "draws from elsewhere":
                     pooled = pooled * 2 ** (next(CALLS) % 7)
                 return pooled

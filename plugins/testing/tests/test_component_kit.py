@@ -249,6 +249,20 @@ def test_what_a_pooler_says_for_exporters_and_cards_is_in_their_words(fields, sa
     assert said in broken(Saying, {"protocol"}, **fields)["protocol"]
 
 
+@attrs.frozen
+class Unfinished(classes.Last):
+    """Its traits are still to be written."""
+
+    @property
+    def traits(self):
+        raise NotImplementedError
+
+
+def test_traits_that_raise_without_a_message_are_named_by_the_exception():
+    said = broken(Unfinished, {"protocol"})["protocol"]
+    assert "`traits` raises NotImplementedError; see `sentbed.protocols`" in said
+
+
 def test_the_words_for_pooling_are_those_of_the_protocol_and_of_the_exporters():
     names = pytest.importorskip(
         "sentbed_interop._torch.sentence_transformers_names",

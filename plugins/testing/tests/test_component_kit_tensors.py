@@ -68,6 +68,7 @@ POOLERS = [
         "the gradient of `last_hidden_state` is off by .* of its norm (allowed 0.01)",
     ),
     ("centred on the batch", {"alone"}, "take no sum or mean over rows"),
+    ("NaN without a mask", {"alone"}, "changes by inf of its size"),
     (
         "knows its row",
         {"alone", "order"},

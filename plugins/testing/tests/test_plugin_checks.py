@@ -224,6 +224,18 @@ def test_a_fault_of_a_plugin_is_found(fault, distribute, monkeypatch):
         check_plugin("tried")
 
 
+def test_the_faults_of_all_tables_are_listed(distribute):
+    tables = '{"price": Price}'
+    assert tables in TOOL
+    source = TOOL.replace(tables, '{"price": Price, "cost": Price}')
+    distribute("tried", {"tried": source, "tried_command": COMMAND})
+    with pytest.raises(ConformanceError) as broken:
+        check_plugin("tried:tried")
+    faults = {failure.what for failure in broken.value.failures}
+    missing = "with no keys: the required key `per_hour` is missing"
+    assert faults == {f"`[price]` {missing}", f"`[cost]` {missing}"}
+
+
 def test_a_plugin_without_a_fault_passes_with_all_that_it_offers(
     distribute,
 ):

@@ -76,3 +76,28 @@ def test_padding_that_counts_is_found():
     with pytest.raises(ConformanceError) as broken:
         check_component(Unmasked)
     assert "alone" in {failure.rule for failure in broken.value.failures}
+
+
+@attrs.frozen
+class Doubling(Similarity):
+    """MaxSim that doubles the token vectors that it gets."""
+
+    name: ClassVar[str] = "doubling"
+    traits = SimilarityTraits(compares=frozenset({"tokens"}))
+
+    def similarity(self, first, second):
+        first.vectors.mul_(2.0)
+        return self._maxima(first, second)
+
+    def _maxima(self, first, second):
+        products = first.vectors[:, None, :, None] * second.vectors[:, None]
+        similarities = products.sum(dim=-1)
+        hidden = ~second.mask[None, :, None]
+        maxima = similarities.masked_fill(hidden, -float("inf")).amax(dim=-1)
+        return maxima.masked_fill(~first.mask[:, None], 0.0).sum(dim=-1)
+
+
+def test_token_vectors_that_are_changed_in_place_are_found():
+    with pytest.raises(ConformanceError) as broken:
+        check_component(Doubling)
+    assert "for tokens, a call writes into its arguments" in str(broken.value)

@@ -161,6 +161,16 @@ def test_a_trial_that_fails_is_a_no_and_breaks_no_plugin(
     )
 
 
+def test_a_trial_that_returns_no_finding_is_a_no(with_plugins):
+    body = "return [Trial('hub', 'hub', 'yes', 'there', attempt=lambda: None)]"
+    finding = only(with_plugins(True, one=body), "hub")
+    assert finding.status == "no"
+    assert (
+        finding.detail
+        == "there; tried: TypeError: the trial returned None, expected a `Finding`"
+    )
+
+
 # --- what is installed -------------------------------------------------------------------------------------
 
 

@@ -173,6 +173,13 @@ def test_a_field_beside_use_has_the_documentation_of_its_own_table(
     )
 
 
+def test_an_element_of_an_array_of_values_is_explained_as_the_array(explained):
+    explanation = explained('extends = "base.toml"')
+    assert next(explanation.details("evaluate.0.at.0")) == next(
+        explanation.details("evaluate.0.at")
+    )
+
+
 @pytest.mark.parametrize(
     ("path", "message"),
     [

@@ -100,6 +100,15 @@ class Subject:
         return part
 
 
+def init_arguments(component: Any) -> dict[str, Any]:
+    """Return the arguments with which the class of a component would create an equal component."""
+    arguments = {}
+    for field in attrs.fields(type(component)):
+        if field.init:
+            arguments[field.alias] = getattr(component, field.name)
+    return arguments
+
+
 @cache
 def installed() -> Plugins:
     """Return the installed plugins, or no plugins if they cannot be loaded."""

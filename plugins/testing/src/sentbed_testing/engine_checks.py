@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from itertools import cycle
 from typing import Any, cast
@@ -133,10 +134,14 @@ def engine_rules(
         reference_engine = _runtime(reference or {"use": "cpu"}, plugins).build()
         return EnginePair.of(engine, reference_engine, plugins)
 
-    fits = _fits_runtime(runtime, plugins)
+    tested = None
+    # A runtime that is not installed, for example, has all rules: calling one then raises the error.
+    with suppress(SentbedError):
+        tested = _runtime(runtime, plugins)
+    fits = _fits_runtime(tested)
     without_dropout = _select(filter(fits, cases(plugins)), parts)
     checks = _encoding_checks(without_dropout, fits)
-    if _trains(runtime, plugins):
+    if tested is None or tested.traits.untrainable is None:
         with_dropout = _select(filter(fits, cases(plugins, dropout=DROPOUT)), parts)
         checks += _training_checks(without_dropout, with_dropout, fits, groups, plugins)
 
@@ -298,26 +303,9 @@ def _case_for_not_finite(candidates: Sequence[Case]) -> Case:
     return candidates[0]
 
 
-def _trains(runtime: Runtime | Table, plugins: Plugins) -> bool:
-    """Whether a runtime trains.
-
-    The result is True if the runtime cannot be created, for example because it is not installed: calling a rule
-    then raises the error.
-    """
-    try:
-        return _runtime(runtime, plugins).traits.untrainable is None
-    except SentbedError:
-        return True
-
-
-def _fits_runtime(runtime: Runtime | Table, plugins: Plugins) -> Callable[[Case], bool]:
-    """Return a function that tells whether the encoder of a case runs on the runtime.
-
-    If the runtime cannot be created, the function returns True for every case; see `_trains`.
-    """
-    try:
-        tested = _runtime(runtime, plugins)
-    except SentbedError:
+def _fits_runtime(tested: Runtime | None) -> Callable[[Case], bool]:
+    """Return a function that tells whether the encoder of a case runs on the runtime, if there is one."""
+    if tested is None:
         return lambda case: True
     return lambda case: not any(runtime_misfits(tested, case.recipe))
 

@@ -25,7 +25,7 @@ from sentbed_testing.sentences import SENTENCES
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-LEAST_SCALE = 1e-4
+LEAST_WEIGHT_SCALE = 1e-4
 """Smallest divisor of the difference of two weight tensors; see `comparisons.LEAST_SCALE`.
 
 It is small, since biases start at zero and are still small after a few steps.
@@ -64,7 +64,7 @@ def check_steps(
     expected_weights = without_parameters(reference.weights, reference.without_gradient)
     what = f"after {steps} steps weights differ from the reference's"
     compare.same_arrays(
-        what, weights, expected_weights, tolerance, least_scale=LEAST_SCALE
+        what, weights, expected_weights, tolerance, least_scale=LEAST_WEIGHT_SCALE
     )
 
     moved = norm(differences(start, expected_weights))
@@ -153,7 +153,9 @@ def check_moving_average(
     trainer.swap_average()
     what = "`swap_average` gives other weights than the moving average of two steps"
     weights = pair.weights(encoder)
-    compare.same_arrays(what, weights, expected, tolerance, least_scale=LEAST_SCALE)
+    compare.same_arrays(
+        what, weights, expected, tolerance, least_scale=LEAST_WEIGHT_SCALE
+    )
     averaged = encoder.encode(SENTENCES)
 
     trainer.swap_average()

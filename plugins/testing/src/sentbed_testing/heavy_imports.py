@@ -13,7 +13,11 @@ from pathlib import Path
 
 import attrs
 
-from sentbed_testing.component_under_test import NotRunError, Subject
+from sentbed_testing.component_under_test import (
+    NotRunError,
+    Subject,
+    init_arguments,
+)
 
 HEAVY = (
     "torch", "jax", "tensorflow", "transformers", "tokenizers", "safetensors", "numpy", "scipy", "sklearn",
@@ -47,7 +51,8 @@ def import_in_new_process(
 
     Args:
         module: dotted name of the module.
-        root: directory of the module's package. If a line below it led to an import, that line is reported.
+        root: directory of the module's package, or its file. If a line in it led to an import, that line is
+            reported.
         file: file of the module, from which the module is imported if it is not installed.
         cls: name of the component's class in the module.
         fields: arguments of the class, pickled, in base64.
@@ -105,11 +110,7 @@ def heavy_imports(subject: Subject) -> Iterator[tuple[str, str]]:
 def _pickled_fields(subject: Subject) -> str | None:
     """Return the component's arguments, pickled, in base64; None if creating or pickling it fails."""
     try:
-        part = subject.part
-        values = {}
-        for field in attrs.fields(subject.cls):
-            if field.init:
-                values[field.alias] = getattr(part, field.name)
-        return base64.b64encode(pickle.dumps(values)).decode()
+        arguments = init_arguments(subject.part)
+        return base64.b64encode(pickle.dumps(arguments)).decode()
     except Exception:  # noqa: BLE001 - the rules `values` and `defaults` report it
         return None

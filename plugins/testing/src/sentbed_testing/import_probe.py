@@ -9,6 +9,7 @@ import base64
 import importlib
 import importlib.util
 import json
+import os
 import pickle
 import sys
 import time
@@ -16,8 +17,8 @@ import traceback
 from typing import Any
 
 REQUEST: dict[str, Any] = {}
-"""Keys: `path` (`sys.path`), `heavy` (names of libraries), `root` (directory of the tested package), `module`
-(to import), `file` (of the module, or None), `cls` (class to create, or None) and `fields` (its pickled
+"""Keys: `path` (`sys.path`), `heavy` (names of libraries), `root` (directory of the tested package, or its file),
+`module` (to import), `file` (of the module, or None), `cls` (class to create, or None) and `fields` (its pickled
 arguments in base64, or None)."""
 
 PLACES: dict[str, str] = {}
@@ -41,11 +42,16 @@ class ImportRecorder:
             for frame in traceback.extract_stack()[:-1]
             if "importlib" not in frame.filename
         ]
-        package_frames = [
-            frame for frame in frames if frame.filename.startswith(REQUEST["root"])
-        ]
+        package_frames = [frame for frame in frames if _is_below_root(frame.filename)]
         frame = (package_frames or frames)[-1]
         PLACES[name] = f"{frame.filename}:{frame.lineno}"
+
+
+def _is_below_root(file: str) -> bool:
+    """Whether a file belongs to the tested package."""
+    root = REQUEST["root"]
+    # With the separator, the package `mine_too` is not taken for a part of `mine`.
+    return file == root or file.startswith(root + os.sep)
 
 
 def import_module() -> Any:
@@ -72,8 +78,11 @@ def main() -> None:
     sys.path[:] = REQUEST["path"]
     sys.meta_path.insert(0, ImportRecorder())
 
-    # The time that sentbed itself takes is not the plugin's.
-    importlib.import_module("sentbed.protocols")
+    protocols = importlib.import_module("sentbed.protocols")
+    if REQUEST["cls"] is None:
+        # Each name is imported when it is first read. The time that sentbed itself takes is not the plugin's.
+        for name in dir(protocols):
+            getattr(protocols, name)
 
     start = time.process_time()
     module = import_module()

@@ -142,18 +142,20 @@ class _Plugin:
         return str(self.info.value).partition(":")[0].strip()
 
     @property
-    def files(self) -> list[Path]:
-        """Source files of the plugin's package, or the file of a plugin that is a single module."""
+    def root(self) -> Path:
+        """Directory of the plugin's package, or the file of a plugin that is a single module."""
         spec = find_spec(self.module.partition(".")[0])
-        if spec is None:
-            return []
+        assert spec is not None
+        assert spec.origin is not None
+        directories = spec.submodule_search_locations or [spec.origin]
+        return Path(directories[0])
 
-        files: list[Path] = []
-        for directory in spec.submodule_search_locations or ():
-            files += sorted(Path(directory).rglob("*.py"))
-        if not files and spec.origin:
-            files.append(Path(spec.origin))
-        return files
+    @property
+    def files(self) -> list[Path]:
+        """Source files of the plugin."""
+        if self.root.is_file():
+            return [self.root]
+        return sorted(self.root.rglob("*.py"))
 
 
 @attrs.frozen(eq=False)
@@ -424,11 +426,10 @@ def hooks(plugin: _Plugin) -> Findings:
 
 def imports(plugin: _Plugin) -> Findings:
     """Importing it is quick, and loads no heavy library."""
-    root = str(plugin.files[0].parent) if plugin.files else ""
     shortest = float("inf")
     for _ in range(TRIES):
         try:
-            result = import_in_new_process(plugin.module, root)
+            result = import_in_new_process(plugin.module, str(plugin.root))
         except ImportError as error:
             yield (
                 f"in a new process, importing `{plugin.module}` ends in `{error}`",
@@ -517,6 +518,7 @@ def _help_faults(words: str, command: click.Command) -> Findings:
 
 def tables(plugin: _Plugin) -> Findings:
     """Each recipe table can be created, and its `problems` yields paths and sentences for a minimal recipe."""
+    is_valid = True
     for name, cls in plugin.offered("table"):
         example = dict(plugin.examples.get(f"table/{name}", {}))
         _, problems = structure(
@@ -529,13 +531,14 @@ def tables(plugin: _Plugin) -> Findings:
             check=False,
         )
         for problem in problems:
+            is_valid = False
             yield (
                 f"`[{name}]` with {example or 'no keys'}: {problem.message}",
                 f'give keys: `check_plugin(..., examples={{"table/{name}": {{...}}}})`',
             )
 
-        if problems:
-            return
+    if not is_valid:
+        return
 
     recipe = plugin.recipe()
     for name, table in recipe.tables.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -146,5 +147,8 @@ def rows_of(states: TokenStates, rows: Any) -> TokenStates:
 
 
 def distance(actual: Tensor, reference: Tensor) -> float:
-    """Return the `relative_difference` of two tensors."""
-    return relative_difference(actual.detach().numpy(), reference.detach().numpy())
+    """Return the `relative_difference` of two tensors. It is infinite instead of NaN, so that `max` keeps it."""
+    difference = relative_difference(
+        actual.detach().numpy(), reference.detach().numpy()
+    )
+    return math.inf if math.isnan(difference) else difference

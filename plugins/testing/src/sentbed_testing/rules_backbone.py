@@ -21,6 +21,8 @@ TOLERANCE = 1e-5
 LOOSE_TOLERANCE = 1e-4
 """Largest allowed difference if operations may be in another order, relative to the largest absolute value."""
 MAX_LENGTH = 16
+ROWS = 5
+"""Number of texts in a batch."""
 HARD_TEXTS = ("", "a", "Grüße aus Köln, 東京 und 🙂🙂🙂!", "word " * 100)
 """Texts that a tokenizer must accept: an empty one, a short one, one in several scripts, and one too long."""
 STATE_FIELDS = {
@@ -40,14 +42,14 @@ def _build(subject: Subject, needs: frozenset[str] = frozenset()) -> BuiltBackbo
     return built
 
 
-def _batch(built: BuiltBackbone, count: int = 5) -> tuple[Tensor, Tensor]:
-    """Return token ids and mask of the first sentences, both `(count, length)`, padded on the right."""
+def _batch(built: BuiltBackbone) -> tuple[Tensor, Tensor]:
+    """Return token ids and mask of the first sentences, both `(ROWS, length)`, padded on the right."""
     torch = load_torch()
     max_length = min(MAX_LENGTH, built.max_length)
-    tokens = built.tokenizer.encode(SENTENCES[:count], max_length)
+    tokens = built.tokenizer.encode(SENTENCES[:ROWS], max_length)
     longest = int(tokens.lengths.max())
-    ids = torch.full((count, longest), built.tokenizer.pad_id)
-    mask = torch.zeros(count, longest, dtype=torch.long)
+    ids = torch.full((ROWS, longest), built.tokenizer.pad_id)
+    mask = torch.zeros(ROWS, longest, dtype=torch.long)
     for row, length in enumerate(tokens.lengths.tolist()):
         start = int(tokens.offsets[row])
         text_ids = tokens.ids[start : start + length]

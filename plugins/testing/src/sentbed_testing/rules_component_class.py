@@ -143,7 +143,7 @@ def _trait_faults(subject: Subject) -> Findings:
         return
     except Exception as error:  # noqa: BLE001 - any exception is a finding
         yield (
-            f"`traits` raises {type(error).__name__}: {error.args[0]}",
+            f"`traits` raises {_message(error)}",
             "see `sentbed.protocols`",
         )
         return
@@ -158,6 +158,12 @@ def _trait_faults(subject: Subject) -> Findings:
                 f"it cites {citation!r}, which is no key of `sentbed/citations.bib`",
                 "write the whole BibTeX entry instead of the key",
             )
+
+
+def _message(error: Exception) -> str:
+    """Return the type of an exception and its first argument."""
+    # attrs adds the field and the value as further arguments, which `str` would show, too.
+    return ": ".join([type(error).__name__, *map(str, error.args[:1])])
 
 
 def light(subject: Subject) -> Findings:

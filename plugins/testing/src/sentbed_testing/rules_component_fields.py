@@ -22,7 +22,12 @@ from sentbed import FilePath, ModelId
 from sentbed.kinds import KINDS, kind_of
 from sentbed.tools import Document, structure, unstructure
 
-from sentbed_testing.component_under_test import NotRunError, Subject, installed
+from sentbed_testing.component_under_test import (
+    NotRunError,
+    Subject,
+    init_arguments,
+    installed,
+)
 
 if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
@@ -176,11 +181,7 @@ def toml(subject: Subject) -> Findings:
 def values(subject: Subject) -> Findings:
     """Two instances with equal fields are equal and have equal hashes, and an instance can be pickled."""
     part = subject.part
-    fields = {}
-    for field in attrs.fields(subject.cls):
-        if field.init:
-            fields[field.alias] = getattr(part, field.name)
-    twin = subject.cls(**fields)
+    twin = subject.cls(**init_arguments(part))
     if twin != part:
         yield (
             "two with the same fields are not equal",
@@ -339,7 +340,7 @@ def inner(subject: Subject) -> Findings:
         replaced: Any = _probe(first, expected, calls)
         if isinstance(value, tuple):
             replaced = (replaced, *value[1:])
-        outer = attrs.evolve(part, **{field.alias or field.name: replaced})
+        outer = attrs.evolve(part, **{field.alias: replaced})
         list(outer.check())
         if calls:
             yield (
@@ -373,8 +374,7 @@ def _probe(
 
     changes = {"traits": attrs.evolve(inner.traits, **traits), "check": check}
     probe = metaclass(cls.__name__, (cls,), changes)
-    fields = [field for field in attrs.fields(cls) if field.init]
-    return probe(**{field.alias: getattr(inner, field.name) for field in fields})
+    return probe(**init_arguments(inner))
 
 
 def _is_inherited(

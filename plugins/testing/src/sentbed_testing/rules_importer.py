@@ -15,15 +15,16 @@ if TYPE_CHECKING:
 def recognises(subject: Subject) -> Findings:
     """`recognises` returns False for an empty directory, a text file and a path that does not exist."""
     with tempfile.TemporaryDirectory() as name:
-        directory = Path(name)
+        empty = Path(name) / "empty"
+        empty.mkdir()
+        text_file = Path(name) / "notes.txt"
+        text_file.write_text("no encoder", encoding="utf-8")
         sources = {
-            "a path that does not exist": directory / "missing",
-            "an empty directory": directory,
-            "a text file": directory / "notes.txt",
+            "a path that does not exist": Path(name) / "missing",
+            "an empty directory": empty,
+            "a text file": text_file,
         }
         for what, source in sources.items():
-            if what == "a text file":
-                source.write_text("no encoder", encoding="utf-8")
             answer = subject.ready.recognises(source)
             if answer is not False:
                 yield (

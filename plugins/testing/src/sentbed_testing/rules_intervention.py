@@ -104,16 +104,15 @@ def places(subject: Subject) -> Findings:
 def shape(subject: Subject) -> Findings:
     """It returns states of the shape that it gets, and does not change its input in place."""
     torch = load_torch()
-    for place, inputs, _ in _outputs(subject):
-        before = inputs.states.clone()
-        states = subject.ready.build()(inputs)
+    for place, inputs, states in _outputs(subject):
         if states.shape != inputs.states.shape:
             yield (
                 f"at {place} it returns {tuple(states.shape)} for states {tuple(inputs.states.shape)}",
                 "return states of the same shape",
             )
 
-        if not torch.equal(before, inputs.states):
+        before = _draw_states(subject, (inputs.point, inputs.block))
+        if not torch.equal(before.states, inputs.states):
             yield (
                 f"at {place} it changes the states in place",
                 "return new states, as `torch.where` does",

@@ -279,7 +279,7 @@ def save(subject: Subject) -> Findings:
     module, fresh = build(subject), build(subject, seed=1)
     remedy = "make it a `torch.nn.Parameter`, or return it as state"
     yield from torch_module_checks.loose_tensor_findings(module, remedy)
-    torch_module_checks.load_copy(module, fresh)
+    fresh.load_state_dict(module.state_dict())
     arguments = _arguments(subject, module)
     loss = float(call(module, *arguments).loss.detach())
     fresh_loss = float(call(fresh, *arguments).loss.detach())

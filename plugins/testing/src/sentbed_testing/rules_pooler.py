@@ -181,8 +181,8 @@ def padding(subject: Subject) -> Findings:
         for side, more in (("right", 5), ("left", 0), ("left", 5)):
             difference = distance(pool(_states(subject, side=side, more=more)), plain)
             change = f"change by {difference:.2g} of their size"
-            if math.isnan(difference):
-                change = "become NaN"
+            if math.isinf(difference):
+                change = "become NaN, or have another shape,"
             layout = f"padding is on the {side}"
             if more:
                 layout += f", and {more} tokens longer"
@@ -204,7 +204,7 @@ def padding(subject: Subject) -> Findings:
 def _largest_gradient_of_padding(
     pool: Callable[[TokenStates], Tensor], states: TokenStates
 ) -> float:
-    """Return the largest absolute gradient of the states of padding."""
+    """Return the largest absolute gradient of the states of padding; infinite for NaN."""
     leaves = over(states, lambda value: value.detach().clone().requires_grad_())
     vectors = pool(leaves)
     if not vectors.requires_grad:
@@ -216,7 +216,8 @@ def _largest_gradient_of_padding(
     largest = 0.0
     for gradient in grad(vectors.sum(), inputs, allow_unused=True):
         if gradient is not None:
-            largest = max(largest, float(gradient[is_padding].abs().max()))
+            of_padding = gradient[is_padding]
+            largest = max(largest, distance(of_padding, 0 * of_padding.nan_to_num()))
     return largest
 
 
@@ -349,7 +350,7 @@ def save(subject: Subject) -> Findings:
     module, fresh = build(subject), build(subject, seed=1)
     remedy = "make it a `torch.nn.Parameter`, or `register_buffer` it"
     yield from torch_module_checks.loose_tensor_findings(module, remedy)
-    torch_module_checks.load_copy(module, fresh)
+    fresh.load_state_dict(module.state_dict())
     for mode, training in MODES.items():
         states = _states(subject)
         expected = _pool(module, states, training)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
@@ -163,8 +162,6 @@ def alone(subject: Subject) -> Findings:
             right = second.rows([column]).pooled()
             alone = _all_pairs(subject.ready, left, right)
             difference = distance(alone, together[row, column].reshape(1, 1))
-            if math.isnan(difference):
-                difference = math.inf
             worst = max(worst, difference)
 
         if not worst <= TOLERANCE:
@@ -213,9 +210,11 @@ def _weighted_sum(
 def stateless(subject: Subject) -> Findings:
     """A call changes no argument, and a second call gives the same numbers."""
     for output, first, second in _outputs(subject):
-        a, b = first.vectors.clone(), second.vectors.clone()
-        values = _all_pairs(subject.ready, first.pooled(a), second.pooled(b))
-        if not torch_module_checks.same((a, b), (first.vectors, second.vectors)):
+        left = first.pooled(first.vectors.clone())
+        right = second.pooled(second.vectors.clone())
+        values = _all_pairs(subject.ready, left, right)
+        unchanged = (first.pooled(), second.pooled())
+        if not torch_module_checks.same((left, right), unchanged):
             yield (
                 f"for {output}, a call writes into its arguments",
                 "change copies: use no operation that ends in `_`",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from typing import Any
@@ -53,7 +52,7 @@ def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
 
 
 def same(value: Any, other: Any) -> bool:
-    """Whether two values are equal. Tensors, also within lists and mappings, must have equal elements.
+    """Whether two values are equal. Tensors, also within lists, mappings and attrs, must have equal elements.
 
     Values that cannot be compared count as equal.
     """
@@ -66,6 +65,10 @@ def same(value: Any, other: Any) -> bool:
         return all(same(value[key], other[key]) for key in value)
     if isinstance(value, list | tuple) and isinstance(other, list | tuple):
         return len(value) == len(other) and all(map(same, value, other))
+    if attrs.has(type(value)) and type(value) is type(other):
+        return same(
+            attrs.asdict(value, recurse=False), attrs.asdict(other, recurse=False)
+        )
     try:
         if bool(value == other):
             return True
@@ -184,13 +187,8 @@ def not_finite(
 
 
 def worst_first(figures: Iterable[tuple[float, str]], bound: float) -> Iterator[str]:
-    """Yield the messages whose figure is above a bound, the largest figure first. NaN counts as infinite."""
-    ranked: list[tuple[float, str]] = []
-    for figure, message in figures:
-        size = math.inf if math.isnan(figure) else figure
-        ranked.append((size, message))
-    ranked.sort(key=lambda pair: -pair[0])
-    for figure, message in ranked:
+    """Yield the messages whose figure is above a bound, the largest figure first. No figure is NaN."""
+    for figure, message in sorted(figures, key=lambda pair: -pair[0]):
         if figure > bound:
             yield message
 
@@ -274,12 +272,6 @@ def loose_tensor_findings(module: Module, remedy: str) -> Iterator[tuple[str, st
             f"`{name}` is a tensor that is not registered: it is neither saved nor moved to a device",
             remedy,
         )
-
-
-def load_copy(module: Module, fresh: Module) -> None:
-    """Copy the saved weights (`state_dict`) of a module into another module."""
-    weights = {name: value.clone() for name, value in module.state_dict().items()}
-    fresh.load_state_dict(weights)
 
 
 def data_dependence(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import attrs
 from sentbed.errors import PluginError, SentbedError
@@ -145,18 +145,25 @@ def _call_hook(implementation: pluggy.HookImpl, plugins: Plugins) -> list[Findin
         arguments = [plugins]
     findings: list[Any] = list(implementation.function(*arguments))  # type: ignore[call-overload]
     for finding in findings:
-        if not isinstance(finding, Finding):
-            raise TypeError(f"the hook returned {finding!r}, expected a `Finding`")
+        _require_finding(finding, "the hook")
     return findings
+
+
+def _require_finding(value: object, source: str) -> None:
+    """Raise `TypeError` if what a plugin returned is no `Finding` that can be shown."""
+    if not isinstance(value, Finding) or value.status not in get_args(Status):
+        raise TypeError(f"{source} returned {value!r}, expected a `Finding`")
 
 
 def _result_of(trial: Trial) -> Finding:
     """Make a trial, and return its finding. If the trial raises an exception, the finding says which."""
     try:
-        return trial.attempt()
+        finding = trial.attempt()
+        _require_finding(finding, "the trial")
     except Exception as error:  # noqa: BLE001 - a trial may fail in any way
         detail = f"{trial.detail}; tried: {_error_text(error)}"
         return Finding(trial.area, trial.what, "no", detail, trial.remedy)
+    return finding
 
 
 def _error_text(error: Exception) -> str:

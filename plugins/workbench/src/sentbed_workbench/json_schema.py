@@ -24,7 +24,7 @@ from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_typ
 
 import attrs
 from sentbed import FilePath, ModelId, __version__
-from sentbed.kinds import kind_of
+from sentbed.kinds import Kind, kind_of
 from sentbed.tools import (
     EXTENDS,
     MAIN_ENCODER,
@@ -171,8 +171,8 @@ class _SchemaBuilder:
         members = [member for member in get_args(kind) if member is not type(None)]
         if kind in _JSON_TYPES:
             return {"type": _JSON_TYPES[kind]}
-        if kind_of(kind) is not None:
-            return self.component_reference(kind)
+        if (component := kind_of(kind)) is not None:
+            return self.component_reference(component)
         if get_origin(kind) is Literal:
             return {"enum": members}
         if get_origin(kind) in (Union, types.UnionType):
@@ -194,13 +194,11 @@ class _SchemaBuilder:
             )
         return {}
 
-    def component_reference(self, kind: Any) -> Schema:
+    def component_reference(self, kind: Kind) -> Schema:
         """Return the schema of a component: its table, or its name if the kind allows a name alone."""
-        component = kind_of(kind)
-        assert component is not None
-        name = component.name
+        name = kind.name
         table = self.define(name, lambda: self.component_schema(name))
-        if not component.by_name:
+        if not kind.by_name:
             return table
         return _any_of([{"enum": self.plugins.names(name)}, table])
 

@@ -110,6 +110,10 @@ class Explanation:
         """
         keys, value, meaning = self._find(_keys(path))
         below = [at for at, _ in self.values() if at[: len(keys)] == keys]
+        if value is not None and not below:
+            # An element of an array, such as `tasks.0`: the array has the origin, and is shown as a whole.
+            keys = keys[:-1]
+            below = [keys]
         if value is None:
             yield f"{self.spelled(keys)} is not set   # {self.origin(keys)}"
             below = [keys]
