@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import attrs
@@ -48,37 +47,54 @@ def ranked_tables(summaries: Sequence[Summary]) -> list[Summary]:
     return [summary for summary in summaries if summary.columns[-1].ranked]
 
 
+def _of_each_ranked_table(
+    plot_of: Callable[[StudyData, Summary], Plot | None],
+) -> Callable[[StudyData, Sequence[Summary]], Iterable[Plot | None]]:
+    """Return a function that makes a plot of each table whose last column ranks the cells."""
+
+    def draw(data: StudyData, tables: Sequence[Summary]) -> Iterator[Plot | None]:
+        for table in ranked_tables(tables):
+            yield plot_of(data, table)
+
+    return draw
+
+
+def _numeric_axis_plots(
+    data: StudyData, tables: Sequence[Summary]
+) -> Iterator[Plot | None]:
+    """Yield the plots over the axes of numbers, table by table."""
+    for table in ranked_tables(tables):
+        yield from numeric_axis_plots(data, table)
+
+
+def _cost_plots(data: StudyData, tables: Sequence[Summary]) -> Iterator[Plot | None]:
+    """Yield the plots of scores against the costs that the study measured."""
+    for against in scores_against_cost(tables, data.cost):
+        yield cost_plot(data, against)
+
+
 KINDS: Mapping[str, FigureKind] = {
     "effects": FigureKind(
         "cells and mean of each label, axis by axis",
         "an axis with two labels to compare",
-        lambda data, tables: [
-            effects_plot(data, table) for table in ranked_tables(tables)
-        ],
+        _of_each_ranked_table(effects_plot),
         tables=True,
     ),
     "ranks": FigureKind(
         "cells that cannot be told apart",
         "two cells that have finished",
-        lambda data, tables: [
-            rank_groups_plot(data, table) for table in ranked_tables(tables)
-        ],
+        _of_each_ranked_table(rank_groups_plot),
     ),
     "numbers": FigureKind(
         "scores over an axis of numbers",
         "an axis of numbers",
-        lambda data, tables: chain.from_iterable(
-            numeric_axis_plots(data, table) for table in ranked_tables(tables)
-        ),
+        _numeric_axis_plots,
         tables=True,
     ),
     "cost": FigureKind(
         "scores against a cost, with the Pareto front",
         "a cost that was measured",
-        lambda data, tables: [
-            cost_plot(data, against)
-            for against in scores_against_cost(tables, data.cost)
-        ],
+        _cost_plots,
         tables=True,
     ),
     "sweep": FigureKind(

@@ -92,7 +92,7 @@ def _ranks(
 
     labels_of_cells = {}
     for cell in data.cells:
-        labels = [cell.labels.get(axis) for axis in data.ranks]
+        labels = map(cell.labels.get, data.ranks)
         labels_of_cells[cell.name] = " ".join(map(repr, labels))
     labels_of_rows = [labels_of_cells[cell_name] for cell_name, _ in means]
     frame = pandas.DataFrame({"labels": labels_of_rows, "mean": list(means.values())})
