@@ -221,7 +221,7 @@ def test_a_command_that_two_claim_is_an_error_and_their_others_run(distribute):
         in result.output
     )
     assert " and by `two-dist` 1.0 (two_plugin, " in result.output
-    assert "; uninstall or disable one of them" in result.output
+    assert "; uninstall or disable all but one" in result.output
     for own in ("one", "two"):
         assert CliRunner().invoke(cli.main, [own]).output == "ran\n"
     assert "contest" not in CliRunner().invoke(cli.main, ["--help"]).output

@@ -817,12 +817,12 @@ def test_of_two_that_claim_a_table_or_a_command_none_has_it_and_both_keep_the_re
     assert {at: clash.message for at, clash in found.clashes.items()} == {
         ("command", "contest"): (
             "the command `contest` is offered by `earlier-dist` 1.0 (nowhere) and by `later-dist` 1.0 "
-            "(nowhere); uninstall or disable one of them"
+            "(nowhere); uninstall or disable all but one"
         ),
         ("recipe table", "contested"): (
             f"the recipe table `contested` is offered by `earlier-dist` 1.0 (earlier_plugin, "
             f"{site}/earlier_plugin.py) and by `later-dist` 1.0 (later_plugin, {site}/later_plugin.py); "
-            "uninstall or disable one of them"
+            "uninstall or disable all but one"
         ),
     }
 

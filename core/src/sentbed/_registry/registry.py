@@ -373,7 +373,7 @@ def _clash(claims: Sequence[Offer], settings: Settings) -> Clash:
     origins = " and by ".join(claim.origin for claim in claims)
     components = [claim for claim in claims if isinstance(claim, ComponentInfo)]
     if not components:
-        message = f"the {kind} `{name}` is offered by {origins}; uninstall or disable one of them"
+        message = f"the {kind} `{name}` is offered by {origins}; uninstall or disable all but one"
         return Clash(kind, name, tuple(claims), None, message)
 
     preferred, place = settings.prefer.get(f"{kind}/{name}", ("", ""))
@@ -389,9 +389,10 @@ def _clash(claims: Sequence[Offer], settings: Settings) -> Clash:
     choice = first.distribution
     if any(other.distribution == choice for other in others):
         choice += f":{first.plugin}"
+    rest = "the others" if len(others) > 1 else "the other"
     message = (
         f"the {kind} `{name}` is offered by {origins}; choose one in `[plugins]` of `{settings.file}`: "
-        f'`prefer = {{ "{kind}/{name}" = "{choice}" }}`, or disable or uninstall the other'
+        f'`prefer = {{ "{kind}/{name}" = "{choice}" }}`, or disable or uninstall {rest}'
     )
     return Clash(kind, name, tuple(claims), None, message)
 

@@ -38,6 +38,7 @@ _NOISY_LOGGERS = (
     "transformers",
     "bitsandbytes",
     "httpx",
+    "httpx2",
     "filelock",
 )
 """Loggers that are silenced: those of mteb and of its noisiest dependencies."""
