@@ -38,7 +38,7 @@ def test_texts_are_read_of_each_format(tmp_path, name, content, texts, packed):
     [
         ("a.txt", b"fine\nfa\xe7ade\n", "found the byte 0xe7, expected UTF-8"),
         ("a.jsonl", b'{"a": "b"}\n[1]\n', "holds a JSON list; expected an object"),
-        ("a.csv", b'a,b\n"' + b"x" * 200_000 + b'",b\n', "is not valid CSV"),
+        ("a.csv", b'a,b\n"fine,b\n', "is not valid CSV"),
         ("a.parquet", b"PAR1", "name this file in a data component"),
         # Without a time in the file, which would be another in each worker's name of the test.
         (
