@@ -85,9 +85,9 @@ def test_an_epoch_is_the_permutation_of_its_key_cut_into_batches(rows, batch_siz
         ]
         if len(expected[-1]) == 1:
             expected.pop()
-        found = epoch_of(sampler)
-        assert [batch.rows.tolist() for batch in found] == expected
-        assert [(batch.epoch, batch.number) for batch in found] == [
+        batches = epoch_of(sampler)
+        assert [batch.rows.tolist() for batch in batches] == expected
+        assert [(batch.epoch, batch.number) for batch in batches] == [
             (epoch, number) for number in range(1, len(expected) + 1)
         ]
 
@@ -114,9 +114,9 @@ def test_a_bounded_shuffle_has_every_row_once_an_epoch(rows, buffer, batch_size,
         Numbered(rows), ["anchor"], batch_size, key, shuffle_buffer=buffer
     )
     for _ in range(2):
-        found = rows_of(epoch_of(sampler))
-        assert len(set(found)) == len(found) == rows - (rows % batch_size == 1)
-        assert set(found) <= set(range(rows))
+        drawn = rows_of(epoch_of(sampler))
+        assert len(set(drawn)) == len(drawn) == rows - (rows % batch_size == 1)
+        assert set(drawn) <= set(range(rows))
 
 
 @given(rows=st.integers(2, 60), more=st.integers(0, 5), batch_size=sizes_of_batches)
@@ -267,7 +267,7 @@ def clashes(batch):
 
 def naive_distinct(table, batch_size, key):
     """Row by row, of those that wait up to four batches, then an endless list; None where no row fits."""
-    rows, wanted = len(table), min(batch_size, len(table))
+    rows, full_size = len(table), min(batch_size, len(table))
     stream = (
         row
         for e in count()
@@ -287,7 +287,7 @@ def naive_distinct(table, batch_size, key):
                 later = [other for other in later if other != row]
                 batch.append(row)
                 vain = 0
-            if len(batch) == wanted:
+            if len(batch) == full_size:
                 break
             if vain > 3 * rows:
                 yield None
@@ -364,8 +364,10 @@ def test_texts_are_compared_across_columns_but_not_within_a_row_and_labels_not_a
     for seed in range(10):
         batch = Sampler(crossed, crossed.columns, 3, (seed, 0), distinct=True).next()
         assert not {0, 1} <= set(batch.rows.tolist())
-    own = ToyDataset({"anchor": [*"abcd"], "positive": [*"abcd"], "label": ["yes"] * 4})
-    assert len(Sampler(own, own.columns, 4, KEY, distinct=True).next().rows) == 4
+    pairs = ToyDataset(
+        {"anchor": [*"abcd"], "positive": [*"abcd"], "label": ["yes"] * 4}
+    )
+    assert len(Sampler(pairs, pairs.columns, 4, KEY, distinct=True).next().rows) == 4
 
 
 def test_distinct_batches_that_cannot_be_filled_say_how_many_rows_are_distinct():

@@ -140,10 +140,10 @@ def tokens(*rows):
 # --- shared_prefix_length ----------------------------------------------------------------------------------
 
 
-def rows_of(found):
+def rows_of(token_ids):
     return [
-        found.ids[start:stop].tolist()
-        for start, stop in pairwise(found.offsets.tolist())
+        token_ids.ids[start:stop].tolist()
+        for start, stop in pairwise(token_ids.offsets.tolist())
     ]
 
 

@@ -411,10 +411,10 @@ def test_texts_and_numbers_are_where_the_loss_takes_them(
     if message is None:
         recipe_of(RECIPE, *overrides)
         return
-    ((path, said),) = problems(recipe_of, RECIPE, *overrides)
+    ((path, problem),) = problems(recipe_of, RECIPE, *overrides)
     assert path == "stage.pull.loss"
-    assert said.startswith(message)
-    assert "; choose another loss or data source" in said
+    assert problem.startswith(message)
+    assert "; choose another loss or data source" in problem
 
 
 def test_a_column_of_numbers_is_no_text_for_an_encoder(recipe_of):
@@ -511,7 +511,7 @@ def test_a_runtime_that_knows_no_marked_tokens_gets_no_prompt_that_marks_them(
 
 
 def test_all_problems_of_all_stages_come_at_once(recipe_of):
-    found = problems(
+    all_problems = problems(
         recipe_of,
         TOWERS,
         "stage.pairs.micro_batch=5",
@@ -524,7 +524,7 @@ def test_all_problems_of_all_stages_come_at_once(recipe_of):
         f"stage.tune.watch=[{{ every = 1, {GAP}, second = 'fr', encoder = 'ja' }}]",
         "evaluate.0.second=fr",
     )
-    assert sorted(path for path, _ in found) == [
+    assert sorted(path for path, _ in all_problems) == [
         "evaluate.0.second",
         "stage.pairs.columns.negative",
         "stage.pairs.micro_batch",
@@ -560,8 +560,8 @@ def test_texts_longer_than_the_positions_are_a_problem_before_anything_is_built(
         ("encoder.max_length", f"`max_length` {what.format(16)}")
     ]
     overrides = ("encoder.max_length=12", "stage.pull.max_length=1300")
-    found = [("stage.pull.max_length", f"`max_length` {what.format('1,300')}")]
-    assert problems(recipe_of, RECIPE, *overrides) == found
+    expected = [("stage.pull.max_length", f"`max_length` {what.format('1,300')}")]
+    assert problems(recipe_of, RECIPE, *overrides) == expected
     recipe_of(RECIPE, "encoder.max_length=12", "stage.pull.max_length=12")
 
 

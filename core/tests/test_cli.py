@@ -109,11 +109,13 @@ def test_help_names_every_command():
 
 @pytest.mark.parametrize("command", sorted(cli.main.commands))
 def test_every_command_and_option_has_a_help_text(command):
-    found = cli.main.commands[command]
-    assert found.help
+    click_command = cli.main.commands[command]
+    assert click_command.help
     assert invoke(command, "-h").exit_code == 0
     options = [
-        parameter for parameter in found.params if isinstance(parameter, click.Option)
+        parameter
+        for parameter in click_command.params
+        if isinstance(parameter, click.Option)
     ]
     assert all(option.help for option in options)
 
@@ -589,8 +591,8 @@ def test_compare_says_difference_interval_and_p_value_of_each_score(scored):
         if line.startswith("toy-run/encoder  near ")
     ]
     assert " to " in near
-    found = json.loads(invoke("compare", scored, scored, *ends, "--json").output)
-    assert [table["columns"][0]["metric"] for table in found["tables"]] == [
+    comparison = json.loads(invoke("compare", scored, scored, *ends, "--json").output)
+    assert [table["columns"][0]["metric"] for table in comparison["tables"]] == [
         "distance",
         "worst",
     ]

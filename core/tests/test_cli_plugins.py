@@ -55,9 +55,9 @@ def test_components_stand_with_kind_name_distribution_and_what_they_are(installe
 
 
 def test_json_says_the_same_for_programs(installed_toy):
-    found = json.loads(listed("--json"))
-    assert found["api"] == API_VERSION
-    (toy,) = (plugin for plugin in found["plugins"] if plugin["name"] == "toy")
+    listing = json.loads(listed("--json"))
+    assert listing["api"] == API_VERSION
+    (toy,) = (plugin for plugin in listing["plugins"] if plugin["name"] == "toy")
     assert toy == {
         "name": "toy",
         "distribution": "toy",
@@ -77,9 +77,9 @@ def test_json_says_the_same_for_programs(installed_toy):
         "distribution": "toy",
         "version": "1.0",
         "summary": "Pairs of a made-up word and the same 13 letters on.",
-    } in found["components"]
-    assert (found["clashes"], found["warnings"]) == ([], [])
-    assert "hooks" not in found
+    } in listing["components"]
+    assert (listing["clashes"], listing["warnings"]) == ([], [])
+    assert "hooks" not in listing
 
 
 @pytest.mark.parametrize(
@@ -107,10 +107,10 @@ def test_a_plugin_that_is_not_loaded_is_listed_with_the_reason(
     assert lines[at + 1].startswith(
         "    " + reason.replace("SITE", str(tmp_path / "site"))
     )
-    (found,) = (
+    (plugin,) = (
         p for p in json.loads(listed("--json"))["plugins"] if p["name"] == "bad_plugin"
     )
-    assert (found["status"], found["problem"]) == (status, found["reason"])
+    assert (plugin["status"], plugin["problem"]) == (status, plugin["reason"])
 
 
 def test_a_disabled_plugin_is_listed_and_is_no_problem(distribute, monkeypatch):
@@ -121,10 +121,10 @@ def test_a_disabled_plugin_is_listed_and_is_no_problem(distribute, monkeypatch):
     assert f"\n    disabled by {place}; take it out there\n" in output
     warning = f"`disable` of {place} names `typo`, which is not an installed plugin."
     assert output.endswith(f"\nwarning: {warning}\n")
-    found = json.loads(listed("--json"))
-    (off,) = (p for p in found["plugins"] if p["name"] == "off_plugin")
+    listing = json.loads(listed("--json"))
+    (off,) = (p for p in listing["plugins"] if p["name"] == "off_plugin")
     assert (off["status"], off["problem"]) == ("disabled", None)
-    assert found["warnings"] == [warning]
+    assert listing["warnings"] == [warning]
 
 
 def test_two_of_one_name_are_listed_as_a_clash(distribute):
@@ -136,13 +136,13 @@ def test_two_of_one_name_are_listed_as_a_clash(distribute):
         in output
     )
     lines = output.splitlines()
-    for own, other in (("one", "two"), ("two", "one")):
-        (at,) = (n for n, line in enumerate(lines) if line.startswith(f"{own}_plugin"))
+    for name, other in (("one", "two"), ("two", "one")):
+        (at,) = (n for n, line in enumerate(lines) if line.startswith(f"{name}_plugin"))
         assert lines[at + 1] == (
             f"    claims the pooler `mine`, as `{other}-dist` does; "
             "none is used; the last lines say how to choose"
         )
-        assert ["pooler", "mine", f"{own}-dist", "clash:", "not", "taken"] in words(
+        assert ["pooler", "mine", f"{name}-dist", "clash:", "not", "taken"] in words(
             output
         )
     assert output.count("claims the") == 2
@@ -207,13 +207,13 @@ def contest():
 
 @sentbed.hookimpl
 def commands():
-    return {"contest": Lazy("OWN_plugin:contest", "A command."), "OWN": Lazy("OWN_plugin:contest", "More.")}
+    return {"contest": Lazy("NAME_plugin:contest", "A command."), "NAME": Lazy("NAME_plugin:contest", "More.")}
 """
 
 
 def test_a_command_that_two_claim_is_an_error_and_their_others_run(distribute):
-    for own in ("one", "two"):
-        distribute(f"{own}-dist", {f"{own}_plugin": CONTEST.replace("OWN", own)})
+    for name in ("one", "two"):
+        distribute(f"{name}-dist", {f"{name}_plugin": CONTEST.replace("NAME", name)})
     result = CliRunner().invoke(cli.main, ["contest"])
     assert result.exit_code == 2
     assert (
@@ -222,13 +222,13 @@ def test_a_command_that_two_claim_is_an_error_and_their_others_run(distribute):
     )
     assert " and by `two-dist` 1.0 (two_plugin, " in result.output
     assert "; uninstall or disable all but one" in result.output
-    for own in ("one", "two"):
-        assert CliRunner().invoke(cli.main, [own]).output == "ran\n"
+    for name in ("one", "two"):
+        assert CliRunner().invoke(cli.main, [name]).output == "ran\n"
     assert "contest" not in CliRunner().invoke(cli.main, ["--help"]).output
     output = listed()
-    for own, other in (("one", "two"), ("two", "one")):
+    for name, other in (("one", "two"), ("two", "one")):
         lines = output.splitlines()
-        (at,) = (n for n, line in enumerate(lines) if line.startswith(f"{own}_plugin"))
+        (at,) = (n for n, line in enumerate(lines) if line.startswith(f"{name}_plugin"))
         assert lines[at].split()[-1] == "loaded"
         assert lines[at + 1].startswith(
             f"    claims the command `contest`, as `{other}-dist` does; none is used"

@@ -17,11 +17,11 @@ from toy_plugin import RECIPE, Centre, Words
 
 def part(name, base, traits, **fields):
     """Make a component class that says this of itself."""
-    own = {field: attrs.field(type=kind) for field, kind in fields.items()}
+    attributes = {field: attrs.field(type=kind) for field, kind in fields.items()}
     body = {"name": name, "build": print, "traits": traits}
     class_name = name.replace("-", "_")
     return attrs.make_class(
-        class_name, own, bases=(base,), frozen=True, class_body=body
+        class_name, attributes, bases=(base,), frozen=True, class_body=body
     )
 
 
@@ -112,7 +112,7 @@ def encoder_of(
     )
 
 
-def found(
+def misfits_of(
     parts,
     backbone,
     pooler,
@@ -131,7 +131,7 @@ def denoising(parts):
 
 
 def test_a_pooler_that_subtracts_the_template_alone_takes_one_prompt(denoising):
-    assert found(denoising, "clean", "cleaned") == []
+    assert misfits_of(denoising, "clean", "cleaned") == []
     prompts = (Prompt(), Prompt(template="a {text} b{mask}"))
     encoder = attrs.evolve(encoder_of(denoising, "clean", "cleaned"), prompt=prompts)
     ((key, message),) = misfits(encoder, denoising)
@@ -149,8 +149,10 @@ def test_the_template_that_a_backbone_is_built_with_is_that_of_the_only_prompt(
         'This sentence of "',
         '" means{mask}.',
     )
-    own = encoder_of(denoising, "clean", "cleaned", Prompt(template="a {text} b{mask}"))
-    assert own.template == ("a ", " b{mask}")
+    encoder = encoder_of(
+        denoising, "clean", "cleaned", Prompt(template="a {text} b{mask}")
+    )
+    assert encoder.template == ("a ", " b{mask}")
     assert encoder_of(denoising, "bare", "end").template is None
     assert (
         encoder_of(
@@ -181,7 +183,7 @@ def test_the_template_that_a_backbone_is_built_with_is_that_of_the_only_prompt(
     ],
 )
 def test_of_parts_that_fit_or_do_not_say_nothing_is_said(parts, backbone, pooler):
-    assert found(parts, backbone, pooler) == []
+    assert misfits_of(parts, backbone, pooler) == []
 
 
 def test_a_projection_is_refused_where_the_pooler_computes_something_else_at_test(
@@ -257,7 +259,7 @@ def test_a_pooler_takes_its_weights_from_a_model_that_has_some(parts, pretrained
 def test_an_impossible_pair_is_a_sentence_with_the_reason_and_what_to_take_instead(
     parts, backbone, pooler, message
 ):
-    assert found(parts, backbone, pooler) == [("pooler", message)]
+    assert misfits_of(parts, backbone, pooler) == [("pooler", message)]
 
 
 def test_every_word_that_a_pooler_may_use_has_its_reason():
@@ -270,7 +272,7 @@ def test_every_word_that_a_pooler_may_use_has_its_reason():
 
 
 def test_several_needs_and_words_of_a_plugins_own_are_named_together(parts):
-    ((_, message),) = found(parts, "masked", "odd")
+    ((_, message),) = misfits_of(parts, "masked", "odd")
     assert message.startswith(
         "the pooler `odd` needs causal attention (its vector is the state from which the next word is "
         "predicted) and `telepathy`, and the backbone `masked` has none; use the pooler `average`"
@@ -284,7 +286,7 @@ def test_where_nothing_fits_the_advice_is_another_plugin(plugins):
         [backbone("bare")],
         [pooler("odd", "telepathy"), pooler("start", "bidirectional")],
     )
-    assert found(alone, "bare", "odd") == [
+    assert misfits_of(alone, "bare", "odd") == [
         (
             "pooler",
             "the pooler `odd` needs `telepathy`, and the backbone `bare` has none; "
@@ -304,7 +306,7 @@ def test_every_alternative_that_is_named_fits(parts, prompt):
     for backbone, pooler in product(parts.names("backbone"), parts.names("pooler")):
         if backbone not in plain or pooler not in plain:
             continue
-        for key, message in found(parts, backbone, pooler, prompt):
+        for key, message in misfits_of(parts, backbone, pooler, prompt):
             *_, advice = message.split("; use ")
             for kind, names in re.findall(
                 r"the (backbone|pooler) ([^a-z]*`.*?`) with this", advice
@@ -313,7 +315,7 @@ def test_every_alternative_that_is_named_fits(parts, prompt):
                 for name in re.findall(r"`([^`]+)`", names):
                     advised.append(name)
                     pair = (name, pooler) if kind == "backbone" else (backbone, name)
-                    assert found(parts, *pair, usable) == [], message
+                    assert misfits_of(parts, *pair, usable) == [], message
     assert "masked" in advised
     if usable is None:
         assert set(advised) >= {
@@ -345,17 +347,17 @@ def test_a_transform_that_asks_for_more_than_traits_stops_no_advice(
 
 
 def test_what_a_property_says_counts_for_the_part_itself(parts):
-    assert found(parts, "by-size", "word", size=1) == []
-    ((_, message),) = found(parts, "by-size", "word", size=0)
+    assert misfits_of(parts, "by-size", "word", size=1) == []
+    ((_, message),) = misfits_of(parts, "by-size", "word", size=0)
     assert (
         "the backbone `by-size` has none; use the backbone `left-to-right` with this pooler"
         in message
     )
-    ((_, message),) = found(parts, "two-part", "by-depth", depth=1)
+    ((_, message),) = misfits_of(parts, "two-part", "by-depth", depth=1)
     assert message.startswith(
         "the pooler `by-depth` needs the states of every layer, and"
     )
-    ((_, message),) = found(parts, "bare", "by-text", word="no place")
+    ((_, message),) = misfits_of(parts, "bare", "by-text", word="no place")
     assert "has 0 places" in message
 
 
@@ -365,18 +367,19 @@ def test_what_only_a_property_could_say_is_no_advice(parts):
         ("masked", "word"),
         ("bare", "blank"),
     ):
-        ((_, message),) = found(parts, backbone, pooler)
+        ((_, message),) = misfits_of(parts, backbone, pooler)
         assert "`by-" not in message
 
 
 def test_a_backbone_that_does_not_say_what_it_offers_is_no_advice(parts):
-    ((_, message),) = found(parts, "left-to-right", "start")
+    ((_, message),) = misfits_of(parts, "left-to-right", "start")
     assert "characters" not in message
 
 
 def test_a_prompt_is_not_judged_where_the_parts_do_not_fit(parts):
     assert [
-        key for key, _ in found(parts, "left-to-right", "start", Prompt("nonsense"))
+        key
+        for key, _ in misfits_of(parts, "left-to-right", "start", Prompt("nonsense"))
     ] == ["pooler"]
 
 
@@ -384,24 +387,24 @@ def test_a_prompt_is_not_judged_where_the_parts_do_not_fit(parts):
 
 
 def test_a_pooler_that_needs_a_template_and_has_none_says_how_to_add_one(parts):
-    assert found(parts, "left-to-right", "asked") == [
+    assert misfits_of(parts, "left-to-right", "asked") == [
         (
             "pooler",
             'the pooler `asked` needs a template; add `prompt = { template = "..." }` with `{text}` where '
             "the sentence goes",
         )
     ]
-    assert found(parts, "left-to-right", "asked", Prompt('{text} is "')) == []
-    assert found(parts, "left-to-right", "word") == []
+    assert misfits_of(parts, "left-to-right", "asked", Prompt('{text} is "')) == []
+    assert misfits_of(parts, "left-to-right", "word") == []
 
 
 def test_a_mask_pooler_needs_a_template(parts):
-    ((key, message),) = found(parts, "masked", "hole")
+    ((key, message),) = misfits_of(parts, "masked", "hole")
     assert (key, message.partition(";")[0]) == (
         "pooler",
         "the pooler `hole` needs a template",
     )
-    assert found(parts, "masked", "hole", Prompt("prompt-bert")) == []
+    assert misfits_of(parts, "masked", "hole", Prompt("prompt-bert")) == []
 
 
 def test_a_mask_pooler_needs_a_mask_in_the_template(parts):
@@ -409,9 +412,11 @@ def test_a_mask_pooler_needs_a_mask_in_the_template(parts):
         "the pooler `blank` reads the mask token, and the template '<{text}>' has none; "
         "write `{mask}` in it, or use the template `prompt-bert`"
     )
-    assert found(parts, "masked", "blank", Prompt("<{text}>")) == [("prompt", message)]
+    assert misfits_of(parts, "masked", "blank", Prompt("<{text}>")) == [
+        ("prompt", message)
+    ]
     for template in ("<{text}> is {mask}", "prompt-bert"):
-        assert found(parts, "masked", "blank", Prompt(template)) == []
+        assert misfits_of(parts, "masked", "blank", Prompt(template)) == []
 
 
 def test_a_mask_in_the_template_needs_one_in_the_vocabulary(parts):
@@ -419,15 +424,17 @@ def test_a_mask_in_the_template_needs_one_in_the_vocabulary(parts):
         "the template '{text} is {mask}' has a `{mask}`, and the backbone `left-to-right` has no mask token; "
         "take it out, or use the backbone `masked`"
     )
-    assert found(parts, "left-to-right", "end", Prompt("{text} is {mask}")) == [
+    assert misfits_of(parts, "left-to-right", "end", Prompt("{text} is {mask}")) == [
         ("prompt", message)
     ]
-    assert found(parts, "masked", "end", Prompt("{text} is {mask}")) == []
-    assert found(parts, "characters", "end", Prompt("{text} is {mask}")) == []
+    assert misfits_of(parts, "masked", "end", Prompt("{text} is {mask}")) == []
+    assert misfits_of(parts, "characters", "end", Prompt("{text} is {mask}")) == []
 
 
 def test_where_no_backbone_could_take_the_mask_none_is_named(parts):
-    ((_, message),) = found(parts, "left-to-right", "word", Prompt("{text} is {mask}"))
+    ((_, message),) = misfits_of(
+        parts, "left-to-right", "word", Prompt("{text} is {mask}")
+    )
     assert message.endswith("has no mask token; take it out")
 
 
@@ -456,15 +463,15 @@ def test_where_no_backbone_could_take_the_mask_none_is_named(parts):
     ],
 )
 def test_a_fault_of_the_prompt_is_told_once_under_its_key(parts, prompt, message):
-    ((key, said),) = found(parts, "characters", "end", prompt)
+    ((key, problem),) = misfits_of(parts, "characters", "end", prompt)
     assert key == "prompt"
-    assert message in said
+    assert message in problem
 
 
 def test_a_demonstration_can_stand_in_the_template_of_the_pooler(parts):
     shown = Prompt(demonstration=Demonstration("a", "b"))
-    assert found(parts, "left-to-right", "word", shown) == []
-    ((key, message),) = found(parts, "masked", "blank", shown)
+    assert misfits_of(parts, "left-to-right", "word", shown) == []
+    ((key, message),) = misfits_of(parts, "masked", "blank", shown)
     assert key == "prompt"
     assert "cannot take a demonstration" in message
 
@@ -551,7 +558,9 @@ def test_a_recipe_reports_what_does_not_fit_at_its_path_and_line(
         load_recipe(file, plugins=parts)
     (problem,) = caught.value.problems
     line = next(
-        i for i, found in enumerate(text.splitlines(), 1) if found.startswith(start)
+        i
+        for i, text_line in enumerate(text.splitlines(), 1)
+        if text_line.startswith(start)
     )
     assert (problem.path, problem.file, problem.line) == (path, str(file), line)
     assert message in problem.message
@@ -593,8 +602,8 @@ def test_a_sentence_may_stand_twice_where_the_backbone_can_hide_the_first(parts)
     hiding = backbone("hiding", "bidirectional", "span")
     parts = offering(parts, [hiding], [])
     prompt = Prompt(template="{text} {text}")
-    assert found(parts, "hiding", "end", prompt) == []
-    ((key, message),) = found(parts, "left-to-right", "end", prompt)
+    assert misfits_of(parts, "hiding", "end", prompt) == []
+    ((key, message),) = misfits_of(parts, "left-to-right", "end", prompt)
     assert key == "prompt"
     assert "`left-to-right` cannot hide the first; write `{text}` once" in message
 
@@ -603,7 +612,7 @@ def test_a_sentence_may_stand_twice_where_the_backbone_can_hide_the_first(parts)
 def test_a_pooler_of_one_fixed_state_does_not_take_a_sentence_twice(parts, reads):
     hiding = backbone("hiding", "decoder", "span")
     first = part("first", Pooler, PoolerTraits(pooling="cls"))
-    ((_, message),) = found(
+    ((_, message),) = misfits_of(
         offering(parts, [hiding], [first]), "hiding", reads, Prompt("{text} {text}")
     )
     assert (
@@ -613,7 +622,7 @@ def test_a_pooler_of_one_fixed_state_does_not_take_a_sentence_twice(parts, reads
 
 
 def test_a_prompt_chooses_layers_only_of_a_backbone_that_lets_it(parts):
-    ((key, message),) = found(parts, "bare", "end", Prompt("{text}", layers=(1,)))
+    ((key, message),) = misfits_of(parts, "bare", "end", Prompt("{text}", layers=(1,)))
     assert (key, message) == (
         "prompt",
         "the backbone `bare` lets no prompt choose `layers`; take them out",

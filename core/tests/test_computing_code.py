@@ -93,7 +93,7 @@ def losses():
 
 def metadata(name, version, *requires):
     lines = [f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}"]
-    return "\n".join([*lines, *(f"Requires-Dist: {one}" for one in requires)]) + "\n"
+    return "\n".join([*lines, *(f"Requires-Dist: {dep}" for dep in requires)]) + "\n"
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ def run(installed_toy, distribute, put, tmp_path):
 def test_what_a_component_raises_is_told_with_its_name_and_line(
     hook, body, run, tmp_path
 ):
-    code, said, source = run(hook, body)
+    code, message, source = run(hook, body)
     line = next(
         number
         for number, text in enumerate(source.splitlines(), start=1)
@@ -100,7 +100,7 @@ def test_what_a_component_raises_is_told_with_its_name_and_line(
     place = f"{tmp_path / 'site' / 'faulty_parts.py'}:{line}"
     who = f"the {USE[hook][0]} `faulty` of `faulty-parts` 1.0"
     rest = ", or tell its authors (`--traceback` shows the rest)"
-    assert (code, said) == (
+    assert (code, message) == (
         1,
         f"error: {who} raised ValueError: broken @ {place}{ADVICE}{rest}",
     )
@@ -118,12 +118,12 @@ def test_what_a_component_raises_is_told_with_its_name_and_line(
 def test_what_a_component_should_not_return_is_told_with_what_it_should(
     hook, method, expected, run, tmp_path
 ):
-    code, said, _ = run(hook, f"def {method}: return None")
+    code, message, _ = run(hook, f"def {method}: return None")
     name = method.partition("(")[0]
     kind = {"data_sources": "data source"}.get(hook, USE[hook][0])
     start = f"error: `{name}` of the {kind} `faulty` of `faulty-parts` 1.0 returned None, expected {expected}"
-    assert (code, said.startswith(start)) == (1, True), said
-    assert said.endswith(
+    assert (code, message.startswith(start)) == (1, True), message
+    assert message.endswith(
         f"{tmp_path / 'site' / 'faulty_parts.py'}:16{ADVICE}, or tell its authors"
     )
 
@@ -147,12 +147,12 @@ def test_what_a_component_should_not_return_is_told_with_what_it_should(
     ],
 )
 def test_scores_that_are_no_numbers_are_told(returns, wrong, run):
-    code, said, _ = run("evaluators", f"def _score(self, vectors): return {returns}")
+    code, message, _ = run("evaluators", f"def _score(self, vectors): return {returns}")
     start = r"error: `score` of the evaluator `faulty` of `faulty-parts` 1\.0 returned "
     assert code == 1
     assert re.match(
-        start + re.escape(wrong) + r" @ .*faulty_parts\.py; test it with", said
-    ), said
+        start + re.escape(wrong) + r" @ .*faulty_parts\.py; test it with", message
+    ), message
 
 
 @pytest.mark.parametrize(
@@ -178,9 +178,9 @@ def test_rows_that_are_no_texts_are_told(returns, wrong, run):
 
         return Rows({{column: [*"abcdefghijk"] for column in self.columns}})
 """
-    code, said, _ = run("data_sources", body)
+    code, message, _ = run("data_sources", body)
     assert code == 1
-    assert re.match("error: " + wrong, said), said
+    assert re.match("error: " + wrong, message), message
 
 
 @pytest.mark.parametrize("returns", ["'too small'", "None", "[None]", "3"])
@@ -190,11 +190,11 @@ def test_rows_that_are_no_texts_are_told(returns, wrong, run):
 def test_misfits_that_are_no_sentences_are_told(
     hook, arguments, returns, run, tmp_path
 ):
-    _, said, _ = run(hook, f"def misfits(self, {arguments}): return {returns}")
-    found = "None" if "None" in returns else returns
+    _, message, _ = run(hook, f"def misfits(self, {arguments}): return {returns}")
+    shown = "None" if "None" in returns else returns
     expected = "`str`" if returns == "[None]" else "several sentences"
-    assert said == (
-        f"error: `misfits` of the {USE[hook][0]} `faulty` of `faulty-parts` 1.0 returned {found}, expected "
+    assert message == (
+        f"error: `misfits` of the {USE[hook][0]} `faulty` of `faulty-parts` 1.0 returned {shown}, expected "
         f"{expected} @ {tmp_path / 'site' / 'faulty_parts.py'}:16{ADVICE}, or tell its authors"
     )
 
@@ -317,17 +317,17 @@ def test_an_error_of_a_command_is_not_blamed_on_the_only_component_beside_it():
     component_docs = pytest.importorskip("sentbed_workbench.component_docs")
     with pytest.raises(AttributeError) as caught:
         component_docs.describe(None)
-    said = blame(caught.value)
-    assert said.startswith("`sentbed-workbench` ")
-    assert "the runtime" not in said
+    message = blame(caught.value)
+    assert message.startswith("`sentbed-workbench` ")
+    assert "the runtime" not in message
 
 
 def test_an_error_of_nobodys_plugin_is_our_own():
     try:
         int("x")
     except ValueError as error:
-        said = blame(error, load_plugins([]))
-    assert said.startswith(
+        message = blame(error, load_plugins([]))
+    assert message.startswith(
         f"sentbed {__version__} raised ValueError: invalid literal for int() with base 10: 'x' @ "
     )
-    assert said.endswith("; tell its authors what `--traceback` shows")
+    assert message.endswith("; tell its authors what `--traceback` shows")

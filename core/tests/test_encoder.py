@@ -251,8 +251,8 @@ def test_damaged_checksums_of_a_saved_encoder_change_no_vector(
     file = tmp_path / "e" / "checksums.json"
     file.write_bytes(damage(file.read_bytes()))
     with suppress(ModelError):
-        found = load_encoder(tmp_path / "e").encode(TEXTS)
-        np.testing.assert_array_equal(found, encoder.encode(TEXTS))
+        vectors = load_encoder(tmp_path / "e").encode(TEXTS)
+        np.testing.assert_array_equal(vectors, encoder.encode(TEXTS))
 
 
 @pytest.mark.parametrize(
@@ -442,16 +442,16 @@ class Timed(Evaluator):
 
 
 def test_an_evaluator_that_measures_time_has_every_vector_computed(encoder, tmp_path):
-    store, told = VectorCache(tmp_path), []
+    store, reports = VectorCache(tmp_path), []
     encoder.evaluate(
-        Timed(), "e", store=store, progress=lambda *what: told.append(what)
+        Timed(), "e", store=store, progress=lambda *what: reports.append(what)
     )
     before = len(encoder.placed.batches)
     (score,) = encoder.evaluate(
-        Timed(), "e", store=store, progress=lambda *what: told.append(what)
+        Timed(), "e", store=store, progress=lambda *what: reports.append(what)
     ).scores
     assert len(encoder.placed.batches) == 2 * before > 0
-    assert (store.encoded, store.taken, told) == (0, 0, [])
+    assert (store.encoded, store.taken, reports) == (0, 0, [])
     assert score.value == encoder.encode(["abcdefgh"], max_length=4)[0, 0]
     assert score.value != encoder.encode(["abcdefgh"])[0, 0]
     assert encoder.engine.describe().items() <= score.evaluator_protocol.items()
@@ -558,15 +558,15 @@ def test_what_an_evaluator_does_to_the_vectors_is_the_encoders_part_of_the_proto
         def prepare(self):
             def score(vectors):
                 scores = (
-                    attrs.evolve(one, transform={"turned": 90})
-                    for one in inner.score(vectors).scores
+                    attrs.evolve(plain_score, transform={"turned": 90})
+                    for plain_score in inner.score(vectors).scores
                 )
                 return Evaluation(tuple(scores), 0.0)
 
             return attrs.evolve(inner := super().prepare(), score=score)
 
     (plain,), (turned,) = (
-        encoder.evaluate(one, "e").scores for one in (Gap(), Turned())
+        encoder.evaluate(evaluator, "e").scores for evaluator in (Gap(), Turned())
     )
     assert turned.protocol["encoder"] == {**plain.protocol["encoder"], "turned": 90}
     assert turned.protocol["evaluator"] == plain.protocol["evaluator"]
@@ -575,8 +575,8 @@ def test_what_an_evaluator_does_to_the_vectors_is_the_encoders_part_of_the_proto
 def test_no_key_of_a_backbones_protocol_takes_the_place_of_the_evaluators(
     encoder, monkeypatch
 ):
-    said = {"target": "mine", "id": "mine"}
-    monkeypatch.setattr(type(encoder.backbone), "protocol", said, raising=False)
+    protocol = {"target": "mine", "id": "mine"}
+    monkeypatch.setattr(type(encoder.backbone), "protocol", protocol, raising=False)
     (score,) = encoder.evaluate(Gap(), "e").scores
     assert score.protocol["evaluator"] == {"id": "gap", "target": 0.0}
     assert score.protocol["encoder"].items() >= {"target": "mine", "id": "mine"}.items()

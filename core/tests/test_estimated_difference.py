@@ -8,17 +8,17 @@ from sentbed.statistics import EstimatedDifference, Source
 
 
 def test_one_source_is_students_t():
-    one = EstimatedDifference(1.2, (Source(0.25, 4),))
+    difference = EstimatedDifference(1.2, (Source(0.25, 4),))
     t = stats.t(4)
-    assert one.error == 0.5
-    assert one.interval(0.9) == pytest.approx(
+    assert difference.error == 0.5
+    assert difference.interval(0.9) == pytest.approx(
         (1.2 - 0.5 * t.ppf(0.95), 1.2 + 0.5 * t.ppf(0.95))
     )
-    assert one.p_value() == pytest.approx(2 * t.sf(2.4))
-    assert one.p_above(0.4) == pytest.approx(t.sf(1.6))
-    assert one.p_below(0.4) == pytest.approx(t.cdf(1.6))
-    assert one.p_above(2.0) == pytest.approx(t.sf(-1.6))
-    assert one.p_above(1.2) == pytest.approx(0.5)
+    assert difference.p_value() == pytest.approx(2 * t.sf(2.4))
+    assert difference.p_above(0.4) == pytest.approx(t.sf(1.6))
+    assert difference.p_below(0.4) == pytest.approx(t.cdf(1.6))
+    assert difference.p_above(2.0) == pytest.approx(t.sf(-1.6))
+    assert difference.p_above(1.2) == pytest.approx(0.5)
 
 
 def test_a_known_variance_is_the_normal_distribution():

@@ -19,14 +19,14 @@ from toy_plugin import RECIPE
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
+def workdir(tmp_path, monkeypatch):
     """Work in the test's directory, so that files are named as a user would."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
-def merged(put, here):
+def merged(put, workdir):
     """Read the last of several files, each of which but the last is a base of it, in order."""
 
     def read(*texts):
@@ -132,7 +132,7 @@ def test_a_component_of_another_name_takes_nothing_over(merged, low, high, resul
     assert merged(f"c = {{ {low} }}", f"c = {{ {high} }}").data == {"c": result}
 
 
-def test_a_base_may_have_bases_and_one_that_is_reached_twice_counts_once(put, here):
+def test_a_base_may_have_bases_and_one_that_is_reached_twice_counts_once(put, workdir):
     put("root.toml", "a = 0\nb = 0\nc = 0\nd = 0")
     put("left.toml", 'extends = "root.toml"\na = 1\nb = 1')
     put("right.toml", 'extends = "root.toml"\nb = 2\nc = 2')
@@ -140,19 +140,19 @@ def test_a_base_may_have_bases_and_one_that_is_reached_twice_counts_once(put, he
     assert read_document("top.toml").data == {"a": 1, "b": 2, "c": 3, "d": 0}
 
 
-def test_a_base_may_be_in_a_package_or_among_the_data(put, here, monkeypatch):
+def test_a_base_may_be_in_a_package_or_among_the_data(put, workdir, monkeypatch):
     put("data/b.toml", "a = 1")
     put("site/some_recipes/__init__.py", "")
     put("site/some_recipes/c.toml", "b = 1")
-    monkeypatch.setenv("SENTBED_DATA", str(here / "data"))
-    monkeypatch.syspath_prepend(str(here / "site"))
+    monkeypatch.setenv("SENTBED_DATA", str(workdir / "data"))
+    monkeypatch.syspath_prepend(str(workdir / "site"))
     put("top.toml", 'extends = ["data:b.toml", "pkg:some_recipes/c.toml"]')
     document = read_document("top.toml")
     assert document.data == {"a": 1, "b": 1}
-    assert document.place(("a",)) == (str(here / "data" / "b.toml"), 1)
+    assert document.place(("a",)) == (str(workdir / "data" / "b.toml"), 1)
 
 
-def test_an_override_comes_after_the_merge(put, here):
+def test_an_override_comes_after_the_merge(put, workdir):
     put("base.toml", RECIPE)
     put("top.toml", 'extends = "base.toml"\nrun.seed = 1\n')
     document = read_document(
@@ -222,38 +222,38 @@ def test_every_key_has_a_line_and_the_file_that_says_its_value(files):
         text = f"extends = {json.dumps(names[:-1])}\n{tomli_w.dumps(files[-1])}"
         Path(names[-1]).write_text(text)
         document = extend(text.encode(), names[-1], 1)
-    found = dict(everything(document.data))
+    values = dict(everything(document.data))
     assert set(document.places) - {
         ("extends",),
         *(("extends", i) for i in range(3)),
-    } == set(found) - {()}
-    for path, value in found.items():
+    } == set(values) - {()}
+    for path, value in values.items():
         file, _ = document.place(path)
         if path and not isinstance(value, dict | list):
             # Elements that are merged by name have other numbers in other files.
-            said = [
+            places = [
                 at
                 for at, other in everything(files[names.index(str(file))])
                 if other == value
             ]
-            assert any(_alike(at, path) for at in said), (path, file)
+            assert any(_alike(at, path) for at in places), (path, file)
 
 
-def _alike(one, other):
-    return [key for key in one if isinstance(key, str)] == [
+def _alike(path, other):
+    return [key for key in path if isinstance(key, str)] == [
         key for key in other if isinstance(key, str)
     ]
 
 
 def test_what_a_file_extends_is_kept_the_last_first(merged):
     document = merged("a = 1\nb = 1", "\na = 2", "\n\na = 3")
-    assert [(one.data, one.place(("a",))) for one in document.below] == [
+    assert [(base.data, base.place(("a",))) for base in document.below] == [
         ({"a": 2, "b": 1}, ("2.toml", 2)),
         ({"a": 1, "b": 1}, ("1.toml", 1)),
     ]
 
 
-def test_a_problem_names_the_file_that_says_it(put, here, plugins):
+def test_a_problem_names_the_file_that_says_it(put, workdir, plugins):
     put("base/base.toml", RECIPE.replace("seed = 7", "sede = 7"))
     put("top.toml", 'extends = "base/base.toml"\n[encoder]\nmax_length = 1.5\n')
     with pytest.raises(RecipeError) as caught:
@@ -264,7 +264,7 @@ def test_a_problem_names_the_file_that_says_it(put, here, plugins):
     ]
 
 
-def test_encoders_over_an_encoder_are_refused_at_the_base(put, here, plugins):
+def test_encoders_over_an_encoder_are_refused_at_the_base(put, workdir, plugins):
     put("base.toml", RECIPE)
     put("top.toml", 'extends = "base.toml"\n[encoders.en]\nmax_length = 16\n')
     with pytest.raises(
@@ -278,7 +278,7 @@ def test_encoders_over_an_encoder_are_refused_at_the_base(put, here, plugins):
 
 
 @pytest.fixture
-def elsewhere(put, here):
+def elsewhere(put, workdir):
     """A recipe whose base, in another directory, names a file, a model and a package's file."""
     put("base/lines.txt", "one\ntwo\n")
     stage = RECIPE.replace(
@@ -294,27 +294,30 @@ def paths_of(recipe):
     return data.path, backbone.model
 
 
-def test_a_path_in_a_base_starts_at_the_base(elsewhere, here, plugins):
+def test_a_path_in_a_base_starts_at_the_base(elsewhere, workdir, plugins):
     recipe = load_recipe(elsewhere, plugins=plugins)
-    assert paths_of(recipe) == (str(here / "base" / "lines.txt"), str(here / "weights"))
+    assert paths_of(recipe) == (
+        str(workdir / "base" / "lines.txt"),
+        str(workdir / "weights"),
+    )
     assert not isinstance(paths_of(recipe)[0], Located)
 
 
 def test_a_path_of_the_recipe_or_of_an_override_starts_at_the_recipe(
-    elsewhere, here, plugins
+    elsewhere, workdir, plugins
 ):
     elsewhere.write_text(
         f'{elsewhere.read_text()}[encoder.backbone]\nmodel = "./mine"\n'
     )
     recipe = load_recipe(elsewhere, ["stage.pull.data.path=other.txt"], plugins)
     assert paths_of(recipe) == (
-        str(here / "top" / "other.txt"),
-        str(here / "top" / "mine"),
+        str(workdir / "top" / "other.txt"),
+        str(workdir / "top" / "mine"),
     )
 
 
-def test_locations_with_a_scheme_and_hub_ids_stay(elsewhere, here, plugins):
-    base = here / "base" / "base.toml"
+def test_locations_with_a_scheme_and_hub_ids_stay(elsewhere, workdir, plugins):
+    base = workdir / "base" / "base.toml"
     base.write_text(
         base.read_text()
         .replace("lines.txt", "pkg:some/file")
@@ -326,7 +329,7 @@ def test_locations_with_a_scheme_and_hub_ids_stay(elsewhere, here, plugins):
     )
 
 
-def test_a_base_in_the_same_directory_needs_no_care(put, here):
+def test_a_base_in_the_same_directory_needs_no_care(put, workdir):
     put("base.toml", 'a = "x"')
     put("top.toml", 'extends = "./base.toml"')
     assert type(read_document("top.toml").data["a"]) is str
@@ -342,7 +345,7 @@ def test_a_string_of_another_directory_keeps_it_when_copied():
         assert (other, other.directory, type(other)) == ("x", Path("/there"), Located)
 
 
-def test_text_of_another_directory_is_text(put, here, plugins):
+def test_text_of_another_directory_is_text(put, workdir, plugins):
     put("base/base.toml", RECIPE)
     put("alone.toml", RECIPE)
     put("top.toml", 'extends = "base/base.toml"\n')
@@ -367,7 +370,7 @@ def test_the_resolved_recipe_stands_alone(elsewhere, put, plugins):
     [
         (
             '"none.toml"',
-            "cannot read the base: `{here}/none.toml` does not exist; check the path",
+            "cannot read the base: `{workdir}/none.toml` does not exist; check the path",
         ),
         ('"dir"', "cannot read the base `dir`: Is a directory; check the path"),
         ("3", "found 3, expected the path of a recipe, or an array of them"),
@@ -383,16 +386,16 @@ def test_the_resolved_recipe_stands_alone(elsewhere, put, plugins):
     ],
 )
 def test_a_base_that_cannot_be_had_is_reported_where_it_is_named(
-    put, here, written, message
+    put, workdir, written, message
 ):
-    (here / "dir").mkdir()
+    (workdir / "dir").mkdir()
     put("top.toml", f"a = 1\nextends = {written}")
     (problem,) = problems("top.toml")
-    assert problem.startswith(message.format(here=here))
+    assert problem.startswith(message.format(workdir=workdir))
     assert problem.endswith(" @ top.toml:2 extends")
 
 
-def test_all_bases_that_cannot_be_had_are_reported_at_once(put, here):
+def test_all_bases_that_cannot_be_had_are_reported_at_once(put, workdir):
     put("sub/half.toml", '\nextends = "none.toml"')
     put("sub/broken.toml", "a = 1\nb =\n")
     put("top.toml", 'extends = [\n"sub/half.toml",\n"sub/broken.toml",\ntrue]')
@@ -403,7 +406,7 @@ def test_all_bases_that_cannot_be_had_are_reported_at_once(put, here):
     assert wrong.endswith("or an array of them @ top.toml:4 extends.2")
 
 
-def test_a_circle_is_refused_and_names_its_files(put, here):
+def test_a_circle_is_refused_and_names_its_files(put, workdir):
     put("top.toml", 'extends = "a.toml"')
     put("a.toml", 'extends = "sub/b.toml"')
     put("sub/b.toml", '\nextends = ["../a.toml"]')
@@ -413,14 +416,14 @@ def test_a_circle_is_refused_and_names_its_files(put, here):
     ]
 
 
-def test_a_recipe_that_extends_itself_is_refused(put, here):
-    put("top.toml", 'extends = "../' + here.name + '/top.toml"')
+def test_a_recipe_that_extends_itself_is_refused(put, workdir):
+    put("top.toml", 'extends = "../' + workdir.name + '/top.toml"')
     assert problems("top.toml") == [
         "the recipe extends itself: top.toml -> top.toml; take one `extends` out @ top.toml:1 extends"
     ]
 
 
-def test_files_in_a_row_that_extend_one_another_are_limited(put, here):
+def test_files_in_a_row_that_extend_one_another_are_limited(put, workdir):
     put("0.toml", "a = 1")
     for i in range(1, 500):
         put(f"{i}.toml", f'extends = "{i - 1}.toml"')
@@ -437,7 +440,7 @@ def test_files_in_a_row_that_extend_one_another_are_limited(put, here):
 
 
 @pytest.mark.parametrize("schema", ["2", "true", '"1"'])
-def test_a_base_of_another_schema_is_refused(put, here, schema):
+def test_a_base_of_another_schema_is_refused(put, workdir, schema):
     put("base.toml", f"\nschema = {schema}\nextends = 3")
     put("top.toml", 'schema = 1\nextends = "base.toml"')
     (problem,) = problems("top.toml")
@@ -447,7 +450,7 @@ def test_a_base_of_another_schema_is_refused(put, here, schema):
     )
 
 
-def test_a_base_without_a_schema_is_a_fragment(put, here, plugins):
+def test_a_base_without_a_schema_is_a_fragment(put, workdir, plugins):
     put("base.toml", RECIPE.replace("schema = 1\n", ""))
     put("top.toml", 'schema = 1\nextends = "base.toml"')
     assert load_recipe("top.toml", plugins=plugins).run.seed == 7

@@ -28,16 +28,16 @@ def test_a_lock_is_held_by_one_and_free_after_it(tmp_path):
 
 def test_a_lock_that_another_holds_is_waited_for_if_asked(tmp_path):
     path = tmp_path / "a.lock"
-    held, done = threading.Event(), threading.Event()
+    acquired, done = threading.Event(), threading.Event()
 
     def hold():
         with locked(path):
-            held.set()
+            acquired.set()
             done.wait(5)
 
     holder = threading.Thread(target=hold)
     holder.start()
-    held.wait(5)
+    acquired.wait(5)
     releaser = threading.Timer(0.2, done.set)
     releaser.start()
     with locked(path, wait=True) as free:

@@ -39,13 +39,13 @@ def column(encoder, path, data=DATA):
     return FrozenColumn.of(encoder, 16, False, data, path)
 
 
-def epoch(found, size=2, order=1):
+def epoch(frozen, size=2, order=1):
     """The vectors of all rows, fetched in batches of `size`, in the order of the rows."""
     rows = np.arange(len(TEXTS))[::order]
-    vectors = np.empty((len(TEXTS), found.encoder.width), np.float32)
+    vectors = np.empty((len(TEXTS), frozen.encoder.width), np.float32)
     for start in range(0, len(rows), size):
         batch = rows[start : start + size]
-        vectors[batch] = found.vectors(batch, [TEXTS[row] for row in batch])
+        vectors[batch] = frozen.vectors(batch, [TEXTS[row] for row in batch])
     return vectors
 
 
@@ -54,9 +54,9 @@ def test_with_and_without_a_cache_the_vectors_are_those_of_the_encoder(
 ):
     expected = encoder.encode(TEXTS)
     for path in (None, tmp_path / "v"):
-        found = column(encoder, path)
+        frozen = column(encoder, path)
         for _ in range(2):
-            vectors = epoch(found)
+            vectors = epoch(frozen)
             assert (vectors.dtype, vectors.shape) == (np.float32, (6, 4))
             np.testing.assert_allclose(vectors, expected, rtol=1e-6)
 
@@ -64,10 +64,10 @@ def test_with_and_without_a_cache_the_vectors_are_those_of_the_encoder(
 def test_with_a_cache_every_row_is_encoded_in_the_first_epoch_only(
     encoder, calls, tmp_path
 ):
-    found = column(encoder, tmp_path / "v")
-    first = epoch(found, order=-1)
+    frozen = column(encoder, tmp_path / "v")
+    first = epoch(frozen, order=-1)
     assert sorted(text for call in calls for text in call) == sorted(TEXTS)
-    np.testing.assert_array_equal(epoch(found, size=4), first)
+    np.testing.assert_array_equal(epoch(frozen, size=4), first)
     assert len(calls) == 3
     without = column(encoder, None)
     epoch(without)
@@ -93,13 +93,13 @@ def test_a_row_whose_record_is_damaged_is_encoded_again_with_its_batch(
     # A neighbour is not touched, even where encoding it again would give something else.
     encoder.backbone.embedding[:] += 1
     calls.clear()
-    found = column(encoder, tmp_path / "v")
-    vectors = epoch(found)
+    frozen = column(encoder, tmp_path / "v")
+    vectors = epoch(frozen)
     assert calls == [["three", "four"]]
     np.testing.assert_allclose(vectors[3], encoder.encode(["four"])[0], rtol=1e-6)
     np.testing.assert_array_equal(np.delete(vectors, 3, 0), np.delete(expected, 3, 0))
     calls.clear()
-    np.testing.assert_array_equal(epoch(found), vectors)
+    np.testing.assert_array_equal(epoch(frozen), vectors)
     assert calls == []
 
 
@@ -108,14 +108,14 @@ def test_a_row_whose_record_is_damaged_is_encoded_again_with_its_batch(
 def test_no_damage_changes_a_vector_even_while_the_file_is_in_use(
     damage, encoder, tmp_path
 ):
-    found = column(encoder, tmp_path / "v")
-    expected = epoch(found)
+    frozen = column(encoder, tmp_path / "v")
+    expected = epoch(frozen)
     with (tmp_path / "v").open("r+b") as stream:
         content = stream.read()
         stream.truncate(0)
         stream.seek(0)
         stream.write(damage(content))
-    np.testing.assert_array_equal(epoch(found), expected)
+    np.testing.assert_array_equal(epoch(frozen), expected)
     np.testing.assert_array_equal(epoch(column(encoder, tmp_path / "v")), expected)
 
 
@@ -129,9 +129,9 @@ def test_a_row_that_stands_twice_in_a_batch_gets_its_vector_twice(encoder, tmp_p
 
 
 def test_a_vector_is_never_that_of_another_text(encoder, tmp_path):
-    found = column(encoder, tmp_path / "v")
-    epoch(found)
-    vectors = found.vectors(np.array([0, 1]), ["one", "changed"])
+    frozen = column(encoder, tmp_path / "v")
+    epoch(frozen)
+    vectors = frozen.vectors(np.array([0, 1]), ["one", "changed"])
     np.testing.assert_allclose(vectors, encoder.encode(["one", "changed"]), rtol=1e-6)
 
 
@@ -193,5 +193,5 @@ def numbers():
 def test_the_number_of_a_text_is_its_own():
     assert len(set(numbers())) == 10_000
     assert min(numbers()) > 0
-    one, two, again = text_numbers(["a", "ä", "a"]).tolist()
-    assert one == again != two
+    letter, umlaut, again = text_numbers(["a", "ä", "a"]).tolist()
+    assert letter == again != umlaut

@@ -12,7 +12,7 @@ from sentbed._run.history import History
 from sentbed.protocols import Evaluation, Scatter, Score, StepResult
 
 
-def found(keys, *scores):
+def values_of(keys, *scores):
     history = History()
     for score in scores:
         history.scores_ready(score.encoder, Evaluation((score,), 0.0))
@@ -40,13 +40,13 @@ def score(
 
 def test_a_task_alone_names_its_first_metric():
     scores = (score(1.0), score(2.0, "pearson"))
-    assert found(["STS12", "STS12/pearson", "STS13"], *scores) == [1.0, 2.0, None]
+    assert values_of(["STS12", "STS12/pearson", "STS13"], *scores) == [1.0, 2.0, None]
 
 
 def test_what_was_skipped_for_want_of_data_decides_nothing():
     history = History()
-    one = attrs.evolve(score(1.0), skipped=("STS15",))
-    history.scores_ready("encoder", Evaluation((one,), 0.0))
+    incomplete = attrs.evolve(score(1.0), skipped=("STS15",))
+    history.scores_ready("encoder", Evaluation((incomplete,), 0.0))
     expected = {
         key: Expected(1.0, 0.1)
         for key in ("STS12", "STS15", "STS15/spearman", "AVG", "STS16")
@@ -60,7 +60,9 @@ def test_what_was_skipped_for_want_of_data_decides_nothing():
 
 
 def test_scores_before_training_are_not_expected():
-    assert found(["STS12"], score(1.0, encoder="encoder@start"), score(2.0)) == [2.0]
+    assert values_of(["STS12"], score(1.0, encoder="encoder@start"), score(2.0)) == [
+        2.0
+    ]
 
 
 @pytest.mark.parametrize(
@@ -73,18 +75,18 @@ def test_scores_before_training_are_not_expected():
 def test_a_key_that_fits_two_scores_finds_none_and_a_longer_key_finds_its_own(
     other, key
 ):
-    assert found(["STS12", key], score(1.0), other) == [None, 2.0]
+    assert values_of(["STS12", key], score(1.0), other) == [None, 2.0]
 
 
 def test_a_key_that_two_evaluators_fit_finds_none_in_either_order():
-    one, other = (
+    first, other = (
         score(1.0),
         attrs.evolve(
             score(2.0, "contrast-accuracy", protocol="q"), evaluator="sentbench"
         ),
     )
-    for scores in ((one, other), (other, one)):
-        assert found(["STS12", "STS12/spearman"], *scores) == [None, 1.0]
+    for scores in ((first, other), (other, first)):
+        assert values_of(["STS12", "STS12/spearman"], *scores) == [None, 1.0]
 
 
 # --- stages, and the way through a checkpoint --------------------------------------------------------------
@@ -95,9 +97,9 @@ def info(recipe_of, tmp_path):
     return RunContext("my-run", tmp_path, recipe_of())
 
 
-def look(value, note="", **protocol):
+def evaluation(value, note="", **protocol):
     parts = {"encoder": {}, "evaluator": {"id": "p", **protocol}}
-    made = Score(
+    watched_score = Score(
         "dev",
         "spearman",
         value,
@@ -108,7 +110,9 @@ def look(value, note="", **protocol):
         note=note,
         axis="x",
     )
-    return Evaluation((made,), value, (Scatter("dev", "x", "y", [1.0], [2.0]),))
+    return Evaluation(
+        (watched_score,), value, (Scatter("dev", "x", "y", [1.0], [2.0]),)
+    )
 
 
 def first_half(history, info):
@@ -118,7 +122,7 @@ def first_half(history, info):
         "en@start", Evaluation((score(1.0, encoder="en@start"),), 1.0, (points,))
     )
     history.stage_started(info, "pull")
-    history.observed(0, "en", look(math.nan, note="constant similarity"))
+    history.observed(0, "en", evaluation(math.nan, note="constant similarity"))
     history.step_finished(1, StepResult(math.nan, 1e-4, 2.0, {"accuracy": 0.25}))
     history.step_finished(
         2, StepResult(0.1 + 0.2, 1e-5, math.inf, {"accuracy": 0.5, "temperature": 0.05})
@@ -130,7 +134,7 @@ def second_half(history, info):
     # A stage that is resumed is started again.
     history.stage_started(info, "pull")
     history.step_finished(3, StepResult(0.5, 0.0, 1.0, {"temperature": 0.04}))
-    history.observed(3, "en", look(60.0))
+    history.observed(3, "en", evaluation(60.0))
     history.validated(3, 79.0, False)
     history.scores_ready("en", Evaluation((score(2.0, encoder="en"),), 2.0))
 
@@ -144,8 +148,8 @@ def shown(history, info):
 def test_a_stage_keeps_curves_metrics_and_what_was_watched(info):
     history = History()
     first_half(history, info)
-    history.observed(2, "zh", look(10.0))
-    history.observed(2, "en", look(55.0, data="other"))
+    history.observed(2, "zh", evaluation(10.0))
+    history.observed(2, "en", evaluation(55.0, data="other"))
     second_half(history, info)
     (stage,) = history.report_data(info, "finished", None, "").stages
     assert stage.steps == [1, 2, 3]

@@ -108,12 +108,12 @@ def test_values_equal_those_computed_by_hand(statistic, x, y, expected):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_groups_are_scored_apart_and_averaged(weighted):
     groups = np.array([0] * 10 + [1] * 20 + [2] * 30)[::-1].copy()
-    found = items("spearman", groups=groups, weighted=weighted)
+    grouped = items("spearman", groups=groups, weighted=weighted)
     parts = [
-        reference("spearman", found.x[groups == g], found.y[groups == g])
+        reference("spearman", grouped.x[groups == g], grouped.y[groups == g])
         for g in range(3)
     ]
-    assert found.value() == pytest.approx(
+    assert grouped.value() == pytest.approx(
         np.average(parts, weights=[10, 20, 30] if weighted else None)
     )
 
@@ -221,10 +221,10 @@ def test_the_interval_of_a_mean_is_students():
 
 @pytest.mark.parametrize("statistic", [*STATISTICS, hit_rate])
 def test_the_interval_holds_the_score_and_is_within_the_range_of_the_metric(statistic):
-    found = items(statistic, noise=0.5)
-    interval, wider = found.interval(), found.interval(0.99)
-    least, most = found.range()
-    assert least <= wider[0] <= interval[0] < found.value() < interval[1] <= wider[1]
+    noisy = items(statistic, noise=0.5)
+    interval, wider = noisy.interval(), noisy.interval(0.99)
+    least, most = noisy.range()
+    assert least <= wider[0] <= interval[0] < noisy.value() < interval[1] <= wider[1]
     assert wider[1] <= most
 
 

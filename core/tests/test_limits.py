@@ -276,5 +276,5 @@ def test_a_batch_of_all_rows_is_warned_of(tmp_path, run_recipe):
         for i in range(2)
     ]
     assert warned[0] == []
-    (found,) = warned[1]
-    assert "fewer than its `batch_size` of 500: a batch is all rows" in found
+    (warning,) = warned[1]
+    assert "fewer than its `batch_size` of 500: a batch is all rows" in warning

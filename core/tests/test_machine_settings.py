@@ -145,16 +145,18 @@ def test_a_resumed_run_says_what_it_left_out_and_how_to_give_it_again(
     out = interrupted(tmp_path / "out", recipe_of(TRACKED), plugins)
     recipe = own_recipe(out, (), False, plugins)
     assert [tracker.file for tracker in recipe.tracker] == ["notes.txt"]
-    said = left_out_sentence(recipe)
-    assert '`tracker.0.file` ("mine.txt") left out' in said
-    assert "--set 'tracker.0.file=\"mine.txt\"'" in said
+    warning = left_out_sentence(recipe)
+    assert '`tracker.0.file` ("mine.txt") left out' in warning
+    assert "--set 'tracker.0.file=\"mine.txt\"'" in warning
 
     given_again = own_recipe(out, ['tracker.0.file="mine.txt"'], False, plugins)
     assert [tracker.file for tracker in given_again.tracker] == ["mine.txt"]
     assert left_out_sentence(given_again) is None
 
     result = resume(out, plugins=plugins)
-    assert said in (out / "report.json").read_text().encode().decode("unicode_escape")
+    assert warning in (out / "report.json").read_text().encode().decode(
+        "unicode_escape"
+    )
     assert (out / "notes.txt").is_file()
     assert result.scores
 

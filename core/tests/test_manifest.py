@@ -23,15 +23,17 @@ def test_plugins_stand_with_version_status_and_api(distribute, monkeypatch):
         "b_plugin": "sentbed_api = '99.0'",
         "c_plugin": "",
     }
-    found = describe(load_plugins(distribute("some-dist", modules)), None)
-    assert found["api"] == API_VERSION
-    about = [(p["name"], p["version"], p["status"], p["api"]) for p in found["plugins"]]
+    description = describe(load_plugins(distribute("some-dist", modules)), None)
+    assert description["api"] == API_VERSION
+    about = [
+        (p["name"], p["version"], p["status"], p["api"]) for p in description["plugins"]
+    ]
     assert about == [
         ("a_plugin", "1.0", "loaded", API_VERSION),
         ("b_plugin", "1.0", "refused", "99.0"),
         ("c_plugin", "1.0", "disabled", None),
     ]
-    assert [bool(p["problem"]) for p in found["plugins"]] == [False, True, False]
+    assert [bool(p["problem"]) for p in description["plugins"]] == [False, True, False]
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from sentbed._registry.plugin_source_code import assigned_text
 def test_the_written_api_is_that_of_the_module_or_of_the_packages_around_it(
     value, api, put, tmp_path, monkeypatch
 ):
-    for file, said in {
+    for file, version in {
         "__init__": "1.9",
         "a_template": "9.0",
         "plugin": "1.0",
@@ -27,7 +27,7 @@ def test_the_written_api_is_that_of_the_module_or_of_the_packages_around_it(
     }.items():
         put(
             f"packed/{file}.py",
-            f"sentbed_api = '{said}'\nraise AssertionError('run')\n",
+            f"sentbed_api = '{version}'\nraise AssertionError('run')\n",
         )
     put("packed/silent.py", "")
     put("packed/inner/deep.py", "")
@@ -52,6 +52,9 @@ def test_requirements_are_those_of_an_extra_and_of_this_machine(tmp_path, monkey
         'Requires-Dist: winning; sys_platform == "never"\nRequires-Dist: jax==0.10.2; extra == "tpu"\n'
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert [str(asked) for asked in requirements("thing")] == ["attrs>=20"]
-    assert [asked.name for asked in requirements("thing", "tpu")] == ["attrs", "jax"]
+    assert [str(requirement) for requirement in requirements("thing")] == ["attrs>=20"]
+    assert [requirement.name for requirement in requirements("thing", "tpu")] == [
+        "attrs",
+        "jax",
+    ]
     assert list(requirements("no-such-distribution")) == []

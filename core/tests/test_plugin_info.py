@@ -62,7 +62,7 @@ def test_a_lazy_component_is_imported_when_it_is_found(loaded):
     info = plugins.find("loss", "good")
     assert info.cls.__qualname__ == "Good"
     assert plugins.origin(info.cls) is info
-    assert [one.name for one in plugins.importable("loss")] == ["good"]
+    assert [component.name for component in plugins.importable("loss")] == ["good"]
 
 
 @pytest.mark.parametrize(
@@ -98,9 +98,11 @@ def test_a_fault_of_a_lazy_component_is_an_error_where_it_is_used(
     plugins = loaded(bad)
     with pytest.raises(PluginError) as caught:
         plugins.find("loss", "bad")
-    said = str(caught.value).removeprefix("the loss `bad` of `lazy` 1.0").lstrip()
+    message = str(caught.value).removeprefix("the loss `bad` of `lazy` 1.0").lstrip()
     file = tmp_path / "site" / "lazy_bad.py"
-    assert said == problem.format(file=file) + "; mend, disable or uninstall the plugin"
+    assert (
+        message == problem.format(file=file) + "; mend, disable or uninstall the plugin"
+    )
     assert plugins.find("loss", "good").cls
 
 
@@ -116,17 +118,17 @@ def test_faults_of_lazy_parts_of_a_recipe_are_told_with_the_others(loaded, tmp_p
     )
     with pytest.raises(RecipeError) as caught:
         load_recipe(recipe, plugins=loaded("1 / 0"))
-    found = {
+    messages = {
         (problem.line, problem.path): problem.message
         for problem in caught.value.problems
     }
     reason = "ZeroDivisionError: division by zero"
-    assert reason in found[4, "stage.0.loss.use"]
-    assert found[5, "extra"].startswith(
+    assert reason in messages[4, "stage.0.loss.use"]
+    assert messages[5, "extra"].startswith(
         "the recipe table `extra` of `lazy` 1.0 cannot be imported from"
     )
-    assert reason in found[5, "extra"]
-    assert len(found) > 2
+    assert reason in messages[5, "extra"]
+    assert len(messages) > 2
 
 
 def test_whose_a_class_is_is_found_without_an_import(loaded):

@@ -69,21 +69,21 @@ def test_a_version_is_that_of_the_distribution_or_none():
 
 
 def test_packages_that_are_there_are_named_with_their_versions():
-    found = packages("adapters", "LoRA", "sentbed", ("attrs", "click"), "lora")
+    finding = packages("adapters", "LoRA", "sentbed", ("attrs", "click"), "lora")
     versions = f"attrs {version('attrs')}, click {version('click')}"
-    assert found == Finding("adapters", "LoRA", "yes", versions)
+    assert finding == Finding("adapters", "LoRA", "yes", versions)
     assert packages("models", "attrs", "sentbed", ("attrs",)).detail == version("attrs")
 
 
 def test_a_package_that_is_missing_is_named_with_the_command_that_installs_it():
-    found = packages(
+    finding = packages(
         "adapters", "4 bits", "sentbed-backbones", ("attrs", "nothing-here"), "qlora"
     )
-    assert (found.status, found.remedy) == (
+    assert (finding.status, finding.remedy) == (
         "no",
         "`pip install 'sentbed-backbones[qlora]'`",
     )
-    assert found.detail == f"attrs {version('attrs')}; nothing-here not installed"
+    assert finding.detail == f"attrs {version('attrs')}; nothing-here not installed"
     assert packages("models", "x", "sentbed-backbones", ("nothing-here",)).remedy == (
         "`pip install sentbed-backbones`"
     )
@@ -100,10 +100,10 @@ def test_a_package_of_another_version_than_the_extra_pins_is_limited(
         'Requires-Dist: dated==2.0.dev3; extra == "tpu"',
     )
     install("dated", "2.0.dev3")
-    found = packages("runtimes", "tpu", "thing", ("torchax", "dated"), "tpu")
-    assert found.status == "limited"
-    assert found.detail == "torchax 0.0.13, expected ==0.0.14.dev1; dated 2.0.dev3"
-    assert found.remedy == "`pip install --upgrade 'thing[tpu]'`"
+    finding = packages("runtimes", "tpu", "thing", ("torchax", "dated"), "tpu")
+    assert finding.status == "limited"
+    assert finding.detail == "torchax 0.0.13, expected ==0.0.14.dev1; dated 2.0.dev3"
+    assert finding.remedy == "`pip install --upgrade 'thing[tpu]'`"
 
 
 # --- findings ----------------------------------------------------------------------------------------------
@@ -131,9 +131,9 @@ def test_a_trial_is_a_finding_with_something_to_attempt():
 def test_a_function_answers_from_another_process_with_its_own_variables(
     helpers,
 ):
-    found = elsewhere(helpers.answer, 30, SAID="this")
-    assert found["said"] == "this"
-    assert found["process"] != os.getpid()
+    answer = elsewhere(helpers.answer, 30, SAID="this")
+    assert answer["said"] == "this"
+    assert answer["process"] != os.getpid()
 
 
 @pytest.mark.parametrize(

@@ -100,8 +100,8 @@ def test_files_come_in_the_order_named_and_within_a_directory_by_name(put, tmp_p
     ):
         put(name, "x")
     names = ["z.txt", "d"]
-    found = find_files([str(tmp_path / name) for name in names], tmp_path / "d" / "out")
-    assert [str(file.relative_to(tmp_path)) for file in found] == [
+    files = find_files([str(tmp_path / name) for name in names], tmp_path / "d" / "out")
+    assert [str(file.relative_to(tmp_path)) for file in files] == [
         "z.txt",
         "d/a.jsonl",
         "d/b.txt",
@@ -322,12 +322,12 @@ CHOICES = [
 @pytest.mark.parametrize("key", CHOICES, ids=str)
 def test_vectors_are_chosen_as_rows_of_an_array_are(key, vectors_of):
     vectors, whole = vectors_of
-    found, expected = (
+    actual, expected = (
         vectors[key],
         whole[key] if not isinstance(key, list) or key else whole[:0],
     )
-    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
-    np.testing.assert_array_equal(found, expected)
+    assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
+    np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("key", [20, -21, [0, 20]])
@@ -364,11 +364,11 @@ def test_parquet_has_the_vectors_beside_the_columns_that_are_kept(
     encode_corpus(
         request_of(source, other, format="parquet", keep=("id", "tags", "text"))
     )
-    found = parquet.read_table(tmp_path / "out" / "vectors")
-    assert found.schema.field("vector").type == pa.list_(pa.float32(), 4)
-    assert found.select(["id", "tags", "text"]).to_pylist() == rows * 2
+    vectors = parquet.read_table(tmp_path / "out" / "vectors")
+    assert vectors.schema.field("vector").type == pa.list_(pa.float32(), 4)
+    assert vectors.select(["id", "tags", "text"]).to_pylist() == rows * 2
     np.testing.assert_allclose(
-        found["vector"].to_pylist(), encoder.encode(TEXTS * 2), rtol=1e-6
+        vectors["vector"].to_pylist(), encoder.encode(TEXTS * 2), rtol=1e-6
     )
     with pytest.raises(
         DataError,
@@ -379,18 +379,22 @@ def test_parquet_has_the_vectors_beside_the_columns_that_are_kept(
 
 def test_the_manifest_says_what_the_vectors_are_of(mixed, request_of, tmp_path):
     encode_corpus(request_of(*mixed[:2]))
-    found = json.loads((tmp_path / "out" / "corpus.json").read_text())
-    assert found["request"]["plugins"] == dict.fromkeys(
+    manifest = json.loads((tmp_path / "out" / "corpus.json").read_text())
+    assert manifest["request"]["plugins"] == dict.fromkeys(
         ("backbone", "pooler", "runtime"), "toy 1.0"
     )
-    assert (found["rows"], found["complete"], len(found["shards"])) == (14, True, 6)
-    assert [Path(entry["path"]).name for entry in found["inputs"]] == [
+    assert (manifest["rows"], manifest["complete"], len(manifest["shards"])) == (
+        14,
+        True,
+        6,
+    )
+    assert [Path(entry["path"]).name for entry in manifest["inputs"]] == [
         "a.txt",
         "b.jsonl",
     ]
-    assert found["how"]["width"] == 4
-    assert found["how"]["precision"] == "fp64"
-    assert found["request"]["runtime"] == {"use": "toy"}
+    assert manifest["how"]["width"] == 4
+    assert manifest["how"]["precision"] == "fp64"
+    assert manifest["request"]["runtime"] == {"use": "toy"}
 
 
 # --- going on ----------------------------------------------------------------------------------------------
@@ -408,16 +412,16 @@ def contents(directory):
 
 
 def again(request, **options):
-    said = []
-    return encode_corpus(request, say=said.append, **options), said
+    messages = []
+    return encode_corpus(request, say=messages.append, **options), messages
 
 
 def test_what_is_there_is_not_encoded_again(mixed, request_of, tmp_path):
     request = request_of(*mixed)
     encode_corpus(request)
     before = parts(tmp_path / "out")
-    done, said = again(request)
-    assert (done.encoded, done.rows, said) == (
+    done, messages = again(request)
+    assert (done.encoded, done.rows, messages) == (
         0,
         28,
         ["12 of 12 shards are there; none to encode"],
@@ -434,8 +438,8 @@ def test_a_shard_that_is_missing_or_damaged_is_encoded_again(
     (tmp_path / "out" / "vectors" / "part-0000003.npy").unlink()
     damaged = tmp_path / "out" / "vectors" / "part-0000007.npy"
     damaged.write_bytes(damaged.read_bytes()[:-3])
-    done, said = again(request)
-    assert (done.encoded, said) == (6, ["10 of 12 shards are there; 2 to encode"])
+    done, messages = again(request)
+    assert (done.encoded, messages) == (6, ["10 of 12 shards are there; 2 to encode"])
     after = parts(tmp_path / "out")
     assert contents(tmp_path / "out") == expected
     changed = [name for name in sorted(after) if after[name] != before[name]]
@@ -526,8 +530,8 @@ def test_shards_of_a_version_that_kept_no_hashes_are_taken_as_they_are(
     np.testing.assert_allclose(
         open_vectors(tmp_path / "out")[:], encoder.encode(list("abcde")), rtol=1e-6
     )
-    done, said = again(request)
-    assert (done.encoded, said[0]) == (
+    done, messages = again(request)
+    assert (done.encoded, messages[0]) == (
         0,
         "2 shards were written without a hash, and are taken as they are",
     )
@@ -603,8 +607,8 @@ def test_an_error_leaves_the_shards_before_it_and_the_rest_is_done_later(
         DataError, match="are not complete; start the same command again"
     ):
         open_vectors(tmp_path / "out")
-    done, said = again(request_of(source))
-    assert (done.encoded, said) == (2, ["2 of 3 shards are there; 1 to encode"])
+    done, messages = again(request_of(source))
+    assert (done.encoded, messages) == (2, ["2 of 3 shards are there; 1 to encode"])
     np.testing.assert_allclose(
         open_vectors(tmp_path / "out")[:], encoder.encode(list("abcdefgh")), rtol=1e-6
     )
@@ -922,8 +926,8 @@ def test_a_file_that_changes_while_it_is_encoded_is_an_error(put, request_of):
     source = put("in.txt", "a\nb\nc\nd\n")
 
     class Changing(LocalPool):
-        def run(self, start, tasks, told=None):
-            for done in super().run(start, tasks, told):
+        def run(self, start, tasks, on_progress=None):
+            for done in super().run(start, tasks, on_progress):
                 source.write_text("a\nb\nc\nd\ne\n")
                 yield done
 
@@ -1057,9 +1061,9 @@ def test_rows_that_are_encoded_twice_are_shown_once(put, request_of):
     forward = []
 
     class Twice(LocalPool):
-        def run(self, start, tasks, told=None):
-            told(tasks[0], 2)
-            yield from super().run(start, tasks, told)
+        def run(self, start, tasks, on_progress=None):
+            on_progress(tasks[0], 2)
+            yield from super().run(start, tasks, on_progress)
 
     encode_corpus(
         request_of(put("in.txt", "a\nb\nc\nd\n")),
@@ -1117,8 +1121,8 @@ def test_a_command_that_was_killed_goes_on(
     # A shard that was not yet reported when the command was killed has no hash.
     there = len(read_digests(tmp_path / "out") or ())
     assert len(list((tmp_path / "out").glob("vectors/part-*"))) - 2 <= there < 200
-    done, said = again(request_of(source, shard_rows=2))
-    assert said == [f"{there} of 200 shards are there; {200 - there} to encode"]
+    done, messages = again(request_of(source, shard_rows=2))
+    assert messages == [f"{there} of 200 shards are there; {200 - there} to encode"]
     assert done.encoded == 400 - 2 * there
     assert list((tmp_path / "out").glob("vectors/.*")) == []
     np.testing.assert_allclose(

@@ -71,10 +71,10 @@ def test_options_reach_the_request(encode, put):
         "fp64",
     )
     assert encode("--input", "a.jsonl", "--output", "out", *chosen).exit_code == 0
-    found = parquet.read_table("out/vectors")
-    assert found.column_names == ["id", "x", "vector"]
+    vectors = parquet.read_table("out/vectors")
+    assert vectors.column_names == ["id", "x", "vector"]
     assert (
-        str(found.schema.field("vector").type)
+        str(vectors.schema.field("vector").type)
         == "fixed_size_list<element: halffloat>[4]"
     )
 

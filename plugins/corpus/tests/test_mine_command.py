@@ -43,11 +43,11 @@ def mine(encoder, tmp_path, monkeypatch):
 def words(count, seed=0):
     """Different words, which differ in their letters too: the toy encoder sees no order."""
     generator = random.Random(seed)
-    found = {}
-    while len(found) < count:
+    words_by_letters = {}
+    while len(words_by_letters) < count:
         letters = generator.choices("abcdefghijklmnopqrstuvwxyz", k=6)
-        found.setdefault("".join(sorted(letters)), "".join(letters))
-    return list(found.values())
+        words_by_letters.setdefault("".join(sorted(letters)), "".join(letters))
+    return list(words_by_letters.values())
 
 
 def pairs_file(put, rows):
@@ -88,13 +88,15 @@ def test_every_row_gets_the_nearest_positives_of_other_rows_whatever_the_blocks(
         "out.tsv: 21 rows; out.tsv.json says how they were mined\n",
     )
     near = cosines(texts)
-    for (anchor, positive), found in zip(rows, table()[1:], strict=True):
+    for (anchor, positive), mined in zip(rows, table()[1:], strict=True):
         ranked = sorted(
-            (one for _, one in rows if one != positive),
-            key=lambda one: -near[anchor, one],
+            (candidate for _, candidate in rows if candidate != positive),
+            key=lambda candidate: -near[anchor, candidate],
         )
-        expected = [one for one in ranked[2:] if near[anchor, one] <= 0.9][:3]
-        assert found == [anchor, positive, *expected]
+        expected = [
+            candidate for candidate in ranked[2:] if near[anchor, candidate] <= 0.9
+        ][:3]
+        assert mined == [anchor, positive, *expected]
     assert table()[0] == ["anchor", "positive", "negative", "negative_2", "negative_3"]
 
 
@@ -130,10 +132,10 @@ def test_neither_the_anchor_nor_any_of_its_positives_is_a_negative(mine, put):
     pairs_file(put, rows)
     assert mine("--negatives 1").exit_code == 0
     allowed = {a: set(), c: {a, b}, e: {d}}
-    found = table()[1:]
+    mined = table()[1:]
     # The candidates are a, b and d, of which the anchor a may have none.
-    assert [row[:2] for row in found] == [[*row] for row in rows if row[0] != a]
-    assert all(row[2] in allowed[row[0]] for row in found)
+    assert [row[:2] for row in mined] == [[*row] for row in rows if row[0] != a]
+    assert all(row[2] in allowed[row[0]] for row in mined)
     record = json.loads(Path("out.tsv.json").read_bytes())
     assert record["left_out"]["rows with fewer negatives"] == 2
     assert (record["anchors"], record["candidates"]) == (3, 3)
@@ -160,9 +162,11 @@ def test_a_corpus_adds_candidates_or_takes_the_place_of_the_positives(mine, put)
     ):
         result = mine("--negatives 2 --overwrite", chosen, more)
         assert result.exit_code == 0, result.stderr
-        for (anchor, positive), found in zip(rows, table()[1:], strict=True):
-            ranked = sorted(candidates - {positive}, key=lambda one: -near[anchor, one])
-            assert found == [anchor, positive, *ranked[:2]]
+        for (anchor, positive), mined in zip(rows, table()[1:], strict=True):
+            ranked = sorted(
+                candidates - {positive}, key=lambda candidate: -near[anchor, candidate]
+            )
+            assert mined == [anchor, positive, *ranked[:2]]
         record = json.loads(Path("out.tsv.json").read_bytes())
         assert record["candidates"] == len(candidates)
         assert record["corpus"]["blank"] == 2
@@ -201,10 +205,10 @@ def test_the_record_says_how_the_negatives_were_mined(mine, put):
         "average",
     )
     near = cosines(texts)
-    found = table()[1:]
+    mined = table()[1:]
     means = [
-        np.mean([near[a, b] for a, b, *_ in found]),
-        np.mean([near[a, n] for a, _, *more in found for n in more]),
+        np.mean([near[a, b] for a, b, *_ in mined]),
+        np.mean([near[a, n] for a, _, *more in mined for n in more]),
     ]
     np.testing.assert_allclose([*record["similarity"].values()], means, atol=1e-6)
     cut = sum(
@@ -476,7 +480,7 @@ def test_options_have_the_defaults_of_the_rules():
     from sentbed_corpus import Rules
     from sentbed_corpus.mine_command import mine as command
 
-    defaults = {one.name or "": one.default for one in command.params}
+    defaults = {option.name or "": option.default for option in command.params}
     for name in ("negatives", "range_min", "range_max", "sampling", "seed"):
         assert defaults[name] == getattr(Rules(), name)
 

@@ -78,15 +78,15 @@ def naive(rules):
 def test_every_rule_keeps_what_a_loop_over_candidates_keeps(rules, negatives):
     chosen = Rules(negatives=negatives, **rules)
     places, left_out = naive(chosen)
-    found = chosen.select(FOUND, POSITIVES)
-    assert found.places.tolist() == places
-    assert +found.left_out == left_out
+    selected = chosen.select(FOUND, POSITIVES)
+    assert selected.places.tolist() == places
+    assert +selected.left_out == left_out
     for row in range(3):
         expected = dict(zip(FOUND.places[row], FOUND.similarities[row], strict=True))
         scores = [
-            math.nan if place < 0 else expected[place] for place in found.places[row]
+            math.nan if place < 0 else expected[place] for place in selected.places[row]
         ]
-        np.testing.assert_array_equal(found.similarities[row], scores)
+        np.testing.assert_array_equal(selected.similarities[row], scores)
 
 
 def test_a_margin_of_a_negative_similarity_is_below_it():
@@ -102,9 +102,9 @@ def test_a_random_choice_is_of_what_the_rules_leave_in_the_order_of_ranks_and_of
     rules = Rules(negatives=2, max_score=0.85, sampling="random")
     seen = Counter[tuple[int, ...]]()
     for seed in range(300):
-        found = attrs.evolve(rules, seed=seed).select(FOUND, POSITIVES)
-        seen[tuple(found.places[0])] += 1
-        assert found.places[2].tolist() == [3, 0]
+        selected = attrs.evolve(rules, seed=seed).select(FOUND, POSITIVES)
+        seen[tuple(selected.places[0])] += 1
+        assert selected.places[2].tolist() == [3, 0]
     # The six pairs of four candidates, nearer first: 50 each, give or take.
     assert set(seen) == {(1, 7), (1, 0), (1, 3), (7, 0), (7, 3), (0, 3)}
     assert all(25 < times < 80 for times in seen.values())

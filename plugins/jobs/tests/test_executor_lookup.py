@@ -21,11 +21,11 @@ def plugins():
 def test_options_that_are_left_out_are_those_of_one_worker_in_this_process(
     plugins,
 ):
-    said = []
+    messages = []
     pool = executor_of(
-        "local", {"workers": 1, "cpus": None, "gpus": None}, plugins, said.append
+        "local", {"workers": 1, "cpus": None, "gpus": None}, plugins, messages.append
     )
-    assert pool == LocalPool(1, None, 0, say=said.append)
+    assert pool == LocalPool(1, None, 0, say=messages.append)
 
 
 def test_options_are_those_of_the_pool(plugins):

@@ -69,22 +69,22 @@ def test_each_worker_sees_gpus_of_its_own(work, monkeypatch):
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_progress_within_a_task_arrives(workers, work):
-    told = []
+    progress = []
     list(
         LocalPool(workers).run(
-            work, [5, 6], lambda task, amount: told.append((task, amount))
+            work, [5, 6], lambda task, amount: progress.append((task, amount))
         )
     )
-    assert sorted(told) == [(5, 1), (5, 1), (6, 1), (6, 1)]
+    assert sorted(progress) == [(5, 1), (5, 1), (6, 1), (6, 1)]
 
 
 def test_the_task_of_a_worker_that_died_is_done_by_a_new_one(work):
-    said = []
-    done = dict(LocalPool(2, say=said.append).run(work, [1, -1, 2, 3, 4]))
+    messages = []
+    done = dict(LocalPool(2, say=messages.append).run(work, [1, -1, 2, 3, 4]))
     assert done == {1: 2, -1: -2, 2: 4, 3: 6, 4: 8}
     assert [task for _, task in work.notes("did")].count("-1") == 2
     how = "was killed by SIGKILL (as Linux does where memory runs out)"
-    assert said == [f"a worker {how}; -1: done again by a new one"]
+    assert messages == [f"a worker {how}; -1: done again by a new one"]
 
 
 def test_a_task_that_kills_every_worker_is_an_error_that_names_it(tmp_path):
@@ -104,10 +104,10 @@ def test_a_task_that_kills_every_worker_is_an_error_that_names_it(tmp_path):
 
 def test_a_task_that_kills_every_worker_gets_the_result_of_what_is_lost(tmp_path):
     work = Doubling(tmp_path, deaths=9)
-    lost = []
+    deaths = []
 
     def give_up(task, message):
-        lost.append((task, message))
+        deaths.append((task, message))
         return 99
 
     tasks = [-1, 1, 2, -2, 3]
@@ -115,11 +115,11 @@ def test_a_task_that_kills_every_worker_gets_the_result_of_what_is_lost(tmp_path
         work, tasks, on_death=give_up
     )
     assert dict(results) == {-1: 99, 1: 2, 2: 4, -2: 99, 3: 6}
-    assert dict(lost).keys() == {-1, -2}
-    assert dict(lost)[-1].startswith(
+    assert dict(deaths).keys() == {-1, -2}
+    assert dict(deaths)[-1].startswith(
         "2 workers died of it, the last one was killed by SIGKILL (as Linux"
     )
-    assert dict(lost)[-2].startswith(
+    assert dict(deaths)[-2].startswith(
         "2 workers died of it, the last one ended with exit code 7;"
     )
 

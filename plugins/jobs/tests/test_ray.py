@@ -52,12 +52,12 @@ def test_every_task_is_yielded_once_with_its_result(work):
 
 
 def test_the_task_of_an_actor_that_died_is_done_by_a_new_one(work):
-    said = []
-    done = dict(RayPool(2, say=said.append).run(work, [1, -1, 2, 3, 4]))
+    messages = []
+    done = dict(RayPool(2, say=messages.append).run(work, [1, -1, 2, 3, 4]))
     assert done == {1: 2, -1: -2, 2: 4, 3: 6, 4: 8}
-    assert len(work.notes("died")) == len(said) == 1
-    assert said[0].startswith("a worker died (")
-    assert said[0].endswith("; -1: done again by a new one")
+    assert len(work.notes("died")) == len(messages) == 1
+    assert messages[0].startswith("a worker died (")
+    assert messages[0].endswith("; -1: done again by a new one")
 
 
 def test_a_task_that_kills_every_actor_is_an_error_that_names_it(work):
@@ -69,18 +69,18 @@ def test_a_task_that_kills_every_actor_is_an_error_that_names_it(work):
 
 def test_a_task_that_kills_every_actor_gets_the_result_of_what_is_lost(work):
     work = attrs.evolve(work, deaths=9)
-    lost = []
+    messages = []
 
     def give_up(task, message):
-        lost.append(message)
+        messages.append(message)
         return 100 * task
 
     results = RayPool(1, retries=1, say=lambda _: None).run(
         work, [-1, 1, 2], on_death=give_up
     )
     assert dict(results) == {-1: -100, 1: 2, 2: 4}
-    assert len(lost) == 1
-    assert lost[0].startswith("2 workers died of it, the last one died (")
+    assert len(messages) == 1
+    assert messages[0].startswith("2 workers died of it, the last one died (")
 
 
 def test_what_the_function_raises_is_raised_here_and_not_tried_again(work):

@@ -31,11 +31,11 @@ def draw():
             return torch.randn(rows, width, generator=generator).double()
 
         anchor = normal()
-        found = {
+        pairs = {
             "anchor": anchor,
             "positive": (anchor + noise * normal()).float().double(),
         }
-        return found | ({"negative": normal()} if negatives else {})
+        return pairs | ({"negative": normal()} if negatives else {})
 
     return vectors
 
@@ -74,29 +74,29 @@ def explicit(
         return list(zip(batch[name], numbers.tolist(), strict=True))
 
     def direction(query, target, negatives, memory):
-        def harder(q, candidate, own):
+        def harder(q, candidate, of_row):
             if query != "anchor" or parameters.hardness_of not in (
                 "all",
-                "own" if own else "others",
+                "own" if of_row else "others",
             ):
                 return 1.0
             return torch.exp(parameters.hardness * similarity(q, candidate).detach())
 
         total, count = torch.zeros((), dtype=torch.float64), 0
         rows = list(zip(column(query), column(target), strict=True))
-        for i, ((q, q_id), (own, own_id)) in enumerate(rows):
+        for i, ((q, q_id), (match, match_id)) in enumerate(rows):
 
-            def leaves(candidate, own=own, ids=(q_id, own_id)):
+            def leaves(candidate, match=match, ids=(q_id, match_id)):
                 if parameters.mask_duplicates and candidate[1] in ids:
                     return True
                 threshold = parameters.false_negative_threshold
                 return (
                     threshold is not None
-                    and similarity(own, candidate[0]).item() > threshold
+                    and similarity(match, candidate[0]).item() > threshold
                 )
 
             numerator = denominator = torch.exp(
-                (similarity(q, own) - parameters.margin) / t
+                (similarity(q, match) - parameters.margin) / t
             )
             for j, candidate in enumerate(column(target)):
                 if j != i and not leaves(candidate):

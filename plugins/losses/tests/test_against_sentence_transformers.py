@@ -57,29 +57,29 @@ def library():
 def direct(name, label="score", **options):
     """The loss `name` given vectors and a label."""
 
-    def loss(library, vectors, given):
+    def loss(library, vectors, inputs):
         module = getattr(library, name)(Given(), **options)
-        found = module.compute_loss_from_embeddings(
-            vectors, given[label] if label else None
+        terms = module.compute_loss_from_embeddings(
+            vectors, inputs[label] if label else None
         )
-        return sum(found.values()) if isinstance(found, dict) else found
+        return sum(terms.values()) if isinstance(terms, dict) else terms
 
     return loss
 
 
 def distilled(metric):
-    def loss(library, vectors, given):
+    def loss(library, vectors, inputs):
         module = library.EmbedDistillLoss(Given(), distance_metric=metric)
         return module.compute_loss_from_embeddings(
-            vectors, [given[f"teacher_{n}"] for n in TEXTS]
+            vectors, [inputs[f"teacher_{n}"] for n in TEXTS]
         )
 
     return loss
 
 
-def divergence(library, vectors, given):
-    anchor = given["teacher_anchor"]
-    scores = [(anchor * given[f"teacher_{name}"]).sum(dim=1) for name in TEXTS[1:]]
+def divergence(library, vectors, inputs):
+    anchor = inputs["teacher_anchor"]
+    scores = [(anchor * inputs[f"teacher_{name}"]).sum(dim=1) for name in TEXTS[1:]]
     module = library.DistillKLDivLoss(
         Given(), student_temperature=0.7, teacher_temperature=1.5
     )
@@ -87,7 +87,7 @@ def divergence(library, vectors, given):
 
 
 def guided(**options):
-    def loss(library, vectors, given):
+    def loss(library, vectors, inputs):
         from tokenizers import Tokenizer, models
         from transformers import PreTrainedTokenizerFast
 
@@ -97,7 +97,7 @@ def guided(**options):
             tokenizer_object=words
         )
         features = [
-            {"vectors": value, "guide": given[f"teacher_{name}"]}
+            {"vectors": value, "guide": inputs[f"teacher_{name}"]}
             for name, value in zip(TEXTS, vectors, strict=True)
         ]
         return library.GISTEmbedLoss(model, guide, **options)(features, None)
@@ -105,7 +105,7 @@ def guided(**options):
     return loss
 
 
-def nested(library, vectors, given):
+def nested(library, vectors, inputs):
     model = Given()
     inner = library.MultipleNegativesRankingLoss(model, scale=2.0)
     loss = library.MatryoshkaLoss(model, inner, [6, 4, 2], [1.0, 0.5, 2.0])
@@ -206,13 +206,13 @@ def test_values_and_gradients_are_theirs(library, agrees, loss, theirs, columns)
     names = TEXTS[:columns]
     ours = {name: drawn[name].clone().requires_grad_() for name in names}
     others = [drawn[name].double().requires_grad_() for name in names]
-    found = loss.build(WIDTH)({**ours, **teacher, "score": SCORE}).loss
-    given = {
+    actual = loss.build(WIDTH)({**ours, **teacher, "score": SCORE}).loss
+    inputs = {
         name: value.double() for name, value in {**teacher, "score": SCORE}.items()
     }
-    expected = theirs(library, others, given)
-    assert found.item() == pytest.approx(expected.item(), rel=1e-6, abs=1e-6)
-    found.backward()
+    expected = theirs(library, others, inputs)
+    assert actual.item() == pytest.approx(expected.item(), rel=1e-6, abs=1e-6)
+    actual.backward()
     expected.backward()
     for value, other in zip(ours.values(), others, strict=True):
         agrees(value.grad, other.grad)
@@ -224,11 +224,11 @@ def test_several_hard_negatives_are_theirs(library, agrees):
     drawn = {name: torch.randn(ROWS, WIDTH, generator=generator) for name in names}
     ours = {name: value.clone().requires_grad_() for name, value in drawn.items()}
     others = [value.double().requires_grad_() for value in drawn.values()]
-    found = InfoNCE(0.5).build(WIDTH)(ours).loss
+    actual = InfoNCE(0.5).build(WIDTH)(ours).loss
     module = library.MultipleNegativesRankingLoss(Given(), scale=2.0)
     expected = module.compute_loss_from_embeddings(others, None)
-    assert found.item() == pytest.approx(expected.item(), rel=1e-6)
-    found.backward()
+    assert actual.item() == pytest.approx(expected.item(), rel=1e-6)
+    actual.backward()
     expected.backward()
     for value, other in zip(ours.values(), others, strict=True):
         agrees(value.grad, other.grad)

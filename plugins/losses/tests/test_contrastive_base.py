@@ -90,8 +90,10 @@ def test_two_orthogonal_pairs_with_a_margin_and_a_weighted_hard_negative():
         .build(2)(vectors)
         .loss.item()
     )
-    own = math.exp(0.5)
-    assert loss == pytest.approx(-math.log(own / (own + 1 + 3 * math.e + 1)), rel=1e-6)
+    positive_term = math.exp(0.5)
+    assert loss == pytest.approx(
+        -math.log(positive_term / (positive_term + 1 + 3 * math.e + 1)), rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("symmetric", [False, True])
@@ -119,11 +121,11 @@ def test_a_row_whose_every_candidate_leaves_has_no_loss_and_a_finite_gradient():
 
 
 def test_the_rows_own_hard_negative_never_leaves():
-    one = torch.ones(2, 3)
+    ones = torch.ones(2, 3)
     ids = dict.fromkeys(
         ("anchor.id", "positive.id", "negative.id"), torch.zeros(2, dtype=torch.int64)
     )
-    vectors = {"anchor": one, "positive": one, "negative": one, **ids}
+    vectors = {"anchor": ones, "positive": ones, "negative": ones, **ids}
     loss = InfoNCE(mask_duplicates=True, false_negative_threshold=0.5)
     output = loss.build(3)(vectors)
     assert output.metrics["negatives"].item() == 1

@@ -102,8 +102,8 @@ def test_in_batch_maxsim_is_sentence_transformers_loss_with_its_gradient():
         columns[name] = TokenVectors(ours, mask)
         features.append({"token_embeddings": theirs, "attention_mask": mask})
 
-    def model(given, **_):
-        return given
+    def model(features, **_):
+        return features
 
     # Only what the loss calls of a model: its forward pass.
     reference = losses.MultiVectorMultipleNegativesRankingLoss.__new__(

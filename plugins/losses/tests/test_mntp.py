@@ -61,7 +61,9 @@ def test_tokens_are_chosen_and_replaced_in_the_shares_that_are_asked_for(
 
 def test_the_same_seed_corrupts_the_same_tokens_and_another_draw_others():
     first, again = corrupted(500), corrupted(500)
-    assert all(torch.equal(one, other) for one, other in zip(first, again, strict=True))
+    assert all(
+        torch.equal(tensor, other) for tensor, other in zip(first, again, strict=True)
+    )
     _, later = MNTP().build(4).corrupt(first[0], first[1], Head())
     assert not torch.equal(later, first[3])
 
@@ -69,9 +71,9 @@ def test_the_same_seed_corrupts_the_same_tokens_and_another_draw_others():
 def test_the_loss_is_the_mean_surprise_at_the_chosen_tokens():
     logits = torch.tensor([[0.0, 1.0, 2.0], [3.0, 0.0, 0.0]], requires_grad=True)
     output = MNTP().build(4)({"anchor": logits, "anchor.id": torch.tensor([1, 0])})
-    one = -math.log(math.e / (1 + math.e + math.e**2))
-    two = -math.log(math.e**3 / (math.e**3 + 2))
-    assert output.loss.item() == pytest.approx((one + two) / 2, abs=1e-6)
+    first = -math.log(math.e / (1 + math.e + math.e**2))
+    second = -math.log(math.e**3 / (math.e**3 + 2))
+    assert output.loss.item() == pytest.approx((first + second) / 2, abs=1e-6)
     assert output.metrics["accuracy"].item() == 0.5
 
 
@@ -96,7 +98,7 @@ def test_shares_that_make_more_than_1_are_refused():
     "outer", [Matryoshka(MNTP(), dimensions=(2,)), WeightedSum((MNTP(), InfoNCE()))]
 )
 def test_it_is_no_part_of_another_loss(outer):
-    assert any("`mntp` predicts tokens" in said for said in outer.check())
+    assert any("`mntp` predicts tokens" in problem for problem in outer.check())
 
 
 def test_a_frozen_encoder_has_nothing_to_train():

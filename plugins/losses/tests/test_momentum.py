@@ -41,12 +41,12 @@ def test_negatives_of_the_memory_alone_are_those_of_each_row_alone(
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [({"size": 0}, "`size = 0` is no memory"), ({"symmetric": True}, "`symmetric`")],
 )
-def test_negatives_of_the_memory_alone_need_a_memory_and_one_direction(fields, said):
+def test_negatives_of_the_memory_alone_need_a_memory_and_one_direction(fields, message):
     (problem,) = Momentum(in_batch=False, **fields).check()
-    assert said in problem
+    assert message in problem
     assert (
         list(Momentum(in_batch=False).check()) == list(Momentum(**fields).check()) == []
     )

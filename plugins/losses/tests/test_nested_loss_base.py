@@ -91,9 +91,9 @@ def test_a_memory_is_kept_for_each_loss(draw, nest):
         expected = 0.0
         for number, (each, size) in enumerate(zip(alone, sizes, strict=True)):
             cut = {name: value[:, :size] for name, value in vectors.items()}
-            one = each(cut, states[number])
-            states[number] = one.state
-            expected += one.loss.item()
+            inner_output = each(cut, states[number])
+            states[number] = inner_output.state
+            expected += inner_output.loss.item()
         if nest is WeightedSum:
             expected += SpreadOut().build(4)(vectors).loss.item()
         assert output.loss.item() == pytest.approx(expected, rel=1e-5)
@@ -193,9 +193,9 @@ def test_a_teachers_vectors_are_not_cut(draw):
         f"teacher_{n}": v.float()
         for n, v in draw(negatives=False, seed=3, width=6).items()
     }
-    found = Matryoshka(inner, dimensions=(2,)).build(4)({**vectors, **teacher}).loss
+    actual = Matryoshka(inner, dimensions=(2,)).build(4)({**vectors, **teacher}).loss
     cut = {name: value[:, :2] for name, value in vectors.items()}
-    assert found.item() == pytest.approx(
+    assert actual.item() == pytest.approx(
         inner.build(2)({**cut, **teacher}).loss.item(), rel=1e-6
     )
     distill = Matryoshka(Distill(projection=6), dimensions=(4, 2)).build(4)
@@ -231,9 +231,9 @@ def test_spread_out_is_that_of_a_loop_over_pairs(
             2 * first**2 + 0.5 * (torch.relu(second - 1 / 5) if excess else second)
         )
     expected = sum(terms) / (1 if aggregation == "sum" else len(terms))
-    found = loss.build(5)(ours).loss
-    assert found.item() == pytest.approx(expected.item(), rel=1e-6, abs=1e-7)
-    found.backward()
+    actual = loss.build(5)(ours).loss
+    assert actual.item() == pytest.approx(expected.item(), rel=1e-6, abs=1e-7)
+    actual.backward()
     expected.backward()
     for name in columns:
         agrees(ours[name].grad, theirs[name].grad)

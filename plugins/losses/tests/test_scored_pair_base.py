@@ -34,10 +34,10 @@ def complex_similarity(u, v):
 
 def in_order(similarities, scores, temperature):
     total = torch.ones((), dtype=torch.float64)
-    for one, low in zip(similarities, scores, strict=True):
+    for similarity, low in zip(similarities, scores, strict=True):
         for other, high in zip(similarities, scores, strict=True):
             if low < high:
-                total = total + torch.exp((one - other) / temperature)
+                total = total + torch.exp((similarity - other) / temperature)
     return torch.log(total)
 
 
@@ -69,10 +69,10 @@ def test_loss_and_gradient_are_those_of_the_formula(draw, agrees, loss, width):
     vectors = draw(rows=6, width=width, noise=2)
     ours = {name: value.float().requires_grad_() for name, value in vectors.items()}
     theirs = {name: value.clone().requires_grad_() for name, value in vectors.items()}
-    found = loss.build(width)({**ours, "score": SCORES}).loss
+    actual = loss.build(width)({**ours, "score": SCORES}).loss
     expected = explicit(loss, theirs, SCORES)
-    assert found.item() == pytest.approx(expected.item(), rel=1e-6, abs=1e-6)
-    found.backward()
+    assert actual.item() == pytest.approx(expected.item(), rel=1e-6, abs=1e-6)
+    actual.backward()
     expected.backward()
     for name in loss.traits.needs - {"score"}:
         agrees(ours[name].grad, theirs[name].grad)
@@ -90,8 +90,8 @@ def batch(cosines, scores):
 
 
 def test_pearson_of_a_perfect_batch_is_one_over_its_rows():
-    given = batch([0.0, 0.25, 0.5, 0.75], [1.0, 2.0, 3.0, 4.0])
-    output = Pearson().build(2)(given)
+    inputs = batch([0.0, 0.25, 0.5, 0.75], [1.0, 2.0, 3.0, 4.0])
+    output = Pearson().build(2)(inputs)
     assert output.loss.item() == pytest.approx(1 / 4)
     assert output.metrics["correlation"].item() == pytest.approx(1)
 
@@ -101,34 +101,34 @@ def test_pearson_of_a_perfect_batch_is_one_over_its_rows():
     [([0.5, 0.5], [0.0, 1.0]), ([0.1, 0.9], [0.3, 0.3]), ([0.5], [1.0])],
 )
 def test_pearson_of_constant_values_is_one_and_has_no_gradient(cosines, scores):
-    given = batch(cosines, scores)
-    loss = Pearson().build(2)(given).loss
+    inputs = batch(cosines, scores)
+    loss = Pearson().build(2)(inputs).loss
     assert loss.item() == 1
     loss.backward()
-    assert torch.equal(given["positive"].grad, torch.zeros(len(cosines), 2))
+    assert torch.equal(inputs["positive"].grad, torch.zeros(len(cosines), 2))
 
 
 def test_pearson_and_cosent_do_not_see_the_scale_of_the_scores():
-    given = batch([0.3, 0.1, 0.7, 0.2], [0.1, 0.4, 0.2, 0.9])
-    scaled = {**given, "score": 4 * given["score"] + 1}
+    inputs = batch([0.3, 0.1, 0.7, 0.2], [0.1, 0.4, 0.2, 0.9])
+    scaled = {**inputs, "score": 4 * inputs["score"] + 1}
     for loss in (Pearson(), CoSENT(), Angle()):
         module = loss.build(2)
         assert module(scaled).loss.item() == pytest.approx(
-            module(given).loss.item(), rel=1e-6
+            module(inputs).loss.item(), rel=1e-6
         )
 
 
 def test_rows_of_one_score_are_not_compared():
-    given = batch([0.3, 0.1, 0.7], [0.5, 0.5, 0.5])
-    loss = CoSENT().build(2)(given).loss
+    inputs = batch([0.3, 0.1, 0.7], [0.5, 0.5, 0.5])
+    loss = CoSENT().build(2)(inputs).loss
     assert loss.item() == 0
     loss.backward()
-    assert torch.equal(given["positive"].grad, torch.zeros(3, 2))
+    assert torch.equal(inputs["positive"].grad, torch.zeros(3, 2))
 
 
 def test_large_differences_stay_finite():
-    given = batch([1.0, -1.0], [0.0, 1.0])
-    loss = CoSENT(temperature=1e-3).build(2)(given).loss
+    inputs = batch([1.0, -1.0], [0.0, 1.0])
+    loss = CoSENT(temperature=1e-3).build(2)(inputs).loss
     assert loss.item() == pytest.approx(2000)
 
 

@@ -19,21 +19,21 @@ def dot(u, v):
     return u @ v
 
 
-def divergence(loss, given):
+def divergence(loss, batch):
     total = torch.zeros((), dtype=torch.float64)
     compare = cosine if loss.similarity == "cosine" else dot
-    rows = len(given["anchor"])
+    rows = len(batch["anchor"])
     teacher_temperature = loss.teacher_temperature or loss.temperature
     for i in range(rows):
         chosen = range(rows) if loss.candidates == "batch" else [i]
         places = [(name, j) for name in ("positive", "negative") for j in chosen]
         student = [
-            torch.exp(compare(given["anchor"][i], given[n][j]) / loss.temperature)
+            torch.exp(compare(batch["anchor"][i], batch[n][j]) / loss.temperature)
             for n, j in places
         ]
         teacher = [
             torch.exp(
-                compare(given["teacher_anchor"][i], given[f"teacher_{n}"][j])
+                compare(batch["teacher_anchor"][i], batch[f"teacher_{n}"][j])
                 / teacher_temperature
             )
             for n, j in places
@@ -44,17 +44,17 @@ def divergence(loss, given):
     return loss.temperature**2 * total / rows
 
 
-def margins(loss, given):
+def margins(loss, batch):
     compare = cosine if loss.similarity == "cosine" else dot
     rows = zip(
-        given["anchor"],
-        given["positive"],
-        given["negative"],
-        given["score"].tolist(),
+        batch["anchor"],
+        batch["positive"],
+        batch["negative"],
+        batch["score"].tolist(),
         strict=True,
     )
     return sum((compare(a, p) - compare(a, n) - m) ** 2 for a, p, n, m in rows) / len(
-        given["anchor"]
+        batch["anchor"]
     )
 
 
@@ -101,10 +101,10 @@ def test_gist_counts_the_negatives_that_the_teacher_leaves(draw, margin_kind):
     for name, value in draw(rows=6, width=7, noise=1, seed=1).items():
         teacher[f"teacher_{name}"] = value / value.norm(dim=1, keepdim=True)
     anchor, positive, negative = teacher.values()
-    own = (anchor * positive).sum(1, keepdim=True)
-    limit = own - 0.2
+    pair_similarities = (anchor * positive).sum(1, keepdim=True)
+    limit = pair_similarities - 0.2
     if margin_kind == "relative":
-        limit = own - 0.2 * own.abs()
+        limit = pair_similarities - 0.2 * pair_similarities.abs()
     others = ~torch.eye(6, dtype=torch.bool)
     count = (anchor @ negative.T <= limit).sum()
     for query, candidate in (
@@ -122,7 +122,7 @@ def test_gist_counts_the_negatives_that_the_teacher_leaves(draw, margin_kind):
 def test_a_student_of_another_width_is_projected_or_refused(
     draw,
 ):
-    given = {
+    batch = {
         "anchor": draw()["anchor"].float(),
         "teacher_anchor": draw(width=9)["anchor"].float(),
     }
@@ -130,12 +130,12 @@ def test_a_student_of_another_width_is_projected_or_refused(
         RunError,
         match=r"width 4 with a teacher's of width 9; set `projection = 9` in the loss",
     ):
-        Distill().build(4)(given)
+        Distill().build(4)(batch)
     torch.manual_seed(0)
     module = Distill(projection=9).build(4)
-    projected = given["anchor"] @ module.projection.weight.T + module.projection.bias
-    expected = (projected - given["teacher_anchor"]).square().mean()
-    assert module(given).loss.item() == pytest.approx(expected.item())
+    projected = batch["anchor"] @ module.projection.weight.T + module.projection.bias
+    expected = (projected - batch["teacher_anchor"]).square().mean()
+    assert module(batch).loss.item() == pytest.approx(expected.item())
 
 
 @pytest.mark.parametrize("distance", ["mse", "l2", "cosine"])

@@ -39,15 +39,15 @@ def test_the_gradient_of_what_is_learned_is_that_of_the_formula(
 ):
     learnable = LearnableTemperature(initial=TEMPERATURE, parameter=parameter)
     module = InfoNCE(temperature=learnable, similarity="dot").build(2)
-    ((name, held),) = module.named_parameters()
+    ((name, learned),) = module.named_parameters()
     assert name == f"temperature.{parameter}"
-    assert held.item() == pytest.approx(value)
+    assert learned.item() == pytest.approx(value)
     vectors = {"anchor": torch.eye(2), "positive": torch.tensor(SIMILARITIES).T}
     output = module(vectors)
     output.loss.backward()
     assert output.metrics["temperature"].item() == pytest.approx(TEMPERATURE)
     # dL/dp = dL/dt dt/dp, and dt/dp is t, 1 and -t^2.
-    assert held.grad.item() == pytest.approx(slope_by_hand() * factor, rel=1e-5)
+    assert learned.grad.item() == pytest.approx(slope_by_hand() * factor, rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -62,14 +62,14 @@ def test_out_of_bounds_temperature_and_gradient_are_those_at_the_bound(
     parameter, low, high, derivative
 ):
     module = temperature_module(LearnableTemperature(parameter=parameter))
-    held = module.get_parameter(parameter)
+    learned = module.get_parameter(parameter)
     for value, bound in ((low, 0.01), (high, 100.0)):
         with torch.no_grad():
-            held.fill_(value)
+            learned.fill_(value)
         temperature = module()
         assert isinstance(temperature, torch.Tensor)
         assert temperature.item() == pytest.approx(bound, rel=1e-5)
-        (slope,) = torch.autograd.grad(temperature, held)
+        (slope,) = torch.autograd.grad(temperature, learned)
         assert slope.item() == pytest.approx(derivative(bound), rel=1e-4)
 
 
@@ -79,14 +79,14 @@ def test_out_of_bounds_temperature_and_gradient_are_those_at_the_bound(
 )
 def test_a_hundred_steps_get_as_far_as_the_docstring_says(parameter, reached):
     module = temperature_module(LearnableTemperature(parameter=parameter))
-    held = module.get_parameter(parameter)
+    learned = module.get_parameter(parameter)
     for _ in range(100):
         temperature = module()
         assert isinstance(temperature, torch.Tensor)
-        (slope,) = torch.autograd.grad(temperature, held)
+        (slope,) = torch.autograd.grad(temperature, learned)
         with torch.no_grad():
             # The largest update of Adam under gradients of one sign.
-            held.sub_(0.005 * slope.sign())
+            learned.sub_(0.005 * slope.sign())
     temperature = module()
     assert isinstance(temperature, torch.Tensor)
     assert temperature.item() == pytest.approx(reached, rel=1e-4)
@@ -94,13 +94,13 @@ def test_a_hundred_steps_get_as_far_as_the_docstring_says(parameter, reached):
 
 def test_settings_of_its_own_are_those_of_the_parameter_wherever_the_loss_stands():
     learnable = LearnableTemperature(parameter="value", lr=1e-3, weight_decay=0.1)
-    own = {"value": ParameterSettings(lr=1e-3, weight_decay=0.1)}
-    assert temperature_module(learnable).parameter_settings == own
+    expected = {"value": ParameterSettings(lr=1e-3, weight_decay=0.1)}
+    assert temperature_module(learnable).parameter_settings == expected
     assert temperature_module(LearnableTemperature()).parameter_settings == {}
     nested = Matryoshka(loss=InfoNCE(temperature=learnable), dimensions=(4, 2)).build(4)
-    found = [
+    settings = [
         part.parameter_settings
         for part in nested.modules()
         if isinstance(part, LearnedTemperature)
     ]
-    assert found == [own, own]
+    assert settings == [expected, expected]

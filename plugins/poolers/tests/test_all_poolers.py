@@ -20,18 +20,18 @@ LENGTHS = [7, 2, 4, 1, 9]
 
 def poolers_of_tokens():
     """Return the poolers that make a vector of all tokens, with their defaults and in other forms."""
-    found = []
+    defaults = []
     for cls in offered(poolers()):
         pooler = cls()
         reads_one_place = pooler.traits.needs & {"decoder", "mask-token"}
         if pooler.traits.output != "tokens" and not reads_one_place:
-            found.append(pooler)
+            defaults.append(pooler)
     other_forms = [
         ClsMLP(mlp_only_train=True),
         LatentAttention(latents=16, heads=2),
         MeanFirstLast(first="layer-1"),
     ]
-    return found + other_forms
+    return defaults + other_forms
 
 
 OF_THE_TOKENS = poolers_of_tokens()

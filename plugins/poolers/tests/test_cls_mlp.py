@@ -163,9 +163,9 @@ def test_the_layer_is_that_of_the_model_in_the_backbones_directory(
         f"{prefix}pooler.dense.weight": -weight,
         f"{prefix}pooler.dense.bias": -bias,
     }
-    own = {f"{prefix}{layer}.weight": weight}
+    chosen = {f"{prefix}{layer}.weight": weight}
     # A sharded model may have a layer's weight and its bias in two files.
-    save_file({**other, **own}, tmp_path / "model-00001-of-00002.safetensors")
+    save_file({**other, **chosen}, tmp_path / "model-00001-of-00002.safetensors")
     save_file(
         {f"{prefix}{layer}.bias": bias}, tmp_path / "model-00002-of-00002.safetensors"
     )

@@ -95,7 +95,7 @@ def test_blocks_of_the_matrix_change_nothing(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"tau": 13}, r"keeps 0 directions .`tau = 13`. after the first 6 of 12"),
         (
@@ -104,8 +104,8 @@ def test_blocks_of_the_matrix_change_nothing(monkeypatch):
         ),
     ],
 )
-def test_directions_that_are_not_there_are_refused(fields, said):
-    with pytest.raises(ModelError, match=said):
+def test_directions_that_are_not_there_are_refused(fields, message):
+    with pytest.raises(ModelError, match=message):
         EmbedFilter(**fields).output_width(WIDTH)
 
 
@@ -166,9 +166,9 @@ class Model:
 
 def test_a_backbone_without_an_output_embedding_and_a_projection_are_refused():
     assert list(EmbedFilter().misfits(Parts(Model(True), Head(normalize=True)))) == []
-    (said,) = EmbedFilter().misfits(Parts(Model(False), Head()))
-    assert "the backbone `causal` has none with these settings" in said
-    (said,) = EmbedFilter().misfits(Parts(Model(True), Head(), ((-2,),)))
-    assert "or reads other layers than the last" in said
-    (said,) = EmbedFilter().misfits(Parts(Model(True), Head(projection=5)))
-    assert said.endswith("take `projection` out")
+    (misfit,) = EmbedFilter().misfits(Parts(Model(False), Head()))
+    assert "the backbone `causal` has none with these settings" in misfit
+    (misfit,) = EmbedFilter().misfits(Parts(Model(True), Head(), ((-2,),)))
+    assert "or reads other layers than the last" in misfit
+    (misfit,) = EmbedFilter().misfits(Parts(Model(True), Head(projection=5)))
+    assert misfit.endswith("take `projection` out")

@@ -19,16 +19,16 @@ def test_the_vector_is_the_given_state_and_the_gradient_goes_to_it_alone(
     random_states, pooler, field
 ):
     hidden = random_states([5, 2, 1]).last_hidden_state.requires_grad_()
-    given = {
+    states = {
         name: torch.randn(3, 6, requires_grad=True)
         for name in ("decoder_state", "mask_state")
     }
-    vectors = pooler.build(6)(TokenStates(hidden, None, **given))
-    assert torch.equal(vectors, given[field])
+    vectors = pooler.build(6)(TokenStates(hidden, None, **states))
+    assert torch.equal(vectors, states[field])
     weight = torch.randn(3, 6)
     (vectors * weight).sum().backward()
-    assert torch.equal(given.pop(field).grad, weight)
-    assert [state.grad for state in (hidden, *given.values())] == [None, None]
+    assert torch.equal(states.pop(field).grad, weight)
+    assert [state.grad for state in (hidden, *states.values())] == [None, None]
 
 
 @pytest.mark.parametrize(

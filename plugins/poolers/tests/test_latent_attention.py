@@ -42,12 +42,13 @@ def naive(module, states):
             query = matrix(module.query) @ norm(token, module.token_norm)
             read = []
             for head in range(module.heads):
-                own = slice(head * size, (head + 1) * size)
+                columns = slice(head * size, (head + 1) * size)
                 scores = [
-                    math.exp(query[own] @ key[own] / math.sqrt(size)) for key in keys
+                    math.exp(query[columns] @ key[columns] / math.sqrt(size))
+                    for key in keys
                 ]
                 total = sum(
-                    score * value[own]
+                    score * value[columns]
                     for score, value in zip(scores, values, strict=True)
                 ) / sum(scores)
                 read.append(total)

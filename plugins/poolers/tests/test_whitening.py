@@ -16,28 +16,28 @@ NO_BACKBONE = cast(BuiltBackbone, None)
 
 @attrs.frozen(eq=False)
 class Rows(Dataset):
-    held: Mapping[str, Sequence[Any]]
+    table: Mapping[str, Sequence[Any]]
 
     @property
     def columns(self):
-        return tuple(self.held)
+        return tuple(self.table)
 
     @property
     def fingerprint(self):
         return "rows"
 
     def __len__(self):
-        return len(next(iter(self.held.values())))
+        return len(next(iter(self.table.values())))
 
     def rows(self, indices, epoch=0):
         return {
             name: [column[index] for index in indices]
-            for name, column in self.held.items()
+            for name, column in self.table.items()
         }
 
     def texts(self, columns=None):
-        for name in self.held if columns is None else columns:
-            yield from self.held[name]
+        for name in self.table if columns is None else columns:
+            yield from self.table[name]
 
 
 @attrs.frozen
@@ -91,9 +91,9 @@ def test_it_is_the_formula_of_the_paper(dimensions):
             expected[number, place] = (
                 row @ directions[:, -1 - place] / values[-1 - place] ** 0.5
             )
-    found = (vectors - mean) @ matrix
+    whitened = (vectors - mean) @ matrix
     # The sign of a direction is free.
-    np.testing.assert_allclose(np.abs(found), np.abs(expected), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(np.abs(whitened), np.abs(expected), rtol=1e-4, atol=1e-5)
     assert Whitening(Pairs(), dimensions=dimensions).output_width(WIDTH) == dimensions
 
 
@@ -119,12 +119,12 @@ def test_of_many_texts_some_are_taken_at_equal_distances():
 
 
 @pytest.mark.parametrize(
-    ("fields", "found"), [({"max_texts": 5}, 5), ({"data": Pairs(count=2)}, 4)]
+    ("fields", "count"), [({"max_texts": 5}, 5), ({"data": Pairs(count=2)}, 4)]
 )
-def test_too_few_texts_are_refused_before_anything_is_encoded(fields, found):
+def test_too_few_texts_are_refused_before_anything_is_encoded(fields, count):
     with pytest.raises(
         DataError,
-        match=rf"5 wide is fitted on {found} different texts .* take at least 6",
+        match=rf"5 wide is fitted on {count} different texts .* take at least 6",
     ):
         Whitening(**{"data": Pairs(), **fields}).texts(WIDTH)
 
@@ -155,18 +155,18 @@ class Parts:
 
 
 def test_what_cannot_work_is_refused_before_anything_is_built():
-    (said,) = Whitening(Pairs(columns=("label", "score"))).check()
-    assert said.startswith("the data source `in-memory` gives no texts to fit on")
+    (problem,) = Whitening(Pairs(columns=("label", "score"))).check()
+    assert problem.startswith("the data source `in-memory` gives no texts to fit on")
     assert not [*Whitening(Pairs()).check()]
     whitening = Whitening(Pairs(), dimensions=4)
     assert not [*whitening.misfits(Parts(Head(projection=4)))]
-    (said,) = whitening.misfits(Parts(Head(projection=3)))
+    (problem,) = whitening.misfits(Parts(Head(projection=3)))
     assert (
         "keeps 4 dimensions of vectors that are 3 wide; set its `dimensions` to 3"
-        in said
+        in problem
     )
-    (said,) = whitening.misfits(Parts(Head(), (None, None)))
-    assert "the encoder has 2; give it one `prompt`" in said
+    (problem,) = whitening.misfits(Parts(Head(), (None, None)))
+    assert "the encoder has 2; give it one `prompt`" in problem
     with pytest.raises(
         ModelError, match="keeps 4 dimensions of vectors that are 3 wide"
     ):

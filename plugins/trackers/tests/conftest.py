@@ -43,15 +43,15 @@ class Following:
         self.hooks = manager.hook
 
     def start(self):
-        self._told(self.hooks.run_started(run=self.run))
+        self._add_facts(self.hooks.run_started(run=self.run))
         return self
 
     def resume(self, states):
-        self._told(self.hooks.run_resumed(run=self.run, states=states))
+        self._add_facts(self.hooks.run_resumed(run=self.run, states=states))
         return self
 
-    def _told(self, said):
-        for facts in said:
+    def _add_facts(self, all_facts):
+        for facts in all_facts:
             self.facts.update(facts)
 
     def steps(self, stage, first, last):
@@ -69,8 +69,8 @@ class Following:
             Score("STSB-dev", "alignment", value * (step + 1), {"id": protocol})
             for protocol, value in (("wang-isola", 0.25), ("st5", 0.5))
         )
-        told = {"run": self.run, "stage": stage, "step": step, "encoder": "en"}
-        self.hooks.observed(**told, evaluation=Evaluation(scores, 0.0))
+        place = {"run": self.run, "stage": stage, "step": step, "encoder": "en"}
+        self.hooks.observed(**place, evaluation=Evaluation(scores, 0.0))
         return self
 
     def looks(self, stage, step):
@@ -133,13 +133,15 @@ def series():
 def same():
     """Compare series; TensorBoard keeps fp32."""
 
-    def compare(found, expected):
-        assert sorted(found) == sorted(expected)
+    def compare(actual, expected):
+        assert sorted(actual) == sorted(expected)
         for name, points in expected.items():
-            assert [step for step, _ in found[name]] == [step for step, _ in points], (
+            assert [step for step, _ in actual[name]] == [step for step, _ in points], (
                 name
             )
-            for (_, value), (_, wanted) in zip(found[name], points, strict=True):
-                assert math.isclose(value, wanted, rel_tol=1e-6), name
+            for (_, value), (_, expected_value) in zip(
+                actual[name], points, strict=True
+            ):
+                assert math.isclose(value, expected_value, rel_tol=1e-6), name
 
     return compare

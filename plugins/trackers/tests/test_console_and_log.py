@@ -22,9 +22,9 @@ SCORES = Evaluation((Score("STS12", "spearman", 71.234, {"id": "p"}),), 71.234)
 @pytest.fixture
 def tracker():
     """A tracker whose log is closed when the test ends."""
-    made = JsonlTracker()
-    yield made
-    made.run_failed(RuntimeError("the test is over"))
+    log = JsonlTracker()
+    yield log
+    log.run_failed(RuntimeError("the test is over"))
 
 
 @pytest.fixture

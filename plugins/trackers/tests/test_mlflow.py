@@ -143,8 +143,8 @@ def test_a_run_that_mlflow_has_lost_is_made_anew(follow, settings, caplog):
     events = follow(settings.build())
     key = next(iter(events.start().states()))
     events.finish()
-    lost = {key: {"run_id": "0" * 32, "pending": [["nli/loss", 1.0, 1, 1]]}}
-    again = follow(settings.build()).resume(lost).steps("nli", 2, 2).finish()
+    states = {key: {"run_id": "0" * 32, "pending": [["nli/loss", 1.0, 1, 1]]}}
+    again = follow(settings.build()).resume(states).steps("nli", 2, 2).finish()
     assert "MLflow no longer has the run" in caplog.text
     assert again.facts["mlflow"]["run_id"] != "0" * 32
 

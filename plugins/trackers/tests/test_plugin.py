@@ -11,12 +11,12 @@ from sentbed_trackers.tensorboard import TensorBoard
 
 
 def test_the_entry_points_name_the_package_and_what_follows_every_run():
-    found = [
+    modules = [
         point.value
         for point in entry_points(group="sentbed")
         if point.dist.name == "sentbed-trackers"
     ]
-    assert sorted(found) == [
+    assert sorted(modules) == [
         "sentbed_trackers",
         "sentbed_trackers.console:ConsoleTracker",
         "sentbed_trackers.jsonl:JsonlTracker",
@@ -29,14 +29,14 @@ def test_the_entry_points_name_the_package_and_what_follows_every_run():
 def test_a_missing_library_is_a_problem_that_names_the_extra(
     tracker, library, monkeypatch
 ):
-    asked = []
+    names = []
 
     def nowhere(name):
-        asked.append(name)
+        names.append(name)
 
     monkeypatch.setattr(metric_series, "find_spec", nowhere)
     (problem,) = tracker.check()
-    assert asked == [library]
+    assert names == [library]
     assert problem.endswith(
         f"install it with `pip install 'sentbed-trackers[{library}]'`"
     )

@@ -47,8 +47,8 @@ def test_tensorboard_reads_everything_that_the_run_has_shown(
     for stage in ("nli", "align"):
         run.watch(stage, 0).steps(stage, 1, 3).looks(stage, 3)
     run.scores("en", 70.0).finish()
-    found, texts = read(tmp_path / "run" / "tensorboard")
-    same(found, series(3))
+    scalars, texts = read(tmp_path / "run" / "tensorboard")
+    same(scalars, series(3))
     (recipe,) = texts
     assert recipe.startswith("```toml\nschema = 1\n")
 
@@ -64,8 +64,8 @@ def test_a_resumed_run_shows_nothing_twice(follow, tmp_path, series, same):
     again.fail(KeyboardInterrupt())  # and once more, without another checkpoint
     last = follow(TensorBoard().build()).resume(states)
     last.steps("align", 3, 3).looks("align", 3).scores("en", 70.0).finish()
-    found, texts = read(tmp_path / "run" / "tensorboard")
-    same(found, series(3))
+    scalars, texts = read(tmp_path / "run" / "tensorboard")
+    same(scalars, series(3))
     assert len(texts) == 1
     killed.finish()
 
@@ -73,25 +73,25 @@ def test_a_resumed_run_shows_nothing_twice(follow, tmp_path, series, same):
 def test_a_run_without_a_checkpoint_begins_again(follow, tmp_path):
     follow(TensorBoard().build()).start().steps("nli", 1, 2).fail(KeyboardInterrupt())
     follow(TensorBoard().build()).resume({}).steps("nli", 1, 1).finish()
-    found, texts = read(tmp_path / "run" / "tensorboard")
-    assert [step for step, _ in found["nli/loss"]] == [1]
+    scalars, texts = read(tmp_path / "run" / "tensorboard")
+    assert [step for step, _ in scalars["nli/loss"]] == [1]
     assert len(texts) == 1
 
 
 def test_a_directory_of_ones_own_gets_one_a_run_and_is_not_written_over(
     follow, tmp_path
 ):
-    own = str(tmp_path / "all")
-    run = follow(TensorBoard(directory=own).build()).start().steps("nli", 1, 1)
+    directory = str(tmp_path / "all")
+    run = follow(TensorBoard(directory=directory).build()).start().steps("nli", 1, 1)
     (key,) = run.states()
-    assert own in key
+    assert directory in key
     run.finish()
-    found, _ = read(tmp_path / "all" / "run")
-    assert "nli/loss" in found
+    scalars, _ = read(tmp_path / "all" / "run")
+    assert "nli/loss" in scalars
     with pytest.raises(
         RunError, match="already holds the events of a run of this name"
     ):
-        follow(TensorBoard(directory=own).build()).start()
+        follow(TensorBoard(directory=directory).build()).start()
 
 
 def test_a_place_that_cannot_be_written_is_an_error_at_the_start(follow, tmp_path):
@@ -128,8 +128,8 @@ def test_a_full_disk_ends_the_events_and_not_the_run(
     assert [record.message.partition(" (")[2] for record in caplog.records] == [
         "No space left on device); the run goes on without, its `log.jsonl` has everything"
     ]
-    found, _ = read(tmp_path / "run" / "tensorboard")
-    assert [step for step, _ in found["nli/loss"]] == [1]
+    scalars, _ = read(tmp_path / "run" / "tensorboard")
+    assert [step for step, _ in scalars["nli/loss"]] == [1]
 
 
 def test_numbers_that_are_not_finite_are_shown_as_such(follow, tmp_path):
@@ -139,9 +139,9 @@ def test_numbers_that_are_not_finite_are_shown_as_such(follow, tmp_path):
         run=run.run, stage="nli", step=1, total_steps=1, result=result
     )
     run.finish()
-    found, _ = read(tmp_path / "run" / "tensorboard")
-    assert math.isnan(found["nli/loss"][0][1])
-    assert found["nli/grad_norm"] == [(1, math.inf)]
+    scalars, _ = read(tmp_path / "run" / "tensorboard")
+    assert math.isnan(scalars["nli/loss"][0][1])
+    assert scalars["nli/grad_norm"] == [(1, math.inf)]
 
 
 def test_a_tracker_that_never_started_has_no_state_and_can_be_told_of_a_failure(
