@@ -42,25 +42,25 @@ def problems(load, text, *overrides):
 
 
 def problem(load, text, *overrides):
-    (found,) = problems(load, text, *overrides)
-    return found
+    (fault,) = problems(load, text, *overrides)
+    return fault
 
 
 def line_of(text, start):
-    (found,) = [
+    (number,) = [
         i for i, line in enumerate(text.splitlines(), 1) if line.startswith(start)
     ]
-    return found
+    return number
 
 
 # --- what a recipe says ------------------------------------------------------------------------------------
 
 
 def test_a_component_is_made_of_keywords_or_of_a_table(plugins):
-    made = component_of(Backbone, plugins=plugins, use="characters", width=8)
-    assert made == Characters(width=8)
+    backbone = component_of(Backbone, plugins=plugins, use="characters", width=8)
+    assert backbone == Characters(width=8)
     table = {"use": "characters", "width": 8}
-    assert component_of(Backbone, table, plugins) == made
+    assert component_of(Backbone, table, plugins) == backbone
     assert component_of(Backbone, table, plugins, width=4) == Characters(width=4)
     with pytest.raises(RecipeError, match="the backbone has no `use`"):
         component_of(Backbone, plugins=plugins, width=8)
@@ -391,10 +391,10 @@ def test_three_faults_are_exactly_three_problems_each_with_file_line_and_path(
 def test_a_fault_is_reported_where_it_stands(old, new, start, path, message, recipe_of):
     assert RECIPE.count(old) == 1
     text = RECIPE.replace(old, new)
-    found = [found for found in problems(recipe_of, text) if found[1] == path]
-    assert len(found) == 1
-    assert found[0][0] == line_of(text, start)
-    assert message in found[0][2]
+    faults = [fault for fault in problems(recipe_of, text) if fault[1] == path]
+    assert len(faults) == 1
+    assert faults[0][0] == line_of(text, start)
+    assert message in faults[0][2]
 
 
 @pytest.mark.parametrize(
@@ -425,13 +425,13 @@ def test_an_evaluator_to_install_is_named_inside_validate(recipe_of):
     text = RECIPE.replace(
         "[[evaluate]]", VALIDATE.replace('"gap"', '"sts"') + "\n[[evaluate]]"
     )
-    found = [
-        found
-        for found in problems(recipe_of, text)
-        if found[1] == "stage.pull.validate.with.use"
+    faults = [
+        fault
+        for fault in problems(recipe_of, text)
+        if fault[1] == "stage.pull.validate.with.use"
     ]
-    assert len(found) == 1
-    assert found[0][2].endswith("install it with `pip install sentbed-evaluators`")
+    assert len(faults) == 1
+    assert faults[0][2].endswith("install it with `pip install sentbed-evaluators`")
 
 
 @pytest.mark.parametrize(
@@ -478,15 +478,15 @@ def test_a_recipe_without_encoder_says_so_beside_its_other_problems(table, recip
         .replace("seed", "sede")
         .replace("[run]", f"{table}[run]")
     )
-    found = problems(recipe_of, text)
+    faults = problems(recipe_of, text)
     assert "the recipe has no encoder; add a table `[encoder]`" in [
-        message for *_, message in found
+        message for *_, message in faults
     ]
     assert (
         line_of(text, "sede"),
         "run.sede",
         "unknown key `sede`. Did you mean `seed`?",
-    ) in found
+    ) in faults
 
 
 def test_an_encoder_that_is_no_table_is_a_problem_of_the_encoder(recipe_of):
@@ -609,10 +609,10 @@ def test_an_override_leaves_the_file_and_the_other_values_alone(recipe_of, tmp_p
 def test_an_overridden_value_is_checked_like_a_written_one(recipe_of):
     with pytest.raises(RecipeError) as caught:
         recipe_of(RECIPE, "stage.pull.batch_size=big")
-    (found,) = caught.value.problems
+    (fault,) = caught.value.problems
     # What the file says in that line is not what was read.
     assert (
-        str(found)
+        str(fault)
         == "found 'big', expected a whole number @ --set stage.pull.batch_size"
     )
 
@@ -621,20 +621,22 @@ def test_an_overridden_value_is_checked_like_a_written_one(recipe_of):
 def test_a_number_from_the_command_line_is_not_placed_in_the_file(recipe_of, value):
     with pytest.raises(RecipeError) as caught:
         recipe_of(RECIPE, f"stage.pull.batch_size={value}")
-    (found,) = caught.value.problems
-    assert str(found).endswith("@ --set stage.pull.batch_size")
+    (fault,) = caught.value.problems
+    assert str(fault).endswith("@ --set stage.pull.batch_size")
 
 
 def test_an_override_of_every_evaluation_reaches_those_that_have_the_key(
     recipe_of,
 ):
     more = '[[evaluate]]\nuse = "across"\n[[evaluate]]\nuse = "gap"\nleft = "xyz"\n'
-    found = [
+    evaluators = [
         e.evaluator
         for e in recipe_of(f"{RECIPE}{more}", "evaluate.*.target=3.5").evaluate
     ]
-    assert [one.name for one in found] == ["gap", "across", "gap"]
-    assert [one.target for one in found if one.name == "gap"] == [3.5, 3.5]
+    assert [evaluator.name for evaluator in evaluators] == ["gap", "across", "gap"]
+    assert [
+        evaluator.target for evaluator in evaluators if evaluator.name == "gap"
+    ] == [3.5, 3.5]
 
 
 def test_an_override_of_every_evaluation_sets_keys_of_the_table_and_below_a_key(
@@ -856,9 +858,9 @@ def test_no_part_of_an_override_is_dropped(value, recipe_of):
 
 @pytest.mark.parametrize("value", ["a#b", "'a # b'", '"a # b"', "# b", "a, b"])
 def test_a_sign_within_a_value_is_kept(value, recipe_of):
-    found = problem(recipe_of, RECIPE, f"run.name={value}")[2]
-    assert value.strip("'\"") in found
-    assert "would be lost" not in found
+    message = problem(recipe_of, RECIPE, f"run.name={value}")[2]
+    assert value.strip("'\"") in message
+    assert "would be lost" not in message
 
 
 @pytest.mark.parametrize("key", ["run.name", "stage.0.name"])

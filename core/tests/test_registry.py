@@ -64,13 +64,13 @@ def required(kind):
 
 def problem_of(source, distribute):
     """Load a plugin beside a good one; returns why it could not be loaded."""
-    found = load_plugins(
+    plugins = load_plugins(
         distribute("broken", {"broken_plugin": source, "good_plugin": LOSS})
     )
-    problems = {plugin.name: plugin.problem for plugin in found.plugins}
+    problems = {plugin.name: plugin.problem for plugin in plugins.plugins}
     assert problems["good_plugin"] is None
-    assert [name for _, name in found.components] == ["mine"]
-    assert [name for name, _ in found.manager.list_name_plugin()] == [
+    assert [name for _, name in plugins.components] == ["mine"]
+    assert [name for name, _ in plugins.manager.list_name_plugin()] == [
         "broken:good_plugin"
     ]
     assert problems["broken_plugin"] is not None
@@ -98,12 +98,12 @@ def test_plugins_are_listed_with_name_distribution_and_version(plugins):
 
 
 def test_a_plugin_that_is_a_class_is_instantiated_for_each_load(toy_points):
-    one, other = (
+    first, second = (
         load_plugins(toy_points).manager.get_plugin("toy:recorder") for _ in range(2)
     )
-    assert isinstance(one, toy_plugin.Recorder)
-    assert isinstance(other, toy_plugin.Recorder)
-    assert one is not other
+    assert isinstance(first, toy_plugin.Recorder)
+    assert isinstance(second, toy_plugin.Recorder)
+    assert first is not second
 
 
 def test_a_class_plugin_can_offer_components(distribute):
@@ -112,15 +112,15 @@ def test_a_class_plugin_can_offer_components(distribute):
     )
     (point,) = distribute("classy", {"classy_plugin": source})
     point = EntryPoint("classy", "classy_plugin:Plugin", "sentbed")
-    found = load_plugins([point])
-    assert list(found.components) == [("loss", "mine")]
-    assert found.find("loss", "mine").distribution == "unknown"
+    plugins = load_plugins([point])
+    assert list(plugins.components) == [("loss", "mine")]
+    assert plugins.find("loss", "mine").distribution == "unknown"
 
 
 def test_a_function_without_the_marker_is_no_hook(load_one):
-    found = load_one(LOSS.replace("@sentbed.hookimpl", ""))
-    assert found.components == {}
-    assert found.plugins[0].problem is None
+    plugins = load_one(LOSS.replace("@sentbed.hookimpl", ""))
+    assert plugins.components == {}
+    assert plugins.plugins[0].problem is None
 
 
 # --- plugins that cannot be loaded -------------------------------------------------------------------------
@@ -211,9 +211,9 @@ def recipe_tables():
 
 @pytest.mark.parametrize("name", sorted(CORE_TABLES))
 def test_a_recipe_table_of_a_name_that_core_has_is_refused(name, load_one):
-    found = load_one(TABLE.replace("NAME", name))
-    assert name not in found.tables
-    assert found.plugins[0].reason == (
+    plugins = load_one(TABLE.replace("NAME", name))
+    assert name not in plugins.tables
+    assert plugins.plugins[0].reason == (
         f"the recipe table `{name}`: the name belongs to sentbed's own part of a recipe; choose another"
     )
 
@@ -309,9 +309,9 @@ def test_a_component_that_breaks_a_rule_makes_its_plugin_a_problem(
     old, new, problem, distribute
 ):
     assert LOSS.count(old) == 1
-    found = problem_of(LOSS.replace(old, new), distribute)
-    assert problem in found
-    assert not found.startswith("PluginError")
+    reason = problem_of(LOSS.replace(old, new), distribute)
+    assert problem in reason
+    assert not reason.startswith("PluginError")
 
 
 @pytest.mark.parametrize(
@@ -339,8 +339,8 @@ def test_what_a_kind_must_have_is_asked_for_by_name(kind, name, distribute):
     )
     problem = problem_of(wrong, distribute)
     assert re.search(rf"the {kind.name} `Mine` has no (method )?`{name}`", problem)
-    found = load_plugins(distribute("right", {"right_plugin": right}))
-    assert list(found.components) == [(kind.name, "other")]
+    plugins = load_plugins(distribute("right", {"right_plugin": right}))
+    assert list(plugins.components) == [(kind.name, "other")]
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=str)
@@ -380,7 +380,7 @@ def test_a_misspelt_trait_is_refused_where_the_class_is_defined(distribute):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("traits", "said"),
+    ("traits", "message"),
     [
         (
             'PoolerTraits(poolng="mean")',
@@ -394,7 +394,7 @@ def test_a_misspelt_trait_is_refused_where_the_class_is_defined(distribute):
         ('PoolerTraits(pooling="mean")', None),
     ],
 )
-def test_a_type_checker_refuses_a_misspelt_trait(traits, said, tmp_path):
+def test_a_type_checker_refuses_a_misspelt_trait(traits, message, tmp_path):
     api = pytest.importorskip("mypy.api")
     file = tmp_path / "odd.py"
     file.write_text(
@@ -409,10 +409,10 @@ def test_a_type_checker_refuses_a_misspelt_trait(traits, said, tmp_path):
         "--config-file=",
         f"--cache-dir={cache}",
     ]
-    found, errors, code = api.run([*options, str(file)])
+    output, errors, code = api.run([*options, str(file)])
     assert errors == ""
-    assert code == (said is not None), found
-    assert (said or "") in found
+    assert code == (message is not None), output
+    assert (message or "") in output
 
 
 @pytest.mark.parametrize(
@@ -479,9 +479,9 @@ def test_a_hook_under_another_name_is_a_hook(load_one):
         "@sentbed.hookimpl\ndef losses",
         "@sentbed.hookimpl(specname='losses')\ndef mine",
     )
-    found = load_one(source)
-    assert list(found.components) == [("loss", "mine")]
-    assert found.plugins[0].kinds == ("loss",)
+    plugins = load_one(source)
+    assert list(plugins.components) == [("loss", "mine")]
+    assert plugins.plugins[0].kinds == ("loss",)
 
 
 def test_a_misspelt_specname_is_a_problem_of_its_function(load_one):
@@ -489,21 +489,21 @@ def test_a_misspelt_specname_is_a_problem_of_its_function(load_one):
         "@sentbed.hookimpl\ndef losses",
         "@sentbed.hookimpl(specname='losess')\ndef mine",
     )
-    (found,) = load_one(source).plugins
-    assert found.problem == "there is no hook `losess`. Did you mean `losses`?"
-    assert str(found.place).endswith("d_plugin.py:14")
+    (plugin,) = load_one(source).plugins
+    assert plugin.problem == "there is no hook `losess`. Did you mean `losses`?"
+    assert str(plugin.place).endswith("d_plugin.py:14")
 
 
 def test_one_module_under_two_entry_points_is_loaded_once_and_said(distribute):
     (point,) = distribute("d", {"d_plugin": LOSS})
     again = EntryPoint("other", "d_plugin", "sentbed")
     vars(again).update(dist=point.dist)
-    found = load_plugins([point, again])
-    assert [plugin.problem for plugin in found.plugins] == [
+    plugins = load_plugins([point, again])
+    assert [plugin.problem for plugin in plugins.plugins] == [
         None,
         "it is the same as the plugin `d:d_plugin`; one entry point for it is enough",
     ]
-    assert found.names("loss") == ["mine"]
+    assert plugins.names("loss") == ["mine"]
 
 
 def test_two_plugins_of_one_distribution_and_name_leave_the_first(distribute):
@@ -513,15 +513,16 @@ def test_two_plugins_of_one_distribution_and_name_leave_the_first(distribute):
     )
     twin = EntryPoint(first.name, second.value, "sentbed")
     vars(twin).update(dist=first.dist)
-    found = load_plugins([first, twin])
-    assert [plugin.problem for plugin in found.plugins] == [
+    plugins = load_plugins([first, twin])
+    assert [plugin.problem for plugin in plugins.plugins] == [
         None,
         "`d` has another plugin of this name; give each entry point a name of its own",
     ]
-    assert found.names("loss") == ["mine"]
-    assert [one.plugin_name for one in found.manager.hook.warned.get_hookimpls()] == [
-        "d:a_plugin"
-    ]
+    assert plugins.names("loss") == ["mine"]
+    assert [
+        implementation.plugin_name
+        for implementation in plugins.manager.hook.warned.get_hookimpls()
+    ] == ["d:a_plugin"]
 
 
 @pytest.mark.parametrize(
@@ -538,9 +539,9 @@ def test_two_plugins_of_one_distribution_and_name_leave_the_first(distribute):
 def test_the_place_is_the_innermost_line_of_the_plugins_own_code(
     source, line, distribute, tmp_path
 ):
-    (found,) = load_plugins(distribute("broken", {"broken_plugin": source})).plugins
-    assert found.status == "broken"
-    assert found.place == f"{tmp_path / 'site' / 'broken_plugin.py'}:{line}"
+    (plugin,) = load_plugins(distribute("broken", {"broken_plugin": source})).plugins
+    assert plugin.status == "broken"
+    assert plugin.place == f"{tmp_path / 'site' / 'broken_plugin.py'}:{line}"
 
 
 def test_ctrl_c_while_a_plugin_is_imported_is_no_fault_of_the_plugin(distribute):
@@ -555,19 +556,19 @@ def test_an_installation_that_has_lost_its_metadata_stops_no_other(
         "whole", {"whole_plugin": LOSS.replace("mine", "other")}
     )
     (tmp_path / "site" / "lost-1.0.dist-info" / "METADATA").unlink()
-    found = load_plugins(points)
-    assert found.find("loss", "other").distribution == "whole"
-    lost = found.find("loss", "mine")
-    assert (lost.distribution, lost.version) == ("unknown", "0")
+    plugins = load_plugins(points)
+    assert plugins.find("loss", "other").distribution == "whole"
+    info = plugins.find("loss", "mine")
+    assert (info.distribution, info.version) == ("unknown", "0")
 
 
 def test_a_broken_plugin_hears_no_lifecycle_hook(distribute, tmp_path):
     source = LOSS.replace("return [Mine]", "return [1]") + (
         "\n@sentbed.hookimpl\ndef run_started(run):\n    raise AssertionError('called')\n"
     )
-    found = load_plugins(distribute("broken", {"broken_plugin": source}))
-    assert found.plugins[0].problem is not None
-    assert found.manager.hook.run_started(run=None) == []
+    plugins = load_plugins(distribute("broken", {"broken_plugin": source}))
+    assert plugins.plugins[0].problem is not None
+    assert plugins.manager.hook.run_started(run=None) == []
 
 
 # --- the API -----------------------------------------------------------------------------------------------
@@ -575,9 +576,9 @@ def test_a_broken_plugin_hears_no_lifecycle_hook(distribute, tmp_path):
 
 @pytest.mark.parametrize("api", [API_VERSION, None])
 def test_a_plugin_for_this_api_or_for_none_is_taken(api, load_one):
-    said = "" if api is None else f"sentbed_api = {api!r}\n"
-    (found,) = load_one(said + LOSS).plugins
-    assert (found.status, found.api) == ("loaded", api)
+    declaration = "" if api is None else f"sentbed_api = {api!r}\n"
+    (plugin,) = load_one(declaration + LOSS).plugins
+    assert (plugin.status, plugin.api) == ("loaded", api)
 
 
 @pytest.mark.parametrize(
@@ -610,9 +611,9 @@ def test_a_plugin_for_another_api_is_refused_before_it_is_asked_for_anything(
         "return [Mine]", "raise AssertionError('asked')"
     )
     plugins = load_one(source)
-    (found,) = plugins.plugins
-    assert (found.status, found.api, plugins.components) == ("refused", theirs, {})
-    assert found.problem == (
+    (plugin,) = plugins.plugins
+    assert (plugin.status, plugin.api, plugins.components) == ("refused", theirs, {})
+    assert plugin.problem == (
         f"it is made for API {theirs} of sentbed, and sentbed {__version__} has API {ours}; {remedy}"
     )
     with pytest.raises(
@@ -624,33 +625,33 @@ def test_a_plugin_for_another_api_is_refused_before_it_is_asked_for_anything(
 
 def test_an_older_minor_version_of_this_api_is_taken(load_one, monkeypatch):
     monkeypatch.setattr("sentbed._registry.plugin_compatibility.API_VERSION", "1.10")
-    (found,) = load_one("sentbed_api = '1.9'\n" + LOSS).plugins
-    assert found.status == "loaded"
+    (plugin,) = load_one("sentbed_api = '1.9'\n" + LOSS).plugins
+    assert plugin.status == "loaded"
 
 
 @pytest.mark.parametrize("api", ["1.0", "'1'", "'1.0.0'", "'one'", "(1, 0)", "''"])
 def test_what_is_no_version_is_refused(api, load_one):
-    (found,) = load_one(f"sentbed_api = {api}\n" + LOSS).plugins
-    assert found.status == "refused"
-    assert found.problem.startswith(
+    (plugin,) = load_one(f"sentbed_api = {api}\n" + LOSS).plugins
+    assert plugin.status == "refused"
+    assert plugin.problem.startswith(
         f"its `sentbed_api` is {eval(api)!r}, which is no version; it must be MAJOR.MINOR"
     )
 
 
 def test_a_plugin_for_another_api_whose_import_fails_is_refused_all_the_same(load_one):
     source = 'from sentbed import something_new\nsentbed_api: str = "7.0"\n'
-    (found,) = load_one(source).plugins
-    assert (found.status, found.api) == ("refused", "7.0")
+    (plugin,) = load_one(source).plugins
+    assert (plugin.status, plugin.api) == ("refused", "7.0")
 
 
 def test_a_plugin_that_is_a_class_has_the_api_of_its_module(distribute):
     distribute(
         "classy", {"classy_plugin": "sentbed_api = '99.0'\nclass Plugin:\n    pass\n"}
     )
-    (found,) = load_plugins(
+    (plugin,) = load_plugins(
         [EntryPoint("classy", "classy_plugin:Plugin", "sentbed")]
     ).plugins
-    assert found.status == "refused"
+    assert plugin.status == "refused"
 
 
 def test_a_failed_import_names_the_sentbed_that_its_distribution_asks_for(
@@ -661,23 +662,23 @@ def test_a_failed_import_names_the_sentbed_that_its_distribution_asks_for(
     metadata.write_text(
         metadata.read_text() + "Requires-Dist: sentbed>=99\nRequires-Dist: attrs\n"
     )
-    (found,) = load_plugins(points).plugins
-    assert found.problem.startswith(
+    (plugin,) = load_plugins(points).plugins
+    assert plugin.problem.startswith(
         "ImportError: cannot import name 'something_new' from 'sentbed'"
     )
-    assert found.problem.endswith(
+    assert plugin.problem.endswith(
         f"; it asks for sentbed>=99, and this is sentbed {__version__}: install the sentbed that it asks "
         "for, or another release of `new-dist`"
     )
     whole = metadata.read_text()
     metadata.write_text(whole.replace("sentbed>=99", "sentbed[standard]>=99"))
-    (found,) = load_plugins(points).plugins
-    assert "; it asks for sentbed>=99, and" in found.problem
+    (plugin,) = load_plugins(points).plugins
+    assert "; it asks for sentbed>=99, and" in plugin.problem
     # Another version suits it, or only an extra of it asks.
     for suits in (">=0.1", '>=99; extra == "new"'):
         metadata.write_text(whole.replace(">=99", suits))
-        (found,) = load_plugins(points).plugins
-        assert "asks for" not in found.problem
+        (plugin,) = load_plugins(points).plugins
+        assert "asks for" not in plugin.problem
 
 
 # --- two of one name ---------------------------------------------------------------------------------------
@@ -702,38 +703,38 @@ def settings_of(put, text, monkeypatch):
 def test_a_name_that_two_distributions_claim_stops_only_who_asks_for_it(
     distribute, tmp_path
 ):
-    found = load_plugins(two_of_one_name(distribute))
-    assert found.names("loss") == ["other"]
-    assert found.find("loss", "other").distribution == "third-dist"
-    assert {plugin.status for plugin in found.plugins} == {"loaded"}
+    plugins = load_plugins(two_of_one_name(distribute))
+    assert plugins.names("loss") == ["other"]
+    assert plugins.find("loss", "other").distribution == "third-dist"
+    assert {plugin.status for plugin in plugins.plugins} == {"loaded"}
     with pytest.raises(PluginError) as caught:
-        found.find("loss", "mine")
+        plugins.find("loss", "mine")
     site = tmp_path / "site"
     assert str(caught.value) == (
         f"the loss `mine` is offered by `first-dist` 1.0 (first_plugin, {site}/first_plugin.py) and by "
         f"`second-dist` 1.0 (second_plugin, {site}/second_plugin.py); choose one in `[plugins]` of "
         f'`{os.devnull}`: `prefer = {{ "loss/mine" = "first-dist" }}`, or disable or uninstall the other'
     )
-    assert found.clashes["loss", "mine"].message == str(caught.value)
+    assert plugins.clashes["loss", "mine"].message == str(caught.value)
 
 
 @pytest.mark.parametrize(
-    "wanted",
+    "preferred",
     ["second-dist", "Second.Dist", "second_plugin", "second-dist:second_plugin"],
 )
 def test_the_configuration_chooses_between_two_of_one_name(
-    wanted, distribute, put, monkeypatch
+    preferred, distribute, put, monkeypatch
 ):
     file = settings_of(
-        put, f'[plugins]\nprefer = {{ "loss/mine" = "{wanted}" }}\n', monkeypatch
+        put, f'[plugins]\nprefer = {{ "loss/mine" = "{preferred}" }}\n', monkeypatch
     )
-    found = load_plugins(two_of_one_name(distribute))
-    assert found.find("loss", "mine").distribution == "second-dist"
-    assert found.names("loss") == ["mine", "other"]
-    assert found.warnings == ()
-    clash = found.clashes["loss", "mine"]
-    assert clash.preferred is found.find("loss", "mine")
-    assert clash.message.endswith(f"; {file}:2 prefers `{wanted}`")
+    plugins = load_plugins(two_of_one_name(distribute))
+    assert plugins.find("loss", "mine").distribution == "second-dist"
+    assert plugins.names("loss") == ["mine", "other"]
+    assert plugins.warnings == ()
+    clash = plugins.clashes["loss", "mine"]
+    assert clash.preferred is plugins.find("loss", "mine")
+    assert clash.message.endswith(f"; {file}:2 prefers `{preferred}`")
 
 
 def test_one_distribution_with_two_of_one_name_is_told_by_its_plugins(distribute):
@@ -746,9 +747,9 @@ def test_one_distribution_with_two_of_one_name_is_told_by_its_plugins(distribute
 
 def test_without_one_of_the_two_the_other_is_found(distribute, monkeypatch):
     monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", "first-dist")
-    found = load_plugins(two_of_one_name(distribute))
-    assert found.find("loss", "mine").distribution == "second-dist"
-    assert found.clashes == {}
+    plugins = load_plugins(two_of_one_name(distribute))
+    assert plugins.find("loss", "mine").distribution == "second-dist"
+    assert plugins.clashes == {}
 
 
 def test_one_name_may_stand_for_components_of_two_kinds(distribute):
@@ -773,9 +774,9 @@ def test_two_distributions_may_use_one_entry_point_name(distribute):
     same = [EntryPoint("same", point.value, point.group) for point in points]
     for renamed, point in zip(same, points, strict=True):
         vars(renamed).update(dist=point.dist)
-    found = load_plugins(same)
-    assert set(found.components) == {("loss", "mine"), ("loss", "other")}
-    assert [(p.name, p.distribution) for p in found.plugins] == [
+    plugins = load_plugins(same)
+    assert set(plugins.components) == {("loss", "mine"), ("loss", "other")}
+    assert [(p.name, p.distribution) for p in plugins.plugins] == [
         ("same", "first-dist"),
         ("same", "second-dist"),
     ]
@@ -805,16 +806,16 @@ def plugin_of_contest(distribute, name):
 def test_of_two_that_claim_a_table_or_a_command_none_has_it_and_both_keep_the_rest(
     distribute, tmp_path
 ):
-    found = load_plugins(
+    plugins = load_plugins(
         plugin_of_contest(distribute, "later")
         + plugin_of_contest(distribute, "earlier")
     )
-    assert {plugin.status for plugin in found.plugins} == {"loaded"}
-    assert set(found.components) == {("loss", "earlier"), ("loss", "later")}
-    assert set(found.commands) == {"earlier", "later"}
-    assert set(found.tables) == set()
+    assert {plugin.status for plugin in plugins.plugins} == {"loaded"}
+    assert set(plugins.components) == {("loss", "earlier"), ("loss", "later")}
+    assert set(plugins.commands) == {"earlier", "later"}
+    assert set(plugins.tables) == set()
     site = tmp_path / "site"
-    assert {at: clash.message for at, clash in found.clashes.items()} == {
+    assert {at: clash.message for at, clash in plugins.clashes.items()} == {
         ("command", "contest"): (
             "the command `contest` is offered by `earlier-dist` 1.0 (nowhere) and by `later-dist` 1.0 "
             "(nowhere); uninstall or disable all but one"
@@ -831,9 +832,9 @@ def test_a_command_that_two_claim_is_none_where_only_commands_are_collected(dist
     points = plugin_of_contest(distribute, "later") + plugin_of_contest(
         distribute, "earlier"
     )
-    found = load_plugins(points, commands_only=True)
-    assert set(found.commands) == {"earlier", "later"}
-    assert ("command", "contest") in found.clashes
+    plugins = load_plugins(points, commands_only=True)
+    assert set(plugins.commands) == {"earlier", "later"}
+    assert ("command", "contest") in plugins.clashes
 
 
 BROKEN_WITH_A_COMMAND = """
@@ -859,10 +860,10 @@ def test_a_command_of_a_broken_plugin_takes_nothing_from_another(distribute):
     points = plugin_of_contest(distribute, "earlier") + distribute(
         "broken", {"broken": BROKEN_WITH_A_COMMAND}
     )
-    found = load_plugins(points, commands_only=True)
+    plugins = load_plugins(points, commands_only=True)
 
-    assert found.commands["contest"].distribution == "earlier-dist"
-    assert found.clashes == {}
+    assert plugins.commands["contest"].distribution == "earlier-dist"
+    assert plugins.clashes == {}
 
 
 def test_a_recipe_with_a_table_that_two_claim_is_a_problem_and_others_are_read(
@@ -924,7 +925,7 @@ def test_a_kind_that_no_plugin_offers_is_named():
 def test_a_component_of_a_plugin_that_could_not_be_loaded_is_an_error_with_the_reason(
     distribute,
 ):
-    found = load_plugins(
+    plugins = load_plugins(
         distribute("sentbed-poolers", {"broken_poolers": "raise ValueError('too old')"})
     )
     with pytest.raises(
@@ -933,13 +934,13 @@ def test_a_component_of_a_plugin_that_could_not_be_loaded_is_an_error_with_the_r
             "the pooler `mean` belongs to `sentbed-poolers`, which could not be loaded: ValueError: too old"
         ),
     ):
-        found.find("pooler", "mean")
+        plugins.find("pooler", "mean")
 
 
 def test_installed_plugins_are_found_by_their_entry_points(installed_toy):
-    found = load_plugins()
-    assert ("backbone", "characters") in found.components
-    assert {"console", "jsonl", "toy"} <= {plugin.name for plugin in found.plugins}
+    plugins = load_plugins()
+    assert ("backbone", "characters") in plugins.components
+    assert {"console", "jsonl", "toy"} <= {plugin.name for plugin in plugins.plugins}
 
 
 @pytest.mark.parametrize("status", ["broken", "disabled"])
@@ -973,16 +974,16 @@ def test_of_what_is_not_loaded_the_number_is_said(toy_points, monkeypatch):
 def test_a_class_is_of_the_plugin_that_offers_it_wherever_it_is_defined(load_one, put):
     put("site/other_module.py", LOSS.partition("@sentbed.hookimpl")[0])
     source = "import sentbed\nfrom other_module import Mine\n@sentbed.hookimpl\ndef losses(): return [Mine]\n"
-    found = load_one(source)
-    info = found.origin(found.find("loss", "mine").cls)
+    plugins = load_one(source)
+    info = plugins.origin(plugins.find("loss", "mine").cls)
     assert (info.cls.__module__, info.release) == ("other_module", "d 1.0")
-    assert found.origin(Path) is None
+    assert plugins.origin(Path) is None
 
 
 def test_a_class_whose_name_two_claim_is_still_of_its_plugin(distribute):
-    found = load_plugins(two_of_one_name(distribute))
-    (_, second) = found.clashes["loss", "mine"].claims
-    assert found.origin(second.cls) is second
+    plugins = load_plugins(two_of_one_name(distribute))
+    (_, second) = plugins.clashes["loss", "mine"].claims
+    assert plugins.origin(second.cls) is second
 
 
 # --- who is loaded, and who hears hooks first --------------------------------------------------------------
@@ -1002,10 +1003,10 @@ def test_a_disabled_plugin_is_not_even_imported(distribute, monkeypatch):
     plugins = load_plugins(
         distribute("off-dist", {"off_plugin": "raise AssertionError('imported')"})
     )
-    (found,) = plugins.plugins
-    assert (found.status, found.problem) == ("disabled", None)
+    (plugin,) = plugins.plugins
+    assert (plugin.status, plugin.problem) == ("disabled", None)
     assert (
-        found.reason
+        plugin.reason
         == "disabled by the environment variable `SENTBED_PLUGINS_DISABLE`; take it out there"
     )
     assert plugins.warnings == (
@@ -1017,8 +1018,8 @@ def test_a_disabled_plugin_is_not_even_imported(distribute, monkeypatch):
 def test_an_allow_list_lets_in_who_is_on_it(distribute, toy_points, put, monkeypatch):
     file = settings_of(put, '[plugins]\nallow = [\n  "in-dist",\n]\n', monkeypatch)
     points = [*distribute("in-dist", {"in_plugin": LOSS}), *toy_points]
-    found = load_plugins(points)
-    status = {plugin.name: plugin.status for plugin in found.plugins}
+    plugins = load_plugins(points)
+    status = {plugin.name: plugin.status for plugin in plugins.plugins}
     assert status == {
         "console": "disabled",
         "jsonl": "disabled",
@@ -1033,7 +1034,7 @@ def test_an_allow_list_lets_in_who_is_on_it(distribute, toy_points, put, monkeyp
             "add `toy` there"
         ),
     ):
-        found.find("pooler", "average")
+        plugins.find("pooler", "average")
 
 
 @pytest.mark.parametrize(
@@ -1057,10 +1058,10 @@ def test_hooks_are_called_in_the_order_that_is_printed_and_that_was_asked_for(
     heard = ModuleType("heard")
     vars(heard)["names"] = names = []
     monkeypatch.setitem(sys.modules, "heard", heard)
-    found = load_plugins(points)
-    found.manager.hook.run_started(run=None)
+    plugins = load_plugins(points)
+    plugins.manager.hook.run_started(run=None)
     assert names == expected
-    assert [plugin.name for plugin in found.plugins] == [
+    assert [plugin.name for plugin in plugins.plugins] == [
         "a_plugin",
         "b_plugin",
         "c_plugin",
@@ -1084,14 +1085,14 @@ order = ["recorder", "zzz"]
 "pooler/mean" = "toy"
 """
     file = settings_of(put, text, monkeypatch)
-    found = load_plugins(toy_points)
-    assert found.warnings == (
+    plugins = load_plugins(toy_points)
+    assert plugins.warnings == (
         f"`disable` of {file}:2 names `tooy`, which is not an installed plugin. Did you mean `toy`?",
         f"`order` of {file}:3 names `zzz`, which is not an installed plugin.",
         f"`prefer` of {file}:5 names `elsewhere`, which is not an installed plugin.",
         f"{file}:6 prefers `toy` for the pooler `mean`, which it does not offer",
     )
-    assert found.find("loss", "pull").distribution == "toy"
+    assert plugins.find("loss", "pull").distribution == "toy"
 
 
 def test_a_preferred_plugin_that_is_disabled_is_said_to_be(
@@ -1099,11 +1100,11 @@ def test_a_preferred_plugin_that_is_disabled_is_said_to_be(
 ):
     text = '[plugins]\ndisable = ["second-dist"]\nprefer = { "loss/mine" = "second-dist" }\n'
     file = settings_of(put, text, monkeypatch)
-    found = load_plugins(two_of_one_name(distribute))
-    assert found.warnings == (
+    plugins = load_plugins(two_of_one_name(distribute))
+    assert plugins.warnings == (
         f"{file}:3 prefers `second-dist` for the loss `mine`, and `second_plugin` is disabled",
     )
-    assert found.find("loss", "mine").distribution == "first-dist"
+    assert plugins.find("loss", "mine").distribution == "first-dist"
 
 
 def test_a_module_that_hides_the_hook_of_its_name_is_refused(
@@ -1118,8 +1119,8 @@ def test_a_module_that_hides_the_hook_of_its_name_is_refused(
     (point,) = distribute("d", {"d_plugin": LOSS})
     hiding = EntryPoint("hiding", "hiding", "sentbed")
     vars(hiding).update(dist=point.dist)
-    (found,) = load_plugins([hiding]).plugins
+    (plugin,) = load_plugins([hiding]).plugins
     assert (
-        found.problem
+        plugin.problem
         == "its module `losses` hides its hook of that name; rename the module"
     )

@@ -180,10 +180,10 @@ def whole(toy_points, tmp_path_factory):
             directory / "out",
             plugins,
         )
-    found = outcome(directory / "out")
-    assert len(found["report"]["stages"]) == 2
-    assert len(found["files"]) > 5
-    return found
+    whole_outcome = outcome(directory / "out")
+    assert len(whole_outcome["report"]["stages"]) == 2
+    assert len(whole_outcome["files"]) > 5
+    return whole_outcome
 
 
 def warnings_of(directory):
@@ -482,7 +482,7 @@ def test_trackers_are_given_what_they_had_and_the_history_goes_on(
 ):
     out = stopped_at(3, "checkpoint.every=2")
     before = recorder.names.index("step_finished")
-    told = next(
+    second_step = next(
         i
         for i, name in enumerate(recorder.names)
         if recorder.names[before : i + 1].count("step_finished") == 2
@@ -490,7 +490,7 @@ def test_trackers_are_given_what_they_had_and_the_history_goes_on(
     recorder.events.clear()
     resume(out)
     (resumed,) = [details for name, details in recorder.events if name == "run_resumed"]
-    assert resumed["state"]["events"] > told
+    assert resumed["state"]["events"] > second_step
     assert recorder.names[:2] == ["run_resumed", "stage_started"]
     assert [
         details["step"] for name, details in recorder.events if name == "step_finished"
@@ -659,15 +659,15 @@ def kept_of(directory, stage):
     return kept
 
 
-def without(found, stage):
+def without(outcome, stage):
     """An outcome, without the weights that a stage has kept."""
     files = {
         path: content
-        for path, content in found["files"].items()
+        for path, content in outcome["files"].items()
         if stage not in path.parts
     }
-    assert 5 < len(files) < len(found["files"])
-    return {**found, "files": files}
+    assert 5 < len(files) < len(outcome["files"])
+    return {**outcome, "files": files}
 
 
 @pytest.mark.sweep(1)
@@ -1226,7 +1226,9 @@ def test_data_of_a_stage_that_has_not_begun_may_change(put, stopped_at, resume):
     out = stopped_at(3, "checkpoint.every=1", TABLE)
     put("t.tsv", rows("ab", "cd", "eF"))
     resume(out)
-    assert [found for found in warnings_of(out) if "batch_size" not in found] == []
+    assert [
+        warning for warning in warnings_of(out) if "batch_size" not in warning
+    ] == []
 
 
 def test_other_weights_of_the_models_are_refused_and_a_warning_where_they_are_allowed(
@@ -1318,8 +1320,8 @@ def test_a_run_is_locked_while_it_goes_on_and_not_afterwards(
                 resume(run.directory)
             refused.append(1)
 
-    look = Look()
-    plugins.manager.register(look)
+    tracker = Look()
+    plugins.manager.register(tracker)
     out = run_recipe(RUN).directory
     assert len(refused) == 10
     with locked(out / LOCK) as free:

@@ -74,9 +74,9 @@ class Ran:
 
     @property
     def recorder(self):
-        found = self.plugins.manager.get_plugin("toy:recorder")
-        assert isinstance(found, Recorder)
-        return found
+        recorder = self.plugins.manager.get_plugin("toy:recorder")
+        assert isinstance(recorder, Recorder)
+        return recorder
 
 
 @pytest.fixture(scope="module")
@@ -202,7 +202,9 @@ def test_data_that_a_stage_cannot_use_is_found_before_anything_is_built(
 ):
     put("t.tsv", table)
     built = []
-    monkeypatch.setattr(runner, "build_encoders", lambda *given: built.append(given))
+    monkeypatch.setattr(
+        runner, "build_encoders", lambda *arguments: built.append(arguments)
+    )
 
     with pytest.raises((DataError, RunError), match=message):
         run_recipe(
@@ -337,12 +339,12 @@ def test_lifecycle_hooks_are_called_in_the_order_of_the_run(ran):
 
 
 def test_hooks_are_told_of_the_encoder_as_the_report_names_it(ran):
-    told = [
+    encoders = [
         d["encoder"]
         for n, d in ran.recorder.events
         if n in ("evaluation_started", "scores_ready")
     ]
-    assert told == ["encoder@start", "encoder@start", "encoder", "encoder"]
+    assert encoders == ["encoder@start", "encoder@start", "encoder", "encoder"]
 
 
 def test_the_log_has_the_same_events_in_the_same_order(ran):
@@ -352,8 +354,8 @@ def test_the_log_has_the_same_events_in_the_same_order(ran):
     assert times == sorted(times)
     steps = [line for line in lines if line["event"] == "step_finished"]
     assert [line["step"] for line in steps] == [1, 2, 3, 4, 5, 6]
-    told = [d["loss"] for n, d in ran.recorder.events if n == "step_finished"]
-    assert [line["loss"] for line in steps] == told
+    losses = [d["loss"] for n, d in ran.recorder.events if n == "step_finished"]
+    assert [line["loss"] for line in steps] == losses
     assert {"learning_rate", "grad_norm", "metrics", "stage"} <= set(steps[0])
 
 
@@ -405,15 +407,15 @@ def test_a_transform_is_fitted_after_the_last_stage_and_nothing_before_sees_it(
     )
     assert report == before
     trained = load_encoder(tmp_path / "plain" / "encoder").encode(["abc", "bcd"])
-    found = load_encoder(out / "encoder")
+    encoder = load_encoder(out / "encoder")
     centre = load_encoder(tmp_path / "plain" / "encoder").encode(
         list(Words(5).open().texts())
     )
     expected = (trained - centre.mean(axis=0))[:, :3]
     np.testing.assert_allclose(
-        found.encode(["abc", "bcd"]), expected, rtol=1e-4, atol=1e-5
+        encoder.encode(["abc", "bcd"]), expected, rtol=1e-4, atol=1e-5
     )
-    assert end.value == Gap().prepare().evaluate(found).scores[0].value
+    assert end.value == Gap().prepare().evaluate(encoder).scores[0].value
 
 
 def test_a_transform_is_fitted_where_there_is_no_stage(run_recipe):
@@ -588,8 +590,8 @@ def test_frozen_vectors_are_kept_apart_by_everything_that_decides_them(
     frozen = (*frozen, 'stage.again.columns={ anchor = "zh", positive = "en" }')
     for name, overrides in (("one", ()), ("again", ()), ("other", (change,))):
         run_recipe(TOWERS + NOISY, *frozen, *overrides, name=name)
-    one, again, other = seen
-    assert one == again != other
+    first, again, other = seen
+    assert first == again != other
 
 
 def test_the_frozen_tower_of_a_stage_has_the_weights_that_an_earlier_stage_gave_it(
@@ -644,7 +646,7 @@ def test_states_and_vectors_are_there_while_a_run_goes_on_and_gone_afterwards(
 
     plugins.manager.register(Look())
     out = run_recipe(TOWERS, "stage.pairs.cache_frozen=true").directory
-    assert all({"states", "vectors"} <= held for held in seen)
+    assert all({"states", "vectors"} <= entries for entries in seen)
     assert len(seen) == 10
     assert names(out) == FILES | {"checkpoints"}
 
@@ -932,8 +934,8 @@ def test_an_interrupted_run_keeps_its_best_checkpoint(out, load_encoder, run_rec
     (stage,) = report["stages"]
     assert stage["best_step"] == 0
     encoder = load_encoder(out / "encoder")
-    found = Gap(target=100).prepare().evaluate(encoder).primary
-    assert found == pytest.approx(stage["validations"][0][1], rel=1e-6)
+    score = Gap(target=100).prepare().evaluate(encoder).primary
+    assert score == pytest.approx(stage["validations"][0][1], rel=1e-6)
 
 
 def test_plugins_can_run_again_after_a_run_that_failed(tmp_path, run_recipe):

@@ -41,23 +41,23 @@ def test_the_first_signal_waits_for_what_is_being_done_and_the_second_does_not(
     default_handlers, monkeypatch
 ):
     monkeypatch.setattr("sentbed._signals.SAME_SIGNAL", 0.0)
-    said = []
-    stop = Stop(said.append)
+    messages = []
+    stop = Stop(messages.append)
     with stop.listening():
         with stop.patient():
             os.kill(os.getpid(), signal.SIGTERM)
             assert stop.asked == "SIGTERM"
-        assert said == ["SIGTERM: ending after this step; once more to end at once"]
+        assert messages == ["SIGTERM: ending after this step; once more to end at once"]
         with pytest.raises(KeyboardInterrupt), stop.patient():
             os.kill(os.getpid(), signal.SIGTERM)
 
 
 def test_handlers_are_put_back_and_those_of_others_left_alone(default_handlers):
-    def own(*_): ...
+    def handler(*_): ...
 
-    signal.signal(signal.SIGTERM, own)
+    signal.signal(signal.SIGTERM, handler)
     with Stop().listening():
-        assert signal.getsignal(signal.SIGTERM) is own
+        assert signal.getsignal(signal.SIGTERM) is handler
         assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 

@@ -99,9 +99,9 @@ def problem_of(text, cls, plugins):
     ],
 )
 def test_a_value_of_the_right_type_is_kept_with_its_type(text, field, value, plugins):
-    found = getattr(read(text, Values, plugins), field)
-    assert found == value
-    assert type(found) is type(value)
+    structured = getattr(read(text, Values, plugins), field)
+    assert structured == value
+    assert type(structured) is type(value)
 
 
 @attrs.frozen
@@ -181,9 +181,9 @@ def test_a_value_of_another_type_is_a_problem_and_is_never_converted(
 def test_a_value_outside_its_choices_is_a_problem_that_names_them(
     text, message, plugins
 ):
-    line, path, found = problem_of(text, Values, plugins)
+    line, path, problem = problem_of(text, Values, plugins)
     assert (line, path) == (1, "choice")
-    assert found.startswith(message)
+    assert problem.startswith(message)
 
 
 # --- tables ------------------------------------------------------------------------------------------------
@@ -346,20 +346,20 @@ def test_a_component_table_becomes_the_component_with_its_fields(plugins):
 
 def test_fields_of_a_component_are_checked_like_any_table(plugins):
     text = "[loss]\nuse = 'pull'\ntemprature = 1\nnan_at = 'x'\n[backbone]\nuse = 'characters'\nwidth = 0\n"
-    found = problems_of(text, Parts, plugins)
-    assert [(line, path) for line, path, _ in found] == [
+    problems = problems_of(text, Parts, plugins)
+    assert [(line, path) for line, path, _ in problems] == [
         (3, "loss.temprature"),
         (4, "loss.nan_at"),
         (7, "backbone.width"),
     ]
-    assert "Did you mean `temperature`?" in found[0][2]
+    assert "Did you mean `temperature`?" in problems[0][2]
 
 
 def test_a_field_that_is_no_parameter_cannot_be_set(plugins):
-    assert problem_of("[data]\nuse = 'words'\nasked = []", Parts, plugins) == (
+    assert problem_of("[data]\nuse = 'words'\nrequests = []", Parts, plugins) == (
         3,
-        "data.asked",
-        "unknown key `asked`. Choose one of `rows`.",
+        "data.requests",
+        "unknown key `requests`. Choose one of `rows`.",
     )
 
 
@@ -407,9 +407,9 @@ def test_a_field_that_is_no_parameter_cannot_be_set(plugins):
 def test_a_component_that_cannot_be_found_is_a_problem_that_says_what_can(
     text, path, message, plugins
 ):
-    line, found_path, found = problem_of(text, Parts, plugins)
-    assert (line, found_path) == (1, path)
-    assert found.startswith(message)
+    line, problem_path, problem = problem_of(text, Parts, plugins)
+    assert (line, problem_path) == (1, path)
+    assert problem.startswith(message)
 
 
 def test_a_component_of_another_kind_does_not_fit(plugins):
@@ -424,8 +424,10 @@ def test_keys_of_an_inline_component_stand_beside_those_of_its_table(plugins):
 
 
 def test_faults_of_an_inline_component_have_the_path_at_which_they_stand(plugins):
-    found = problems_of("use = 'gap'\nat = 3\ntarget = 'x'\ntaget = 1", Inline, plugins)
-    assert [(line, path) for line, path, _ in found] == [
+    problems = problems_of(
+        "use = 'gap'\nat = 3\ntarget = 'x'\ntaget = 1", Inline, plugins
+    )
+    assert [(line, path) for line, path, _ in problems] == [
         (2, "at"),
         (3, "target"),
         (4, "taget"),

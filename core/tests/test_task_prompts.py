@@ -264,7 +264,7 @@ def test_an_instruction_in_the_encoders_own_prompt_is_refused(recipe_of, plugins
 
 
 @pytest.mark.parametrize(
-    ("own", "template", "limit", "beginning"),
+    ("prompt_setting", "template", "limit", "beginning"),
     [
         ("", "xxxx{text}", 16, "abcdefghijk"),
         ("", "xx{text}xx", 16, "abcdefghijk"),
@@ -272,10 +272,11 @@ def test_an_instruction_in_the_encoders_own_prompt_is_refused(recipe_of, plugins
     ],
 )
 def test_a_prompt_of_a_task_and_a_text_are_cut_together(
-    recipe_of, own, template, limit, beginning
+    recipe_of, prompt_setting, template, limit, beginning
 ):
     encoder = encoder_with(
-        recipe_of, f'task_prompts = {{ query = {{ template = "{template}" }} }}\n{own}'
+        recipe_of,
+        f'task_prompts = {{ query = {{ template = "{template}" }} }}\n{prompt_setting}',
     )
     # The toy tokenizer has a token for each character and for the start.
     assert encoder.recipe.max_length == 16

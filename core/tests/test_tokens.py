@@ -39,26 +39,28 @@ def token_ids(texts, fields):
     """Return texts with some of the fields; the others are None."""
     tokens = [token for text in texts for token in text.tokens]
     lengths = [len(text.tokens) for text in texts]
-    made = TokenIds(
+    encoded = TokenIds(
         np.array([number for number, _ in tokens], np.int32), np.cumsum([0, *lengths])
     )
     if HIDDEN in fields:
-        made = attrs.evolve(
-            made, hidden=np.array([hidden for _, hidden in tokens], bool)
+        encoded = attrs.evolve(
+            encoded, hidden=np.array([hidden for _, hidden in tokens], bool)
         )
     if READINGS in fields:
-        made = attrs.evolve(
-            made, readings=np.array([text.reading for text in texts], np.int32)
+        encoded = attrs.evolve(
+            encoded, readings=np.array([text.reading for text in texts], np.int32)
         )
     if AUXILIARY in fields:
         auxiliary = [Text(text.auxiliary or (), 0) for text in texts]
-        made = attrs.evolve(made, auxiliary=token_ids(auxiliary, fields & {HIDDEN}))
-    return made
+        encoded = attrs.evolve(
+            encoded, auxiliary=token_ids(auxiliary, fields & {HIDDEN})
+        )
+    return encoded
 
 
 def without_other_fields(texts, fields):
     """Return the texts as they are where only some fields are told."""
-    told = []
+    reduced = []
     for text in texts:
         tokens = tuple(
             (number, hidden and HIDDEN in fields) for number, hidden in text.tokens
@@ -69,8 +71,10 @@ def without_other_fields(texts, fields):
                 (number, hidden and HIDDEN in fields)
                 for number, hidden in text.auxiliary
             )
-        told.append(Text(tokens, text.reading if READINGS in fields else 0, auxiliary))
-    return told
+        reduced.append(
+            Text(tokens, text.reading if READINGS in fields else 0, auxiliary)
+        )
+    return reduced
 
 
 def texts_of(tokens):
@@ -86,11 +90,11 @@ def texts_of(tokens):
         hidden = [False] * (stop - start)
         if tokens.hidden is not None:
             hidden = tokens.hidden[start:stop].tolist()
-        own = tuple(zip(tokens.ids[start:stop].tolist(), hidden, strict=True))
+        row_tokens = tuple(zip(tokens.ids[start:stop].tolist(), hidden, strict=True))
         reading = 0 if tokens.readings is None else int(tokens.readings[row])
         texts.append(
             Text(
-                before + own,
+                before + row_tokens,
                 reading,
                 None if auxiliary is None else auxiliary[row].tokens,
             )

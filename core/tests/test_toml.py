@@ -230,12 +230,12 @@ def test_what_is_never_closed_is_reported_at_the_end_of_the_document(text):
 
 
 def test_a_broken_document_with_crlf_names_the_same_line_as_with_lf():
-    found = []
+    lines = []
     for text in ("a = 1\nb = ?\n", "a = 1\r\nb = ?\r\n"):
         with pytest.raises(RecipeError) as caught:
             parse(text.encode())
-        found.append(caught.value.problems[0].line)
-    assert found == [2, 2]
+        lines.append(caught.value.problems[0].line)
+    assert lines == [2, 2]
 
 
 KEYS = st.text(

@@ -41,7 +41,7 @@ def failing(hook, error=None, result=None, **attributes):
     return type("Failing", (), {"calls": [], **methods, **attributes})()
 
 
-def told(directory):
+def warnings_of(directory):
     report = json.loads((directory / "report.json").read_text())
     return [*report["warnings"]]
 
@@ -76,7 +76,7 @@ def test_a_hook_that_fails_costs_its_tracker_alone(
 ):
     recipe = recipe_of(NOTES)
     before = run(recipe, tmp_path / "before", plugins)
-    events, held = list(recorder.events), plugins.manager.list_name_plugin()
+    events, registered = list(recorder.events), plugins.manager.list_name_plugin()
     recorder.events.clear()
     tracker = failing(hook, ValueError("broken"))
     monkeypatch.setattr(Notes, "build", lambda _: tracker)
@@ -90,23 +90,23 @@ def test_a_hook_that_fails_costs_its_tracker_alone(
     # It is called no more, and the run after this one has none of it.
     assert tracker.calls.count(hook) == 1
     assert tracker.calls[-1] == hook
-    assert plugins.manager.list_name_plugin() == held
-    said = [
+    assert plugins.manager.list_name_plugin() == registered
+    warnings = [
         line
         for line in capsys.readouterr().err.splitlines()
         if line.startswith("warning: ")
     ]
-    assert len(said) == 1
-    assert said[0].startswith(
+    assert len(warnings) == 1
+    assert warnings[0].startswith(
         f"warning: the tracker `notes` of `toy` 1.0 failed in `{hook}`: ValueError: broken @ {__file__}:"
     )
-    assert said[0].endswith(
+    assert warnings[0].endswith(
         "; the run goes on without it (test it with `sentbed_testing.check_component`, or tell its authors)"
     )
     if hook not in ("write_report", "run_finished", "report_sections"):
         assert [
-            warning for warning in told(tmp_path / "after") if "notes" in warning
-        ] == [said[0].removeprefix("warning: ")]
+            warning for warning in warnings_of(tmp_path / "after") if "notes" in warning
+        ] == [warnings[0].removeprefix("warning: ")]
 
 
 @pytest.mark.sweep(2)
@@ -121,13 +121,13 @@ def test_a_result_that_a_run_cannot_use_costs_its_tracker_alone(
         capsys.readouterr()
         assert numbers(run_recipe(name=str(number))) == before
         plugins.manager.unregister(tracker)
-        said = [
+        warnings = [
             line
             for line in capsys.readouterr().err.splitlines()
             if line.startswith("warning: ")
         ]
-        assert len(said) == 1
-        assert said[0].startswith(
+        assert len(warnings) == 1
+        assert warnings[0].startswith(
             f"warning: the plugin `odd:{number}` failed in `{hook}`: "
         )
 
@@ -139,8 +139,8 @@ def test_a_tracker_that_is_required_ends_the_run_with_its_name(
     monkeypatch.setattr(recorder, "fail_on", "scores_ready")
     with pytest.raises(PluginError) as caught:
         run_recipe()
-    said = "the plugin `recorder` of `toy` 1.0 failed in `scores_ready`: ValueError: the recorder fails on "
-    assert str(caught.value).startswith(f"{said}scores_ready @ ")
+    message = "the plugin `recorder` of `toy` 1.0 failed in `scores_ready`: ValueError: the recorder fails on "
+    assert str(caught.value).startswith(f"{message}scores_ready @ ")
     assert str(caught.value).endswith("; the run needs it")
     report = json.loads((out / "report.json").read_text())
     assert (report["status"], report["error"]) == ("failed", str(caught.value))
@@ -160,7 +160,7 @@ def test_a_tracker_that_cannot_work_refuses_the_run_at_its_start_and_costs_no_ru
     )
     result = run_recipe(name="later")
     assert len(result.scores) == 2
-    assert told(tmp_path / "later") == [
+    assert warnings_of(tmp_path / "later") == [
         f"the plugin `service` failed in `stage_finished`: no service @ {place_in_this_file()}; "
         "the run goes on without it"
     ]
@@ -181,7 +181,9 @@ def test_a_tracker_that_fails_when_a_run_is_resumed_is_left_out(
         run_recipe(RECIPE, "stage.pull.loss.interrupt_at=3")
     plugins.manager.register(failing("run_resumed", ValueError("broken")), name="odd")
     resume(out, recipe, plugins, allow_changes=True)
-    assert any("`odd` failed in `run_resumed`" in warning for warning in told(out))
+    assert any(
+        "`odd` failed in `run_resumed`" in warning for warning in warnings_of(out)
+    )
 
 
 def test_an_interruption_in_a_hook_is_no_fault_of_the_tracker(plugins, run_recipe):

@@ -111,12 +111,12 @@ def batches(monkeypatch):
     return seen
 
 
-def asked(run, index=0):
-    return run.recipe.stage[index].data.asked
+def requests_of(run, index=0):
+    return run.recipe.stage[index].data.requests
 
 
 def details(recorder, event, key):
-    return [found[key] for name, found in recorder.events if name == event]
+    return [fields[key] for name, fields in recorder.events if name == event]
 
 
 @attrs.frozen
@@ -142,16 +142,16 @@ class Scripted(Evaluator):
 
 def test_every_epoch_shows_every_row_once(train):
     _, run = train()
-    assert [len(rows) for rows in asked(run)] == [4, 4, 3, 4, 4, 3]
-    for epoch in (asked(run)[:3], asked(run)[3:]):
+    assert [len(rows) for rows in requests_of(run)] == [4, 4, 3, 4, 4, 3]
+    for epoch in (requests_of(run)[:3], requests_of(run)[3:]):
         assert sorted(row for rows in epoch for row in rows) == list(range(11))
-    assert asked(run)[:3] != asked(run)[3:]
+    assert requests_of(run)[:3] != requests_of(run)[3:]
 
 
 @pytest.mark.parametrize(("steps", "sizes"), [(1, [4]), (5, [4, 4, 3, 4, 4])])
 def test_steps_count_over_as_many_epochs_as_they_take(steps, sizes, train, recorder):
     _, run = train(epochs=None, steps=steps)
-    assert [len(rows) for rows in asked(run)] == sizes
+    assert [len(rows) for rows in requests_of(run)] == sizes
     assert details(recorder, "step_finished", "step") == list(range(1, steps + 1))
     assert details(recorder, "stage_started", "total_steps") == [steps]
 
@@ -179,18 +179,19 @@ def test_a_moving_average_is_evaluated_and_left(recipe_of, train, monkeypatch):
 
 
 def test_the_order_of_rows_follows_the_seed(recipe_of, train):
-    one, again, other = (
-        asked(train(recipe_of(RECIPE, f"run.seed={seed}"))[1]) for seed in (7, 7, 8)
+    first, again, other = (
+        requests_of(train(recipe_of(RECIPE, f"run.seed={seed}"))[1])
+        for seed in (7, 7, 8)
     )
-    assert one == again
-    assert one != other
+    assert first == again
+    assert first != other
 
 
 def test_two_stages_have_two_orders(recipe_of, train):
     stage = RECIPE[RECIPE.index("[[stage]]") : RECIPE.index("[[evaluate]]")]
     _, run = train(recipe_of(RECIPE + stage.replace('"pull"\n', '"again"\n', 1)))
     assert len(run.recipe.stage) == 2
-    assert asked(run, 0) != asked(run, 1)
+    assert requests_of(run, 0) != requests_of(run, 1)
 
 
 @pytest.mark.parametrize("rows", [0, 1])
@@ -384,7 +385,7 @@ def test_a_frozen_tower_is_encoded_and_never_handed_to_the_trainer(
     ((trained, training),) = trainings
     assert (list(trained), dict(training.towers)) == (["zh"], {"positive": "zh"})
     texts = recipe.stage[0].data.open().rows(range(11))["anchor"]
-    known = {
+    text_of_vector = {
         vector.tobytes(): text
         for text, vector in zip(texts, encoders["en"].encode(texts), strict=True)
     }
@@ -393,7 +394,7 @@ def test_a_frozen_tower_is_encoded_and_never_handed_to_the_trainer(
         assert set(batch) == {"anchor", "positive"}
         assert isinstance(batch["positive"], TokenIds)
         assert batch["anchor"].dtype == np.float32
-        seen += [known[vector.tobytes()] for vector in batch["anchor"]]
+        seen += [text_of_vector[vector.tobytes()] for vector in batch["anchor"]]
     assert len(batches) == 6
     assert len(set(seen)) == 11
 
@@ -1055,8 +1056,8 @@ def test_an_engine_that_only_encodes_without_saying_so_is_a_fault_of_its_plugin(
     recipe_of, train, monkeypatch
 ):
     on_engine(OnlyEncodes, monkeypatch)
-    told = "`build` of the runtime `toy` .* returned an engine that only encodes, and `untrainable` of the"
-    with pytest.raises(PluginError, match=told):
+    message = "`build` of the runtime `toy` .* returned an engine that only encodes, and `untrainable` of the"
+    with pytest.raises(PluginError, match=message):
         train(recipe_of(RECIPE))
     assert build_encoder(recipe_of(RECIPE)).encode(["a"]).shape == (1, 4)
 

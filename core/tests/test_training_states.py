@@ -24,14 +24,14 @@ def names(run):
 
 def test_a_state_is_read_as_it_was_written(tmp_path):
     written = states.write_state(tmp_path, 1, 30, CONTENT, fill)
-    (found,) = states.saved_states(tmp_path)
-    assert (found.path, found.stage, found.step, found.content) == (
+    (state,) = states.saved_states(tmp_path)
+    assert (state.path, state.stage, state.step, state.content) == (
         written.path,
         1,
         30,
         {},
     )
-    read = states.read(found)
+    read = states.read(state)
     assert read.content == {"schema": 1, **CONTENT}
     assert (read.trainer / "weights").read_bytes() == bytes(range(256))
     assert names(tmp_path) == ["01-00000030"]
@@ -47,8 +47,8 @@ def test_states_are_found_newest_first_by_stage_and_step(tmp_path):
     for stage, step in [(0, 9), (1, 0), (0, 10), (10, 0), (2, 5)]:
         states.write_state(tmp_path, stage, step, {}, None)
     (tmp_path / "states" / "notes").mkdir()
-    found = [(state.stage, state.step) for state in states.saved_states(tmp_path)]
-    assert found == [(10, 0), (2, 5), (1, 0), (0, 10), (0, 9)]
+    positions = [(state.stage, state.step) for state in states.saved_states(tmp_path)]
+    assert positions == [(10, 0), (2, 5), (1, 0), (0, 10), (0, 9)]
 
 
 def test_a_directory_without_states_has_none(tmp_path):

@@ -168,20 +168,20 @@ def test_variables_hold_in_the_place_of_the_files_lists(write, monkeypatch):
     write('[plugins]\ndisable = ["a"]\nallow = ["b"]\norder = ["c"]\n')
     monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", " d,e ,")
     monkeypatch.setenv("SENTBED_PLUGINS_ALLOW", "f")
-    found = read_settings()
+    settings = read_settings()
     place = "the environment variable `SENTBED_PLUGINS_DISABLE`"
-    assert found.disable == {"d": place, "e": place}
-    assert list(found.allow or ()) == ["f"]
-    assert found.allowed_by == "the environment variable `SENTBED_PLUGINS_ALLOW`"
-    assert list(found.order) == ["c"]
+    assert settings.disable == {"d": place, "e": place}
+    assert list(settings.allow or ()) == ["f"]
+    assert settings.allowed_by == "the environment variable `SENTBED_PLUGINS_ALLOW`"
+    assert list(settings.order) == ["c"]
 
 
 def test_an_empty_variable_takes_the_files_list_out(write, monkeypatch):
     write('[plugins]\ndisable = ["a"]\nallow = ["b"]\n')
     monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", "")
     monkeypatch.setenv("SENTBED_PLUGINS_ALLOW", "")
-    found = read_settings()
-    assert (dict(found.disable), found.allow) == ({}, None)
+    settings = read_settings()
+    assert (dict(settings.disable), settings.allow) == ({}, None)
 
 
 # --- who is meant ------------------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ def browse(page, tmp_path, *options):
     return done.stdout
 
 
-def found(dom):
+def probe_of(dom):
     """Return what a script has written into the page's `data-probe`."""
     measured = re.search(r'data-probe="([^"]*)"', dom)
     assert measured, dom[:2000]

@@ -57,7 +57,7 @@ class _Handler(BaseHTTPRequestHandler):
         path = unquote(self.path.partition("?")[0])
         self.hub.requests.append(f"{self.command} {path}")
         kind, dataset, rest = self._parse(path)
-        if not any(dataset == known for known, _ in self.hub.directories):
+        if not any(dataset == name for name, _ in self.hub.directories):
             return self._refuse(404, "RepoNotFound", "Repository Not Found")
         checks_access = rest == ["auth-check"]
         if dataset in self.hub.gated and (kind == "file" or checks_access):
@@ -67,10 +67,10 @@ class _Handler(BaseHTTPRequestHandler):
         if checks_access:
             return self._answer(200, b"{}")
         verb, revision, inner = self._verb(kind, rest)
-        found = self.hub.find(dataset, revision)
-        if found is None:
+        location = self.hub.find(dataset, revision)
+        if location is None:
             return self._refuse(404, "RevisionNotFound", f"Invalid rev id: {revision}")
-        directory, commit = found
+        directory, commit = location
         if verb == "resolve":
             return self._send_file(directory / inner, commit)
         if verb == "tree":

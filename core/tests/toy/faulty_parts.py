@@ -127,10 +127,10 @@ class Size(Evaluator):
             lambda: {} if self.fault == "other texts" else item_texts,
         )
 
-    def _score(self, found):
+    def _score(self, vectors_by_name):
         import numpy as np
 
-        vectors = found["all"]
+        vectors = vectors_by_name["all"]
         sizes = np.abs(vectors).mean(axis=1).astype(np.float64)
         value = float(sizes.mean()) * 100
         if self.fault == "not finite":
@@ -185,11 +185,11 @@ class Descent(Optimizer):
                                 value.grad.div_(self.calls)
                 super().step(closure)
 
-        given = [value for _, value in parameters]
+        tensors = [value for _, value in parameters]
         if fault == "forgets scalars":
-            given = [value for value in given if value.ndim]
+            tensors = [value for value in tensors if value.ndim]
         rate = 0.02 if fault == "another rate" else self.lr
-        return Descending(given, lr=rate, momentum=0.5)
+        return Descending(tensors, lr=rate, momentum=0.5)
 
 
 @attrs.frozen

@@ -31,11 +31,11 @@ class Served:
 
 @attrs.define
 class FileServer:
-    """`files` is by path, such as `/a.txt`; `asked` has path and Range of every request."""
+    """`files` is by path, such as `/a.txt`; `requests` has path and Range of every request."""
 
     url: str
     files: dict[str, Served] = attrs.field(factory=dict)
-    asked: list[tuple[str, str | None]] = attrs.field(factory=list)
+    requests: list[tuple[str, str | None]] = attrs.field(factory=list)
 
 
 @contextlib.contextmanager
@@ -44,8 +44,8 @@ def serving():
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
-            asked = self.headers.get("Range")
-            server.asked.append((self.path, asked))
+            byte_range = self.headers.get("Range")
+            server.requests.append((self.path, byte_range))
             served = server.files.get(self.path, Served(status=404))
             if served.status != 200:
                 self.send_response(served.status)
@@ -58,11 +58,11 @@ def serving():
                 return
             start = 0
             if (
-                asked
+                byte_range
                 and served.ranges
                 and self.headers.get("If-Range", served.tag) == served.tag
             ):
-                start = int(asked.removeprefix("bytes=").removesuffix("-"))
+                start = int(byte_range.removeprefix("bytes=").removesuffix("-"))
                 if start >= len(served.content):
                     self.send_response(416)
                     self.send_header("Content-Length", "0")

@@ -40,8 +40,8 @@ def points_of(site):
     """Return the entry points of every distribution in `site`."""
     return [
         point
-        for found in distributions(path=[str(site)])
-        for point in found.entry_points
+        for distribution in distributions(path=[str(site)])
+        for point in distribution.entry_points
     ]
 
 
@@ -97,9 +97,9 @@ def plugins(toy_points):
 @pytest.fixture
 def recorder(plugins):
     """The recorder among `plugins`."""
-    found = plugins.manager.get_plugin("toy:recorder")
-    assert isinstance(found, toy_plugin.Recorder)
-    return found
+    recorder = plugins.manager.get_plugin("toy:recorder")
+    assert isinstance(recorder, toy_plugin.Recorder)
+    return recorder
 
 
 @pytest.fixture

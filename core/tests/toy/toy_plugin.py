@@ -297,10 +297,10 @@ class Centre(Transform):
 
 @attrs.frozen(eq=False)
 class AskedTable(ToyDataset):
-    asked: list[list[int]] = attrs.field(factory=list)
+    requests: list[list[int]] = attrs.field(factory=list)
 
     def rows(self, indices, epoch=0):
-        self.asked.append([int(index) for index in indices])
+        self.requests.append([int(index) for index in indices])
         return super().rows(indices, epoch)
 
 
@@ -312,7 +312,7 @@ class Words(DataSource):
 
     rows: int = attrs.field(default=10, validator=ge(0))
     """How many."""
-    asked: list[list[int]] = attrs.field(
+    requests: list[list[int]] = attrs.field(
         factory=list, eq=False, metadata={"skip": True}
     )
 
@@ -326,7 +326,7 @@ class Words(DataSource):
             for i in range(self.rows)
         ]
         turned = ["".join(chr(97 + (ord(c) - 84) % 26) for c in name) for name in names]
-        return AskedTable({"anchor": names, "positive": turned}, self.asked)
+        return AskedTable({"anchor": names, "positive": turned}, self.requests)
 
 
 @attrs.frozen
@@ -359,9 +359,10 @@ class VaryingTable(ToyDataset):
     varies: bool = True
 
     def rows(self, indices, epoch=0):
-        found = super().rows(indices, epoch)
+        columns = super().rows(indices, epoch)
         return {
-            name: [text + str(epoch) for text in texts] for name, texts in found.items()
+            name: [text + str(epoch) for text in texts]
+            for name, texts in columns.items()
         }
 
 
@@ -595,8 +596,8 @@ class Gap(Evaluator):
         return Prepared({"both": Texts([self.left, self.right])}, self._score)
 
     def _score(self, vectors):
-        one, other = vectors["both"]
-        distance = float(np.linalg.norm(one - other))
+        left, right = vectors["both"]
+        distance = float(np.linalg.norm(left - right))
         value = -abs(distance - self.target)
         score = Score("gap", "distance", value, {"id": "gap", "target": self.target})
         return Evaluation(
@@ -647,8 +648,8 @@ class Across(Evaluator):
 
     def _score(self, vectors):
         value = -float(np.linalg.norm(vectors["left"] - vectors["right"]))
-        said = {"id": "across", "split": "dev" if self.development else "test"}
-        return Evaluation((Score("across", "distance", value, said),), value)
+        protocol = {"id": "across", "split": "dev" if self.development else "test"}
+        return Evaluation((Score("across", "distance", value, protocol),), value)
 
 
 @attrs.frozen
@@ -664,8 +665,8 @@ class Nearness(Evaluator):
         words = ["abc"[: i % 4] + chr(97 + i) for i in range(self.words + 1)]
         return Prepared({"words": Texts(words)}, self._score)
 
-    def _score(self, found):
-        vectors = found["words"].astype(float)
+    def _score(self, vectors_by_name):
+        vectors = vectors_by_name["words"].astype(float)
         near = -np.linalg.norm(vectors[1:] - vectors[:-1], axis=1)
         protocol = {"id": "nearness", "words": self.words, "columns": ("a", "b")}
         mean = Score(
@@ -781,9 +782,9 @@ class SgdTrainer(Trainer):
 
     def swap_average(self):
         for name, value in self.update.parameters:
-            held = value.copy()
+            weights = value.copy()
             value[:] = self.ema[name]
-            self.ema[name][:] = held
+            self.ema[name][:] = weights
 
     def step(self, columns):
         output, gradients = self.backward(columns)
@@ -842,13 +843,13 @@ class SgdTrainer(Trainer):
             )
             # What is not finite is for `step` to see.
             with np.errstate(invalid="ignore"):
-                found = {"embedding": of.T @ slope}
+                tower_gradients = {"embedding": of.T @ slope}
                 if projection is not None:
-                    found = {
+                    tower_gradients = {
                         "embedding": of.T @ slope @ projection.T,
                         "projection": (of @ embedding).T @ slope,
                     }
-            for name, gradient in found.items():
+            for name, gradient in tower_gradients.items():
                 gradients[f"{tower}.{name}"] = gradients[f"{tower}.{name}"] + gradient
         return output, gradients
 
@@ -893,11 +894,11 @@ class SgdTrainer(Trainer):
         (directory / "trainer.json").write_text(json.dumps(state))
 
     def load(self, directory):
-        with np.load(directory / "arrays.npz") as found:
-            if set(found) != set(self.arrays()):
+        with np.load(directory / "arrays.npz") as arrays:
+            if set(arrays) != set(self.arrays()):
                 raise ModelError("the state is that of another trainer; start again")
             for name, value in self.arrays().items():
-                value[:] = found[name]
+                value[:] = arrays[name]
         state = json.loads((directory / "trainer.json").read_text())
         self.step_number, self.rng.bit_generator.state = state["step"], state["rng"]
         self.state = {name: np.array(value) for name, value in state["loss"].items()}
@@ -935,9 +936,9 @@ class Engine(protocols.TrainingEngine):
             backbone, pooler.build(backbone.width), projection, head.normalize
         )
         if saved is not None and (saved / "fit.npz").exists():
-            found = np.load(saved / "fit.npz")
+            fit = np.load(saved / "fit.npz")
             placed = placed.transformed(
-                (found["mean"], found["matrix"]), json.loads(str(found["on"]))
+                (fit["mean"], fit["matrix"]), json.loads(str(fit["on"]))
             )
         return placed
 
@@ -1104,10 +1105,11 @@ class InOrder(protocols.Executor):
     def build(self, say):
         return self
 
-    def run(self, start, tasks, told=lambda *_: None, lost=None):
+    def run(self, start, tasks, on_progress=lambda *_: None, on_death=None):
         function = start(None)
         for task in tasks:
-            yield task, function(task, lambda amount, task=task: told(task, amount))
+            result = function(task, lambda amount, task=task: on_progress(task, amount))
+            yield task, result
 
 
 @attrs.frozen
@@ -1143,8 +1145,8 @@ class Nearby(protocols.CellSampler):
     name: ClassVar[str] = "nearby"
 
     def choose(self, cells, scores, count, seed):
-        known = {cell: score for cell, score in scores.items() if score is not None}
-        best = max(known, key=lambda cell: known[cell], default=len(cells) - 1)
+        scored = {cell: score for cell, score in scores.items() if score is not None}
+        best = max(scored, key=lambda cell: scored[cell], default=len(cells) - 1)
         free = [cell for cell in range(len(cells)) if cell not in scores]
         return sorted(free, key=lambda cell: abs(cell - best))[:count]
 

@@ -34,23 +34,23 @@ def sts(task, quality, seed, evaluator="senteval-sts"):
     shared = np.random.default_rng(sum(map(ord, task)))
     gold = shared.uniform(0, 5, PAIRS).round(1)
     hard = shared.normal(size=PAIRS)
-    own = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     cosine = (
-        gold / 5 + (0.15 - 0.9 * quality) * hard + own.normal(scale=0.05, size=PAIRS)
+        gold / 5 + (0.15 - 0.9 * quality) * hard + rng.normal(scale=0.05, size=PAIRS)
     )
     items = Items("spearman", gold, cosine)
-    said = {"id": evaluator, "aggregation": "all", "data": f"{task} v1"}
-    protocol = {"encoder": {"pooler": "any"}, "evaluator": said}
+    facts = {"id": evaluator, "aggregation": "all", "data": f"{task} v1"}
+    protocol = {"encoder": {"pooler": "any"}, "evaluator": facts}
     return Score(task, "spearman", items.value(), protocol, "encoder", evaluator, items)
 
 
 def transfer(task, quality, seed):
     """An accuracy of 400 sentences."""
-    found = (
+    correct = (
         np.random.default_rng([seed, *map(ord, task)]).uniform(size=400)
         < 0.86 + quality
     )
-    items = Items("mean", found.astype(float))
+    items = Items("mean", correct.astype(float))
     protocol = {"encoder": {}, "evaluator": {"id": "transfer"}}
     return Score(
         task, "accuracy", items.value(), protocol, "encoder", "senteval-transfer", items
@@ -98,7 +98,7 @@ def record(quality, seed, ranking=False):
             "steps": steps,
         }
     ]
-    found = {"schema": 1, "stages": stages}
+    report = {"schema": 1, "stages": stages}
     if ranking:
         scores = np.random.default_rng(seed).normal(70 + 60 * quality, 4, 60)
         rows = [
@@ -120,8 +120,8 @@ def record(quality, seed, ranking=False):
                 "difference": 0.0,
             }
         )
-        found["ranking"] = {"evaluator": "senteval-sts", "rows": rows}
-    return found
+        report["ranking"] = {"evaluator": "senteval-sts", "rows": rows}
+    return report
 
 
 def study(
@@ -140,19 +140,21 @@ def study(
         )
         runs = []
         for seed in seeds:
-            own = seed + 1000 * number
-            jittered = quality + float(np.random.default_rng(own).normal(scale=0.006))
-            scores = [sts(task, jittered, own) for task in TASKS]
+            cell_seed = seed + 1000 * number
+            jittered = quality + float(
+                np.random.default_rng(cell_seed).normal(scale=0.006)
+            )
+            scores = [sts(task, jittered, cell_seed) for task in TASKS]
             if several:
                 scores += [
-                    *(transfer(task, jittered, own) for task in ("MR", "CR")),
-                    *geometry(jittered, own),
+                    *(transfer(task, jittered, cell_seed) for task in ("MR", "CR")),
+                    *geometry(jittered, cell_seed),
                 ]
             directory = Path("cells") / f"cell-{number}-{seed}" / f"seed-{seed}"
-            found = record(quality, own, ranking=several)
+            report = record(quality, cell_seed, ranking=several)
             runs.append(
                 CellRun(
-                    name, seed, "finished", directory, "", 95.0, tuple(scores), found
+                    name, seed, "finished", directory, "", 95.0, tuple(scores), report
                 )
             )
         differences = (
@@ -162,7 +164,7 @@ def study(
         )
         named = dict(zip((axis.name for axis in axes), labels, strict=True))
         cells.append(CellInfo(name, named, tuple(runs), differences))
-    given = {
+    settings = {
         "name": "pooler-temperature",
         "excluded": (
             (
@@ -188,7 +190,7 @@ def study(
         cells=tuple(cells),
         baseline=baseline,
         seeds=tuple(seeds),
-        **given,
+        **settings,
     )
 
 

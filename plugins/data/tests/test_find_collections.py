@@ -305,7 +305,7 @@ def test_a_download_says_how_far_it_is_and_leaves_the_file_alone(server, tmp_pat
 def test_a_connection_that_is_cut_is_taken_up_where_it_broke(server, tmp_path):
     server.files["/a"] = Served(TEXT, cuts=[100_000, 50_000])
     assert fetched(server, tmp_path, {digest(TEXT)}) == TEXT
-    assert server.asked == [
+    assert server.requests == [
         ("/a", None),
         ("/a", "bytes=100000-"),
         ("/a", "bytes=150000-"),
@@ -319,9 +319,9 @@ def test_a_download_that_failed_is_taken_up_by_the_next_call(server, tmp_path):
     ):
         fetched(server, tmp_path)
     assert leftovers(tmp_path) == ["a.part", "a.part.tag"]
-    server.asked.clear()
+    server.requests.clear()
     assert fetched(server, tmp_path) == TEXT
-    assert server.asked == [("/a", "bytes=100000-")]
+    assert server.requests == [("/a", "bytes=100000-")]
     assert leftovers(tmp_path) == ["a"]
 
 
@@ -349,7 +349,7 @@ def test_a_damaged_tag_is_none(server, tmp_path, tag):
 def test_a_weak_tag_does_not_tell_two_files_apart(server, tmp_path):
     server.files["/a"] = Served(TEXT, tag='W/"1"', cuts=[100_000])
     assert fetched(server, tmp_path) == TEXT
-    assert server.asked == [("/a", None), ("/a", None)]
+    assert server.requests == [("/a", None), ("/a", None)]
 
 
 def test_a_part_that_is_longer_than_the_file_is_thrown_away(server, tmp_path):
@@ -399,7 +399,7 @@ def test_redirects_are_followed(server, tmp_path):
     server.files["/a"] = Served(status=302, location="/b")
     server.files["/b"] = Served(TEXT, cuts=[70_000])
     assert fetched(server, tmp_path, {digest(TEXT)}) == TEXT
-    assert server.asked[-1] == ("/b", "bytes=70000-")
+    assert server.requests[-1] == ("/b", "bytes=70000-")
 
 
 def test_a_wrong_digest_is_refused_and_what_was_there_stays(server, tmp_path):
@@ -424,7 +424,7 @@ def test_a_file_that_the_server_does_not_give_is_named_with_what_to_do(
     ):
         fetched(server, tmp_path)
     assert leftovers(tmp_path) == []
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("status", [408, 429, 503])
@@ -432,7 +432,7 @@ def test_a_server_in_trouble_is_asked_again(server, tmp_path, status):
     server.files["/a"] = Served(status=status)
     with pytest.raises(DataError, match=f"it answers {status}"):
         fetched(server, tmp_path)
-    assert len(server.asked) == download.TRIES
+    assert len(server.requests) == download.TRIES
 
 
 def test_a_download_waits_as_long_as_the_server_asks(server, tmp_path, monkeypatch):
@@ -452,7 +452,7 @@ def test_a_server_that_asks_for_a_long_pause_is_not_asked_again(server, tmp_path
     server.files["/a"] = Served(status=429, retry_after="3600")
     with pytest.raises(DataError, match=r"answers 429 .*asks for a pause of 3600 s"):
         fetched(server, tmp_path)
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 def test_a_server_that_is_gone_is_named_with_what_to_do(monkeypatch, tmp_path):
@@ -507,7 +507,7 @@ def test_a_full_disk_is_said_and_what_has_arrived_is_kept(
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert (tmp_path / "a.part").stat().st_size == 100_000
     fetched(server, tmp_path, {digest(TEXT)})
-    assert server.asked[-1] == ("/a", "bytes=100000-")
+    assert server.requests[-1] == ("/a", "bytes=100000-")
 
 
 def test_a_place_that_cannot_be_written_is_said(server, tmp_path):
@@ -673,9 +673,9 @@ def test_only_what_is_missing_is_downloaded(server, tmp_path):
     found = get_missing_files(known, tmp_path, silent)
     assert (found.state, found.directory) == (PRESENT, tmp_path / "toy")
     assert (tmp_path / "toy/a").read_bytes() == b"x\n"
-    assert server.asked == [("/b", None)]
+    assert server.requests == [("/b", None)]
     assert get_missing_files(known, tmp_path, silent).state == PRESENT
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 def test_a_file_that_cannot_be_right_is_kept_aside(server, tmp_path):
@@ -697,7 +697,7 @@ def test_a_file_with_its_rows_and_an_unknown_digest_is_left_alone(server, tmp_pa
     write(tmp_path, {"toy/a": b"1\n"})
     known = toy(KnownFile("a", rows=1, sha256=("0" * 64,), url=f"{server.url}/a"))
     assert get_missing_files(known, tmp_path, silent).state == UNKNOWN
-    assert server.asked == []
+    assert server.requests == []
 
 
 def test_only_archives_that_hold_something_missing_are_downloaded(server, tmp_path):
@@ -717,9 +717,9 @@ def test_only_archives_that_hold_something_missing_are_downloaded(server, tmp_pa
     assert get_missing_files(known, tmp_path, silent).state == PRESENT
     assert leftovers(tmp_path / "toy") == ["x", "y"]
     (tmp_path / "toy/y/b").unlink()
-    server.asked.clear()
+    server.requests.clear()
     get_missing_files(known, tmp_path, silent)
-    assert server.asked == [("/y.tar.gz", None)]
+    assert server.requests == [("/y.tar.gz", None)]
 
 
 def test_an_archive_that_is_there_already_is_taken_and_left(server, tmp_path):
@@ -734,7 +734,7 @@ def test_an_archive_that_is_there_already_is_taken_and_left(server, tmp_path):
     write(tmp_path, {"toy/x.zip": archive})
     assert get_missing_files(known, tmp_path, silent).state == PRESENT
     assert leftovers(tmp_path / "toy") == ["a", "x.zip"]
-    assert server.asked == []
+    assert server.requests == []
 
 
 def test_a_damaged_archive_is_not_kept(server, tmp_path):
@@ -788,7 +788,7 @@ def test_files_are_made_of_others(server, tmp_path):
     assert asked == [tmp_path / "toy"]
     (tmp_path / "toy/a").unlink()
     assert get_missing_files(known, tmp_path, silent).state == PRESENT
-    assert (len(asked), server.asked) == (2, [("/raw", None)])
+    assert (len(asked), server.requests) == (2, [("/raw", None)])
 
 
 def test_what_has_no_source_says_what_to_do_by_hand_and_where_it_belongs(
@@ -807,4 +807,4 @@ def test_optional_files_alone_are_no_reason_to_download(server, tmp_path):
     known = toy(KnownFile("a"), KnownFile("b", optional=True, url=f"{server.url}/b"))
     write(tmp_path, {"toy/a": b""})
     assert get_missing_files(known, tmp_path, silent).state == PRESENT
-    assert server.asked == []
+    assert server.requests == []

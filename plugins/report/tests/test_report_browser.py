@@ -9,7 +9,7 @@ import re
 
 import numpy as np
 import pytest
-from browser import ERRORS, POLICY, browse, found, needed
+from browser import ERRORS, POLICY, browse, needed, probe_of
 from sentbed.protocols import ExpectedRow, Scatter, Score, StageCurve
 from sentbed_report.run_report import RunReport
 from sentbed_report.write_report import write_report
@@ -107,7 +107,7 @@ def test_plots_have_a_size_and_the_page_is_no_wider_than_the_window(report, tmp_
     assert times == 1
     copy = tmp_path / "probe.html"
     copy.write_text(text.replace("</body>", f"{PROBE}</body>"))
-    seen = found(browse(copy, tmp_path, "--dump-dom", "--window-size=500,1000"))
+    seen = probe_of(browse(copy, tmp_path, "--dump-dom", "--window-size=500,1000"))
     assert seen["wrong"] == []
     assert seen["resources"] == []
     assert len(seen["svgs"]) == 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from browser import ERRORS, POLICY, browse, found, needed
+from browser import ERRORS, POLICY, browse, needed, probe_of
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.study_data import AxisInfo
 from sentbed_report.study_page.study_report import write_study_report
@@ -57,7 +57,7 @@ def act(page, tmp_path, script, *options):
         f'<script>addEventListener("load", async () => {{{TOOLS}{script}}});</script>'
     )
     copy.write_text(text.replace("</body>", f"{whole}</body>"))
-    seen = found(browse(copy, tmp_path, "--dump-dom", *options))
+    seen = probe_of(browse(copy, tmp_path, "--dump-dom", *options))
     assert seen["wrong"] == []
     return seen
 
@@ -209,7 +209,7 @@ def test_a_phone_scrolls_tables_not_the_page(report, tmp_path):
     (tmp_path / "inner.html").write_text(re.sub(POLICY, "", report.read_text()))
     outer = tmp_path / "outer.html"
     outer.write_text(FRAME)
-    seen = found(
+    seen = probe_of(
         browse(outer, tmp_path, "--dump-dom", "--allow-file-access-from-files")
     )
     assert seen["page"] == 375
