@@ -68,8 +68,8 @@ def test_an_effect_over_contexts_is_a_t_test_of_its_mean_under_each_seed(study_o
     assert list(test.differences.values()) == pytest.approx(np.subtract(mean, first))
     assert test.p_value == pytest.approx(expected.pvalue)
     assert test.interval == pytest.approx(tuple(expected.confidence_interval()))
-    assert {key: one.corrected for key, one in tests.items()} == pytest.approx(
-        holm({key: one.p_value or 1.0 for key, one in tests.items()})
+    assert {key: effect.corrected for key, effect in tests.items()} == pytest.approx(
+        holm({key: effect.p_value or 1.0 for key, effect in tests.items()})
     )
 
 

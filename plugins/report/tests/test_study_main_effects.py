@@ -167,7 +167,10 @@ def test_a_mean_over_other_cells_never_reverses_what_holds_in_each(study_of):
     assert grid.means == ((30.0, 35.0), (80.0, 85.0))
     assert grid.contexts == 1
     pooler = main_effects(data, summary)[0]
-    assert [(one.mean, one.contexts) for one in pooler.labels] == [(55.0, 2), (60.0, 2)]
+    assert [(label.mean, label.contexts) for label in pooler.labels] == [
+        (55.0, 2),
+        (60.0, 2),
+    ]
     # Over all cells that finished it would be the other way round.
     finished = [
         [v for k, v in values.items() if v and k.startswith(label)]

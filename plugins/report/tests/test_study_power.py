@@ -39,7 +39,7 @@ def by_share(spread, difference, seeds, level):
     degrees = of_items + of_seeds
     items, repeated = spread.item_std**2, spread.seed_std**2 / seeds
     error = math.sqrt(items + repeated)
-    criticals = [float(stats.t.isf(level / 2, one)) for one in (of_items, of_seeds)]
+    criticals = [float(stats.t.isf(level / 2, df)) for df in (of_items, of_seeds)]
 
     # With share = sin^2, the integrand is smooth at both ends.
     places, weights = np.polynomial.legendre.leggauss(800)
@@ -130,7 +130,7 @@ def test_both_sources_agree_with_the_integral_over_their_share(
 def test_the_share_that_the_test_itself_finds_in_simulated_studies_is_the_power(
     spread, difference, seeds
 ):
-    rng, studies, found = np.random.default_rng(3), 2500, 0
+    rng, studies, rejections = np.random.default_rng(3), 2500, 0
     for _ in range(studies):
         shared = difference + spread.item_std * rng.normal()
         values = shared + spread.seed_std * rng.normal(size=seeds)
@@ -142,10 +142,12 @@ def test_the_share_that_the_test_itself_finds_in_simulated_studies_is_the_power(
         judged = with_test(
             Judged(dict(enumerate(values)), variance, spread.item_degrees)
         )
-        found += not judged.interval[0] <= 0 <= judged.interval[1]
+        rejections += not judged.interval[0] <= 0 <= judged.interval[1]
     power = power_of(spread, difference, seeds)
     assert 0.4 < power < 0.95
-    assert abs(found / studies - power) < 4 * math.sqrt(power * (1 - power) / studies)
+    assert abs(rejections / studies - power) < 4 * math.sqrt(
+        power * (1 - power) / studies
+    )
 
 
 @pytest.mark.parametrize("seeds", [2, 3, 4, 10])
@@ -217,7 +219,7 @@ def test_hardly_any_difference_needs_more_seeds_than_anyone_has():
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("call", "message"),
     [
         (lambda: Spread(-1.0), "`seed_std` is -1.0"),
         (lambda: Spread(1.0, math.nan), "`item_std` is nan"),
@@ -244,9 +246,9 @@ def test_hardly_any_difference_needs_more_seeds_than_anyone_has():
         (lambda: seeds_needed(Spread(1.0), math.nan), "the difference is nan"),
     ],
 )
-def test_what_is_out_of_range_is_refused(given, message):
+def test_what_is_out_of_range_is_refused(call, message):
     with pytest.raises(RunError, match=message):
-        given()
+        call()
 
 
 # --- prompts -----------------------------------------------------------------------------------------------

@@ -270,8 +270,8 @@ def test_the_section_says_what_prompts_change_and_is_left_out_without_them():
         "best of 4 prompts was chosen by the scores" in note for note in section.notes
     )
     fixed = attrs.evolve(data, prompt_factor="fixed")
-    said = prompts_section(fixed, summarise(fixed))
-    assert "all that are of interest" in said.sentences[0]
+    fixed_section = prompts_section(fixed, summarise(fixed))
+    assert "all that are of interest" in fixed_section.sentences[0]
     plain = attrs.evolve(data, prompts=())
     assert prompts_section(plain, ()) is None
 

@@ -58,7 +58,7 @@ def test_cells_stand_by_rank_with_mean_letters_and_interval():
         )
     assert "Holm's correction over all pairs" in section.sentences[1]
     assert "5 %" in section.sentences[1]
-    assert not any("tasks" in one for one in (*section.sentences, *section.notes))
+    assert not any("tasks" in text for text in (*section.sentences, *section.notes))
 
 
 def test_where_cells_may_be_stopped_each_look_counts():
@@ -135,13 +135,17 @@ def test_results_have_the_groups(study_of):
     summaries = summarise(data, resamples=100)
     (table,) = json.loads(to_json(data, summaries))["tables"]
     groups = summaries[0].groups
-    found = table["groups"]
-    assert [one["letters"] for one in found["cells"]] == [
+    json_groups = table["groups"]
+    assert [cell["letters"] for cell in json_groups["cells"]] == [
         row.letters for row in groups.rows
     ]
-    assert (found["level"], found["pairs"], found["left"]) == (0.05, 3, {})
-    assert found["over_tasks"]["tasks"] == list(TASKS)
-    assert found["over_tasks"]["critical_difference"] == pytest.approx(
+    assert (json_groups["level"], json_groups["pairs"], json_groups["left"]) == (
+        0.05,
+        3,
+        {},
+    )
+    assert json_groups["over_tasks"]["tasks"] == list(TASKS)
+    assert json_groups["over_tasks"]["critical_difference"] == pytest.approx(
         groups.tasks.critical
     )
     none = json.loads(

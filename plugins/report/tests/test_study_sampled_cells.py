@@ -63,13 +63,13 @@ def test_cells_whose_deciding_scores_have_no_mean_are_without_a_score():
     def mixed(cell):
         runs = (
             attrs.evolve(
-                one,
+                run,
                 scores=(
-                    *one.scores,
-                    *(attrs.evolve(s, task="x", metric="m") for s in one.scores),
+                    *run.scores,
+                    *(attrs.evolve(s, task="x", metric="m") for s in run.scores),
                 ),
             )
-            for one in cell.runs
+            for run in cell.runs
         )
         return attrs.evolve(cell, runs=tuple(runs))
 

@@ -149,8 +149,8 @@ def sentbench(study_of, **more):
     return study_of(numbers, axes=RANKED_AXES, **more)
 
 
-def ranks_of(found, column):
-    return [row.cells[column].rank for row in found.rows]
+def ranks_of(table, column):
+    return [row.cells[column].rank for row in table.rows]
 
 
 def test_ranks_are_those_that_the_paper_prints(study_of):
@@ -593,15 +593,15 @@ def test_a_number_that_names_two_values_is_beside_neither(study_of):
 
 
 def test_an_average_is_beside_ours_only_where_it_is_of_the_same_tasks(study_of):
-    def beside(numbers, own=False):
+    def beside(numbers, with_average=False):
         data = study_of(TWO, expected={"T": Published({"first": numbers}, 0.1)})
-        if own:
+        if with_average:
             data = with_added(
                 data,
                 lambda run: [attrs.evolve(run.scores[0], task="AVG", value=9.0)],
                 "first",
             )
-        return [one.found for one in only(data).rows[0].cells[2].published]
+        return [published.found for published in only(data).rows[0].cells[2].published]
 
     assert beside({"MR": 71.0, "CR": 83.0, "AVG": 77.0}) == [77.0]
     assert beside({"MR/accuracy": 71.0, "en/CR": 83.0, "AVG": 77.0}) == [77.0]
@@ -609,7 +609,7 @@ def test_an_average_is_beside_ours_only_where_it_is_of_the_same_tasks(study_of):
     assert beside({"MR": 71.0, "AVG": 71.0}) == []
     assert beside({"AVG": 77.0}) == []
     # The evaluator's own average says itself of what it is.
-    assert beside({"MR": 71.0, "AVG": 77.0}, own=True) == [9.0]
+    assert beside({"MR": 71.0, "AVG": 77.0}, with_average=True) == [9.0]
     data = study_of(TWO, expected={"T": Published({"first": {"AVG": 77.0}}, 0.1)})
     (number,) = published_numbers(data, summarise(data))
     assert (number.row.found, expected_verdict(number.row)) == (None, "not measured")

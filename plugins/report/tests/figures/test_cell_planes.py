@@ -15,7 +15,7 @@ from toy_study import POOLER, collapsed, study, unscored, with_scores
 
 
 def mean(data, cell, metric):
-    runs = next(found.runs for found in data.cells if found.name == cell)
+    runs = next(info.runs for info in data.cells if info.name == cell)
     return fmean(
         score.value for run in runs for score in run.scores if score.metric == metric
     )

@@ -43,10 +43,10 @@ def test_a_line_far_wider_than_the_differences_ends_in_an_arrow(
     data = study_of(
         {
             name: {
-                seed: {"MR": mean + sign * own * noise}
+                seed: {"MR": mean + sign * spread * noise}
                 for seed, sign in ((1, -1), (2, 1))
             }
-            for name, mean, own in (
+            for name, mean, spread in (
                 ("a", 90.0, 0.0),
                 ("b", 80.0, 0.1),
                 ("c", 70.0, 1.0),

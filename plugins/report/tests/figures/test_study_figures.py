@@ -73,7 +73,7 @@ def test_a_task_takes_the_place_of_the_average(data, summaries):
 
 def test_points_of_costs_are_at_the_scores_of_the_task(data, summaries):
     axes = study_figures(data, summaries, "STS13")["cost"].figure(3.3).axes[0]
-    found = {
+    points = {
         (float(line.get_xdata()[0]), float(line.get_ydata()[0]))
         for line in axes.lines
         if len(line.get_xdata()) == 1
@@ -82,7 +82,7 @@ def test_points_of_costs_are_at_the_scores_of_the_task(data, summaries):
         (PASSES[name.partition(",")[0]], value)
         for name, value in of(data, "STS13").items()
     }
-    assert sorted(found) == [pytest.approx(point) for point in sorted(expected)]
+    assert sorted(points) == [pytest.approx(point) for point in sorted(expected)]
 
 
 def test_a_figure_that_is_not_there_is_refused_with_those_that_are(data, summaries):

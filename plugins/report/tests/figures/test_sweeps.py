@@ -55,7 +55,7 @@ def study(
 ):
     cells = []
     for labels in product(*(axis.labels for axis in axes)):
-        own = dict(zip((axis.name for axis in axes), labels, strict=True))
+        label_of_axis = dict(zip((axis.name for axis in axes), labels, strict=True))
         runs = tuple(
             CellRun(
                 ", ".join(labels),
@@ -63,7 +63,7 @@ def study(
                 "finished",
                 scores=tuple(
                     score(
-                        rate(own, length, batch) * seed,
+                        rate(label_of_axis, length, batch) * seed,
                         {"length": length, "batch": batch},
                     )
                     for length in lengths
@@ -72,7 +72,7 @@ def study(
             )
             for seed in seeds
         )
-        cells.append(CellInfo(", ".join(labels), own, runs))
+        cells.append(CellInfo(", ".join(labels), label_of_axis, runs))
     return StudyData("speed", tuple(axes), tuple(cells), None, tuple(seeds))
 
 
@@ -123,8 +123,8 @@ def test_scores_of_unlike_protocols_are_said_to_be():
     first, *rest = data.cells
     (run,) = first.runs
     scores = tuple(
-        score(one.value, {"length": 32}, machine={"device": "other"}, examples=4)
-        for one in run.scores[:1]
+        score(original.value, {"length": 32}, machine={"device": "other"}, examples=4)
+        for original in run.scores[:1]
     )
     changed = attrs.evolve(first, runs=(attrs.evolve(run, scores=scores),))
     plot = sweep_plots(attrs.evolve(data, cells=(changed, *rest)))[0]
@@ -135,7 +135,7 @@ def test_scores_of_unlike_protocols_are_said_to_be():
 
 
 @pytest.mark.parametrize(
-    "said",
+    "fields",
     [
         {},
         {"coordinates": []},
@@ -143,13 +143,13 @@ def test_scores_of_unlike_protocols_are_said_to_be():
         {"coordinates": 3},
     ],
 )
-def test_what_has_no_coordinate_is_not_drawn(said):
+def test_what_has_no_coordinate_is_not_drawn(fields):
     data = study(axes=(SIZE,))
     plain = Score(
         "a",
         "b",
         1.0,
-        {"encoder": {}, "evaluator": {"id": "p", **said}},
+        {"encoder": {}, "evaluator": {"id": "p", **fields}},
         "encoder",
         "throughput",
     )
