@@ -28,10 +28,10 @@ FOUR: Mapping[str, tuple[float, float, float]] = {
 
 
 def numbers(values):
-    return {
-        cell: {seed: {"MR": score} for seed, score in enumerate(of)}
-        for cell, of in values.items()
-    }
+    scores = {}
+    for cell, of_seeds in values.items():
+        scores[cell] = {seed: {"MR": score} for seed, score in enumerate(of_seeds)}
+    return scores
 
 
 def summary_of(data):
@@ -44,9 +44,9 @@ def test_an_effect_in_one_context_is_the_comparison_of_two_cells(study_of, items
     values = {"first": FOUR["first, ctr"], "mean": FOUR["mean, ctr"]}
     data = study_of(numbers(values), [POOLER], items=items)
     test = effect_tests(data, summary_of(data), {"pooler": "first"})["pooler", "mean"]
-    before, after = (
-        {run.seed: run.scores[0] for run in cell.runs} for cell in data.cells
-    )
+    first, mean = data.cells
+    before = {run.seed: run.scores[0] for run in first.runs}
+    after = {run.seed: run.scores[0] for run in mean.runs}
     pair = judge_cell(before, after, ComponentStore(500))
     assert pair.basis == ("items and seeds" if items else "seeds")
     for field in ("difference", "interval", "p_value", "item_variance", "basis"):
@@ -56,13 +56,11 @@ def test_an_effect_in_one_context_is_the_comparison_of_two_cells(study_of, items
 def test_an_effect_over_contexts_is_a_t_test_of_its_mean_under_each_seed(study_of):
     data = study_of(numbers(FOUR), [POOLER, LOSS])
     tests = effect_tests(data, summary_of(data), REFERENCES)
-    first, mean = (
-        [
-            fmean(FOUR[f"{pooler}, {loss}"][seed] for loss in LOSS.labels)
-            for seed in range(3)
-        ]
-        for pooler in POOLER.labels
-    )
+    means = []
+    for pooler in POOLER.labels:
+        of_losses = [FOUR[f"{pooler}, {loss}"] for loss in LOSS.labels]
+        means.append([fmean(scores) for scores in zip(*of_losses, strict=True)])
+    first, mean = means
     expected = stats.ttest_rel(mean, first)
     test = tests["pooler", "mean"]
     assert list(test.differences.values()) == pytest.approx(np.subtract(mean, first))

@@ -342,9 +342,9 @@ def test_the_chosen_cells_interval_counts_sampled_prompts_also_where_each_seed_h
         )
 
     unlike = attrs.evolve(data, cells=with_runs(data.cells, without_last_items))
-    means = np.array(
-        [[run[: 30 - seed].mean() for seed, run in enumerate(of)] for of in values[0]]
-    )
+    means = np.zeros((4, 3))
+    for prompt, seed in np.ndindex(4, 3):
+        means[prompt, seed] = values[0, prompt, seed, : 30 - seed].mean()
     selection = select(unlike, summarise(unlike))
     (score,) = selection.scores
     of_prompts, of_seeds = means.mean(1).var(ddof=1) / 4, means.mean(0).var(ddof=1) / 3

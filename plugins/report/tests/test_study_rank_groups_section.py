@@ -20,19 +20,14 @@ TASKS = ("MR", "CR", "SUBJ", "MPQA", "TREC")
 def many_tasks(study_of, **more):
     """Three cells, the first one best in all of five tasks, under three seeds."""
     levels = {"best": 90.0, "middle": 70.0, "last": 50.0}
-    return study_of(
-        {
-            name: {
-                seed: {
-                    task: level + 0.3 * seed * place for place, task in enumerate(TASKS)
-                }
-                for seed in (1, 2, 3)
+    numbers = {}
+    for name, level in levels.items():
+        numbers[name] = {}
+        for seed in (1, 2, 3):
+            numbers[name][seed] = {
+                task: level + 0.3 * seed * place for place, task in enumerate(TASKS)
             }
-            for name, level in levels.items()
-        },
-        items=True,
-        **more,
-    )
+    return study_of(numbers, items=True, **more)
 
 
 def test_cells_stand_by_rank_with_mean_letters_and_interval():

@@ -26,14 +26,14 @@ def test_runs_that_differ_in_seed_and_name_are_one_cell(run_of, tmp_path):
         run_of("b2", seed=3, use="first"),
     ]
     study = runs_as_study(runs, tmp_path)
-    assert [(cell.name, [run.seed for run in cell.runs]) for cell in study.cells] == [
-        ("a", [1, 2]),
-        ("b", [1, 3]),
-    ]
+    a, b = study.cells
+    assert (a.name, b.name) == ("a", "b")
+    assert [run.seed for run in a.runs] == [1, 2]
+    assert [run.seed for run in b.runs] == [1, 3]
     assert (study.baseline, study.seeds, study.axes) == ("a", (1, 2, 3), ())
-    assert study.cells[0].differences == ()
-    assert study.cells[1].differences == ("encoder.pooler.use: 'mean' -> 'first'",)
-    assert study.cells[1].runs[1].directory == Path("b2")
+    assert a.differences == ()
+    assert b.differences == ("encoder.pooler.use: 'mean' -> 'first'",)
+    assert b.runs[1].directory == Path("b2")
 
 
 def test_names_are_made_unique_and_a_second_run_of_a_seed_is_no_further_seed(run_of):

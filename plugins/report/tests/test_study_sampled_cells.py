@@ -60,18 +60,12 @@ def test_scores_of_other_seeds_are_not_read(monkeypatch):
 
 
 def test_cells_whose_deciding_scores_have_no_mean_are_without_a_score():
+    def with_two_metrics(run):
+        others = [attrs.evolve(score, task="x", metric="m") for score in run.scores]
+        return attrs.evolve(run, scores=(*run.scores, *others))
+
     def mixed(cell):
-        runs = (
-            attrs.evolve(
-                run,
-                scores=(
-                    *run.scores,
-                    *(attrs.evolve(s, task="x", metric="m") for s in run.scores),
-                ),
-            )
-            for run in cell.runs
-        )
-        return attrs.evolve(cell, runs=tuple(runs))
+        return attrs.evolve(cell, runs=tuple(map(with_two_metrics, cell.runs)))
 
     decide = Decide(("STSB", "x"))
     section = sampled_cells_section(

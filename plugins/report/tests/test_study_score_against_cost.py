@@ -55,10 +55,9 @@ def study(study_of):
     """A study of six cells under two seeds whose means are `NUMBERS`, with costs or without."""
 
     def make(costs=True, **more):
-        tasks = {
-            name: {seed: {"MR": score + seed - 1.5} for seed in (1, 2)}
-            for name, (score, *_) in NUMBERS.items()
-        }
+        tasks = {}
+        for name, (score, *_) in NUMBERS.items():
+            tasks[name] = {seed: {"MR": score + seed - 1.5} for seed in (1, 2)}
         data = study_of(tasks, (PROMPT, LAYERS), "short, all", **more)
         if not costs:
             return data

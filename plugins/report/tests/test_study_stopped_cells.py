@@ -46,16 +46,15 @@ def numbers(
     tasks=("MR",),
 ):
     """Scores of each cell under each seed, of the cells `short` under two."""
-    return {
-        name: {
+    scores = {}
+    for place, (name, level) in enumerate(levels.items()):
+        scores[name] = {}
+        seeds = SEEDS[:2] if name in short else SEEDS
+        for seed in seeds:
             # What is due to seed and cell together is small.
-            seed: dict.fromkeys(
-                tasks, level + OF_SEED[seed] + 0.01 * (place * seed % 4)
-            )
-            for seed in (SEEDS[:2] if name in short else SEEDS)
-        }
-        for place, (name, level) in enumerate(levels.items())
-    }
+            score = level + OF_SEED[seed] + 0.01 * (place * seed % 4)
+            scores[name][seed] = dict.fromkeys(tasks, score)
+    return scores
 
 
 def three_cells(study_of, **more):
@@ -174,14 +173,15 @@ def test_ranks_over_tasks_are_over_the_seeds_that_all_cells_have(study_of):
 
 def test_ranks_over_tasks_of_cells_without_a_common_seed_say_so(study_of):
     tasks = ("MR", "CR", "SUBJ", "MPQA", "TREC")
-    scores = {
-        name: {seed: dict.fromkeys(tasks, level + 0.1 * seed) for seed in seeds}
-        for name, level, seeds in (
-            ("A", 80.0, (1, 2)),
-            ("B", 70.0, (2, 3)),
-            ("C", 60.0, (3, 4)),
-        )
-    }
+    scores = {}
+    for name, level, seeds in (
+        ("A", 80.0, (1, 2)),
+        ("B", 70.0, (2, 3)),
+        ("C", 60.0, (3, 4)),
+    ):
+        scores[name] = {
+            seed: dict.fromkeys(tasks, level + 0.1 * seed) for seed in seeds
+        }
     data = study_of(scores, items=True)
     summary = only_table(data)
     assert summary.groups.tasks.seeds == ()

@@ -72,14 +72,10 @@ def test_each_value_is_mean_and_sample_deviation_over_the_seeds(study_of):
 
 def test_what_the_numbers_are_over_is_counted_row_by_row(study_of):
     def over(**seeds):
-        summary = only(
-            study_of(
-                {
-                    cell: {seed: {"MR": 70.0 + seed} for seed in of}
-                    for cell, of in seeds.items()
-                }
-            )
-        )
+        numbers = {}
+        for cell, of_cell in seeds.items():
+            numbers[cell] = {seed: {"MR": 70.0 + seed} for seed in of_cell}
+        summary = only(study_of(numbers))
         return summary.over, [row.remark for row in summary.rows]
 
     assert over(a=[1], b=[2], c=[1]) == (
@@ -139,13 +135,11 @@ RANKED_AXES = (
 
 
 def sentbench(study_of, **more):
-    numbers = {
-        f"{backbone}, {knowledge}": {
-            1: {task: values[place] for task, (values, _) in tasks.items()}
-        }
-        for backbone, tasks in PRINTED.items()
-        for place, knowledge in enumerate(KNOWLEDGE)
-    }
+    numbers = {}
+    for backbone, tasks in PRINTED.items():
+        for place, knowledge in enumerate(KNOWLEDGE):
+            scores = {task: values[place] for task, (values, _) in tasks.items()}
+            numbers[f"{backbone}, {knowledge}"] = {1: scores}
     return study_of(numbers, axes=RANKED_AXES, **more)
 
 
@@ -160,9 +154,11 @@ def test_ranks_are_those_that_the_paper_prints(study_of):
         assert ranks_of(summary, column) == expected
     everywhere = only(sentbench(study_of, ranks=()))
     values = [value for tasks in PRINTED.values() for value in tasks["CR"][0]]
-    assert ranks_of(everywhere, 0) == [
-        1 + sum(other > value for other in values) for value in values
-    ]
+    ranks = []
+    for value in values:
+        better = [other for other in values if other > value]
+        ranks.append(1 + len(better))
+    assert ranks_of(everywhere, 0) == ranks
     assert set(ranks_of(only(sentbench(study_of)), 0)) == {None}
 
 
@@ -261,7 +257,8 @@ def test_best_and_second_are_as_printed_and_ties_share(study_of):
 def test_a_cell_with_runs_that_have_not_finished_is_neither_best_nor_second(study_of):
     numbers = {
         "half": {1: {"MR": 99.0}, 2: {}},
-        **{c: {s: {"MR": v} for s in (1, 2)} for c, v in (("a", 1.0), ("b", 2.0))},
+        "a": {1: {"MR": 1.0}, 2: {"MR": 1.0}},
+        "b": {1: {"MR": 2.0}, 2: {"MR": 2.0}},
     }
     for status in ("running", "failed", "waiting"):
         rows = only(study_of(numbers, statuses={"half": status})).rows
@@ -341,10 +338,8 @@ def test_a_task_of_unlike_protocol_stands_in_a_table_of_its_own(study_of):
     data = study_of({**TWO, "late": {1: {}}}, protocol={"folds": 10})
     data = with_fields(data, "mean", "MR", protocol=FEWER_FOLDS)
     longer, other = summarise(data)
-    assert [[row.name for row in table.rows] for table in (longer, other)] == [
-        ["first", "mean"],
-        ["mean"],
-    ]
+    assert [row.name for row in longer.rows] == ["first", "mean"]
+    assert [row.name for row in other.rows] == ["mean"]
     assert [cell.value for cell in longer.rows[1].cells] == [
         None,
         pytest.approx(83.0),
@@ -425,12 +420,11 @@ def test_encoders_that_were_used_in_unlike_ways_are_remarked_where_recipes_do_no
 
 def test_a_seed_that_was_encoded_in_another_way_is_named(study_of):
     data = measured_as(study_of(TWO), "")
-    run = data.cells[0].runs[1]
-    other = measured_as(data, "first", precision="bfloat16").cells[0].runs[1]
-    runs = tuple(other if each is run else each for each in data.cells[0].runs)
-    data = attrs.evolve(
-        data, cells=(attrs.evolve(data.cells[0], runs=runs), data.cells[1])
-    )
+    first, mean = data.cells
+    runs = list(first.runs)
+    runs[1] = measured_as(data, "first", precision="bfloat16").cells[0].runs[1]
+    first = attrs.evolve(first, runs=tuple(runs))
+    data = attrs.evolve(data, cells=(first, mean))
     text = "precision (float32 against bfloat16) in first under seed 2"
     assert encoding_notes(data) == [f"Encoded in another way than first: {text}."]
 
@@ -441,10 +435,9 @@ def test_a_cell_has_no_empty_row_where_its_finished_runs_have_scores_in_another_
     numbers = {"a": {1: {"MR": 1.0}}, "b": {1: {"MR": 2.0}, 2: {}}}
     data = study_of(numbers, statuses={"b": "failed"}, protocol={"folds": 10})
     data = with_fields(data, "a", protocol=FEWER_FOLDS)
-    assert [[row.name for row in table.rows] for table in summarise(data)] == [
-        ["a"],
-        ["b"],
-    ]
+    first, second = summarise(data)
+    assert [row.name for row in first.rows] == ["a"]
+    assert [row.name for row in second.rows] == ["b"]
 
 
 def test_what_the_encoder_is_may_differ(study_of):
@@ -459,14 +452,16 @@ def test_every_value_is_judged_against_the_baseline_over_items_and_seeds(study_o
     data = study_of(TWO, baseline="first", items=True)
     first, mean = only(data).rows
     assert all(cell.judged is None for cell in first.cells)
-    scores = [
-        [{run.seed: run.scores[place] for run in cell.runs} for cell in data.cells]
-        for place in range(2)
-    ]
-    tasks = [{"first": before, "mean": after} for before, after in scores]
-    for cell, column in zip(
-        mean.cells, [*tasks, average_column(tasks, {})], strict=True
-    ):
+
+    def column_of(place):
+        column = {}
+        for cell in data.cells:
+            column[cell.name] = {run.seed: run.scores[place] for run in cell.runs}
+        return column
+
+    tasks = [column_of(0), column_of(1)]
+    columns = [*tasks, average_column(tasks, {})]
+    for cell, column in zip(mean.cells, columns, strict=True):
         judged = judge_cell(column["first"], column["mean"], ComponentStore(500))
         assert cell.judged == corrected({"mean": judged})["mean"]
     assert mean.cells[0].judged.basis == "items and seeds"
@@ -638,10 +633,9 @@ def test_a_row_that_lacks_tasks_of_another_has_no_average(study_of):
     )
     summary = only(data)
     assert summary.headings == ("MR", "CR", "Avg")
-    first, mean = (
-        [cell.value is not None for cell in row.cells] for row in summary.rows
-    )
-    assert (first, mean) == ([True, False, False], [True, True, True])
+    first, mean = summary.rows
+    assert [cell.value is not None for cell in first.cells] == [True, False, False]
+    assert [cell.value is not None for cell in mean.cells] == [True, True, True]
 
 
 def test_a_cell_that_has_not_finished_is_not_two_scores_for_a_key(study_of):
@@ -680,13 +674,12 @@ def test_what_is_not_finite_is_neither_best_nor_judged(study_of):
 @pytest.mark.parametrize("worst", ["a", "b", "c"])
 def test_a_degenerate_score_has_no_place_and_no_mark(study_of, worst, seeds):
     """Constant predictions may well have the highest accuracy, and differ from all others."""
-    numbers = {
-        name: {
-            seed: {"MR": 60.0 + 9 * high, "TREC": 10.0 + 80 * high + seed}
-            for seed in (1, 2)
+    numbers = {}
+    for name in "abc":
+        levels = (69.0, 90.0) if name == worst else (60.0, 10.0)
+        numbers[name] = {
+            seed: {"MR": levels[0], "TREC": levels[1] + seed} for seed in (1, 2)
         }
-        for name, high in ((name, name == worst) for name in "abc")
-    }
 
     def degenerate(run):
         mr, trec = run.scores

@@ -32,18 +32,14 @@ def record(*trajectories, stage="b"):
 
 def study_of(cells, baseline=None):
     """A study of finished runs with these records, one a seed."""
-    cell_infos = tuple(
-        CellInfo(
-            name,
-            {},
-            tuple(
-                CellRun(name, i, "finished", record=report)
-                for i, report in enumerate(records)
-            ),
+    cell_infos = []
+    for name, reports in cells.items():
+        runs = tuple(
+            CellRun(name, seed, "finished", record=report)
+            for seed, report in enumerate(reports)
         )
-        for name, records in cells.items()
-    )
-    return StudyData("s", (), cell_infos, baseline, (0, 1))
+        cell_infos.append(CellInfo(name, {}, runs))
+    return StudyData("s", (), tuple(cell_infos), baseline, (0, 1))
 
 
 def test_each_cell_is_a_line_from_its_first_to_its_last_step():

@@ -34,12 +34,11 @@ def summaries(data):
 
 def of(data, task):
     """Cell -> mean of a task over its seeds."""
-    return {
-        cell.name: fmean(
-            s.value for run in cell.runs for s in run.scores if s.task == task
-        )
-        for cell in data.cells
-    }
+    means = {}
+    for cell in data.cells:
+        scores = [score for run in cell.runs for score in run.scores]
+        means[cell.name] = fmean(score.value for score in scores if score.task == task)
+    return means
 
 
 def test_figures_are_named_by_kind_and_number_in_the_order_of_the_report(
@@ -64,10 +63,10 @@ def test_a_task_takes_the_place_of_the_average(data, summaries):
     diamonds = [
         float(line.get_xdata()[0]) for line in axes[0].lines if line.get_marker() == "D"
     ]
-    expected = [
-        fmean(v for name, v in means.items() if name.startswith(cell))
-        for cell in ("first", "mean")
-    ]
+    expected = []
+    for label in ("first", "mean"):
+        of_label = [mean for name, mean in means.items() if name.startswith(label)]
+        expected.append(fmean(of_label))
     assert diamonds == pytest.approx(expected)
 
 

@@ -55,24 +55,17 @@ def study(
 ):
     cells = []
     for labels in product(*(axis.labels for axis in axes)):
+        name = ", ".join(labels)
         label_of_axis = dict(zip((axis.name for axis in axes), labels, strict=True))
-        runs = tuple(
-            CellRun(
-                ", ".join(labels),
-                seed,
-                "finished",
-                scores=tuple(
-                    score(
-                        rate(label_of_axis, length, batch) * seed,
-                        {"length": length, "batch": batch},
-                    )
-                    for length in lengths
-                    for batch in batches
-                ),
-            )
-            for seed in seeds
-        )
-        cells.append(CellInfo(", ".join(labels), label_of_axis, runs))
+
+        runs = []
+        for seed in seeds:
+            scores = []
+            for length, batch in product(lengths, batches):
+                value = rate(label_of_axis, length, batch) * seed
+                scores.append(score(value, {"length": length, "batch": batch}))
+            runs.append(CellRun(name, seed, "finished", scores=tuple(scores)))
+        cells.append(CellInfo(name, label_of_axis, tuple(runs)))
     return StudyData("speed", tuple(axes), tuple(cells), None, tuple(seeds))
 
 

@@ -123,8 +123,9 @@ def test_each_axis_has_a_column(study_of):
 
 
 def test_columns_of_text_groups_and_wide_tables():
+    groups = ("a", "a", "a", "b", "b")
     columns = tuple(
-        Column(f"T{place}", group="a" if place < 3 else "b") for place in range(5)
+        Column(f"T{place}", group=group) for place, group in enumerate(groups)
     )
     words = Column("word")
     cells = (
