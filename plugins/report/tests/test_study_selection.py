@@ -297,10 +297,9 @@ def test_an_interval_without_items_is_over_the_seeds(make):
 
 def test_an_average_of_test_data_has_an_interval_and_no_development_data(make):
     tasks = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
-    values = {
-        seed: {task: 60.0 + seed * (3 + i) for i, task in enumerate(tasks)}
-        for seed in (1, 2, 3)
-    }
+    values = {}
+    for seed in (1, 2, 3):
+        values[seed] = {task: 60.0 + seed * (3 + i) for i, task in enumerate(tasks)}
 
     def split(dev):
         data = make(
@@ -335,15 +334,19 @@ def test_the_interval_of_the_best_of_cells_is_as_wide_as_their_number_asks(make)
 def test_the_chosen_cell_is_reported_on_its_fresh_seeds(make):
     data = make(THREE)
     fresh = {7: 40.0, 8: 44.0, 9: 45.0}
-    cells = []
-    for cell in data.cells:
+
+    def with_fresh_seeds(cell):
+        if cell.name != "b":
+            return cell
+
+        run = cell.runs[0]
         runs = tuple(
-            attrs.evolve(
-                cell.runs[0], cell=cell.name, seed=seed, scores=(score("X", value),)
-            )
+            attrs.evolve(run, seed=seed, scores=(score("X", value),))
             for seed, value in fresh.items()
         )
-        cells.append(attrs.evolve(cell, confirmation=runs if cell.name == "b" else ()))
+        return attrs.evolve(cell, confirmation=runs)
+
+    cells = [with_fresh_seeds(cell) for cell in data.cells]
     selection = chosen(attrs.evolve(data, cells=tuple(cells)))
     (only,) = selection.scores
     half = stats.t.ppf(0.975, 2) * stdev(fresh.values()) / math.sqrt(3)
