@@ -93,17 +93,13 @@ def test_axes_that_go_together_are_named_and_do_not_part_the_cells(study_of):
 
 def test_an_axis_of_numbers_gives_points_in_their_order(study_of):
     rate = AxisInfo("rate", ("0.05", "0.01", "1"), (0.05, 0.01, 1.0))
-    effect, other = main_effects(
-        *with_summary(
-            study_of,
-            {
-                f"{label}, {pooler}": 10.0 * n
-                for n, label in enumerate(rate.labels)
-                for pooler in POOLER.labels
-            },
-            [rate, POOLER],
-        )
-    )
+    values = {}
+    for n, label in enumerate(rate.labels):
+        for pooler in POOLER.labels:
+            values[f"{label}, {pooler}"] = 10.0 * n
+
+    data, summary = with_summary(study_of, values, [rate, POOLER])
+    effect, other = main_effects(data, summary)
     assert effect.points == ((0.01, 10.0), (0.05, 0.0), (1.0, 20.0))
     assert other.points == ()
 
@@ -121,11 +117,10 @@ def test_an_axis_of_one_label_has_no_effect(study_of):
 
 def test_two_axes_are_a_matrix_of_means_over_the_rest(study_of):
     norm = AxisInfo("norm", ("raw", "unit"))
-    values = {
-        f"{name}, {label}": value + shift
-        for name, value in VALUES.items()
-        for label, shift in (("raw", 0.0), ("unit", 2.0))
-    }
+    values = {}
+    for name, value in VALUES.items():
+        values[f"{name}, raw"] = value
+        values[f"{name}, unit"] = value + 2.0
     grid = interaction(
         *with_summary(study_of, values, [POOLER, LOSS, norm]), "loss", "pooler"
     )

@@ -101,11 +101,13 @@ def test_the_section_has_a_row_a_table_and_the_seeds_of_what_is_not_significant(
     least, apart = section.tables
     (power,) = observed_power(summaries)
     (row,) = least.rows
+    spread = power.spread
+    smallest = [power.smallest(seeds) for seeds in (4, 8, 16)]
     assert [cell.value for cell in row.cells] == [
         3,
-        power.spread.seed_std,
-        power.spread.item_std or None,
-        *(power.smallest(seeds) for seeds in (4, 8, 16)),
+        spread.seed_std,
+        spread.item_std or None,
+        *smallest,
     ]
     assert [column.heading for column in least.columns[3:]] == [
         "4 seeds",

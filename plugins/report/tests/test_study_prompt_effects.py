@@ -132,11 +132,8 @@ def test_the_expected_loss_of_the_best_of_eight_is_found_in_simulated_studies(
     losses, estimates = [], []
     for _ in range(150):
         true = prompt_std * rng.normal(size=8)
-        values = (
-            true[:, None, None]
-            + 0.1 * rng.normal(size=(8, 3, 1))
-            + rng.normal(size=(8, 1, 100))
-        )
+        values = true[:, None, None] + 0.1 * rng.normal(size=(8, 3, 1))
+        values = values + rng.normal(size=(8, 1, 100))
         best = best_prompt(column_of(values), ComponentStore(1), lower=False)
         # What moves all prompts alike, such as easy items, is not what makes one the best.
         moved = best.mean - true.mean()
@@ -152,11 +149,10 @@ def test_the_expected_loss_of_the_best_of_eight_is_found_in_simulated_studies(
 
 def test_shares_of_the_sources_are_those_of_the_variance_of_the_mean_difference():
     rng = np.random.default_rng(5)
-    values = (
-        rng.normal(size=(2, 4, 3, 50))
-        + rng.normal(size=(2, 4, 1, 1))
-        + rng.normal(size=(2, 1, 3, 1))
-    )
+    values = rng.normal(size=(2, 4, 3, 50))
+    values += rng.normal(size=(2, 4, 1, 1))
+    values += rng.normal(size=(2, 1, 3, 1))
+
     (table,) = summarise(study_of(values))
     baseline, row = rows_under_prompts(table)
     assert baseline.sources is None

@@ -142,10 +142,10 @@ def test_one_seed_leaves_prompts_and_items():
     values = rng.normal(size=(2, 4, 1, 30))
     comparison = judged(scores_of(values[0]), scores_of(values[1]))
     assert comparison.basis == "items and prompts"
-    assert comparison.estimate.variance == pytest.approx(
-        (values[1] - values[0]).mean((0, 1)).var(ddof=1) / 30
-        + (values[1] - values[0]).mean((1, 2)).var(ddof=1) / 4
-    )
+    difference = values[1] - values[0]
+    of_items = difference.mean((0, 1)).var(ddof=1) / 30
+    of_prompts = difference.mean((1, 2)).var(ddof=1) / 4
+    assert comparison.estimate.variance == pytest.approx(of_items + of_prompts)
 
 
 def test_prompts_without_items_and_with_equal_seeds_are_a_paired_t_test_over_the_prompts():
@@ -261,14 +261,11 @@ def test_equal_cells_are_rarely_told_apart_whatever_varies_most(
     prompts, seeds, items = shape
     wrong = averaged = covered = 0
     for _ in range(200):
-        values = stds[0] * rng.normal(size=(prompts, 1, 1)) + stds[1] * rng.normal(
-            size=(1, seeds, 1)
-        )
-        values = (
-            values
-            + stds[2] * rng.normal(size=(1, 1, items))
-            + stds[3] * rng.normal(size=shape)
-        )
+        values = stds[0] * rng.normal(size=(prompts, 1, 1))
+        values = values + stds[1] * rng.normal(size=(1, seeds, 1))
+        values = values + stds[2] * rng.normal(size=(1, 1, items))
+        values = values + stds[3] * rng.normal(size=shape)
+
         comparison = judged(scores_of(np.zeros(shape)), scores_of(values))
         if comparison.p_value < 0.05:
             wrong += 1

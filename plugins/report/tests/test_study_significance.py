@@ -390,9 +390,8 @@ def test_an_average_of_other_items_has_a_quarter_of_two_variances():
     small, large = (row.var(ddof=1) / len(row) for row in rows)
     assert average.difference == pytest.approx((rows[0].mean() + rows[1].mean()) / 2)
     assert average.item_variance == pytest.approx((small + large) / 4)
-    assert average.item_degrees == pytest.approx(
-        (small + large) ** 2 / (small**2 / 10 + large**2 / 50)
-    )
+    degrees = (small + large) ** 2 / (small**2 / 10 + large**2 / 50)
+    assert average.item_degrees == pytest.approx(degrees)
 
 
 def test_an_item_that_two_tasks_have_counts_once_in_their_mean():

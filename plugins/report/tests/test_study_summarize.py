@@ -309,11 +309,12 @@ def test_cells_that_have_not_finished_have_a_row_with_their_status(study_of):
 
 def test_encoders_of_a_run_are_rows_and_those_before_training_are_left_out(study_of):
     def several(run):
-        return tuple(
-            attrs.evolve(score, encoder=name, value=score.value + shift)
-            for name, shift in (("en", 0.0), ("zh", 1.0), ("en@start", -9.0))
-            for score in run.scores
-        )
+        scores = []
+        for name, shift in (("en", 0.0), ("zh", 1.0), ("en@start", -9.0)):
+            for score in run.scores:
+                value = score.value + shift
+                scores.append(attrs.evolve(score, encoder=name, value=value))
+        return tuple(scores)
 
     data = with_scores(study_of(TWO, baseline="first"), several)
     (summary,) = summarise(data)

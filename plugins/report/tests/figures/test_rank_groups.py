@@ -55,15 +55,14 @@ def test_a_line_far_wider_than_the_differences_ends_in_an_arrow(
     first, last = max(50.0, min(lows)), min(110.0, max(highs))
     room = 0.05 * (last - first)
     assert axes.get_xlim() == pytest.approx((first - room, last + room))
-    heads = sorted(
-        (float(line.get_xdata()[0]), float(line.get_ydata()[0]))
-        for line in axes.lines
-        if line.get_marker() in (CARETLEFT, CARETRIGHT)
-    )
-    assert heads == sorted(
-        [(50.0, float(i)) for i, low in enumerate(lows) if low < 50]
-        + [(110.0, float(i)) for i, high in enumerate(highs) if high > 110]
-    )
+    heads = []
+    for line in axes.lines:
+        if line.get_marker() in (CARETLEFT, CARETRIGHT):
+            heads.append((float(line.get_xdata()[0]), float(line.get_ydata()[0])))
+
+    expected = [(50.0, float(i)) for i, low in enumerate(lows) if low < 50]
+    expected += [(110.0, float(i)) for i, high in enumerate(highs) if high > 110]
+    assert sorted(heads) == sorted(expected)
     assert {x for x, _ in heads} == {
         "neither": set(),
         "both": {50.0, 110.0},

@@ -72,11 +72,11 @@ def test_a_task_takes_the_place_of_the_average(data, summaries):
 
 def test_points_of_costs_are_at_the_scores_of_the_task(data, summaries):
     axes = study_figures(data, summaries, "STS13")["cost"].figure(3.3).axes[0]
-    points = {
-        (float(line.get_xdata()[0]), float(line.get_ydata()[0]))
-        for line in axes.lines
-        if len(line.get_xdata()) == 1
-    }
+    points = set()
+    for line in axes.lines:
+        if len(line.get_xdata()) == 1:
+            points.add((float(line.get_xdata()[0]), float(line.get_ydata()[0])))
+
     expected = {
         (PASSES[name.partition(",")[0]], value)
         for name, value in of(data, "STS13").items()
