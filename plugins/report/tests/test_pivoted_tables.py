@@ -25,6 +25,7 @@ def summary_of(study_of, *axes, missing=""):
     for score, labels in enumerate(product(*(axis.labels for axis in axes)), 1):
         if ", ".join(labels) != missing:
             numbers[", ".join(labels)] = {1: {"MR": float(score), "CR": float(score)}}
+
     (summary,) = summarise(study_of(numbers, axes))
     return summary
 

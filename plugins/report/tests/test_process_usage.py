@@ -20,6 +20,7 @@ def test_processor_time_is_that_of_the_process_and_of_children_that_ended():
     before, start = processor_seconds(), time.process_time()
     while time.process_time() - start < 0.2:
         pass
+
     assert 0.15 < processor_seconds() - before < 1
     before = processor_seconds()
     burn = "import time\nwhile time.process_time() < 0.4: pass"

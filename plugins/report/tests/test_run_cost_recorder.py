@@ -156,6 +156,7 @@ class Doomed:
 def test_a_run_that_fails_before_it_begins_has_no_cost(load, plugins, tmp_path, after):
     for number in range(after):
         run(load(RECIPE), tmp_path / f"before-{number}", plugins)
+
     plugins.manager.register(Doomed())
     with pytest.raises(RunError, match="no room"):
         run(load(RECIPE), tmp_path / "out", plugins)

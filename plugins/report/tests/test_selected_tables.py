@@ -41,6 +41,7 @@ def test_rows_are_runs_or_their_encoders_and_runs_of_several_seeds_are_one_row(
     values = []
     for row in table.rows:
         values.append([cell.value for cell in row.cells])
+
     assert values == [[81.0, 90.5, 85.75], [70.0, None, None], [60.0, None, None]]
     assert dict(table.rows[0].cells[0].seeds) == {1: 80.0, 2: 82.0}
 
@@ -89,6 +90,7 @@ def test_one_metric_evaluator_protocol_or_entry_of_it_can_be_asked_for(write_run
     ):
         (table,) = selected_tables([run], **choice)
         assert [cell.value for cell in table.rows[0].cells] == [value]
+
     with pytest.raises(
         RunError,
         match=r"no score is of the protocol `logistc`\. Did you mean `logistic`",
@@ -107,6 +109,7 @@ def test_the_best_is_that_of_a_metric_of_which_one_way_is_better(write_run):
         error = attrs.evolve(score("T", value, metric="error"), direction="lower")
         width = attrs.evolve(score("U", value, metric="width"), direction="none")
         runs.append(write_run(name, error, width, pooler={"use": name}))
+
     (table,) = selected_tables(runs)
     assert [row.cells[0].place for row in table.rows] == [None, 1, 2]
     assert [row.cells[1].place for row in table.rows] == [None, None, None]

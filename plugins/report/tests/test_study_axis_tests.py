@@ -31,6 +31,7 @@ def numbers(values):
     scores = {}
     for cell, of_seeds in values.items():
         scores[cell] = {seed: {"MR": score} for seed, score in enumerate(of_seeds)}
+
     return scores
 
 
@@ -60,6 +61,7 @@ def test_an_effect_over_contexts_is_a_t_test_of_its_mean_under_each_seed(study_o
     for pooler in POOLER.labels:
         of_losses = [FOUR[f"{pooler}, {loss}"] for loss in LOSS.labels]
         means.append([fmean(scores) for scores in zip(*of_losses, strict=True)])
+
     first, mean = means
     expected = stats.ttest_rel(mean, first)
     test = tests["pooler", "mean"]
@@ -80,6 +82,7 @@ def test_an_interaction_is_the_difference_of_differences(study_of):
         with_cls = corner["mean, cls"] - corner["first, cls"]
         with_ctr = corner["mean, ctr"] - corner["first, ctr"]
         by_seed.append(with_cls - with_ctr)
+
     assert list(test.differences.values()) == pytest.approx(by_seed)
     error = stdev(by_seed) / math.sqrt(3)
     assert test.p_value == pytest.approx(2 * stats.t.sf(abs(fmean(by_seed)) / error, 2))
@@ -101,6 +104,7 @@ def test_over_items_a_contrast_is_a_t_test_of_the_items_weighted_sums(study_of):
     for cell, weight in zip(data.cells, weights.values(), strict=True):
         items = cell.runs[0].scores[0].items
         sums += weight * 100 * items.x
+
     assert test.item_variance == pytest.approx(sums.var(ddof=1) / 300)
     # The scores of the study are not exactly those of its items.
     statistic = (test.difference or 0.0) / math.sqrt(sums.var(ddof=1) / 300)

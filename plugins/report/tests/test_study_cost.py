@@ -94,6 +94,7 @@ def texts_of(section):
             else:
                 texts.append(cell)
         rows[row.headers[0]] = texts
+
     return rows
 
 
@@ -205,6 +206,7 @@ def test_the_summary_counts_shared_stages_once(study):
             if run.cost:
                 runs.append(attrs.evolve(run, seconds=run.cost.alone.seconds))
         cells.append(attrs.evolve(cell, runs=tuple(runs)))
+
     assert summary_line(attrs.evolve(data, cells=tuple(cells))).endswith(
         " 1 min 57 s of runs."
     )

@@ -39,6 +39,7 @@ def study(baseline=BASELINE, margin=0.3, direction="higher"):
         for seed, value in enumerate(values):
             score = Score("T", "m", value, protocol, "en", "e", direction=direction)
             runs.append(CellRun(name, seed, "finished", scores=(score,)))
+
         return CellInfo(name, {}, tuple(runs))
 
     cells = (
@@ -123,6 +124,7 @@ def test_both_questions_are_corrected_over_the_cells():
     ):
         raw = {name: getattr(test, before) for name, test in tests.items()}
         assert {name: getattr(test, after) for name, test in tests.items()} == holm(raw)
+
     assert tests["alike"].corrected_equivalent == pytest.approx(
         4 * tests["alike"].equivalent
     )
@@ -218,5 +220,6 @@ def test_a_study_that_looked_at_its_scores_several_times_is_corrected_for_its_lo
         assert thrice[key].corrected_equivalent == pytest.approx(
             min(1, 3 * test.corrected_equivalent)
         )
+
     (power,) = observed_power([attrs.evolve(summary, looks=3)])
     assert power.comparisons == 3 * len(once)

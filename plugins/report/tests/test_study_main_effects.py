@@ -27,6 +27,7 @@ def with_summary(study_of, values, axes, **more):
             numbers[name] = {1: {}, 2: {}}
         else:
             numbers[name] = {1: {"MR": value - 1}, 2: {"MR": value + 1}}
+
     data = study_of(numbers, axes, statuses=dict.fromkeys(numbers, "failed"), **more)
     (summary,) = summarise(data)
     return data, summary
@@ -121,6 +122,7 @@ def test_two_axes_are_a_matrix_of_means_over_the_rest(study_of):
     for name, value in VALUES.items():
         values[f"{name}, raw"] = value
         values[f"{name}, unit"] = value + 2.0
+
     grid = interaction(
         *with_summary(study_of, values, [POOLER, LOSS, norm]), "loss", "pooler"
     )
@@ -157,6 +159,7 @@ def test_a_mean_over_other_cells_never_reverses_what_holds_in_each(study_of):
             values[f"mean, {name}, {data}"] = (
                 base + shift + 5 if name == "weak" or data == "a" else None
             )
+
     data, summary = with_summary(study_of, values, [POOLER, model, seed])
     grid = interaction(data, summary, "model", "pooler")
     assert grid.means == ((30.0, 35.0), (80.0, 85.0))

@@ -24,6 +24,7 @@ def of_numbers(numbers, baseline="base"):
             score = Score("T", "m", value, protocol, "en", "e")
             runs.append(CellRun(name, seed, "finished", scores=(score,)))
         cells.append(CellInfo(name, {}, tuple(runs)))
+
     return StudyData("toy", (), tuple(cells), baseline, (1, 2, 3, 4))
 
 
@@ -134,6 +135,7 @@ def test_cells_that_the_items_cannot_tell_apart_need_no_number_of_seeds():
             attrs.evolve(cell, judged=cell.judged and hidden) for cell in row.cells
         ]
         rows.append(attrs.evolve(row, cells=tuple(cells)))
+
     section = power_section(data, [attrs.evolve(summaries[0], rows=tuple(rows))])
     reasons = {row.cells[-1] for row in section.tables[1].rows}
     assert len(reasons) == 1

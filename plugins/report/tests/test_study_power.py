@@ -145,6 +145,7 @@ def test_the_share_that_the_test_itself_finds_in_simulated_studies_is_the_power(
         low, high = judged.interval
         if not low <= 0 <= high:
             rejections += 1
+
     power = power_of(spread, difference, seeds)
     assert 0.4 < power < 0.95
     assert abs(rejections / studies - power) < 4 * math.sqrt(
@@ -271,6 +272,7 @@ def simulated_power(spread, difference, seeds, level, studies):
             continue
         drawn = variance * rng.chisquare(degrees, studies) / degrees
         squares += drawn * stats.t.isf(level / 2, degrees) ** 2
+
     return float((abs(estimates) > np.sqrt(squares)).mean())
 
 

@@ -42,6 +42,7 @@ def scores_of(values, are_sample=True, task="T"):
         for number, prompt in enumerate(PROMPTS[: len(values)]):
             of_prompts[prompt] = score_of(values[number, seed], task)
         column[seed] = PromptScores(of_prompts, are_sample)
+
     return column
 
 
@@ -129,6 +130,7 @@ def test_prompts_that_are_all_of_interest_are_averaged_and_have_no_variance():
     averaged = []
     for cell in values.mean(1):
         averaged.append({seed: score_of(of_seed) for seed, of_seed in enumerate(cell)})
+
     expected = judge_cell(averaged[0], averaged[1], ComponentStore(500))
     assert fixed.basis == "items and seeds"
     assert fixed.p_value == pytest.approx(expected.p_value)
@@ -158,6 +160,7 @@ def test_prompts_without_items_and_with_equal_seeds_are_a_paired_t_test_over_the
                 score_of(np.zeros(1)), value=number, items=None
             )
         columns.append({seed: PromptScores(of_prompts) for seed in (1, 2)})
+
     comparison = judged(columns[0], columns[1])
     expected = stats.ttest_rel(numbers[1], numbers[0])
     assert comparison.basis == "prompts"
@@ -174,11 +177,13 @@ def test_a_mean_over_tasks_has_the_mean_over_tasks_under_each_prompt():
             scores_of(of_task, task=f"T{number}") for number, of_task in enumerate(cell)
         ]
         means.append(mean_column(columns))
+
     comparison = judge_cell(means[0], means[1], ComponentStore(500))
     difference = values[1] - values[0]
     assert comparison.difference == pytest.approx(difference.mean())
     for number, prompt in enumerate(PROMPTS[:3]):
         assert comparison.prompts[prompt] == pytest.approx(difference[:, number].mean())
+
     of_items = difference.mean((1, 2)).var(axis=1, ddof=1) / 20
     assert comparison.item_variance == pytest.approx(of_items.sum() / 4)
 
@@ -201,6 +206,7 @@ def test_an_evaluators_average_that_is_the_mean_gives_way_to_the_mean_which_has_
                 score_of(np.zeros(1)), value=value, items=None
             )
         means[seed] = PromptScores(of_prompts)
+
     average = average_column(columns, {"cell": means})
     score = average["cell"][0]
     assert isinstance(score, PromptScores)
@@ -214,6 +220,7 @@ def test_scores_under_other_prompts_are_not_compared():
         other[seed] = PromptScores(
             {f"{prompt}!": score for prompt, score in scores.of_prompts.items()}
         )
+
     assert "not under the same prompts" in judged(scores_of(values), other).reason
     single = {
         seed: scores.of_prompts["plain"] for seed, scores in scores_of(values).items()
@@ -276,6 +283,7 @@ def test_equal_cells_are_rarely_told_apart_whatever_varies_most(
         fixed = judged(scores_of(np.zeros(shape), False), scores_of(values, False))
         if fixed.p_value < 0.05:
             averaged += 1
+
     # 5 % and three standard errors of 200 studies.
     assert wrong <= 200 * 0.096
     assert covered >= 200 * 0.904

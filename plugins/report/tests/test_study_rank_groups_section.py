@@ -27,6 +27,7 @@ def many_tasks(study_of, **more):
             numbers[name][seed] = {
                 task: level + 0.3 * seed * place for place, task in enumerate(TASKS)
             }
+
     return study_of(numbers, items=True, **more)
 
 
@@ -51,6 +52,7 @@ def test_cells_stand_by_rank_with_mean_letters_and_interval():
             group.ranks,
             from_best,
         )
+
     assert "Holm's correction over all pairs" in section.sentences[1]
     assert "5 %" in section.sentences[1]
     assert not any("tasks" in text for text in (*section.sentences, *section.notes))
@@ -70,6 +72,7 @@ def test_where_cells_may_be_stopped_each_look_counts():
             <= often.highest_rank
         )
         assert often.low <= once.low <= once.high <= often.high
+
     assert looking.groups.rows != summary.groups.rows
 
 

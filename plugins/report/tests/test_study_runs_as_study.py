@@ -215,4 +215,5 @@ def test_a_study_given_twice_or_one_that_has_not_begun_is_refused(study_in):
     assert "is given twice" in invoke("compare", place, place).output
     for manifest in place.parent.glob("*/*/manifest.json"):
         manifest.unlink()
+
     assert "no run of these studies has begun" in invoke("compare", place, other).output

@@ -14,6 +14,7 @@ def run(cell, seed, dev):
     for split, value in (("dev", dev), ("test", 99.0)):
         protocol = {"encoder": {}, "evaluator": {"id": "sts", "split": split}}
         scores.append(Score("STSB", "spearman", value, protocol, "main", "sts"))
+
     return CellRun(cell, seed, "finished", scores=tuple(scores))
 
 

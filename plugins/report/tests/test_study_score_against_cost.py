@@ -58,6 +58,7 @@ def study(study_of):
         tasks = {}
         for name, (score, *_) in NUMBERS.items():
             tasks[name] = {seed: {"MR": score + seed - 1.5} for seed in (1, 2)}
+
         data = study_of(tasks, (PROMPT, LAYERS), "short, all", **more)
         if not costs:
             return data
@@ -90,6 +91,7 @@ def by_a_loop(costs, scores):
         as_good = [pair for pair in pairs if pair[0] <= cost and pair[1] >= score]
         if all(pair == (cost, score) for pair in as_good):
             front.add(place)
+
     return front
 
 
@@ -161,6 +163,7 @@ def test_what_has_no_number_or_has_not_finished_has_no_point(study):
             "short, half",
             "short, all",
         }
+
     *others, cell = data.cells
     waiting = attrs.evolve(cell.runs[1], status="waiting", scores=())
     cell = attrs.evolve(cell, runs=(cell.runs[0], waiting))
@@ -176,6 +179,7 @@ def test_costs_are_neither_ranked_nor_averaged_nor_tested(study):
         assert [(cell.place, cell.rank, cell.judged) for cell in row.cells] == [
             (None, None, None)
         ] * 2
+
     assert any(row.cells[0].place == 1 for row in scores.rows)
     assert any(row.cells[0].judged for row in scores.rows)
 

@@ -63,6 +63,7 @@ def test_nothing_unlike_stands_in_one_table_and_nothing_is_lost(rows):
             score = measurement.score
             protocol = (score.evaluator, score.metric, evaluation_protocol(score))
             assert protocols.setdefault(score.task, protocol) == protocol
+
     placed = [id(measurement) for table in tables for measurement in table.measured]
     assert sorted(placed) == sorted(map(id, scores))
 
@@ -76,6 +77,7 @@ def tables_of(rows):
                 for measurement in table.measured
             ]
         )
+
     return tables
 
 
@@ -111,6 +113,7 @@ def test_the_protocol_of_most_rows_stands_first_whichever_row_comes_first():
     rows = [("a", score("MR")), ("a", score("CR", folds=5))]
     for cell in "bc":
         rows += [(cell, score("MR")), (cell, score("CR", folds=10))]
+
     most = [("b", "MR"), ("b", "CR"), ("c", "MR"), ("c", "CR"), ("a", "MR")]
     assert tables_of(rows) == [most, [("a", "CR")]]
 

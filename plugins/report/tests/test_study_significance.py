@@ -330,6 +330,7 @@ def spearman_cells(cells, seeds, items, rng):
             seed: score_of(Items("spearman", gold, row))
             for seed, row in enumerate(predicted)
         }
+
     return columns
 
 
@@ -359,6 +360,7 @@ def test_rows_are_compared_in_the_order_that_is_asked_for():
     cells = {}
     for name in "abc":
         cells[name] = {seed: score_of(None, ord(name) * seed) for seed in (1, 2)}
+
     pairs = TableScores(cells, ComponentStore(500)).pairs(["c", "a"])
     assert list(pairs) == [("c", "a")]
     assert pairs["c", "a"].difference == pytest.approx(-3)
@@ -433,6 +435,7 @@ def test_the_variance_of_any_average_is_that_of_a_naive_loop_over_items(
             for name, number in zip(names, row, strict=True):
                 share = (number - row.mean()) / size / len(tasks)
                 influence[seed, name] += share * math.sqrt(size / (size - 1))
+
     average = judged_average(*columns)
     variance = (influence.mean(0) ** 2).sum()
     rest = ((influence - influence.mean(0)) ** 2).sum() / (seeds * (seeds - 1))
@@ -489,6 +492,7 @@ def simulated(planted, items_spread, seeds_spread, seeds=SEEDS, items=ITEMS):
                 )
             )
         studies.append(judged(columns[0], columns[1]))
+
     return studies
 
 
@@ -538,5 +542,6 @@ def test_a_planted_difference_is_found_as_often_as_its_size_says_and_its_interva
         low, high = study.interval
         if low <= planted <= high:
             covered += 1
+
     assert stats.binom.cdf(179, STUDIES, 0.95) < 0.002
     assert covered >= 180

@@ -54,6 +54,7 @@ def numbers(
             # What is due to seed and cell together is small.
             score = level + OF_SEED[seed] + 0.01 * (place * seed % 4)
             scores[name][seed] = dict.fromkeys(tasks, score)
+
     return scores
 
 
@@ -182,6 +183,7 @@ def test_ranks_over_tasks_of_cells_without_a_common_seed_say_so(study_of):
         scores[name] = {
             seed: dict.fromkeys(tasks, level + 0.1 * seed) for seed in seeds
         }
+
     data = study_of(scores, items=True)
     summary = only_table(data)
     assert summary.groups.tasks.seeds == ()

@@ -75,6 +75,7 @@ def test_what_the_numbers_are_over_is_counted_row_by_row(study_of):
         numbers = {}
         for cell, of_cell in seeds.items():
             numbers[cell] = {seed: {"MR": 70.0 + seed} for seed in of_cell}
+
         summary = only(study_of(numbers))
         return summary.over, [row.remark for row in summary.rows]
 
@@ -140,6 +141,7 @@ def sentbench(study_of, **more):
         for place, knowledge in enumerate(KNOWLEDGE):
             scores = {task: values[place] for task, (values, _) in tasks.items()}
             numbers[f"{backbone}, {knowledge}"] = {1: scores}
+
     return study_of(numbers, axes=RANKED_AXES, **more)
 
 
@@ -152,12 +154,14 @@ def test_ranks_are_those_that_the_paper_prints(study_of):
     for column, task in enumerate(("CR", "TREC")):
         expected = [rank for tasks in PRINTED.values() for rank in tasks[task][1]]
         assert ranks_of(summary, column) == expected
+
     everywhere = only(sentbench(study_of, ranks=()))
     values = [value for tasks in PRINTED.values() for value in tasks["CR"][0]]
     ranks = []
     for value in values:
         better = [other for other in values if other > value]
         ranks.append(1 + len(better))
+
     assert ranks_of(everywhere, 0) == ranks
     assert set(ranks_of(only(sentbench(study_of)), 0)) == {None}
 
@@ -314,6 +318,7 @@ def test_encoders_of_a_run_are_rows_and_those_before_training_are_left_out(study
             for score in run.scores:
                 value = score.value + shift
                 scores.append(attrs.evolve(score, encoder=name, value=value))
+
         return tuple(scores)
 
     data = with_scores(study_of(TWO, baseline="first"), several)
@@ -368,6 +373,7 @@ def test_the_average_of_a_table_that_lacks_tasks_of_its_rows_says_of_how_many_it
     data = study_of({"a": {1: tasks}, "b": {1: tasks}}, protocol={"folds": 10})
     for task in ("MR", "CR"):
         data = with_fields(data, "b", task, protocol=FEWER_FOLDS)
+
     first, second = summarise(data)
     assert (first.headings[-1], second.headings[-1]) == ("Avg", "Avg (2 of 3)")
     assert [row.cells[-1].value for row in first.rows] == [80.0, None]
@@ -458,6 +464,7 @@ def test_every_value_is_judged_against_the_baseline_over_items_and_seeds(study_o
         column = {}
         for cell in data.cells:
             column[cell.name] = {run.seed: run.scores[place] for run in cell.runs}
+
         return column
 
     tasks = [column_of(0), column_of(1)]
@@ -465,6 +472,7 @@ def test_every_value_is_judged_against_the_baseline_over_items_and_seeds(study_o
     for cell, column in zip(mean.cells, columns, strict=True):
         judged = judge_cell(column["first"], column["mean"], ComponentStore(500))
         assert cell.judged == corrected({"mean": judged})["mean"]
+
     assert mean.cells[0].judged.basis == "items and seeds"
     assert only(data).test.endswith(
         "Student's t over items and seeds, with Holm's correction over the cells in each column."
@@ -492,6 +500,7 @@ def test_runs_that_were_started_alone_are_paired_and_cells_of_a_study_are_not(st
             .judged
         )
         assert (judged.reason, judged.p_value is None) == (reason, bool(reason))
+
     numbers["first"][3] = {"MR": 51.0}
     judged = (
         only(study_of(numbers, baseline="first", items=True)).rows[1].cells[0].judged
@@ -726,6 +735,7 @@ def test_predictions_that_are_all_the_same_are_seen_in_the_items():
             )
             == ""
         )
+
     assert (
         degenerate_of(
             Score("T", "m", 100.0, protocol, items=Items("mean", np.ones(20)))

@@ -26,6 +26,7 @@ def test_each_label_has_its_mean_at_its_row():
             if row.labels["pooler"] == label
         ]
         assert diamonds[row].get_xydata()[0] == pytest.approx((fmean(values), row))
+
     mean = fmean(row.cells[-1].value or 0 for row in summary.rows[:3])
     assert f"pooler: first at {mean:.2f}" in plot.element("f-")
 

@@ -29,6 +29,7 @@ def test_a_point_is_the_mean_of_a_cell_over_its_seeds():
         assert point == pytest.approx(
             (mean(data, cell, "uniformity"), mean(data, cell, "alignment"))
         )
+
     assert hollow_points(plot) == []
 
 

@@ -39,6 +39,7 @@ def study_of(cells, baseline=None):
             for seed, report in enumerate(reports)
         )
         cell_infos.append(CellInfo(name, {}, runs))
+
     return StudyData("s", (), tuple(cell_infos), baseline, (0, 1))
 
 

@@ -32,6 +32,7 @@ def test_a_row_has_every_candidate_and_their_median():
             for row in run.record["ranking"]["rows"]
             if row["rank"] is not None
         ]
+
     dots, bar = first_row(plot)
     assert dots == pytest.approx(sorted(scores))
     assert bar == pytest.approx([median(scores), 0])

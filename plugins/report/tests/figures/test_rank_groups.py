@@ -46,6 +46,7 @@ def test_a_line_far_wider_than_the_differences_ends_in_an_arrow(
             1: {"MR": mean - spread * noise},
             2: {"MR": mean + spread * noise},
         }
+
     data = study_of(numbers)
     (summary,) = summarise(data)
     plot = rank_groups_plot(data, summary)
@@ -93,6 +94,7 @@ def test_degenerate_cells_are_hollow_rows_below_and_others_are_named_with_the_re
     numbers = {}
     for name, mean in (("a", 90.0), ("b", 80.0), ("c", 10.0)):
         numbers[name] = {seed: {"STSB/spearman": mean + seed} for seed in (1, 2, 3)}
+
     numbers["d"] = {seed: {} for seed in (1, 2, 3)}
     data = collapsed(study_of(numbers, statuses={"d": "waiting"}, items=True), 2)
     (summary,) = summarise(data, resamples=10)

@@ -38,6 +38,7 @@ def of(data, task):
     for cell in data.cells:
         scores = [score for run in cell.runs for score in run.scores]
         means[cell.name] = fmean(score.value for score in scores if score.task == task)
+
     return means
 
 
@@ -67,6 +68,7 @@ def test_a_task_takes_the_place_of_the_average(data, summaries):
     for label in ("first", "mean"):
         of_label = [mean for name, mean in means.items() if name.startswith(label)]
         expected.append(fmean(of_label))
+
     assert diamonds == pytest.approx(expected)
 
 

@@ -66,6 +66,7 @@ def study(
                 scores.append(score(value, {"length": length, "batch": batch}))
             runs.append(CellRun(name, seed, "finished", scores=tuple(scores)))
         cells.append(CellInfo(name, label_of_axis, tuple(runs)))
+
     return StudyData("speed", tuple(axes), tuple(cells), None, tuple(seeds))
 
 
@@ -103,6 +104,7 @@ def test_lines_are_labels_of_an_axis_and_panels_are_the_rest():
     by_length = sweep_plots(study(lengths=(32, 64)))[2]
     for text in ("size base", "size large", "CPU, batch 512", "GPU, batch 1024"):
         assert f">{text}<" in by_length.element("f-")
+
     assert by_length.caption == ""
 
 

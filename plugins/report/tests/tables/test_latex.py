@@ -22,6 +22,7 @@ def rows_of(latex):
             width = 1 if span is None else int(span[1])
             cells += [cell.strip()] + [""] * (width - 1)
         rows.append(cells)
+
     return rows
 
 
@@ -33,6 +34,7 @@ def check_structure(latex):
     for sign in text:
         depth += {"{": 1, "}": -1}.get(sign, 0)
         assert depth >= 0
+
     assert depth == 0
     assert text.count("$") % 2 == 0
     assert text.isascii()
@@ -42,6 +44,7 @@ def check_structure(latex):
             opened.append(name)
         else:
             assert opened.pop() == name
+
     assert opened == []
 
 
