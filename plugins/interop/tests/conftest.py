@@ -62,13 +62,13 @@ def build_encoder():
 @pytest.fixture(scope="session")
 def make_encoder(tmp_path_factory):
     """Return what builds an encoder of these keys of `[encoder]` and saves it, once a name."""
-    made = {}
+    directories = {}
 
     def make(name, **table):
-        if name not in made:
-            made[name] = tmp_path_factory.mktemp("encoders") / name
-            build(table).save(made[name])
-        return made[name]
+        if name not in directories:
+            directories[name] = tmp_path_factory.mktemp("encoders") / name
+            build(table).save(directories[name])
+        return directories[name]
 
     return make
 

@@ -139,20 +139,20 @@ def test_a_base_on_the_hub_is_fetched_by_its_id(tiny_bert, adapted, monkeypatch)
         base, transformers.AutoModel, ["query", "intermediate.dense"]
     )
     edit(directory, base_model_name_or_path="someone/tiny", revision="abc")
-    asked = []
+    requests = []
 
     def config(model, file, revision):
-        asked.append((model, revision))
+        requests.append((model, revision))
         return str(base / file)
 
     def files(model, revision, **_):
-        asked.append((model, revision))
+        requests.append((model, revision))
         return str(base)
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", config)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", files)
     encoder = FromPEFT().read(directory)
-    assert asked == [("someone/tiny", "abc")] * 2
+    assert requests == [("someone/tiny", "abc")] * 2
     backbone = encoder.recipe.backbone
     assert (backbone.model, backbone.revision) == ("someone/tiny", "abc")
 

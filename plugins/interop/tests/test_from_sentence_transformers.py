@@ -383,7 +383,7 @@ def test_prompts_of_tasks_are_exported_and_come_back(tiny_bert, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("prompt", "own", "message"),
+    ("prompt", "encoder_prompt", "message"),
     [
         (Prompt("The bird: {text}!"), None, "is more than a text before the sentence"),
         (
@@ -404,11 +404,11 @@ def test_prompts_of_tasks_are_exported_and_come_back(tiny_bert, tmp_path):
     ],
 )
 def test_prompts_of_tasks_that_the_library_cannot_have_are_not_exported(
-    tiny_bert, tmp_path, prompt, own, message
+    tiny_bert, tmp_path, prompt, encoder_prompt, message
 ):
     encoder = Encoder.load(tiny_bert)
     encoder.recipe = attrs.evolve(
-        encoder.recipe, prompt=own, task_prompts={"query": prompt}
+        encoder.recipe, prompt=encoder_prompt, task_prompts={"query": prompt}
     )
     with pytest.raises(ModelError, match=message):
         ToSentenceTransformers().write(encoder, tmp_path)
@@ -424,12 +424,12 @@ def test_texts_beyond_the_limit_are_cut_under_a_prompt_as_there(use, request, fo
     prompts = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
     source = folder(model, pooling("mean" if use == "t5" else "lasttoken"), **prompts)
     chosen = [number for number, text in enumerate(TEXTS) if text]
-    found = (
+    vectors = (
         FromSentenceTransformers()
         .read(source)
         .encode([TEXTS[number] for number in chosen])
     )
-    np.testing.assert_allclose(found, theirs(source)[chosen], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(vectors, theirs(source)[chosen], rtol=0, atol=1e-5)
 
 
 def test_a_folder_that_was_exported_with_a_prompt_gets_it_back(

@@ -99,11 +99,11 @@ def test_both_layouts_give_the_vectors_of_simcse(
     stored = {"safetensors": load_file, "bin": torch.load}[name.rpartition(".")[2]](
         directory / name
     )
-    held = encoder.backbone.model.state_dict()
-    assert held.keys() == {
+    weights = encoder.backbone.model.state_dict()
+    assert weights.keys() == {
         key.removeprefix(prefix) for key in stored if not key.startswith(("lm_", layer))
     }
-    for key, value in held.items():
+    for key, value in weights.items():
         torch.testing.assert_close(value, stored[prefix + key], rtol=0, atol=0)
     np.testing.assert_allclose(
         encoder.encode(TEXTS), by_hand(encoder, mlp), rtol=0, atol=1e-5

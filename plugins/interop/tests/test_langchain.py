@@ -22,12 +22,12 @@ def test_documents_and_queries_get_the_encoders_vectors(tiny_bert):
         SentbedEmbeddings(tiny_bert),
         Encoder.load(tiny_bert).encode(TEXTS),
     )
-    found = embeddings.embed_documents(TEXTS)
-    assert type(found[0][0]) is float
-    np.testing.assert_array_equal(np.array(found, np.float32), expected)
+    vectors = embeddings.embed_documents(TEXTS)
+    assert type(vectors[0][0]) is float
+    np.testing.assert_array_equal(np.array(vectors, np.float32), expected)
     np.testing.assert_allclose(embeddings.embed_query(TEXTS[0]), expected[0], atol=1e-6)
     assert embeddings.embed_documents([]) == []
-    assert asyncio.run(embeddings.aembed_documents(TEXTS)) == found
+    assert asyncio.run(embeddings.aembed_documents(TEXTS)) == vectors
     assert asyncio.run(embeddings.aembed_query(TEXTS[2])) == embeddings.embed_query(
         TEXTS[2]
     )
@@ -36,8 +36,8 @@ def test_documents_and_queries_get_the_encoders_vectors(tiny_bert):
 def test_a_vector_store_finds_the_text(tiny_bert):
     store = InMemoryVectorStore(SentbedEmbeddings(tiny_bert, precision="fp32"))
     store.add_documents([Document(text) for text in TEXTS])
-    (found,) = store.as_retriever(search_kwargs={"k": 1}).invoke(TEXTS[2])
-    assert found.page_content == TEXTS[2]
+    (nearest,) = store.as_retriever(search_kwargs={"k": 1}).invoke(TEXTS[2])
+    assert nearest.page_content == TEXTS[2]
     ((document, cosine),) = store.similarity_search_with_score("A puppy.", k=1)
     query, *vectors = Encoder.load(tiny_bert).encode(["A puppy.", *TEXTS])
     cosines = vectors @ query

@@ -28,9 +28,9 @@ def embedding():
 
 def test_texts_and_queries_get_the_encoders_vectors(embedding, tiny_bert):
     model, expected = embedding(tiny_bert), Encoder.load(tiny_bert).encode(TEXTS)
-    found = model.get_text_embedding_batch(TEXTS)
-    assert type(found[0][0]) is float
-    np.testing.assert_array_equal(np.array(found, np.float32), expected)
+    vectors = model.get_text_embedding_batch(TEXTS)
+    assert type(vectors[0][0]) is float
+    np.testing.assert_array_equal(np.array(vectors, np.float32), expected)
     np.testing.assert_allclose(
         model.get_text_embedding(TEXTS[1]), expected[1], atol=1e-6
     )
@@ -46,7 +46,7 @@ def test_texts_and_queries_get_the_encoders_vectors(embedding, tiny_bert):
         ]
 
     assert asyncio.run(later()) == [
-        found,
+        vectors,
         model.get_text_embedding(TEXTS[1]),
         model.get_query_embedding(TEXTS[0]),
     ]
@@ -76,11 +76,11 @@ def test_an_index_finds_the_text(embedding, tiny_bert):
 
     nodes = [TextNode(text=text) for text in TEXTS]
     index = VectorStoreIndex(nodes, embed_model=embedding(tiny_bert))
-    (found,) = index.as_retriever(similarity_top_k=1).retrieve("The rain falls.")
+    (node,) = index.as_retriever(similarity_top_k=1).retrieve("The rain falls.")
     query, *vectors = Encoder.load(tiny_bert).encode(["The rain falls.", *TEXTS])
     similarities = vectors @ query
-    assert found.text == TEXTS[int(similarities.argmax())]
-    assert found.score == pytest.approx(float(similarities.max()), abs=1e-5)
+    assert node.text == TEXTS[int(similarities.argmax())]
+    assert node.score == pytest.approx(float(similarities.max()), abs=1e-5)
 
 
 @pytest.mark.sweep(2)
@@ -103,13 +103,13 @@ def test_it_can_be_made_again_of_what_is_written_of_it(
     tiny_bert,
 ):
     model = embedding(tiny_bert, precision="bf16", model_name="mine")
-    found = again(model)
-    assert (found.encoder, found.precision, found.model_name) == (
+    restored = again(model)
+    assert (restored.encoder, restored.precision, restored.model_name) == (
         str(tiny_bert),
         "bf16",
         "mine",
     )
-    assert found.get_text_embedding_batch(TEXTS) == model.get_text_embedding_batch(
+    assert restored.get_text_embedding_batch(TEXTS) == model.get_text_embedding_batch(
         TEXTS
     )
 

@@ -42,9 +42,9 @@ def expected(directory, texts):
     ids=["list", "tuple", "array", "series", "labelled"],
 )
 def test_texts_become_the_encoders_vectors(column, tiny_bert):
-    found = SentbedVectorizer(tiny_bert).fit_transform(column(TEXTS))
-    assert found.dtype == np.float32
-    np.testing.assert_array_equal(found, expected(tiny_bert, TEXTS))
+    vectors = SentbedVectorizer(tiny_bert).fit_transform(column(TEXTS))
+    assert vectors.dtype == np.float32
+    np.testing.assert_array_equal(vectors, expected(tiny_bert, TEXTS))
 
 
 def test_nothing_has_to_be_fitted(tiny_bert):

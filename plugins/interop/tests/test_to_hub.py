@@ -113,8 +113,8 @@ def rows_of(html, heading):
     """The cells of the table under a heading."""
     section = html.partition(f"<h2>{heading}</h2>")[2].partition("<h2>")[0]
     table = section.partition("<tbody>")[2].partition("</tbody>")[0]
-    found = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in table.split("</tr>")]
-    return [row for row in found if row]
+    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in table.split("</tr>")]
+    return [row for row in rows if row]
 
 
 def python_of(folder):
@@ -141,19 +141,22 @@ def test_front_matter_is_what_the_hub_reads(folder, run):
     end = [score for score in scores if score["encoder"] == "encoder"]
     assert len(end) == len(data.eval_results) > 2
     for score in end:
-        (found,) = (
-            one
-            for one in data.eval_results
-            if one.metric_args["id"] == score["protocol"]["evaluator"]["id"]
-            and one.metric_name.startswith(score["metric"])
+        (entry,) = (
+            result
+            for result in data.eval_results
+            if result.metric_args["id"] == score["protocol"]["evaluator"]["id"]
+            and result.metric_name.startswith(score["metric"])
         )
-        assert found.metric_value == pytest.approx(score["value"], abs=1e-4)
-        assert found.metric_args["data"] == score["protocol"]["evaluator"]["data"]
-        assert (found.dataset_name, found.task_name) == (
+        assert entry.metric_value == pytest.approx(score["value"], abs=1e-4)
+        assert entry.metric_args["data"] == score["protocol"]["evaluator"]["data"]
+        assert (entry.dataset_name, entry.task_name) == (
             score["task"],
             score["evaluator"],
         )
-    assert {one.metric_type for one in data.eval_results} >= {"spearmanr", "alignment"}
+    assert {result.metric_type for result in data.eval_results} >= {
+        "spearmanr",
+        "alignment",
+    }
 
 
 def test_the_text_renders_with_every_score_and_its_protocol(folder, run):
@@ -165,9 +168,9 @@ def test_the_text_renders_with_every_score_and_its_protocol(folder, run):
     assert html.count("<table>") == 4
     assert "| --" not in html
     scores = json.loads((run / "report.json").read_text())["scores"]
-    found = rows_of(html, "Scores")
-    assert len(found) == len(scores)
-    for row, score in zip(found, scores, strict=True):
+    rows = rows_of(html, "Scores")
+    assert len(rows) == len(scores)
+    for row, score in zip(rows, scores, strict=True):
         assert row[:4] == [
             score["encoder"],
             score["evaluator"],
@@ -283,11 +286,11 @@ def test_a_part_of_a_stranger_is_said_to_be_needed(tiny_bert, tmp_path, monkeypa
         model_card, "catalog", lambda: catalog().keys() - {"sentbed-poolers"}
     )
     export_encoder(tiny_bert, tmp_path / "folder", "hub")
-    (said,) = re.findall(
+    (distribution,) = re.findall(
         "A part of the encoder comes from (.*?), which is not of sentbed",
         rendered(tmp_path / "folder"),
     )
-    assert said == "sentbed-poolers"
+    assert distribution == "sentbed-poolers"
 
 
 def test_an_encoder_without_a_run_says_so(tiny_bert, tmp_path):
@@ -398,9 +401,9 @@ def test_what_is_no_run_is_refused(tiny_bert, tmp_path):
 def test_a_moved_encoder_finds_its_run_by_the_option(run, tmp_path):
     moved = Encoder.load(shutil.copytree(run / "encoder", tmp_path / "moved"))
     assert record_of(moved) is None
-    found = record_of(moved, str(run))
-    assert found is not None
-    assert (found.name, found.encoder) == ("pets_and-rain", "encoder")
+    record = record_of(moved, str(run))
+    assert record is not None
+    assert (record.name, record.encoder) == ("pets_and-rain", "encoder")
 
 
 @pytest.fixture
@@ -410,13 +413,19 @@ def two(copied, tmp_path):
     for name in ("en", "zh"):
         shutil.copytree(encoder, copied / "encoder" / name)
     text = (copied / "resolved.toml").read_text()
-    own = re.search(r"^\[encoder\](.|\n(?!\[(?!encoder)))*", text, re.MULTILINE)
-    assert own is not None
+    encoder_tables = re.search(
+        r"^\[encoder\](.|\n(?!\[(?!encoder)))*", text, re.MULTILINE
+    )
+    assert encoder_tables is not None
     twice = [
-        re.sub(r"^\[encoder", f"[encoders.{name}", own[0], flags=re.MULTILINE)
+        re.sub(
+            r"^\[encoder", f"[encoders.{name}", encoder_tables[0], flags=re.MULTILINE
+        )
         for name in ("en", "zh")
     ]
-    (copied / "resolved.toml").write_text(text.replace(own[0], "\n".join(twice)))
+    (copied / "resolved.toml").write_text(
+        text.replace(encoder_tables[0], "\n".join(twice))
+    )
 
     def rename(report):
         names = ["en@start", "zh", "en+zh", "en"]
@@ -456,18 +465,18 @@ def add_noise(encoder):
     ("name", "expected"), [("en", ["en@start", "en+zh", "en"]), ("zh", ["zh", "en+zh"])]
 )
 def test_one_of_several_encoders_gets_its_own_scores(name, expected, two):
-    found = record_of(Encoder.load(two / "encoder" / name))
-    assert found is not None
-    assert [score.encoder for score in found.scores] == expected
+    record = record_of(Encoder.load(two / "encoder" / name))
+    assert record is not None
+    assert [score.encoder for score in record.scores] == expected
 
 
 def test_a_moved_encoder_is_known_by_its_prompt(two, tmp_path):
     give_prompt(two, "zh", 'a "{text}" b')
     for name in ("en", "zh"):
         moved = shutil.copytree(two / "encoder" / name, tmp_path / f"moved-{name}")
-        found = record_of(Encoder.load(moved), str(two))
-        assert found is not None
-        assert found.encoder == name
+        record = record_of(Encoder.load(moved), str(two))
+        assert record is not None
+        assert record.encoder == name
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["saved", "moved"])
@@ -478,20 +487,20 @@ def test_a_prompt_from_a_file_that_has_gone_is_the_runs(kept, two, tmp_path):
         re.sub("^template = .*$", 'file = "/gone"', resolved, flags=re.M)
     )
     place = two / "encoder" / "zh"
-    found = record_of(
+    record = record_of(
         Encoder.load(place if kept else place.rename(tmp_path / "zh")), str(two)
     )
-    assert found is not None
-    assert (found.encoder, found.compared) == ("zh", kept)
+    assert record is not None
+    assert (record.encoder, record.compared) == ("zh", kept)
 
 
 def test_a_moved_encoder_is_known_by_its_weights(two, tmp_path):
     add_noise(two / "encoder" / "zh")
     # It is called as the other one is.
     moved = shutil.copytree(two / "encoder" / "zh", tmp_path / "en")
-    found = record_of(Encoder.load(moved), str(two))
-    assert found is not None
-    assert (found.encoder, found.compared) == ("zh", True)
+    record = record_of(Encoder.load(moved), str(two))
+    assert record is not None
+    assert (record.encoder, record.compared) == ("zh", True)
 
 
 def test_an_encoder_that_may_be_any_of_several_is_refused(two, tmp_path):
@@ -596,7 +605,7 @@ def test_a_folder_that_would_give_other_vectors_is_an_error(
 
     encode = sentence_transformers_check._encode
     monkeypatch.setattr(
-        sentence_transformers_check, "_encode", lambda *given: -encode(*given)
+        sentence_transformers_check, "_encode", lambda *arguments: -encode(*arguments)
     )
     with pytest.raises(ModelError, match="the folder would give"):
         export_encoder(tiny_bert, tmp_path / "folder", "hub")
@@ -615,11 +624,13 @@ def part(*cites):
 
 
 def test_a_part_cites_by_key_or_brings_its_own_entry():
-    own = "@misc{me2026, title = {Mine}}"
-    first, second = bibliography(part("gao2021simcse", own), {"again": (part(own),)})
+    entry = "@misc{me2026, title = {Mine}}"
+    first, second = bibliography(
+        part("gao2021simcse", entry), {"again": (part(entry),)}
+    )
     assert first.startswith("@inproceedings{gao2021simcse,")
     assert first.endswith("}")
-    assert second == own
+    assert second == entry
 
 
 def test_a_citation_that_is_nothing_is_reported():

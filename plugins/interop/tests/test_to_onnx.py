@@ -73,10 +73,10 @@ def exported(
     """Export an encoder, once a name."""
     import onnxruntime
 
-    made = {}
+    exports = {}
 
     def export(name):
-        if name not in made:
+        if name not in exports:
             if name in MORE:
                 directory = make_encoder(name, max_length=20, **MORE[name])
             else:
@@ -91,10 +91,10 @@ def exported(
             session = onnxruntime.InferenceSession(
                 to / "model.onnx", providers=["CPUExecutionProvider"]
             )
-            made[name] = Exported(
+            exports[name] = Exported(
                 encoder=encoder, directory=directory, to=to, session=session
             )
-        return made[name]
+        return exports[name]
 
     return export
 
@@ -105,19 +105,19 @@ def run(session, ids, mask):
     )[0]
 
 
-def assert_close(found, expected):
+def assert_close(vectors, expected):
     np.testing.assert_allclose(
-        found, expected, rtol=0, atol=1e-4 * np.abs(expected).max()
+        vectors, expected, rtol=0, atol=1e-4 * np.abs(expected).max()
     )
 
 
 @pytest.mark.parametrize("name", SLOW)
 def test_onnxruntime_gives_the_vectors_of_torch(name, exported):
-    made = exported(name)
-    encoder, longest = made.encoder, onnx_folder.longest_input(made.encoder)
+    export = exported(name)
+    encoder, longest = export.encoder, onnx_folder.longest_input(export.encoder)
     # No adapter is merged here, and no batch padded.
     module = encoder.placed.module.eval()
-    known = encoder.backbone.tokenizer.encode([" ".join(TEXTS)], 500).ids.astype(
+    token_ids = encoder.backbone.tokenizer.encode([" ".join(TEXTS)], 500).ids.astype(
         np.int64
     )
     draw = np.random.default_rng(1)
@@ -128,39 +128,39 @@ def test_onnxruntime_gives_the_vectors_of_torch(name, exported):
 
     every = range(1, longest + 1) if longest < 100 else (1, 2, 7, 63, longest)
     for length in every:
-        ids = draw.choice(known, length)
-        assert_close(run(made.session, [ids], [np.ones_like(ids)])[0], alone(ids))
+        ids = draw.choice(token_ids, length)
+        assert_close(run(export.session, [ids], [np.ones_like(ids)])[0], alone(ids))
     for rows in (2, 3, 9):
         lengths = draw.integers(1, min(longest, 40) + 1, rows)
-        texts = [draw.choice(known, length) for length in lengths]
+        texts = [draw.choice(token_ids, length) for length in lengths]
         widest = lengths.max()
         pad = encoder.backbone.tokenizer.pad_id
         ids = [[*text, *[pad] * (widest - len(text))] for text in texts]
         mask = [[1] * len(text) + [0] * (widest - len(text)) for text in texts]
-        assert_close(run(made.session, ids, mask), [alone(text) for text in texts])
+        assert_close(run(export.session, ids, mask), [alone(text) for text in texts])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["bert-projection", "opt-prompt", "bert-mask"])
 def test_the_code_of_the_readme_gives_the_encoders_vectors(name, exported, monkeypatch):
-    made = exported(name)
+    export = exported(name)
     (code,) = re.findall(
-        "```python\n(.*?)```", (made.to / "README.md").read_text(), re.DOTALL
+        "```python\n(.*?)```", (export.to / "README.md").read_text(), re.DOTALL
     )
     code, changed = re.subn(r"texts = \[\".*\]\n", f"texts = {list(TEXTS)!r}\n", code)
     assert changed == 1
-    monkeypatch.chdir(made.to)
+    monkeypatch.chdir(export.to)
     names = {}
     exec(code, names)
-    assert_close(names["vectors"], made.encoder.encode(TEXTS))
+    assert_close(names["vectors"], export.encoder.encode(TEXTS))
 
 
 @pytest.mark.slow
 def test_length_prompt_and_rules_are_told_to_programs(
     exported,
 ):
-    made = exported("opt-prompt")
-    facts = json.loads((made.to / "sentbed_onnx.json").read_text())
+    export = exported("opt-prompt")
+    facts = json.loads((export.to / "sentbed_onnx.json").read_text())
     assert facts["template"] == 'This sentence : "{text}" means in one word:"'
     assert (facts["text_rules"], facts["max_length"], facts["width"]) == (
         "prompt-eol",
@@ -171,10 +171,10 @@ def test_length_prompt_and_rules_are_told_to_programs(
         ["input_ids", "attention_mask"],
         "sentence_embedding",
     )
-    assert facts["pad_id"] == made.encoder.backbone.tokenizer.pad_id
+    assert facts["pad_id"] == export.encoder.backbone.tokenizer.pad_id
     assert 0 < facts["difference"] < 1e-4
-    assert [i.shape for i in made.session.get_inputs()] == [["batch", "length"]] * 2
-    assert made.session.get_outputs()[0].shape == ["batch", 128]
+    assert [i.shape for i in export.session.get_inputs()] == [["batch", "length"]] * 2
+    assert export.session.get_outputs()[0].shape == ["batch", 128]
 
 
 @pytest.mark.slow
@@ -182,18 +182,18 @@ def test_length_prompt_and_rules_are_told_to_programs(
     ("name", "similarity"), [("llama-last", "dot"), ("opt-prompt", "cosine")]
 )
 def test_the_similarity_is_told_to_programs_and_readers(name, similarity, exported):
-    made = exported(name)
-    facts = json.loads((made.to / "sentbed_onnx.json").read_text())
+    export = exported(name)
+    facts = json.loads((export.to / "sentbed_onnx.json").read_text())
     assert facts["similarity"] == similarity
-    readme = (made.to / "README.md").read_text()
+    readme = (export.to / "README.md").read_text()
     assert f"compared by the similarity `{similarity}`" in readme
 
 
 @pytest.mark.slow
 def test_the_encoder_stays_as_it_was(exported):
-    made = exported("bert-projection")
+    export = exported("bert-projection")
     np.testing.assert_array_equal(
-        made.encoder.encode(TEXTS), Encoder.load(made.directory).encode(TEXTS)
+        export.encoder.encode(TEXTS), Encoder.load(export.directory).encode(TEXTS)
     )
 
 
@@ -208,10 +208,10 @@ def test_the_graph_names_no_file_of_this_machine(
 
 @pytest.mark.slow
 def test_much_lies_beside_the_graph(exported, monkeypatch, tmp_path):
-    made = exported("bert-projection")
+    export = exported("bert-projection")
     monkeypatch.setattr(onnx_graph, "ONE_FILE", 10_000)
     # onnxruntime must find the weights beside the graph, and with opset 18.
-    ToONNX(opset=18).write(made.encoder, tmp_path)
+    ToONNX(opset=18).write(export.encoder, tmp_path)
     assert (tmp_path / "model.onnx.data").stat().st_size > 1_000_000
     assert (tmp_path / "model.onnx").stat().st_size < 1_000_000
     assert (
@@ -222,12 +222,12 @@ def test_much_lies_beside_the_graph(exported, monkeypatch, tmp_path):
 
 @pytest.mark.slow
 def test_other_vectors_are_an_error_with_the_figure(exported, monkeypatch, tmp_path):
-    made = exported("bert-projection")
-    graph = (made.to / "model.onnx").read_bytes()
+    export = exported("bert-projection")
+    graph = (export.to / "model.onnx").read_bytes()
     monkeypatch.setattr(
         onnx_folder, "write_graph", lambda _, path, *__: path.write_bytes(graph)
     )
-    encoder = Encoder.load(made.directory)
+    encoder = Encoder.load(export.directory)
     ToONNX().write(encoder, tmp_path)
     with torch.no_grad():
         encoder.placed.module.projection.weight[0] *= 1.01
@@ -295,8 +295,8 @@ def test_weights_below_fp32_are_refused_with_the_alternative(
     fields, message, tiny_bert, tmp_path
 ):
     encoder = Encoder.load(tiny_bert)
-    held = attrs.evolve(encoder.recipe.backbone, **fields)
-    encoder.recipe = attrs.evolve(encoder.recipe, backbone=held)
+    backbone = attrs.evolve(encoder.recipe.backbone, **fields)
+    encoder.recipe = attrs.evolve(encoder.recipe, backbone=backbone)
     with pytest.raises(ModelError, match=message):
         ToONNX().write(encoder, tmp_path)
     assert not list(tmp_path.iterdir())

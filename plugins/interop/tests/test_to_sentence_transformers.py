@@ -79,11 +79,11 @@ def vectors_of(folder, texts):
     return load(folder).encode(list(texts), batch_size=16, show_progress_bar=False)
 
 
-def apart(found, expected):
+def apart(vectors, expected):
     """Return the largest difference as a part of the largest value."""
-    assert found.shape == expected.shape
-    assert found.dtype == expected.dtype == np.float32
-    return float(np.abs(found - expected).max() / np.abs(expected).max())
+    assert vectors.shape == expected.shape
+    assert vectors.dtype == expected.dtype == np.float32
+    return float(np.abs(vectors - expected).max() / np.abs(expected).max())
 
 
 def apart_when_exported(encoder, directory, texts):
@@ -113,19 +113,19 @@ def test_transformers_finds_every_weight_and_reports_none_as_missing(
     tiny_bert, tmp_path
 ):
     folder = export(tiny_bert, tmp_path / "folder")
-    model, found = transformers.AutoModel.from_pretrained(
+    model, loading_info = transformers.AutoModel.from_pretrained(
         folder, output_loading_info=True
     )
-    assert {key: list(value) for key, value in found.items() if value} == {}
+    assert {key: list(value) for key, value in loading_info.items() if value} == {}
     # The layer after [CLS] is there for transformers alone, and imported as what it is: nothing.
     assert not torch.any(model.pooler.dense.weight)
-    own = load_file(tiny_bert / "backbone" / "model.safetensors")
+    weights = load_file(tiny_bert / "backbone" / "model.safetensors")
     exported = load_file(folder / "model.safetensors")
-    assert {name for name in exported if name not in own} == {
+    assert {name for name in exported if name not in weights} == {
         "pooler.dense.weight",
         "pooler.dense.bias",
     }
-    assert all(torch.equal(exported[name], value) for name, value in own.items())
+    assert all(torch.equal(exported[name], value) for name, value in weights.items())
 
 
 WHITENING = {
@@ -228,7 +228,7 @@ def test_a_long_text_keeps_the_prompt_and_the_readme_says_what_it_loses(
 ):
     folder = export(tiny_opt_prompt, tmp_path / "folder")
     model, encoder = load(folder), Encoder.load(tiny_opt_prompt)
-    found = model.tokenizer(LONG, truncation=True, max_length=model.max_seq_length)[
+    ids = model.tokenizer(LONG, truncation=True, max_length=model.max_seq_length)[
         "input_ids"
     ]
     expected = (
@@ -237,7 +237,7 @@ def test_a_long_text_keeps_the_prompt_and_the_readme_says_what_it_loses(
     end = encoder.backbone.tokenizer.encode([' means in one word:"'], 99).ids.tolist()[
         1:
     ]
-    assert found[-len(end) :] == expected[-len(end) :] == end
+    assert ids[-len(end) :] == expected[-len(end) :] == end
     readme = (folder / "README.md").read_text("utf-8")
     assert (
         "to 24 tokens without those of the prompt. Here, a longer text keeps a few more"
@@ -479,7 +479,7 @@ def test_a_model_that_transformers_does_not_know_is_refused(
 def test_only_stock_modules_and_their_files_are_written(tiny_bert, tmp_path):
     folder = export(tiny_bert, tmp_path / "folder")
     modules = json.loads((folder / "modules.json").read_text("utf-8"))
-    assert [one["type"].rsplit(".", 1)[1] for one in modules] == [
+    assert [module["type"].rsplit(".", 1)[1] for module in modules] == [
         "Transformer",
         "Pooling",
         "Dense",

@@ -38,9 +38,9 @@ def test_the_shares_of_items_sum_to_the_score(statistic, weighted):
     gold = rng.normal(size=60).round(1)
     prediction = gold + rng.normal(size=60).round(1)
     groups = np.repeat([0, 1, 2], [10, 20, 30])
-    items = Items(
-        statistic, gold, None if statistic == "mean" else prediction, groups, weighted
-    )
+    if statistic == "mean":
+        prediction = None
+    items = Items(statistic, gold, prediction, groups, weighted)
     assert item_shares(items).sum() == pytest.approx(items.value())
 
 

@@ -58,7 +58,8 @@ def test_scores_of_a_resumed_run_find_their_items_again(
     damaged, recipe_of, plugins, tmp_path
 ):
     out = tmp_path / "out"
-    plugins.manager.register(stop := StopAtStep(3))
+    stop = StopAtStep(3)
+    plugins.manager.register(stop)
     with pytest.raises(KeyboardInterrupt):
         run(recipe_of(NEARNESS), out, plugins)
     plugins.manager.unregister(stop)

@@ -25,12 +25,17 @@ def summary_of(study_of, *axes, missing=""):
     for score, labels in enumerate(product(*(axis.labels for axis in axes)), 1):
         if ", ".join(labels) != missing:
             numbers[", ".join(labels)] = {1: {"MR": float(score), "CR": float(score)}}
+
     (summary,) = summarise(study_of(numbers, axes))
     return summary
 
 
+def value_of(cell):
+    return cell.value if isinstance(cell, Estimate) else None
+
+
 def values(cells):
-    return [cell.value if isinstance(cell, Estimate) else None for cell in cells]
+    return [value_of(cell) for cell in cells]
 
 
 def test_labels_of_one_axis_stand_across_and_of_the_other_down(study_of):

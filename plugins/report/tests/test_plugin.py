@@ -56,15 +56,15 @@ def test_a_run_says_how_sure_its_scores_are(load, plugins, tmp_path):
 
 
 def test_the_tables_of_a_run_are_made_once(load, plugins, tmp_path, monkeypatch):
-    made = []
+    calls = []
 
     def counted(*arguments, **options):
-        made.append(arguments)
+        calls.append(arguments)
         return summarise(*arguments, **options)
 
     monkeypatch.setattr(scores_section, "summarise", counted)
     run(load(RECIPE), tmp_path / "out", plugins)
-    assert len(made) == 1
+    assert len(calls) == 1
 
 
 def test_the_page_has_the_sections_of_other_plugins(load, plugins, tmp_path):

@@ -17,9 +17,10 @@ linux = pytest.mark.skipif(
 
 
 def test_processor_time_is_that_of_the_process_and_of_children_that_ended():
-    before, own = processor_seconds(), time.process_time()
-    while time.process_time() - own < 0.2:
+    before, start = processor_seconds(), time.process_time()
+    while time.process_time() - start < 0.2:
         pass
+
     assert 0.15 < processor_seconds() - before < 1
     before = processor_seconds()
     burn = "import time\nwhile time.process_time() < 0.4: pass"
@@ -32,9 +33,9 @@ def test_a_peak_is_that_of_its_run_and_not_of_an_earlier_one_in_the_process():
     memory = PeakMemory()
     memory.begin()
     # From the system, not from what the process has: earlier tests may have left that much free.
-    with mmap.mmap(-1, 128 * MIB) as held:
+    with mmap.mmap(-1, 128 * MIB) as block:
         for _ in range(128):
-            held.write(os.urandom(MIB))
+            block.write(os.urandom(MIB))
         first = memory.read()
     memory.begin()
     second = memory.read()

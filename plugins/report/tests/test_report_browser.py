@@ -48,23 +48,24 @@ def report(tmp_path_factory):
         for task in tasks
     ]
     protocol = {"encoder": {}, "evaluator": {"id": "wang-isola"}}
-    scores += [
-        Score(
-            "STS-B",
-            metric,
-            value,
-            protocol,
-            encoder,
-            "geometry",
-            direction="lower",
-            axis=axis,
-        )
-        for encoder in encoders
+    for encoder in encoders:
         for metric, value, axis in (
             ("alignment", 0.2 + 0.1 * len(encoder), "y"),
             ("uniformity", -2.0, "x"),
-        )
-    ]
+        ):
+            scores.append(
+                Score(
+                    "STS-B",
+                    metric,
+                    value,
+                    protocol,
+                    encoder,
+                    "geometry",
+                    direction="lower",
+                    axis=axis,
+                )
+            )
+
     data = RunReport(
         name="</title><script>document.title = 'owned'; throw 1</script>",
         status="interrupted",

@@ -65,9 +65,9 @@ def test_a_run_costs_its_shared_stages_too():
         "run-parameters": 1.5,
         "run-trained-parameters": 1.5,
     }
-    assert {(one.axis, one.direction, one.encoder) for one in scores.values()} == {
-        ("cost", "lower", "en")
-    }
+    assert {
+        (score.axis, score.direction, score.encoder) for score in scores.values()
+    } == {("cost", "lower", "en")}
     assert list(cost_scores(cost, "en@start")) == list(cost_scores(None, "en")) == []
 
 

@@ -156,6 +156,7 @@ class Doomed:
 def test_a_run_that_fails_before_it_begins_has_no_cost(load, plugins, tmp_path, after):
     for number in range(after):
         run(load(RECIPE), tmp_path / f"before-{number}", plugins)
+
     plugins.manager.register(Doomed())
     with pytest.raises(RunError, match="no room"):
         run(load(RECIPE), tmp_path / "out", plugins)
@@ -219,10 +220,10 @@ def test_device_seconds_count_every_device_beside_the_processor(
     assert cost.device_memory == (None if seconds is None else 2048.0)
 
 
-@pytest.mark.parametrize("own", ["..", None, {"memory": "much"}, {"seconds": [1.0]}])
-def test_a_damaged_cost_in_a_state_is_an_error_before_the_run_goes_on(own, tmp_path):
+@pytest.mark.parametrize("cost", ["..", None, {"memory": "much"}, {"seconds": [1.0]}])
+def test_a_damaged_cost_in_a_state_is_an_error_before_the_run_goes_on(cost, tmp_path):
     resumed = Run("r", tmp_path, None, {})
-    state = {"own": own, "shared": {}, "source": None}
+    state = {"own": cost, "shared": {}, "source": None}
     with pytest.raises(
         RunError,
         match=r"the cost in the state of the run is damaged: .*; start a new run",

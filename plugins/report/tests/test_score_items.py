@@ -29,11 +29,11 @@ def score(
     return Score(task, "spearman", 80.0, protocol, encoder, "senteval-sts", of)
 
 
-def same(one, other):
-    assert one is not None
-    assert other is not None
-    for name, value in attrs.asdict(one, recurse=False).items():
-        np.testing.assert_array_equal(value, getattr(other, name))
+def same(actual, expected):
+    assert actual is not None
+    assert expected is not None
+    for name, value in attrs.asdict(actual, recurse=False).items():
+        np.testing.assert_array_equal(value, getattr(expected, name))
 
 
 def without(*scores):
@@ -44,15 +44,15 @@ def test_scores_find_their_items_again(tmp_path):
     grouped = attrs.evolve(
         PAIRS, groups=np.array([0, 0, 1, 1]), weighted=True, scale=1.0
     )
-    found = Items("mean", np.array([1.0, 0.0]))
-    scores = (score(), score("STS13", grouped), score("MR", None), score("TREC", found))
+    plain = Items("mean", np.array([1.0, 0.0]))
+    scores = (score(), score("STS13", grouped), score("MR", None), score("TREC", plain))
     items.keep_items(tmp_path, scores)
     assert [path.name.rsplit("-", 1)[0] for path in (tmp_path / "items").iterdir()] == [
         "senteval-sts-en@start"
     ]
     back = items.attach_items(tmp_path, reversed(without(*scores)))
-    assert [one.task for one in back] == ["TREC", "MR", "STS13", "STS12"]
-    same(back[0].items, found)
+    assert [attached.task for attached in back] == ["TREC", "MR", "STS13", "STS12"]
+    same(back[0].items, plain)
     assert back[1].items is None
     same(back[2].items, grouped)
     same(back[3].items, PAIRS)
@@ -142,12 +142,12 @@ def test_items_of_a_score_with_a_long_protocol_are_found(tmp_path):
     items.keep_items(tmp_path, scores)
     file = tmp_path / "report.json"
     file.write_text(
-        json.dumps({"scores": [score_record(one) for one in without(*scores)]})
+        json.dumps({"scores": [score_record(bare) for bare in without(*scores)]})
     )
     read = [read_score(record) for record in read_record(file)["scores"]]
     attached = items.attach_items(tmp_path, read)
-    for one, whole in zip(attached, scores, strict=True):
-        same(one.items, whole.items)
+    for restored, whole in zip(attached, scores, strict=True):
+        same(restored.items, whole.items)
 
 
 def kept_file(run):
@@ -231,10 +231,12 @@ def test_declared_sizes_that_are_not_true_are_refused(tmp_path):
     file = kept_file(tmp_path)
     header = npy("(16,)")
     add_array(file, header, 64)
-    said = (len(header) + (64 << 20)).to_bytes(4, "little")
-    assert file.read_bytes().count(said) == 2
+    declared_size = (len(header) + (64 << 20)).to_bytes(4, "little")
+    assert file.read_bytes().count(declared_size) == 2
     file.write_bytes(
-        file.read_bytes().replace(said, (len(header) + 128).to_bytes(4, "little"))
+        file.read_bytes().replace(
+            declared_size, (len(header) + 128).to_bytes(4, "little")
+        )
     )
     assert "Bad CRC-32" in refused(tmp_path)
 
@@ -242,11 +244,11 @@ def test_declared_sizes_that_are_not_true_are_refused(tmp_path):
     file = kept_file(tmp_path)
     header = npy(f"({100 << 17},)")
     add_array(file, header, 1)
-    said = (len(header) + (1 << 20)).to_bytes(4, "little")
-    assert file.read_bytes().count(said) == 2
+    declared_size = (len(header) + (1 << 20)).to_bytes(4, "little")
+    assert file.read_bytes().count(declared_size) == 2
     file.write_bytes(
         file.read_bytes().replace(
-            said, (len(header) + (100 << 20)).to_bytes(4, "little")
+            declared_size, (len(header) + (100 << 20)).to_bytes(4, "little")
         )
     )
     with pytest.raises(RunError, match="cannot be read"):
@@ -303,9 +305,9 @@ def test_a_plugins_statistic_is_found_again_where_the_plugin_is_installed(
     distribute("mine", {"my_statistics": STATISTIC})
     import my_statistics
 
-    found = Items(my_statistics.largest, GOLD, np.array([1.0, -1, 1, -1]))
-    assert found.value() == 200.0
-    items.keep_items(tmp_path, [score(of=found)])
+    plugin_items = Items(my_statistics.largest, GOLD, np.array([1.0, -1, 1, -1]))
+    assert plugin_items.value() == 200.0
+    items.keep_items(tmp_path, [score(of=plugin_items)])
     (back,) = items.attach_items(tmp_path, without(score()))
     assert back.items.statistic is my_statistics.largest
     monkeypatch.setattr(items, "load_plugins", lambda: load_plugins([]))

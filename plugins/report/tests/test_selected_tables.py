@@ -38,7 +38,10 @@ def test_rows_are_runs_or_their_encoders_and_runs_of_several_seeds_are_one_row(
     (table,) = selected_tables([first_run, two, other])
     assert table.headings == ("MR", "CR", "Avg")
     assert [row.name for row in table.rows] == ["a", "b/en@start", "b/en"]
-    values = [[cell.value for cell in row.cells] for row in table.rows]
+    values = []
+    for row in table.rows:
+        values.append([cell.value for cell in row.cells])
+
     assert values == [[81.0, 90.5, 85.75], [70.0, None, None], [60.0, None, None]]
     assert dict(table.rows[0].cells[0].seeds) == {1: 80.0, 2: 82.0}
 
@@ -62,12 +65,10 @@ def test_unlike_protocols_stand_in_tables_of_their_own(write_run):
         score("CR", 70.0, folds=5),
         pooler={"use": "first"},
     )
-    tables = selected_tables([first_run, two])
-    assert [[row.name for row in table.rows if row.encoder] for table in tables] == [
-        ["one"],
-        ["two"],
-    ]
-    assert tables[1].apart
+    first, second = selected_tables([first_run, two])
+    assert [row.name for row in first.rows if row.encoder] == ["one"]
+    assert [row.name for row in second.rows if row.encoder] == ["two"]
+    assert second.apart
 
 
 def test_one_metric_evaluator_protocol_or_entry_of_it_can_be_asked_for(write_run):
@@ -89,6 +90,7 @@ def test_one_metric_evaluator_protocol_or_entry_of_it_can_be_asked_for(write_run
     ):
         (table,) = selected_tables([run], **choice)
         assert [cell.value for cell in table.rows[0].cells] == [value]
+
     with pytest.raises(
         RunError,
         match=r"no score is of the protocol `logistc`\. Did you mean `logistic`",
@@ -107,10 +109,10 @@ def test_the_best_is_that_of_a_metric_of_which_one_way_is_better(write_run):
         error = attrs.evolve(score("T", value, metric="error"), direction="lower")
         width = attrs.evolve(score("U", value, metric="width"), direction="none")
         runs.append(write_run(name, error, width, pooler={"use": name}))
+
     (table,) = selected_tables(runs)
-    places = [[cell.place for cell in row.cells] for row in table.rows]
-    assert [of_row[0] for of_row in places] == [None, 1, 2]
-    assert [of_row[1] for of_row in places] == [None, None, None]
+    assert [row.cells[0].place for row in table.rows] == [None, 1, 2]
+    assert [row.cells[1].place for row in table.rows] == [None, None, None]
     (alone,) = selected_tables(runs[:1])
     assert alone.rows[0].cells[0].place is None
 

@@ -27,6 +27,7 @@ def around(levels, seeds=(1, 2, 3), task="MR"):
         numbers[cell] = {
             seed: {task: level + JITTER[seed * place % 3]} for seed in seeds
         }
+
     return numbers
 
 
@@ -102,12 +103,12 @@ def test_a_winner_on_development_data_that_is_not_the_best_on_test_data(study_of
         around({"first": 70.0, "mean": 65.0, "last": 75.0}),
         around(LEVELS, task="D"),
     )
-    numbers = {
-        cell: {
+    numbers = {}
+    for cell in LEVELS:
+        numbers[cell] = {
             seed: {**development[cell][seed], **test[cell][seed]} for seed in (1, 2, 3)
         }
-        for cell in LEVELS
-    }
+
     data = study_of(numbers, [POOLER], "first", items=True, decide=Decide())
     lines = answers(with_fields(data, task="D", protocol=DEVELOPMENT))
     assert lines["Best"].startswith("mean: MR (accuracy) 65.02 (")

@@ -28,10 +28,11 @@ FOUR: Mapping[str, tuple[float, float, float]] = {
 
 
 def numbers(values):
-    return {
-        cell: {seed: {"MR": score} for seed, score in enumerate(of)}
-        for cell, of in values.items()
-    }
+    scores = {}
+    for cell, of_seeds in values.items():
+        scores[cell] = {seed: {"MR": score} for seed, score in enumerate(of_seeds)}
+
+    return scores
 
 
 def summary_of(data):
@@ -44,9 +45,9 @@ def test_an_effect_in_one_context_is_the_comparison_of_two_cells(study_of, items
     values = {"first": FOUR["first, ctr"], "mean": FOUR["mean, ctr"]}
     data = study_of(numbers(values), [POOLER], items=items)
     test = effect_tests(data, summary_of(data), {"pooler": "first"})["pooler", "mean"]
-    before, after = (
-        {run.seed: run.scores[0] for run in cell.runs} for cell in data.cells
-    )
+    first, mean = data.cells
+    before = {run.seed: run.scores[0] for run in first.runs}
+    after = {run.seed: run.scores[0] for run in mean.runs}
     pair = judge_cell(before, after, ComponentStore(500))
     assert pair.basis == ("items and seeds" if items else "seeds")
     for field in ("difference", "interval", "p_value", "item_variance", "basis"):
@@ -56,20 +57,19 @@ def test_an_effect_in_one_context_is_the_comparison_of_two_cells(study_of, items
 def test_an_effect_over_contexts_is_a_t_test_of_its_mean_under_each_seed(study_of):
     data = study_of(numbers(FOUR), [POOLER, LOSS])
     tests = effect_tests(data, summary_of(data), REFERENCES)
-    first, mean = (
-        [
-            fmean(FOUR[f"{pooler}, {loss}"][seed] for loss in LOSS.labels)
-            for seed in range(3)
-        ]
-        for pooler in POOLER.labels
-    )
+    means = []
+    for pooler in POOLER.labels:
+        of_losses = [FOUR[f"{pooler}, {loss}"] for loss in LOSS.labels]
+        means.append([fmean(scores) for scores in zip(*of_losses, strict=True)])
+
+    first, mean = means
     expected = stats.ttest_rel(mean, first)
     test = tests["pooler", "mean"]
     assert list(test.differences.values()) == pytest.approx(np.subtract(mean, first))
     assert test.p_value == pytest.approx(expected.pvalue)
     assert test.interval == pytest.approx(tuple(expected.confidence_interval()))
-    assert {key: one.corrected for key, one in tests.items()} == pytest.approx(
-        holm({key: one.p_value or 1.0 for key, one in tests.items()})
+    assert {key: effect.corrected for key, effect in tests.items()} == pytest.approx(
+        holm({key: effect.p_value or 1.0 for key, effect in tests.items()})
     )
 
 
@@ -82,6 +82,7 @@ def test_an_interaction_is_the_difference_of_differences(study_of):
         with_cls = corner["mean, cls"] - corner["first, cls"]
         with_ctr = corner["mean, ctr"] - corner["first, ctr"]
         by_seed.append(with_cls - with_ctr)
+
     assert list(test.differences.values()) == pytest.approx(by_seed)
     error = stdev(by_seed) / math.sqrt(3)
     assert test.p_value == pytest.approx(2 * stats.t.sf(abs(fmean(by_seed)) / error, 2))
@@ -103,6 +104,7 @@ def test_over_items_a_contrast_is_a_t_test_of_the_items_weighted_sums(study_of):
     for cell, weight in zip(data.cells, weights.values(), strict=True):
         items = cell.runs[0].scores[0].items
         sums += weight * 100 * items.x
+
     assert test.item_variance == pytest.approx(sums.var(ddof=1) / 300)
     # The scores of the study are not exactly those of its items.
     statistic = (test.difference or 0.0) / math.sqrt(sums.var(ddof=1) / 300)

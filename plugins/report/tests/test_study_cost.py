@@ -39,10 +39,12 @@ def study(study_of):
             own_cost = RunCost(
                 times, 0.5 * times, None, 250.0, None, 100 * times, 2.0, 2.0
             )
-            shared = {"pre-1": PRE, "mid-2": MID} if run.cell != "c" else {"pre-1": PRE}
-            return attrs.evolve(
-                run, cost=RecordedCost(own_cost, shared if share else {})
-            )
+            shared = {}
+            if share:
+                shared["pre-1"] = PRE
+            if share and run.cell != "c":
+                shared["mid-2"] = MID
+            return attrs.evolve(run, cost=RecordedCost(own_cost, shared))
 
         return attrs.evolve(data, cells=with_runs(data.cells, with_cost))
 
@@ -92,6 +94,7 @@ def texts_of(section):
             else:
                 texts.append(cell)
         rows[row.headers[0]] = texts
+
     return rows
 
 
@@ -203,6 +206,7 @@ def test_the_summary_counts_shared_stages_once(study):
             if run.cost:
                 runs.append(attrs.evolve(run, seconds=run.cost.alone.seconds))
         cells.append(attrs.evolve(cell, runs=tuple(runs)))
+
     assert summary_line(attrs.evolve(data, cells=tuple(cells))).endswith(
         " 1 min 57 s of runs."
     )

@@ -22,8 +22,8 @@ def cell(*scores, **manifest):
 
 def development(*cells):
     """Return of each score whether it is on development data, when all scores of the study are known."""
-    runs = [run for score in with_decided_splits(cells) for run in score.runs]
-    return [is_development(one) for run in runs for one in run.scores]
+    runs = [run for cell in with_decided_splits(cells) for run in cell.runs]
+    return [is_development(score) for run in runs for score in run.scores]
 
 
 @pytest.mark.parametrize("split", ["", "whole file", "first lines"])

@@ -47,9 +47,13 @@ def test_without_named_tasks_only_scores_in_the_unit_of_the_first_decide():
     assert deciding_scores(pairs, Decide()) == (pairs[0],)
     # A task decides by the metric of the first also where that is not the task's own first.
     pairs += [score("SICKR-dev", 60.0, metric="pearson"), score("SICKR-dev", 70.0)]
-    assert [one.value for one in deciding_scores(pairs, Decide())] == [78.0, 70.0]
+    assert [deciding.value for deciding in deciding_scores(pairs, Decide())] == [
+        78.0,
+        70.0,
+    ]
     assert [
-        one.value for one in deciding_scores(pairs, Decide(("pairs", "SICKR-dev")))
+        deciding.value
+        for deciding in deciding_scores(pairs, Decide(("pairs", "SICKR-dev")))
     ] == [-0.2, 60.0]
 
 
@@ -62,13 +66,13 @@ def test_what_depends_on_the_machine_decides_only_where_it_is_named():
     spread = Score(
         "length-64", "spread", 3.0, protocol, "en", "throughput", direction="lower"
     )
-    found = (speed, spread, score("b", 70.0, "test"))
-    assert deciding_scores(found, Decide(test_data=True)) == found[2:]
-    assert deciding_scores(found[:2], Decide(test_data=True)) == ()
-    assert deciding_scores(found, Decide(evaluator="throughput", test_data=True)) == (
+    scores = (speed, spread, score("b", 70.0, "test"))
+    assert deciding_scores(scores, Decide(test_data=True)) == scores[2:]
+    assert deciding_scores(scores[:2], Decide(test_data=True)) == ()
+    assert deciding_scores(scores, Decide(evaluator="throughput", test_data=True)) == (
         speed,
     )
-    assert deciding_scores(found, Decide(("length-64",), test_data=True)) == (speed,)
+    assert deciding_scores(scores, Decide(("length-64",), test_data=True)) == (speed,)
 
 
 def test_test_data_decide_only_where_they_may():

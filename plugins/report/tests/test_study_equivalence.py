@@ -35,17 +35,11 @@ CELLS = {
 def study(baseline=BASELINE, margin=0.3, direction="higher"):
     def cell(name, values):
         protocol = {"encoder": {}, "evaluator": {"id": "p"}}
-        runs = [
-            CellRun(
-                name,
-                seed,
-                "finished",
-                scores=(
-                    Score("T", "m", value, protocol, "en", "e", direction=direction),
-                ),
-            )
-            for seed, value in enumerate(values)
-        ]
+        runs = []
+        for seed, value in enumerate(values):
+            score = Score("T", "m", value, protocol, "en", "e", direction=direction)
+            runs.append(CellRun(name, seed, "finished", scores=(score,)))
+
         return CellInfo(name, {}, tuple(runs))
 
     cells = (
@@ -59,14 +53,9 @@ def study(baseline=BASELINE, margin=0.3, direction="higher"):
 @pytest.mark.parametrize("margin", [0.05, 0.3, 2.5])
 def test_over_seeds_it_is_the_paired_tost_of_statsmodels(name, margin):
     cell = CELLS[name]
-    test = equivalence_of(
-        with_test(
-            Judged(
-                {i: a - b for i, (a, b) in enumerate(zip(cell, BASELINE, strict=True))}
-            )
-        ).estimate,
-        margin,
-    )
+    differences = np.subtract(cell, BASELINE).tolist()
+    judged = with_test(Judged(dict(enumerate(differences))))
+    test = equivalence_of(judged.estimate, margin)
     p_value, (_, above, _), (_, below, _) = ttost_paired(
         np.array(cell), np.array(BASELINE), -margin, margin
     )
@@ -83,30 +72,29 @@ def test_over_items_and_seeds_it_is_that_computed_by_hand():
     error = math.sqrt(4 / 3)
 
     def critical(level):
-        return math.sqrt(
-            (stats.t.isf(level, 41) ** 2 + stats.t.isf(level, 2) ** 2 / 3) / (4 / 3)
-        )
+        of_items = stats.t.isf(level, 41) ** 2
+        of_seeds = stats.t.isf(level, 2) ** 2 / 3
+        return math.sqrt((of_items + of_seeds) / (4 / 3))
 
     # From 2 down to -4, and up to 4.
     assert critical(test.no_worse) == pytest.approx(6 / error)
     assert critical(test.equivalent) == pytest.approx(2 / error)
-    assert (test.low, test.high) == pytest.approx(
-        (2 - error * critical(0.05), 2 + error * critical(0.05))
-    )
+    half = error * critical(0.05)
+    assert (test.low, test.high) == pytest.approx((2 - half, 2 + half))
 
 
 @pytest.mark.parametrize("margin", [0.01, 0.1, 0.3, 1.0, 2.2, 5.0])
 def test_it_is_equivalent_at_5_per_cent_if_the_90_per_cent_interval_lies_within_the_margin(
     margin,
 ):
-    estimates = [
-        with_test(Judged({1: a, 2: b, 3: 0.2}, 0.01, 30)).estimate
-        for a, b in ((0.1, 0.2), (1.5, 1.9), (-1, 2))
-    ]
+    estimates = []
+    for first, second in ((0.1, 0.2), (1.5, 1.9), (-1, 2)):
+        judged = Judged({1: first, 2: second, 3: 0.2}, 0.01, 30)
+        estimates.append(with_test(judged).estimate)
+
     tests = [equivalence_of(test, margin) for test in estimates]
-    assert [test.equivalent < 0.05 for test in tests] == [
-        -margin < test.low and test.high < margin for test in tests
-    ]
+    within = [-margin < test.low and test.high < margin for test in tests]
+    assert [test.equivalent < 0.05 for test in tests] == within
     assert [test.no_worse < 0.05 for test in tests] == [
         -margin < test.low for test in tests
     ]
@@ -136,6 +124,7 @@ def test_both_questions_are_corrected_over_the_cells():
     ):
         raw = {name: getattr(test, before) for name, test in tests.items()}
         assert {name: getattr(test, after) for name, test in tests.items()} == holm(raw)
+
     assert tests["alike"].corrected_equivalent == pytest.approx(
         4 * tests["alike"].equivalent
     )
@@ -231,5 +220,6 @@ def test_a_study_that_looked_at_its_scores_several_times_is_corrected_for_its_lo
         assert thrice[key].corrected_equivalent == pytest.approx(
             min(1, 3 * test.corrected_equivalent)
         )
+
     (power,) = observed_power([attrs.evolve(summary, looks=3)])
     assert power.comparisons == 3 * len(once)

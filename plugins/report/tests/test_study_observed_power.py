@@ -24,6 +24,7 @@ def of_numbers(numbers, baseline="base"):
             score = Score("T", "m", value, protocol, "en", "e")
             runs.append(CellRun(name, seed, "finished", scores=(score,)))
         cells.append(CellInfo(name, {}, tuple(runs)))
+
     return StudyData("toy", (), tuple(cells), baseline, (1, 2, 3, 4))
 
 
@@ -101,11 +102,13 @@ def test_the_section_has_a_row_a_table_and_the_seeds_of_what_is_not_significant(
     least, apart = section.tables
     (power,) = observed_power(summaries)
     (row,) = least.rows
+    spread = power.spread
+    smallest = [power.smallest(seeds) for seeds in (4, 8, 16)]
     assert [cell.value for cell in row.cells] == [
         3,
-        power.spread.seed_std,
-        power.spread.item_std or None,
-        *(power.smallest(seeds) for seeds in (4, 8, 16)),
+        spread.seed_std,
+        spread.item_std or None,
+        *smallest,
     ]
     assert [column.heading for column in least.columns[3:]] == [
         "4 seeds",
@@ -132,6 +135,7 @@ def test_cells_that_the_items_cannot_tell_apart_need_no_number_of_seeds():
             attrs.evolve(cell, judged=cell.judged and hidden) for cell in row.cells
         ]
         rows.append(attrs.evolve(row, cells=tuple(cells)))
+
     section = power_section(data, [attrs.evolve(summaries[0], rows=tuple(rows))])
     reasons = {row.cells[-1] for row in section.tables[1].rows}
     assert len(reasons) == 1

@@ -47,6 +47,7 @@ def column_of(values):
             for prompt, of in zip(PROMPTS, values, strict=False)
         }
         column[seed] = PromptScores(scores)
+
     return column
 
 
@@ -65,6 +66,7 @@ def study_of(values, direction="higher", baseline="c0"):
                     )
                 )
         cells.append(CellInfo(f"c{number}", {}, tuple(runs)))
+
     seeds = tuple(range(values.shape[2]))
     return StudyData("s", (), tuple(cells), baseline, seeds, prompts=prompts)
 
@@ -94,6 +96,7 @@ def test_what_is_by_chance_in_the_lead_of_the_best_prompt_is_that_of_a_loop():
         by_seed = [values[p, s].mean() - values[:, s].mean() for s in range(3)]
         by_item = [values[p, :, i].mean() - values[:, :, i].mean() for i in range(30)]
         chance += (np.var(by_seed, ddof=1) / 3 + np.var(by_item, ddof=1) / 30) / 3
+
     spread = sum((mean - of_all) ** 2 for mean in means) / 3
     assert best.prompt == PROMPTS[int(np.argmax(means))]
     assert (best.score, best.mean) == (pytest.approx(max(means)), pytest.approx(of_all))
@@ -132,17 +135,15 @@ def test_the_expected_loss_of_the_best_of_eight_is_found_in_simulated_studies(
     losses, estimates = [], []
     for _ in range(150):
         true = prompt_std * rng.normal(size=8)
-        values = (
-            true[:, None, None]
-            + 0.1 * rng.normal(size=(8, 3, 1))
-            + rng.normal(size=(8, 1, 100))
-        )
+        values = true[:, None, None] + 0.1 * rng.normal(size=(8, 3, 1))
+        values = values + rng.normal(size=(8, 1, 100))
         best = best_prompt(column_of(values), ComponentStore(1), lower=False)
         # What moves all prompts alike, such as easy items, is not what makes one the best.
         moved = best.mean - true.mean()
         losses.append(best.score - true[PROMPTS.index(best.prompt)] - moved)
         assert best.optimism is not None
         estimates.append(best.optimism)
+
     loss, error = np.mean(losses), np.std(losses) / math.sqrt(len(losses))
     assert np.mean(estimates) == pytest.approx(loss, abs=3 * error + 0.15 * loss)
 
@@ -152,11 +153,10 @@ def test_the_expected_loss_of_the_best_of_eight_is_found_in_simulated_studies(
 
 def test_shares_of_the_sources_are_those_of_the_variance_of_the_mean_difference():
     rng = np.random.default_rng(5)
-    values = (
-        rng.normal(size=(2, 4, 3, 50))
-        + rng.normal(size=(2, 4, 1, 1))
-        + rng.normal(size=(2, 1, 3, 1))
-    )
+    values = rng.normal(size=(2, 4, 3, 50))
+    values += rng.normal(size=(2, 4, 1, 1))
+    values += rng.normal(size=(2, 1, 3, 1))
+
     (table,) = summarise(study_of(values))
     baseline, row = rows_under_prompts(table)
     assert baseline.sources is None
@@ -270,8 +270,8 @@ def test_the_section_says_what_prompts_change_and_is_left_out_without_them():
         "best of 4 prompts was chosen by the scores" in note for note in section.notes
     )
     fixed = attrs.evolve(data, prompt_factor="fixed")
-    said = prompts_section(fixed, summarise(fixed))
-    assert "all that are of interest" in said.sentences[0]
+    fixed_section = prompts_section(fixed, summarise(fixed))
+    assert "all that are of interest" in fixed_section.sentences[0]
     plain = attrs.evolve(data, prompts=())
     assert prompts_section(plain, ()) is None
 
@@ -342,9 +342,10 @@ def test_the_chosen_cells_interval_counts_sampled_prompts_also_where_each_seed_h
         )
 
     unlike = attrs.evolve(data, cells=with_runs(data.cells, without_last_items))
-    means = np.array(
-        [[run[: 30 - seed].mean() for seed, run in enumerate(of)] for of in values[0]]
-    )
+    means = np.zeros((4, 3))
+    for prompt, seed in np.ndindex(4, 3):
+        means[prompt, seed] = values[0, prompt, seed, : 30 - seed].mean()
+
     selection = select(unlike, summarise(unlike))
     (score,) = selection.scores
     of_prompts, of_seeds = means.mean(1).var(ddof=1) / 4, means.mean(0).var(ddof=1) / 3
@@ -368,6 +369,7 @@ def test_item_shares_are_of_the_seeds_that_have_a_score_under_every_prompt():
     assert shares.to_numpy() == pytest.approx(expected / 20)
     for seed in (1, 2):
         data = without_score(data, "c1", "q", seed)
+
     (summary,) = summarise(data)
     assert summary.rows[1].cells[0].value is None
     assert list(task_items(data, "T").cells) == ["c0"]
@@ -379,6 +381,7 @@ def test_a_task_without_a_seed_that_has_every_prompt_has_no_items():
     data = study_of(np.random.default_rng(14).normal(size=(2, 3, 1, 20)))
     for cell in ("c0", "c1"):
         data = without_score(data, cell, "r", 0)
+
     assert not has_items(data, "T", "e", "accuracy", {"id": "p"})
 
 
@@ -386,6 +389,7 @@ def test_a_table_of_seeds_that_each_lack_a_prompt_says_so():
     data = study_of(np.random.default_rng(17).normal(size=(2, 3, 1, 20)))
     for cell in ("c0", "c1"):
         data = without_score(data, cell, "q", 0)
+
     (table,) = summarise(data)
     assert table.over == "No seed has a score under every prompt."
     none_finished = [attrs.evolve(row, encoder="") for row in table.rows]
@@ -407,6 +411,7 @@ def with_folds(data, cell, prompts, tasks):
                     protocol={"encoder": {}, "evaluator": {"id": "p", "folds": 5}},
                 )
             scores.append(score)
+
         return attrs.evolve(run, scores=tuple(scores))
 
     return attrs.evolve(data, cells=with_runs(data.cells, scored))

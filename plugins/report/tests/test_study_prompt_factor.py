@@ -42,6 +42,7 @@ def scores_of(values, are_sample=True, task="T"):
         for number, prompt in enumerate(PROMPTS[: len(values)]):
             of_prompts[prompt] = score_of(values[number, seed], task)
         column[seed] = PromptScores(of_prompts, are_sample)
+
     return column
 
 
@@ -129,6 +130,7 @@ def test_prompts_that_are_all_of_interest_are_averaged_and_have_no_variance():
     averaged = []
     for cell in values.mean(1):
         averaged.append({seed: score_of(of_seed) for seed, of_seed in enumerate(cell)})
+
     expected = judge_cell(averaged[0], averaged[1], ComponentStore(500))
     assert fixed.basis == "items and seeds"
     assert fixed.p_value == pytest.approx(expected.p_value)
@@ -142,10 +144,10 @@ def test_one_seed_leaves_prompts_and_items():
     values = rng.normal(size=(2, 4, 1, 30))
     comparison = judged(scores_of(values[0]), scores_of(values[1]))
     assert comparison.basis == "items and prompts"
-    assert comparison.estimate.variance == pytest.approx(
-        (values[1] - values[0]).mean((0, 1)).var(ddof=1) / 30
-        + (values[1] - values[0]).mean((1, 2)).var(ddof=1) / 4
-    )
+    difference = values[1] - values[0]
+    of_items = difference.mean((0, 1)).var(ddof=1) / 30
+    of_prompts = difference.mean((1, 2)).var(ddof=1) / 4
+    assert comparison.estimate.variance == pytest.approx(of_items + of_prompts)
 
 
 def test_prompts_without_items_and_with_equal_seeds_are_a_paired_t_test_over_the_prompts():
@@ -158,6 +160,7 @@ def test_prompts_without_items_and_with_equal_seeds_are_a_paired_t_test_over_the
                 score_of(np.zeros(1)), value=number, items=None
             )
         columns.append({seed: PromptScores(of_prompts) for seed in (1, 2)})
+
     comparison = judged(columns[0], columns[1])
     expected = stats.ttest_rel(numbers[1], numbers[0])
     assert comparison.basis == "prompts"
@@ -174,11 +177,13 @@ def test_a_mean_over_tasks_has_the_mean_over_tasks_under_each_prompt():
             scores_of(of_task, task=f"T{number}") for number, of_task in enumerate(cell)
         ]
         means.append(mean_column(columns))
+
     comparison = judge_cell(means[0], means[1], ComponentStore(500))
     difference = values[1] - values[0]
     assert comparison.difference == pytest.approx(difference.mean())
     for number, prompt in enumerate(PROMPTS[:3]):
         assert comparison.prompts[prompt] == pytest.approx(difference[:, number].mean())
+
     of_items = difference.mean((1, 2)).var(axis=1, ddof=1) / 20
     assert comparison.item_variance == pytest.approx(of_items.sum() / 4)
 
@@ -201,6 +206,7 @@ def test_an_evaluators_average_that_is_the_mean_gives_way_to_the_mean_which_has_
                 score_of(np.zeros(1)), value=value, items=None
             )
         means[seed] = PromptScores(of_prompts)
+
     average = average_column(columns, {"cell": means})
     score = average["cell"][0]
     assert isinstance(score, PromptScores)
@@ -214,6 +220,7 @@ def test_scores_under_other_prompts_are_not_compared():
         other[seed] = PromptScores(
             {f"{prompt}!": score for prompt, score in scores.of_prompts.items()}
         )
+
     assert "not under the same prompts" in judged(scores_of(values), other).reason
     single = {
         seed: scores.of_prompts["plain"] for seed, scores in scores_of(values).items()
@@ -261,19 +268,22 @@ def test_equal_cells_are_rarely_told_apart_whatever_varies_most(
     prompts, seeds, items = shape
     wrong = averaged = covered = 0
     for _ in range(200):
-        values = stds[0] * rng.normal(size=(prompts, 1, 1)) + stds[1] * rng.normal(
-            size=(1, seeds, 1)
-        )
-        values = (
-            values
-            + stds[2] * rng.normal(size=(1, 1, items))
-            + stds[3] * rng.normal(size=shape)
-        )
+        values = stds[0] * rng.normal(size=(prompts, 1, 1))
+        values = values + stds[1] * rng.normal(size=(1, seeds, 1))
+        values = values + stds[2] * rng.normal(size=(1, 1, items))
+        values = values + stds[3] * rng.normal(size=shape)
+
         comparison = judged(scores_of(np.zeros(shape)), scores_of(values))
-        wrong += comparison.p_value < 0.05
-        covered += comparison.interval[0] <= 0 <= comparison.interval[1]
+        if comparison.p_value < 0.05:
+            wrong += 1
+        low, high = comparison.interval
+        if low <= 0 <= high:
+            covered += 1
+
         fixed = judged(scores_of(np.zeros(shape), False), scores_of(values, False))
-        averaged += fixed.p_value < 0.05
+        if fixed.p_value < 0.05:
+            averaged += 1
+
     # 5 % and three standard errors of 200 studies.
     assert wrong <= 200 * 0.096
     assert covered >= 200 * 0.904

@@ -52,6 +52,7 @@ def test_rows_share_a_letter_if_and_only_if_they_do_not_differ(seed):
     for pair in combinations(range(rows), 2):
         is_shared = any(set(pair) <= set(group) for group in groups)
         assert is_shared == (not different[pair])
+
     assert list(groups) == sorted(groups)
 
 
@@ -66,10 +67,12 @@ def fewest_by_trying(different):
             pairs = {(row, row) for row in members} | set(combinations(members, 2))
             if pairs <= needed:
                 sets.append(pairs)
+
     for number in range(1, len(needed) + 1):
         for chosen in combinations(sets, number):
             if needed <= set().union(*chosen):
                 return number
+
     raise AssertionError(needed)
 
 
@@ -96,6 +99,7 @@ def test_a_largest_set_whose_pairs_others_have_is_no_letter(posthocs):
         (2, 5),
     ):
         different[first, second] = different[second, first] = False
+
     assert letter_groups(different) == ((0, 1, 3), (0, 2, 5), (1, 2, 4))
     # scikit-posthocs, which does not sweep, has a fourth.
     letters = posthocs.compact_letter_display(np.where(different, 0.01, 0.5))
@@ -152,6 +156,7 @@ def study_of_scores(cells):
             for seed, scores in enumerate(of_seeds)
         ]
         infos.append(CellInfo(name, {}, tuple(runs)))
+
     return StudyData("toy", (), tuple(infos), None, tuple(range(len(cells[0]))))
 
 
@@ -165,11 +170,14 @@ def spearman_study(noise, seeds, seed, items=120):
             gold, hard = np.random.default_rng(task).normal(size=(2, items))
             predicted = gold + 0.5 * hard + amount * rng.normal(size=items)
             result.append(score_of(f"T{task}", Items("spearman", gold, predicted)))
+
         return tuple(result)
 
-    return study_of_scores(
-        [[scores(of_tasks) for _ in range(seeds)] for of_tasks in noise]
-    )
+    cells = []
+    for of_tasks in noise:
+        cells.append([scores(of_tasks) for _ in range(seeds)])
+
+    return study_of_scores(cells)
 
 
 @pytest.mark.slow
@@ -200,8 +208,11 @@ def test_intervals_hold_all_true_ranks_at_once(truth):
             lowest = 1 + sum(other > level for other in truth)
             highest = len(truth) - sum(other < level for other in truth)
             is_wrong |= row.lowest_rank > lowest or row.highest_rank < highest
-            decided += row.ranks == "1"
-        wrong += is_wrong
+            if row.ranks == "1":
+                decided += 1
+        if is_wrong:
+            wrong += 1
+
     print(f"seed {seed}: {wrong} of {studies} wrong, the best found in {decided}")
     # 5 % and three standard errors.
     assert wrong / studies <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / studies)
@@ -292,6 +303,7 @@ def test_the_row_with_the_most_pairs_without_a_p_value_goes_first():
     pairs = {pair: Judged(p_value=0.5) for pair in combinations(range(4), 2)}
     for first, second in ((0, 2), (1, 2), (2, 3), (0, 1)):
         pairs[first, second] = Judged(reason=f"{first} and {second}")
+
     assert not_comparable(pairs) == {2: "0 and 2; 1 and 2; 2 and 3", 1: "0 and 1"}
 
 

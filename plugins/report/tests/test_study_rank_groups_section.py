@@ -20,19 +20,15 @@ TASKS = ("MR", "CR", "SUBJ", "MPQA", "TREC")
 def many_tasks(study_of, **more):
     """Three cells, the first one best in all of five tasks, under three seeds."""
     levels = {"best": 90.0, "middle": 70.0, "last": 50.0}
-    return study_of(
-        {
-            name: {
-                seed: {
-                    task: level + 0.3 * seed * place for place, task in enumerate(TASKS)
-                }
-                for seed in (1, 2, 3)
+    numbers = {}
+    for name, level in levels.items():
+        numbers[name] = {}
+        for seed in (1, 2, 3):
+            numbers[name][seed] = {
+                task: level + 0.3 * seed * place for place, task in enumerate(TASKS)
             }
-            for name, level in levels.items()
-        },
-        items=True,
-        **more,
-    )
+
+    return study_of(numbers, items=True, **more)
 
 
 def test_cells_stand_by_rank_with_mean_letters_and_interval():
@@ -56,9 +52,10 @@ def test_cells_stand_by_rank_with_mean_letters_and_interval():
             group.ranks,
             from_best,
         )
+
     assert "Holm's correction over all pairs" in section.sentences[1]
     assert "5 %" in section.sentences[1]
-    assert not any("tasks" in one for one in (*section.sentences, *section.notes))
+    assert not any("tasks" in text for text in (*section.sentences, *section.notes))
 
 
 def test_where_cells_may_be_stopped_each_look_counts():
@@ -75,6 +72,7 @@ def test_where_cells_may_be_stopped_each_look_counts():
             <= often.highest_rank
         )
         assert often.low <= once.low <= once.high <= often.high
+
     assert looking.groups.rows != summary.groups.rows
 
 
@@ -135,13 +133,17 @@ def test_results_have_the_groups(study_of):
     summaries = summarise(data, resamples=100)
     (table,) = json.loads(to_json(data, summaries))["tables"]
     groups = summaries[0].groups
-    found = table["groups"]
-    assert [one["letters"] for one in found["cells"]] == [
+    json_groups = table["groups"]
+    assert [cell["letters"] for cell in json_groups["cells"]] == [
         row.letters for row in groups.rows
     ]
-    assert (found["level"], found["pairs"], found["left"]) == (0.05, 3, {})
-    assert found["over_tasks"]["tasks"] == list(TASKS)
-    assert found["over_tasks"]["critical_difference"] == pytest.approx(
+    assert (json_groups["level"], json_groups["pairs"], json_groups["left"]) == (
+        0.05,
+        3,
+        {},
+    )
+    assert json_groups["over_tasks"]["tasks"] == list(TASKS)
+    assert json_groups["over_tasks"]["critical_difference"] == pytest.approx(
         groups.tasks.critical
     )
     none = json.loads(

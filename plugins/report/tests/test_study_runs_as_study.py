@@ -26,14 +26,14 @@ def test_runs_that_differ_in_seed_and_name_are_one_cell(run_of, tmp_path):
         run_of("b2", seed=3, use="first"),
     ]
     study = runs_as_study(runs, tmp_path)
-    assert [(cell.name, [run.seed for run in cell.runs]) for cell in study.cells] == [
-        ("a", [1, 2]),
-        ("b", [1, 3]),
-    ]
+    a, b = study.cells
+    assert (a.name, b.name) == ("a", "b")
+    assert [run.seed for run in a.runs] == [1, 2]
+    assert [run.seed for run in b.runs] == [1, 3]
     assert (study.baseline, study.seeds, study.axes) == ("a", (1, 2, 3), ())
-    assert study.cells[0].differences == ()
-    assert study.cells[1].differences == ("encoder.pooler.use: 'mean' -> 'first'",)
-    assert study.cells[1].runs[1].directory == Path("b2")
+    assert a.differences == ()
+    assert b.differences == ("encoder.pooler.use: 'mean' -> 'first'",)
+    assert b.runs[1].directory == Path("b2")
 
 
 def test_names_are_made_unique_and_a_second_run_of_a_seed_is_no_further_seed(run_of):
@@ -140,7 +140,7 @@ def test_a_row_of_several_seeds_is_called_by_what_its_runs_share(run_of, names, 
     runs = [
         run_of(f"dir{seed}", seed=seed, name=name) for seed, name in enumerate(names)
     ]
-    assert [found.name for found in runs_as_study(runs).cells] == [cell]
+    assert [row.name for row in runs_as_study(runs).cells] == [cell]
 
 
 # --- studies -----------------------------------------------------------------------------------------------
@@ -175,9 +175,9 @@ def test_a_study_is_compared_with_its_baseline_and_keeps_its_axes(study_in):
 
 
 def test_studies_and_runs_stand_in_one_table(study_in, run_of, tmp_path):
-    one, two = study_in("one"), study_in("two", (0.6, 0.7))
+    first, second = study_in("one"), study_in("two", (0.6, 0.7))
     alone = run_of("alone", 0.9, seed=2, use="last")
-    study = runs_as_study([one, alone, two], tmp_path)
+    study = runs_as_study([first, alone, second], tmp_path)
     names = ["one: first", "one: mean", "alone", "two: first", "two: mean"]
     assert ([cell.name for cell in study.cells], study.baseline, study.axes) == (
         names,
@@ -186,17 +186,17 @@ def test_studies_and_runs_stand_in_one_table(study_in, run_of, tmp_path):
     )
     assert study.cells[0].runs[0].directory == Path("one/first-1")
     # A run that comes first is the baseline.
-    assert runs_as_study([alone, one], tmp_path).baseline == "alone"
+    assert runs_as_study([alone, first], tmp_path).baseline == "alone"
     assert study.cells[0].differences == ("encoder.pooler.use: 'mean' -> 'first'",)
-    text = invoke("compare", one, alone, two, "--resamples", 100).output
+    text = invoke("compare", first, alone, second, "--resamples", 100).output
     assert "alone (1 seed)" in text
     assert (
         "Tested only over the seeds that both have, not 1: alone against one: mean."
         in text
     )
     out = tmp_path / "out"
-    found_out = invoke("compare", one, two, "--out", out)
-    assert found_out.exit_code == 0, found_out.output
+    result = invoke("compare", first, second, "--out", out)
+    assert result.exit_code == 0, result.output
     document = json.loads((out / "results.json").read_text())
     assert document["cells"][3]["runs"][1]["directory"] == "../two/mean-2"
 
@@ -215,4 +215,5 @@ def test_a_study_given_twice_or_one_that_has_not_begun_is_refused(study_in):
     assert "is given twice" in invoke("compare", place, place).output
     for manifest in place.parent.glob("*/*/manifest.json"):
         manifest.unlink()
+
     assert "no run of these studies has begun" in invoke("compare", place, other).output

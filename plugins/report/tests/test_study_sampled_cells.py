@@ -10,18 +10,12 @@ from sentbed_report.tables.estimate import Estimate
 
 
 def run(cell, seed, dev):
-    scores = tuple(
-        Score(
-            "STSB",
-            "spearman",
-            value,
-            {"encoder": {}, "evaluator": {"id": "sts", "split": split}},
-            "main",
-            "sts",
-        )
-        for split, value in (("dev", dev), ("test", 99.0))
-    )
-    return CellRun(cell, seed, "finished", scores=scores)
+    scores = []
+    for split, value in (("dev", dev), ("test", 99.0)):
+        protocol = {"encoder": {}, "evaluator": {"id": "sts", "split": split}}
+        scores.append(Score("STSB", "spearman", value, protocol, "main", "sts"))
+
+    return CellRun(cell, seed, "finished", scores=tuple(scores))
 
 
 CELLS = (
@@ -60,18 +54,12 @@ def test_scores_of_other_seeds_are_not_read(monkeypatch):
 
 
 def test_cells_whose_deciding_scores_have_no_mean_are_without_a_score():
+    def with_two_metrics(run):
+        others = [attrs.evolve(score, task="x", metric="m") for score in run.scores]
+        return attrs.evolve(run, scores=(*run.scores, *others))
+
     def mixed(cell):
-        runs = (
-            attrs.evolve(
-                one,
-                scores=(
-                    *one.scores,
-                    *(attrs.evolve(s, task="x", metric="m") for s in one.scores),
-                ),
-            )
-            for one in cell.runs
-        )
-        return attrs.evolve(cell, runs=tuple(runs))
+        return attrs.evolve(cell, runs=tuple(map(with_two_metrics, cell.runs)))
 
     decide = Decide(("STSB", "x"))
     section = sampled_cells_section(

@@ -55,10 +55,10 @@ def study(study_of):
     """A study of six cells under two seeds whose means are `NUMBERS`, with costs or without."""
 
     def make(costs=True, **more):
-        tasks = {
-            name: {seed: {"MR": score + seed - 1.5} for seed in (1, 2)}
-            for name, (score, *_) in NUMBERS.items()
-        }
+        tasks = {}
+        for name, (score, *_) in NUMBERS.items():
+            tasks[name] = {seed: {"MR": score + seed - 1.5} for seed in (1, 2)}
+
         data = study_of(tasks, (PROMPT, LAYERS), "short, all", **more)
         if not costs:
             return data
@@ -91,6 +91,7 @@ def by_a_loop(costs, scores):
         as_good = [pair for pair in pairs if pair[0] <= cost and pair[1] >= score]
         if all(pair == (cost, score) for pair in as_good):
             front.add(place)
+
     return front
 
 
@@ -162,11 +163,11 @@ def test_what_has_no_number_or_has_not_finished_has_no_point(study):
             "short, half",
             "short, all",
         }
-    cell = data.cells[5]
+
+    *others, cell = data.cells
     waiting = attrs.evolve(cell.runs[1], status="waiting", scores=())
-    half = attrs.evolve(
-        data, cells=(*data.cells[:5], attrs.evolve(cell, runs=(cell.runs[0], waiting)))
-    )
+    cell = attrs.evolve(cell, runs=(cell.runs[0], waiting))
+    half = attrs.evolve(data, cells=(*others, cell))
     (against,) = scores_against_cost(summarise(half))
     assert (len(against.points), against.left) == (5, ())
 
@@ -178,6 +179,7 @@ def test_costs_are_neither_ranked_nor_averaged_nor_tested(study):
         assert [(cell.place, cell.rank, cell.judged) for cell in row.cells] == [
             (None, None, None)
         ] * 2
+
     assert any(row.cells[0].place == 1 for row in scores.rows)
     assert any(row.cells[0].judged for row in scores.rows)
 

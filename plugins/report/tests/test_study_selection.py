@@ -33,13 +33,15 @@ def score(task, value, items=None, **more):
 def make(study_of):
     """Make a study of cell -> seed -> task -> score; tasks that end in `-dev` are development data."""
 
-    def made(numbers, decide=ALL):
+    def study_with(numbers, decide=ALL):
         data = study_of(
             numbers, decide=decide, statuses=dict.fromkeys(numbers, "waiting")
         )
-        return with_scores(data, lambda _, one: score(one.task, one.value))
+        return with_scores(
+            data, lambda _, original: score(original.task, original.value)
+        )
 
-    return made
+    return study_with
 
 
 def chosen(data):
@@ -116,25 +118,25 @@ def test_lower_is_better_where_the_score_says_so(make):
 
 
 def test_cells_that_cannot_be_chosen_say_why_and_count_all_the_same(make):
-    one = {"D-dev": 50.0, "E-dev": 50.0}
+    worse = {"D-dev": 50.0, "E-dev": 50.0}
     better = {"D-dev": 99.0, "E-dev": 99.0}
     data = make(
         {
             "short": {1: better, 2: {}},
-            "good": {1: one, 2: one},
+            "good": {1: worse, 2: worse},
             "lacks": {1: {"D-dev": 99.0}, 2: better},
             "constant": {1: better, 2: better},
             "broken": {1: better, 2: better},
         }
     )
 
-    def change(run, one):
+    def change(run, score):
         if run.cell == "constant":
-            return attrs.evolve(one, degenerate="one class only")
+            return attrs.evolve(score, degenerate="one class only")
         return (
-            attrs.evolve(one, value=math.inf)
+            attrs.evolve(score, value=math.inf)
             if run.cell == "broken" and run.seed == 2
-            else one
+            else score
         )
 
     selection = chosen(with_scores(data, change))
@@ -241,13 +243,13 @@ def test_of_several_encoders_only_the_one_that_decided_is_said_to_have(make):
 
 
 def test_an_interval_of_one_seed_is_that_of_students_t_over_the_items(make):
-    found = np.random.default_rng(0).normal(0.6, 0.2, 80)
+    values = np.random.default_rng(0).normal(0.6, 0.2, 80)
     data = make({"a": {1: {"D-dev": 1.0, "X": 1.0}}})
     data = with_fields(
-        data, task="X", value=100 * float(found.mean()), items=Items("mean", found)
+        data, task="X", value=100 * float(values.mean()), items=Items("mean", values)
     )
     (selection,) = chosen(data).scores
-    half = stats.t.ppf(0.975, 79) * 100 * found.std(ddof=1) / math.sqrt(80)
+    half = stats.t.ppf(0.975, 79) * 100 * values.std(ddof=1) / math.sqrt(80)
     assert selection.over == "items"
     assert selection.low == pytest.approx(selection.mean - half, abs=0.03 * half)
     assert selection.high == pytest.approx(selection.mean + half, abs=0.03 * half)
@@ -295,10 +297,9 @@ def test_an_interval_without_items_is_over_the_seeds(make):
 
 def test_an_average_of_test_data_has_an_interval_and_no_development_data(make):
     tasks = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
-    values = {
-        seed: {task: 60.0 + seed * (3 + i) for i, task in enumerate(tasks)}
-        for seed in (1, 2, 3)
-    }
+    values = {}
+    for seed in (1, 2, 3):
+        values[seed] = {task: 60.0 + seed * (3 + i) for i, task in enumerate(tasks)}
 
     def split(dev):
         data = make(
@@ -324,24 +325,29 @@ def test_the_interval_of_the_best_of_cells_is_as_wide_as_their_number_asks(make)
     values = [THREE["b"][seed]["X"] for seed in (1, 2)]
     half = stats.t.ppf(1 - 0.05 / 3 / 2, 1) * stdev(values) / math.sqrt(2)
     assert selection.confidence == pytest.approx(1 - 0.05 / 3)
-    assert (selection.scores[0].low, selection.scores[0].high) == pytest.approx(
-        (fmean(values) - half, fmean(values) + half)
-    )
+
+    mean = fmean(values)
+    first = selection.scores[0]
+    assert (first.low, first.high) == pytest.approx((mean - half, mean + half))
     assert not selection.fresh_seeds
 
 
 def test_the_chosen_cell_is_reported_on_its_fresh_seeds(make):
     data = make(THREE)
     fresh = {7: 40.0, 8: 44.0, 9: 45.0}
-    cells = []
-    for cell in data.cells:
+
+    def with_fresh_seeds(cell):
+        if cell.name != "b":
+            return cell
+
+        run = cell.runs[0]
         runs = tuple(
-            attrs.evolve(
-                cell.runs[0], cell=cell.name, seed=seed, scores=(score("X", value),)
-            )
+            attrs.evolve(run, seed=seed, scores=(score("X", value),))
             for seed, value in fresh.items()
         )
-        cells.append(attrs.evolve(cell, confirmation=runs if cell.name == "b" else ()))
+        return attrs.evolve(cell, confirmation=runs)
+
+    cells = [with_fresh_seeds(cell) for cell in data.cells]
     selection = chosen(attrs.evolve(data, cells=tuple(cells)))
     (only,) = selection.scores
     half = stats.t.ppf(0.975, 2) * stdev(fresh.values()) / math.sqrt(3)

@@ -330,6 +330,7 @@ def spearman_cells(cells, seeds, items, rng):
             seed: score_of(Items("spearman", gold, row))
             for seed, row in enumerate(predicted)
         }
+
     return columns
 
 
@@ -356,10 +357,10 @@ def test_only_seeds_of_both_are_paired():
 
 
 def test_rows_are_compared_in_the_order_that_is_asked_for():
-    cells = {
-        name: {seed: score_of(None, ord(name) * seed) for seed in (1, 2)}
-        for name in "abc"
-    }
+    cells = {}
+    for name in "abc":
+        cells[name] = {seed: score_of(None, ord(name) * seed) for seed in (1, 2)}
+
     pairs = TableScores(cells, ComponentStore(500)).pairs(["c", "a"])
     assert list(pairs) == [("c", "a")]
     assert pairs["c", "a"].difference == pytest.approx(-3)
@@ -391,9 +392,8 @@ def test_an_average_of_other_items_has_a_quarter_of_two_variances():
     small, large = (row.var(ddof=1) / len(row) for row in rows)
     assert average.difference == pytest.approx((rows[0].mean() + rows[1].mean()) / 2)
     assert average.item_variance == pytest.approx((small + large) / 4)
-    assert average.item_degrees == pytest.approx(
-        (small + large) ** 2 / (small**2 / 10 + large**2 / 50)
-    )
+    degrees = (small + large) ** 2 / (small**2 / 10 + large**2 / 50)
+    assert average.item_degrees == pytest.approx(degrees)
 
 
 def test_an_item_that_two_tasks_have_counts_once_in_their_mean():
@@ -435,6 +435,7 @@ def test_the_variance_of_any_average_is_that_of_a_naive_loop_over_items(
             for name, number in zip(names, row, strict=True):
                 share = (number - row.mean()) / size / len(tasks)
                 influence[seed, name] += share * math.sqrt(size / (size - 1))
+
     average = judged_average(*columns)
     variance = (influence.mean(0) ** 2).sum()
     rest = ((influence - influence.mean(0)) ** 2).sum() / (seeds * (seeds - 1))
@@ -491,6 +492,7 @@ def simulated(planted, items_spread, seeds_spread, seeds=SEEDS, items=ITEMS):
                 )
             )
         studies.append(judged(columns[0], columns[1]))
+
     return studies
 
 
@@ -537,6 +539,9 @@ def test_a_planted_difference_is_found_as_often_as_its_size_says_and_its_interva
     assert share_significant(studies) >= power - 0.25
     covered = 0
     for study in studies:
-        covered += study.interval[0] <= planted <= study.interval[1]
+        low, high = study.interval
+        if low <= planted <= high:
+            covered += 1
+
     assert stats.binom.cdf(179, STUDIES, 0.95) < 0.002
     assert covered >= 180

@@ -46,16 +46,16 @@ def numbers(
     tasks=("MR",),
 ):
     """Scores of each cell under each seed, of the cells `short` under two."""
-    return {
-        name: {
+    scores = {}
+    for place, (name, level) in enumerate(levels.items()):
+        scores[name] = {}
+        seeds = SEEDS[:2] if name in short else SEEDS
+        for seed in seeds:
             # What is due to seed and cell together is small.
-            seed: dict.fromkeys(
-                tasks, level + OF_SEED[seed] + 0.01 * (place * seed % 4)
-            )
-            for seed in (SEEDS[:2] if name in short else SEEDS)
-        }
-        for place, (name, level) in enumerate(levels.items())
-    }
+            score = level + OF_SEED[seed] + 0.01 * (place * seed % 4)
+            scores[name][seed] = dict.fromkeys(tasks, score)
+
+    return scores
 
 
 def three_cells(study_of, **more):
@@ -85,9 +85,9 @@ def test_a_stopped_cell_has_no_place_and_no_rank_and_the_table_says_why(study_of
         None,
         "stopped, 2 seeds",
     )
-    (said,) = [note for note in table.notes if note.startswith("Stopped")]
-    assert said.endswith("other seeds than those of cells that went on: B.")
-    assert "have no rank" in said
+    (stopped_note,) = [note for note in table.notes if note.startswith("Stopped")]
+    assert stopped_note.endswith("other seeds than those of cells that went on: B.")
+    assert "have no rank" in stopped_note
     assert "have no rank" not in " ".join(only_table(three_cells(study_of)).notes)
     rows = json.loads(to_json(data, [table]))["tables"][0]["rows"]
     assert [row["stopped"] for row in rows] == [False, True, False]
@@ -128,9 +128,9 @@ def test_the_section_says_that_stopped_cells_are_last_and_may_share_a_letter(stu
     data = three_cells(study_of, items=True)
     section = rank_groups_section(data, [only_table(data)])
     assert [row.cell for row in section.tables[0].rows] == ["A", "C", "B"]
-    told = " ".join(section.notes)
-    assert "stopped cells come last" in told
-    assert "worse than another in Decisions and still share a letter" in told
+    notes = " ".join(section.notes)
+    assert "stopped cells come last" in notes
+    assert "worse than another in Decisions and still share a letter" in notes
 
 
 def test_the_plot_has_a_stopped_cell_on_the_side_of_the_best_where_it_was_shown_to_be(
@@ -174,15 +174,17 @@ def test_ranks_over_tasks_are_over_the_seeds_that_all_cells_have(study_of):
 
 def test_ranks_over_tasks_of_cells_without_a_common_seed_say_so(study_of):
     tasks = ("MR", "CR", "SUBJ", "MPQA", "TREC")
-    found = {
-        name: {seed: dict.fromkeys(tasks, level + 0.1 * seed) for seed in seeds}
-        for name, level, seeds in (
-            ("A", 80.0, (1, 2)),
-            ("B", 70.0, (2, 3)),
-            ("C", 60.0, (3, 4)),
-        )
-    }
-    data = study_of(found, items=True)
+    scores = {}
+    for name, level, seeds in (
+        ("A", 80.0, (1, 2)),
+        ("B", 70.0, (2, 3)),
+        ("C", 60.0, (3, 4)),
+    ):
+        scores[name] = {
+            seed: dict.fromkeys(tasks, level + 0.1 * seed) for seed in seeds
+        }
+
+    data = study_of(scores, items=True)
     summary = only_table(data)
     assert summary.groups.tasks.seeds == ()
     section = rank_groups_section(data, [summary])
@@ -233,8 +235,8 @@ def test_effects_are_over_the_seeds_that_the_compared_cells_have(study_of):
 
 
 def test_effects_of_cells_without_a_common_seed_are_over_their_own(study_of):
-    found = {"first": {1: {"MR": 60.0}}, "mean": {2: {"MR": 63.0}}}
-    data = study_of(found, [POOLER])
+    scores = {"first": {1: {"MR": 60.0}}, "mean": {2: {"MR": 63.0}}}
+    data = study_of(scores, [POOLER])
     (effect,) = main_effects(data, only_table(data))
     assert [label.mean for label in effect.labels] == [60.0, 63.0]
     assert effect.labels[1].difference == 3.0

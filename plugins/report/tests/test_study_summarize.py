@@ -72,14 +72,11 @@ def test_each_value_is_mean_and_sample_deviation_over_the_seeds(study_of):
 
 def test_what_the_numbers_are_over_is_counted_row_by_row(study_of):
     def over(**seeds):
-        summary = only(
-            study_of(
-                {
-                    cell: {seed: {"MR": 70.0 + seed} for seed in of}
-                    for cell, of in seeds.items()
-                }
-            )
-        )
+        numbers = {}
+        for cell, of_cell in seeds.items():
+            numbers[cell] = {seed: {"MR": 70.0 + seed} for seed in of_cell}
+
+        summary = only(study_of(numbers))
         return summary.over, [row.remark for row in summary.rows]
 
     assert over(a=[1], b=[2], c=[1]) == (
@@ -139,18 +136,17 @@ RANKED_AXES = (
 
 
 def sentbench(study_of, **more):
-    numbers = {
-        f"{backbone}, {knowledge}": {
-            1: {task: values[place] for task, (values, _) in tasks.items()}
-        }
-        for backbone, tasks in PRINTED.items()
-        for place, knowledge in enumerate(KNOWLEDGE)
-    }
+    numbers = {}
+    for backbone, tasks in PRINTED.items():
+        for place, knowledge in enumerate(KNOWLEDGE):
+            scores = {task: values[place] for task, (values, _) in tasks.items()}
+            numbers[f"{backbone}, {knowledge}"] = {1: scores}
+
     return study_of(numbers, axes=RANKED_AXES, **more)
 
 
-def ranks_of(found, column):
-    return [row.cells[column].rank for row in found.rows]
+def ranks_of(table, column):
+    return [row.cells[column].rank for row in table.rows]
 
 
 def test_ranks_are_those_that_the_paper_prints(study_of):
@@ -158,11 +154,15 @@ def test_ranks_are_those_that_the_paper_prints(study_of):
     for column, task in enumerate(("CR", "TREC")):
         expected = [rank for tasks in PRINTED.values() for rank in tasks[task][1]]
         assert ranks_of(summary, column) == expected
+
     everywhere = only(sentbench(study_of, ranks=()))
     values = [value for tasks in PRINTED.values() for value in tasks["CR"][0]]
-    assert ranks_of(everywhere, 0) == [
-        1 + sum(other > value for other in values) for value in values
-    ]
+    ranks = []
+    for value in values:
+        better = [other for other in values if other > value]
+        ranks.append(1 + len(better))
+
+    assert ranks_of(everywhere, 0) == ranks
     assert set(ranks_of(only(sentbench(study_of)), 0)) == {None}
 
 
@@ -261,7 +261,8 @@ def test_best_and_second_are_as_printed_and_ties_share(study_of):
 def test_a_cell_with_runs_that_have_not_finished_is_neither_best_nor_second(study_of):
     numbers = {
         "half": {1: {"MR": 99.0}, 2: {}},
-        **{c: {s: {"MR": v} for s in (1, 2)} for c, v in (("a", 1.0), ("b", 2.0))},
+        "a": {1: {"MR": 1.0}, 2: {"MR": 1.0}},
+        "b": {1: {"MR": 2.0}, 2: {"MR": 2.0}},
     }
     for status in ("running", "failed", "waiting"):
         rows = only(study_of(numbers, statuses={"half": status})).rows
@@ -312,11 +313,13 @@ def test_cells_that_have_not_finished_have_a_row_with_their_status(study_of):
 
 def test_encoders_of_a_run_are_rows_and_those_before_training_are_left_out(study_of):
     def several(run):
-        return tuple(
-            attrs.evolve(score, encoder=name, value=score.value + shift)
-            for name, shift in (("en", 0.0), ("zh", 1.0), ("en@start", -9.0))
-            for score in run.scores
-        )
+        scores = []
+        for name, shift in (("en", 0.0), ("zh", 1.0), ("en@start", -9.0)):
+            for score in run.scores:
+                value = score.value + shift
+                scores.append(attrs.evolve(score, encoder=name, value=value))
+
+        return tuple(scores)
 
     data = with_scores(study_of(TWO, baseline="first"), several)
     (summary,) = summarise(data)
@@ -341,10 +344,8 @@ def test_a_task_of_unlike_protocol_stands_in_a_table_of_its_own(study_of):
     data = study_of({**TWO, "late": {1: {}}}, protocol={"folds": 10})
     data = with_fields(data, "mean", "MR", protocol=FEWER_FOLDS)
     longer, other = summarise(data)
-    assert [[row.name for row in table.rows] for table in (longer, other)] == [
-        ["first", "mean"],
-        ["mean"],
-    ]
+    assert [row.name for row in longer.rows] == ["first", "mean"]
+    assert [row.name for row in other.rows] == ["mean"]
     assert [cell.value for cell in longer.rows[1].cells] == [
         None,
         pytest.approx(83.0),
@@ -372,6 +373,7 @@ def test_the_average_of_a_table_that_lacks_tasks_of_its_rows_says_of_how_many_it
     data = study_of({"a": {1: tasks}, "b": {1: tasks}}, protocol={"folds": 10})
     for task in ("MR", "CR"):
         data = with_fields(data, "b", task, protocol=FEWER_FOLDS)
+
     first, second = summarise(data)
     assert (first.headings[-1], second.headings[-1]) == ("Avg", "Avg (2 of 3)")
     assert [row.cells[-1].value for row in first.rows] == [80.0, None]
@@ -425,12 +427,11 @@ def test_encoders_that_were_used_in_unlike_ways_are_remarked_where_recipes_do_no
 
 def test_a_seed_that_was_encoded_in_another_way_is_named(study_of):
     data = measured_as(study_of(TWO), "")
-    run = data.cells[0].runs[1]
-    other = measured_as(data, "first", precision="bfloat16").cells[0].runs[1]
-    runs = tuple(other if each is run else each for each in data.cells[0].runs)
-    data = attrs.evolve(
-        data, cells=(attrs.evolve(data.cells[0], runs=runs), data.cells[1])
-    )
+    first, mean = data.cells
+    runs = list(first.runs)
+    runs[1] = measured_as(data, "first", precision="bfloat16").cells[0].runs[1]
+    first = attrs.evolve(first, runs=tuple(runs))
+    data = attrs.evolve(data, cells=(first, mean))
     text = "precision (float32 against bfloat16) in first under seed 2"
     assert encoding_notes(data) == [f"Encoded in another way than first: {text}."]
 
@@ -441,10 +442,9 @@ def test_a_cell_has_no_empty_row_where_its_finished_runs_have_scores_in_another_
     numbers = {"a": {1: {"MR": 1.0}}, "b": {1: {"MR": 2.0}, 2: {}}}
     data = study_of(numbers, statuses={"b": "failed"}, protocol={"folds": 10})
     data = with_fields(data, "a", protocol=FEWER_FOLDS)
-    assert [[row.name for row in table.rows] for table in summarise(data)] == [
-        ["a"],
-        ["b"],
-    ]
+    first, second = summarise(data)
+    assert [row.name for row in first.rows] == ["a"]
+    assert [row.name for row in second.rows] == ["b"]
 
 
 def test_what_the_encoder_is_may_differ(study_of):
@@ -459,16 +459,20 @@ def test_every_value_is_judged_against_the_baseline_over_items_and_seeds(study_o
     data = study_of(TWO, baseline="first", items=True)
     first, mean = only(data).rows
     assert all(cell.judged is None for cell in first.cells)
-    scores = [
-        [{run.seed: run.scores[place] for run in cell.runs} for cell in data.cells]
-        for place in range(2)
-    ]
-    tasks = [{"first": before, "mean": after} for before, after in scores]
-    for cell, column in zip(
-        mean.cells, [*tasks, average_column(tasks, {})], strict=True
-    ):
+
+    def column_of(place):
+        column = {}
+        for cell in data.cells:
+            column[cell.name] = {run.seed: run.scores[place] for run in cell.runs}
+
+        return column
+
+    tasks = [column_of(0), column_of(1)]
+    columns = [*tasks, average_column(tasks, {})]
+    for cell, column in zip(mean.cells, columns, strict=True):
         judged = judge_cell(column["first"], column["mean"], ComponentStore(500))
         assert cell.judged == corrected({"mean": judged})["mean"]
+
     assert mean.cells[0].judged.basis == "items and seeds"
     assert only(data).test.endswith(
         "Student's t over items and seeds, with Holm's correction over the cells in each column."
@@ -496,6 +500,7 @@ def test_runs_that_were_started_alone_are_paired_and_cells_of_a_study_are_not(st
             .judged
         )
         assert (judged.reason, judged.p_value is None) == (reason, bool(reason))
+
     numbers["first"][3] = {"MR": 51.0}
     judged = (
         only(study_of(numbers, baseline="first", items=True)).rows[1].cells[0].judged
@@ -593,15 +598,15 @@ def test_a_number_that_names_two_values_is_beside_neither(study_of):
 
 
 def test_an_average_is_beside_ours_only_where_it_is_of_the_same_tasks(study_of):
-    def beside(numbers, own=False):
+    def beside(numbers, with_average=False):
         data = study_of(TWO, expected={"T": Published({"first": numbers}, 0.1)})
-        if own:
+        if with_average:
             data = with_added(
                 data,
                 lambda run: [attrs.evolve(run.scores[0], task="AVG", value=9.0)],
                 "first",
             )
-        return [one.found for one in only(data).rows[0].cells[2].published]
+        return [published.found for published in only(data).rows[0].cells[2].published]
 
     assert beside({"MR": 71.0, "CR": 83.0, "AVG": 77.0}) == [77.0]
     assert beside({"MR/accuracy": 71.0, "en/CR": 83.0, "AVG": 77.0}) == [77.0]
@@ -609,7 +614,7 @@ def test_an_average_is_beside_ours_only_where_it_is_of_the_same_tasks(study_of):
     assert beside({"MR": 71.0, "AVG": 71.0}) == []
     assert beside({"AVG": 77.0}) == []
     # The evaluator's own average says itself of what it is.
-    assert beside({"MR": 71.0, "AVG": 77.0}, own=True) == [9.0]
+    assert beside({"MR": 71.0, "AVG": 77.0}, with_average=True) == [9.0]
     data = study_of(TWO, expected={"T": Published({"first": {"AVG": 77.0}}, 0.1)})
     (number,) = published_numbers(data, summarise(data))
     assert (number.row.found, expected_verdict(number.row)) == (None, "not measured")
@@ -638,10 +643,9 @@ def test_a_row_that_lacks_tasks_of_another_has_no_average(study_of):
     )
     summary = only(data)
     assert summary.headings == ("MR", "CR", "Avg")
-    first, mean = (
-        [cell.value is not None for cell in row.cells] for row in summary.rows
-    )
-    assert (first, mean) == ([True, False, False], [True, True, True])
+    first, mean = summary.rows
+    assert [cell.value is not None for cell in first.cells] == [True, False, False]
+    assert [cell.value is not None for cell in mean.cells] == [True, True, True]
 
 
 def test_a_cell_that_has_not_finished_is_not_two_scores_for_a_key(study_of):
@@ -680,13 +684,12 @@ def test_what_is_not_finite_is_neither_best_nor_judged(study_of):
 @pytest.mark.parametrize("worst", ["a", "b", "c"])
 def test_a_degenerate_score_has_no_place_and_no_mark(study_of, worst, seeds):
     """Constant predictions may well have the highest accuracy, and differ from all others."""
-    numbers = {
-        name: {
-            seed: {"MR": 60.0 + 9 * high, "TREC": 10.0 + 80 * high + seed}
-            for seed in (1, 2)
+    numbers = {}
+    for name in "abc":
+        levels = (69.0, 90.0) if name == worst else (60.0, 10.0)
+        numbers[name] = {
+            seed: {"MR": levels[0], "TREC": levels[1] + seed} for seed in (1, 2)
         }
-        for name, high in ((name, name == worst) for name in "abc")
-    }
 
     def degenerate(run):
         mr, trec = run.scores
@@ -732,6 +735,7 @@ def test_predictions_that_are_all_the_same_are_seen_in_the_items():
             )
             == ""
         )
+
     assert (
         degenerate_of(
             Score("T", "m", 100.0, protocol, items=Items("mean", np.ones(20)))

@@ -26,10 +26,9 @@ def test_each_label_has_its_mean_at_its_row():
             if row.labels["pooler"] == label
         ]
         assert diamonds[row].get_xydata()[0] == pytest.approx((fmean(values), row))
-    assert (
-        f"pooler: first at {fmean(r.cells[-1].value or 0 for r in summary.rows[:3]):.2f}"
-        in plot.element("f-")
-    )
+
+    mean = fmean(row.cells[-1].value or 0 for row in summary.rows[:3])
+    assert f"pooler: first at {mean:.2f}" in plot.element("f-")
 
 
 def test_degenerate_cells_are_hollow_and_cells_without_scores_are_said_in_the_caption():

@@ -15,7 +15,7 @@ from toy_study import POOLER, collapsed, study, unscored, with_scores
 
 
 def mean(data, cell, metric):
-    runs = next(found.runs for found in data.cells if found.name == cell)
+    runs = next(info.runs for info in data.cells if info.name == cell)
     return fmean(
         score.value for run in runs for score in run.scores if score.metric == metric
     )
@@ -29,6 +29,7 @@ def test_a_point_is_the_mean_of_a_cell_over_its_seeds():
         assert point == pytest.approx(
             (mean(data, cell, "uniformity"), mean(data, cell, "alignment"))
         )
+
     assert hollow_points(plot) == []
 
 
@@ -61,17 +62,19 @@ def test_points_are_coloured_by_the_score_of_a_task():
     # The plane's own scores have the same task.
     (coloured,) = geometry_plots(attrs.evolve(data, colour="STSB"))
     assert coloured.caption == f"{plain.caption} Colour: the score of STSB."
-    means = {
-        cell.name: fmean(
-            s.value
-            for run in cell.runs
-            for s in run.scores
-            if (s.task, s.metric) == ("STSB", "spearman")
+    means = []
+    for cell in data.cells:
+        scores = [score for run in cell.runs for score in run.scores]
+        means.append(
+            fmean(
+                score.value
+                for score in scores
+                if (score.task, score.metric) == ("STSB", "spearman")
+            )
         )
-        for cell in data.cells
-    }
+
     # Viridis: the least is its first colour, the greatest its last.
-    assert min(means.values()) < max(means.values())
+    assert min(means) < max(means)
     fills = re.findall(r"fill: (#[0-9a-f]{6})", coloured.element("f-"))
     assert {"#440154", "#fde725"} <= set(fills)
     assert not {"#440154", "#fde725"} & set(

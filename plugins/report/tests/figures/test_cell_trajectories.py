@@ -23,27 +23,24 @@ def watched(*looks, encoder="en"):
     return watched_geometry(encoder, "STSB-dev", "wang-isola", *looks)
 
 
-def record(*found, stage="b"):
+def record(*trajectories, stage="b"):
     """`report.json` of a run with one stage, as it is written and read."""
-    curve = StageCurve(stage, [1], [0.5], [0.1], watched=found)
+    curve = StageCurve(stage, [1], [0.5], [0.1], watched=trajectories)
     run = RunReport("run", "finished", None, "", 1.0, "", {}, stages=(curve,))
     return json.loads(to_json(run))
 
 
 def study_of(cells, baseline=None):
     """A study of finished runs with these records, one a seed."""
-    found = tuple(
-        CellInfo(
-            name,
-            {},
-            tuple(
-                CellRun(name, i, "finished", record=one)
-                for i, one in enumerate(records)
-            ),
+    cell_infos = []
+    for name, reports in cells.items():
+        runs = tuple(
+            CellRun(name, seed, "finished", record=report)
+            for seed, report in enumerate(reports)
         )
-        for name, records in cells.items()
-    )
-    return StudyData("s", (), found, baseline, (0, 1))
+        cell_infos.append(CellInfo(name, {}, runs))
+
+    return StudyData("s", (), tuple(cell_infos), baseline, (0, 1))
 
 
 def test_each_cell_is_a_line_from_its_first_to_its_last_step():
@@ -122,8 +119,10 @@ def test_a_score_that_is_not_finite_is_left_out():
 )
 def test_records_that_hold_something_else_are_left_out(change):
     (stage,) = record(watched(*LOOKS))["stages"]
-    (one,) = stage["watched"]
-    data = study_of({"a": [{"stages": [{**stage, "watched": [{**one, **change}, 1]}]}]})
+    (trajectory,) = stage["watched"]
+    data = study_of(
+        {"a": [{"stages": [{**stage, "watched": [{**trajectory, **change}, 1]}]}]}
+    )
     assert trajectory_plots(data) == []
 
 

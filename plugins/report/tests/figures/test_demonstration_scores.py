@@ -32,16 +32,17 @@ def test_a_row_has_every_candidate_and_their_median():
             for row in run.record["ranking"]["rows"]
             if row["rank"] is not None
         ]
+
     dots, bar = first_row(plot)
     assert dots == pytest.approx(sorted(scores))
     assert bar == pytest.approx([median(scores), 0])
 
 
 @pytest.mark.parametrize(
-    "found", [[], {"rows": 3}, {"rows": [{"rank": 1, "score": None}]}], ids=str
+    "ranking", [[], {"rows": 3}, {"rows": [{"rank": 1, "score": None}]}], ids=str
 )
-def test_records_that_hold_something_else_are_left_out(found):
-    run = CellRun("a", 1, "finished", record={"ranking": found})
+def test_records_that_hold_something_else_are_left_out(ranking):
+    run = CellRun("a", 1, "finished", record={"ranking": ranking})
     assert (
         ranking_plot(StudyData("s", (), (CellInfo("a", {}, (run,)),), None, (1,)))
         is None

@@ -140,10 +140,10 @@ def test_no_figure_of_a_study_has_a_stand_in_of_the_page(tmp_path):
     kinds = [name for name in figures if name in KINDS]
     assert len(kinds) > 5
     for name in kinds:
-        found = figures[name]
-        write_figure(found.figure(3.3), tmp_path / f"{name}.svg")
+        plot = figures[name]
+        write_figure(plot.figure(3.3), tmp_path / f"{name}.svg")
         assert "#0101" not in (tmp_path / f"{name}.svg").read_text()
-        assert re.search(r"var\(--(fg|muted|line|c\d)\)", found.element("f-")), (
+        assert re.search(r"var\(--(fg|muted|line|c\d)\)", plot.element("f-")), (
             "the page keeps its variables"
         )
 
@@ -164,13 +164,13 @@ def test_letters_beyond_the_font_are_taken_from_an_installed_one(
     def paint(figure):
         figure.text(0, 0, LETTER)
 
-    def said(name):
+    def warning_of(name):
         letter = attrs.evolve(plot, paint=paint)
         return write_figure(letter.figure(3.3), tmp_path / name)
 
     monkeypatch.setattr(plot_module, "_FALLBACKS", ())
-    assert f"the characters {LETTER!r}" in said("without.pdf")
+    assert f"the characters {LETTER!r}" in warning_of("without.pdf")
     # A font of matplotlib's own, which has the letter.
     monkeypatch.setattr(plot_module, "_FALLBACKS", ("Not Installed", "STIXGeneral"))
-    assert said("with.pdf") == ""
+    assert warning_of("with.pdf") == ""
     assert b"STIXGeneral" in (tmp_path / "with.pdf").read_bytes()

@@ -121,6 +121,6 @@ def test_what_a_trajectory_does_not_show_of_a_geometry_is_a_line_a_measure():
     assert named_lines(cosine) == {"en": [(0.0, 0.5), (100.0, 0.25)]}
     assert named_lines(share) == {"en": [(0.0, 0.125), (100.0, 0.125)]}
     only_plane = Watched(
-        "en", "geometry", plane, [0, 100], [0.0, 0.0], [look[:2] for look in values]
+        "en", "geometry", plane, [0, 100], [0.0, 0.0], [row[:2] for row in values]
     )
     assert score_plots([only_plane]) == []

@@ -55,24 +55,18 @@ def study(
 ):
     cells = []
     for labels in product(*(axis.labels for axis in axes)):
-        own = dict(zip((axis.name for axis in axes), labels, strict=True))
-        runs = tuple(
-            CellRun(
-                ", ".join(labels),
-                seed,
-                "finished",
-                scores=tuple(
-                    score(
-                        rate(own, length, batch) * seed,
-                        {"length": length, "batch": batch},
-                    )
-                    for length in lengths
-                    for batch in batches
-                ),
-            )
-            for seed in seeds
-        )
-        cells.append(CellInfo(", ".join(labels), own, runs))
+        name = ", ".join(labels)
+        label_of_axis = dict(zip((axis.name for axis in axes), labels, strict=True))
+
+        runs = []
+        for seed in seeds:
+            scores = []
+            for length, batch in product(lengths, batches):
+                value = rate(label_of_axis, length, batch) * seed
+                scores.append(score(value, {"length": length, "batch": batch}))
+            runs.append(CellRun(name, seed, "finished", scores=tuple(scores)))
+        cells.append(CellInfo(name, label_of_axis, tuple(runs)))
+
     return StudyData("speed", tuple(axes), tuple(cells), None, tuple(seeds))
 
 
@@ -110,6 +104,7 @@ def test_lines_are_labels_of_an_axis_and_panels_are_the_rest():
     by_length = sweep_plots(study(lengths=(32, 64)))[2]
     for text in ("size base", "size large", "CPU, batch 512", "GPU, batch 1024"):
         assert f">{text}<" in by_length.element("f-")
+
     assert by_length.caption == ""
 
 
@@ -123,8 +118,8 @@ def test_scores_of_unlike_protocols_are_said_to_be():
     first, *rest = data.cells
     (run,) = first.runs
     scores = tuple(
-        score(one.value, {"length": 32}, machine={"device": "other"}, examples=4)
-        for one in run.scores[:1]
+        score(original.value, {"length": 32}, machine={"device": "other"}, examples=4)
+        for original in run.scores[:1]
     )
     changed = attrs.evolve(first, runs=(attrs.evolve(run, scores=scores),))
     plot = sweep_plots(attrs.evolve(data, cells=(changed, *rest)))[0]
@@ -135,7 +130,7 @@ def test_scores_of_unlike_protocols_are_said_to_be():
 
 
 @pytest.mark.parametrize(
-    "said",
+    "fields",
     [
         {},
         {"coordinates": []},
@@ -143,13 +138,13 @@ def test_scores_of_unlike_protocols_are_said_to_be():
         {"coordinates": 3},
     ],
 )
-def test_what_has_no_coordinate_is_not_drawn(said):
+def test_what_has_no_coordinate_is_not_drawn(fields):
     data = study(axes=(SIZE,))
     plain = Score(
         "a",
         "b",
         1.0,
-        {"encoder": {}, "evaluator": {"id": "p", **said}},
+        {"encoder": {}, "evaluator": {"id": "p", **fields}},
         "encoder",
         "throughput",
     )

@@ -43,17 +43,17 @@ def test_a_trajectory_pairs_both_numbers_of_a_look_and_shares_axes_under_one_pro
 
 
 def test_two_conventions_of_one_look_are_two_trajectories():
-    one, other = (
+    wang_isola, st5 = (
         watched_geometry("e", "t", "wang-isola", (-2.0, 0.2)),
         watched_geometry("e", "t", "st5", (-3.0, 0.5)),
     )
     both = Watched(
         "e",
         "geometry",
-        one.scores + other.scores,
+        wang_isola.scores + st5.scores,
         [0],
         [1.8],
-        [one.values[0] + other.values[0]],
+        [wang_isola.values[0] + st5.values[0]],
     )
     assert [positions(plane) for plane in watched_planes([both])] == [
         [("e", 0, -2.0, 0.2)],

@@ -22,6 +22,7 @@ def rows_of(latex):
             width = 1 if span is None else int(span[1])
             cells += [cell.strip()] + [""] * (width - 1)
         rows.append(cells)
+
     return rows
 
 
@@ -33,6 +34,7 @@ def check_structure(latex):
     for sign in text:
         depth += {"{": 1, "}": -1}.get(sign, 0)
         assert depth >= 0
+
     assert depth == 0
     assert text.count("$") % 2 == 0
     assert text.isascii()
@@ -42,6 +44,7 @@ def check_structure(latex):
             opened.append(name)
         else:
             assert opened.pop() == name
+
     assert opened == []
 
 
@@ -123,8 +126,9 @@ def test_each_axis_has_a_column(study_of):
 
 
 def test_columns_of_text_groups_and_wide_tables():
+    groups = ("a", "a", "a", "b", "b")
     columns = tuple(
-        Column(f"T{place}", group="a" if place < 3 else "b") for place in range(5)
+        Column(f"T{place}", group=group) for place, group in enumerate(groups)
     )
     words = Column("word")
     cells = (
