@@ -30,8 +30,8 @@ def rows(probing_data, task, part):
     ]
     kept = [
         (len(text.split()), label, text)
-        for found, label, text in lines
-        if found == part
+        for row_part, label, text in lines
+        if row_part == part
     ]
     return sorted(kept, key=lambda row: row[:2])
 

@@ -173,13 +173,13 @@ def test_sources_are_found_under_their_other_names(sentbench_data):
     with pytest.raises(DataError, match=r"needs `train\.csv` and 1 more"):
         find_files(sentbench_data, "DBpedia")
     (sentbench_data / "dbpedia" / "val_1.csv").write_text('1,"t","c"\n')
-    found = find_files(sentbench_data, "DBpedia")
-    assert [file.name for file in found.pairs] == [
+    files = find_files(sentbench_data, "DBpedia")
+    assert [file.name for file in files.pairs] == [
         "train_112.csv",
         "val_1.csv",
         "test_56.csv",
     ]
-    assert [file.name for file in found.contrast] == ["test_56.csv"]
+    assert [file.name for file in files.contrast] == ["test_56.csv"]
 
 
 EXPECTED = {

@@ -26,7 +26,7 @@ class Recorder:
     """Stands in for the classifier: predicts class 1 throughout, and keeps what it was given."""
 
     def __init__(self):
-        self.given = []
+        self.calls = []
 
     def split(self, _, *arguments):
         return self._note("split", arguments[:3], *arguments[3:])
@@ -38,7 +38,7 @@ class Recorder:
         assert classes == 2
         if progress is not None:
             progress(1, 1)
-        self.given.append((kind, list(examples)))
+        self.calls.append((kind, list(examples)))
         predicted = np.ones(len(examples[-1]), np.int64)
         return Outcome(
             round(100 * float(examples[-1].labels.mean()), 2), 0.0, predicted
@@ -117,14 +117,14 @@ def test_the_classifier_sees_the_features_of_the_pairs_and_their_labels(
     texts = [(first, second) for first, second, _ in sets.pairs["test"]]
     assert prepared.item_texts()["CQA/accuracy"] == texts
     assert score.protocol["features"] == formula
-    ((kind, examples),) = recorder.given
+    ((kind, examples),) = recorder.calls
     assert kind == "split"
-    for split, given in zip(SPLITS, examples, strict=True):
+    for split, part in zip(SPLITS, examples, strict=True):
         pairs = sets.pairs[split]
-        assert given.labels.tolist() == [label for _, _, label in pairs]
+        assert part.labels.tolist() == [label for _, _, label in pairs]
         first, second = (encoder.encode([pair[i] for pair in pairs]) for i in range(2))
         np.testing.assert_array_equal(
-            given.features, pair_features(first, second, features)
+            part.features, pair_features(first, second, features)
         )
     labels = examples[-1].labels
     assert score.items is not None
@@ -162,9 +162,9 @@ def test_a_score_of_several_runs_is_their_mean(
             data_dir=str(sentbench_data),
             **fields,
         )
-        (found,) = evaluate(evaluator, encoder).scores
-        assert found.items is not None
-        return found
+        (mean,) = evaluate(evaluator, encoder).scores
+        assert mean.items is not None
+        return mean
 
     runs = [score(seed=seed) for seed in (5, 6, 7)]
     together = score(seed=5, runs=3)
@@ -217,7 +217,7 @@ def test_rocstories_has_no_validation_set_and_is_cross_validated(
         SentBench(paradigms=("pair",), tasks=("ROC",), data_dir=str(sentbench_data)),
         encoder,
     ).scores
-    ((kind, (train, test)),) = recorder.given
+    ((kind, (train, test)),) = recorder.calls
     assert (kind, len(train), len(test)) == ("folded", 31, 9)
     assert [score.protocol[split] for split in SPLITS] == [31, 0, 9]
     assert score.protocol["penalty"] == "cross-validation on train"
@@ -447,17 +447,17 @@ def test_tasks_and_paradigms_without_data_are_skipped_and_named_row_by_row(
     sentbench_data, cache, encoder, recorder
 ):
     (sentbench_data / "swag" / "val.csv").unlink()
-    asked = SentBench(
+    tolerant = SentBench(
         tasks=("MR", "ROC", "SWAG"), data_dir=str(sentbench_data), skip_missing=True
     )
-    assert list(asked.check()) == []
-    scores = evaluate(asked, encoder).scores
+    assert list(tolerant.check()) == []
+    scores = evaluate(tolerant, encoder).scores
     assert [(score.task, score.metric, score.skipped) for score in scores] == [
         ("ROC", "accuracy", ("SWAG",)),
         ("ROC", "contrast-accuracy", ("SWAG",)),
     ]
-    assert set(asked.files()) == set(
+    assert set(tolerant.files()) == set(
         SentBench(("pair",), ("ROC",), data_dir=str(sentbench_data)).files()
     )
-    refused = attrs.evolve(asked, skip_missing=False)
+    refused = attrs.evolve(tolerant, skip_missing=False)
     assert len(list(refused.check())) == 2
