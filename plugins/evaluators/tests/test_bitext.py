@@ -111,11 +111,11 @@ def test_the_margin_equals_a_naive_one(k, write, table_encoder):
     result = evaluate(Bitext(parallel=paths, score="margin", neighbours=k), encoder)
     right = [i == j for i, j in enumerate(naive_margin(a, b, k))]
     back = [i == j for i, j in enumerate(naive_margin(b, a, k))]
-    found = values(result)
-    assert found["accuracy-forward"] == pytest.approx(100 * sum(right) / 30)
-    assert found["accuracy-backward"] == pytest.approx(100 * sum(back) / 30)
+    margin_scores = values(result)
+    assert margin_scores["accuracy-forward"] == pytest.approx(100 * sum(right) / 30)
+    assert margin_scores["accuracy-backward"] == pytest.approx(100 * sum(back) / 30)
     cosine = evaluate(Bitext(parallel=paths), encoder)
-    assert values(cosine) != found
+    assert values(cosine) != margin_scores
     assert result.scores[0].protocol["ranked_by"] == f"ratio margin, k = {k}"
 
 

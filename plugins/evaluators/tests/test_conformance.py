@@ -108,11 +108,13 @@ def test_those_that_take_a_second_encoder_say_so(
     examples,
 ):
     examples["encoding-cost"]["texts"] = STS(examples["sts"]["path"])
-    made = [
+    evaluators = [
         evaluator(**examples[evaluator.name])
         for evaluator in offered(sentbed_evaluators.evaluators())
     ]
-    assert [one.name for one in made if one.traits.two_sided] == [
+    assert [
+        evaluator.name for evaluator in evaluators if evaluator.traits.two_sided
+    ] == [
         "sts",
         "geometry",
         "retrieval",

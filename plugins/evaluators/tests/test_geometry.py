@@ -40,11 +40,11 @@ def test_a_file_is_measured_under_both_conventions(write, encoder):
         ("st5", "alignment"): sum(distances) / 3,
         ("st5", "uniformity"): naive_uniformity(vectors, 1),
     }
-    found = {
+    measured = {
         (score.protocol["id"], score.metric): score.value for score in result.scores
     }
-    assert found == pytest.approx(expected, abs=1e-7)
-    assert list(found) == list(expected)
+    assert measured == pytest.approx(expected, abs=1e-7)
+    assert list(measured) == list(expected)
     first = expected["wang-isola", "alignment"] + expected["wang-isola", "uniformity"]
     assert result.primary == pytest.approx(-first)
     protocol = result.scores[0].protocol
@@ -262,10 +262,10 @@ def test_parallel_files_are_aligned_over_the_positives_and_uniform_over_all(
             (3 + 4 * math.exp(-4) + 8 * math.exp(-2 * math.sqrt(2))) / 15
         ),
     }
-    found = {
+    measured = {
         (score.protocol["id"], score.metric): score.value for score in result.scores
     }
-    assert found == pytest.approx(expected, abs=1e-9)
+    assert measured == pytest.approx(expected, abs=1e-9)
     protocol = result.scores[0].protocol
     assert (protocol["positive_pairs"], protocol["pairs"], protocol["sentences"]) == (
         2,

@@ -61,12 +61,12 @@ def ranked(grades, similarities, depth):
 @pytest.mark.parametrize("k", [1, 3, 10, 30])
 def test_ndcg_equals_that_of_scikit_learn(k):
     grades, similarities = random_case(20, 30)
-    found = ranked(grades, similarities, 30).ndcg(k)
+    ndcg = ranked(grades, similarities, 30).ndcg(k)
     expected = [
         ndcg_score([gold], [row], k=k)
         for gold, row in zip(grades, similarities, strict=True)
     ]
-    assert found == pytest.approx(expected)
+    assert ndcg == pytest.approx(expected)
 
 
 def test_all_measures_equal_those_of_trec_eval():
