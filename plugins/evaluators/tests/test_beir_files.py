@@ -21,6 +21,10 @@ JUDGED = (
 
 
 def lines(rows):
+    """Rows as lines of JSON; what is no list is the content of a file already."""
+    if not isinstance(rows, list):
+        return rows
+
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
@@ -30,8 +34,8 @@ def folder(
     queries=QUERIES,
     judged=JUDGED,
 ):
-    write("set/corpus.jsonl", lines(corpus) if isinstance(corpus, list) else corpus)
-    write("set/queries.jsonl", lines(queries) if isinstance(queries, list) else queries)
+    write("set/corpus.jsonl", lines(corpus))
+    write("set/queries.jsonl", lines(queries))
     return write("set/qrels/test.tsv", judged).parents[1]
 
 

@@ -27,7 +27,8 @@ class Lengths(PlacedEncoder):
         self.prefixes = []
 
     def encode(self, batch):
-        self.prefixes.append(None if batch.prefix is None else batch.prefix.tolist())
+        prefix = None if batch.prefix is None else batch.prefix.tolist()
+        self.prefixes.append(prefix)
         return batch.input_ids.astype(np.float32).sum(1, keepdims=True)
 
 
@@ -58,11 +59,8 @@ class Batches(TextEncoder):
 def batch(lengths, prefix=None):
     """A batch of rows with so many tokens, padded to the longest."""
     mask = np.arange(max(lengths)) < np.array(lengths)[:, None]
-    return TokenBatch(
-        np.ones(mask.shape, np.int64),
-        None if mask.all() else mask.astype(np.int64),
-        prefix,
-    )
+    attention_mask = None if mask.all() else mask.astype(np.int64)
+    return TokenBatch(np.ones(mask.shape, np.int64), attention_mask, prefix)
 
 
 @pytest.fixture

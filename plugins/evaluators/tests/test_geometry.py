@@ -11,8 +11,17 @@ def evaluate(evaluator, encoder, *arguments, **options):
     return evaluator.prepare().evaluate(encoder, *arguments, **options)
 
 
+def of_length_one(vectors):
+    """The vectors as lists of numbers, each vector divided by its length."""
+    unit = []
+    for row in vectors.tolist():
+        length = math.hypot(*row)
+        unit.append([x / length for x in row])
+    return unit
+
+
 def naive_uniformity(vectors, power):
-    unit = [[float(x) / math.hypot(*row) for x in row] for row in vectors.tolist()]
+    unit = of_length_one(vectors)
     terms = [
         math.exp(-2 * math.dist(unit[i], unit[j]) ** power)
         for i in range(len(unit))
@@ -31,7 +40,7 @@ def test_a_file_is_measured_under_both_conventions(write, encoder):
     vectors = encoder.encode(
         [f"a{i}" for i in range(6)] + [f"b{i % 4}" for i in range(6)]
     )
-    unit = [[float(x) / math.hypot(*row) for x in row] for row in vectors.tolist()]
+    unit = of_length_one(vectors)
     distances = [math.dist(unit[i], unit[6 + i]) for i in range(6) if gold[i] > 4]
     assert len(distances) == 3
     expected = {

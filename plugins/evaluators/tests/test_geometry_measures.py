@@ -12,8 +12,17 @@ from sentbed_evaluators.geometry_measures import (
 )
 
 
+def of_length_one(vectors):
+    """The vectors as lists of numbers, each vector divided by its length."""
+    unit = []
+    for row in vectors.tolist():
+        length = math.hypot(*row)
+        unit.append([x / length for x in row])
+    return unit
+
+
 def naive_uniformity(vectors, power):
-    unit = [[float(x) / math.hypot(*row) for x in row] for row in vectors.tolist()]
+    unit = of_length_one(vectors)
     terms = [
         math.exp(-2 * math.dist(unit[i], unit[j]) ** power)
         for i in range(len(unit))

@@ -146,10 +146,8 @@ def test_many_sentences_are_scored_in_blocks_and_more_tokens_than_there_are_cann
     assert encoder.backbone.sizes == [BLOCK, BLOCK, 3]
     assert [prediction.text for prediction in evaluation.predictions] == list(texts)
     assert {len(prediction.tokens) for prediction in evaluation.predictions} == {6}
-    assert all(
-        sum(chance for _, chance in prediction.tokens) == pytest.approx(1)
-        for prediction in evaluation.predictions
-    )
+    for prediction in evaluation.predictions:
+        assert sum(chance for _, chance in prediction.tokens) == pytest.approx(1)
 
 
 def test_sentences_may_be_the_lines_of_a_file(write):

@@ -30,11 +30,11 @@ def pairs(seed, count, signal):
         5 * (signal * similar + (1 - signal) * generator.random(count)), 2
     )
     scores[:6] = (0.0, 0.4, 1.0, 3.8, 4.5, 5.0)
-    texts = [
-        [" ".join(["word"] * generator.integers(1, 4)) for _ in range(count)]
-        for _ in range(2)
-    ]
-    return EncodedPairs((first, second), (texts[0], texts[1]), scores.tolist())
+
+    def texts():
+        return [" ".join(["word"] * generator.integers(1, 4)) for _ in range(count)]
+
+    return EncodedPairs((first, second), (texts(), texts()), scores.tolist())
 
 
 def by_hand(train, dev, test, seed):
@@ -216,8 +216,9 @@ def test_sts_b_is_scored_by_the_trained_relatedness(directory, encoder, brief):
             .read_text()
             .splitlines()[1:]
         ]
-        chosen = [lines[row] for row in (range(len(lines)) if rows is None else rows)]
-        first, second, scores = zip(*chosen, strict=True)
+        if rows is not None:
+            lines = [lines[row] for row in rows]
+        first, second, scores = zip(*lines, strict=True)
         vectors = encoder.encode(list(first)), encoder.encode(list(second))
         return EncodedPairs(vectors, (first, second), [float(text) for text in scores])
 

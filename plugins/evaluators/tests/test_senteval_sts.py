@@ -28,10 +28,9 @@ def directory(write, tmp_path):
                 f"{year} {name} {k} left\t{name} {k} right\tsource\tsource\n"
                 for k in range(count)
             ]
-            gold = [
-                "" if k in (0, 3, count - 1) else str((k * 7 + i) % 5)
-                for k in range(count)
-            ]
+            gold = [str((k * 7 + i) % 5) for k in range(count)]
+            for unscored in (0, 3, count - 1):
+                gold[unscored] = ""
             write(f"d/STS/{year}-en-test/STS.input.{name}.txt", "".join(rows))
             write(
                 f"d/STS/{year}-en-test/STS.gs.{name}.txt",

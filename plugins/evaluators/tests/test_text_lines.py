@@ -45,9 +45,9 @@ def test_a_wrong_byte_is_named_with_its_line_after_those_before(
     write, before, end, bad
 ):
     content = b"".join("é%d".encode() % n + end for n in range(before)) + bad
-    numbered = lines(
-        write("a.txt", content + (b"" if bad[-1] == 0xC3 else end + b"more" + end))
-    )
+    if bad[-1] != 0xC3:
+        content += end + b"more" + end
+    numbered = lines(write("a.txt", content))
     with pytest.raises(
         DataError,
         match=rf"found byte 0x(e9|c3), which is not UTF-8.*a\.txt:{before + 1}$",

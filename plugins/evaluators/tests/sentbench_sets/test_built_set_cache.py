@@ -88,8 +88,10 @@ def test_damaged_sets_are_built_again(damage, sentbench_data, cache):
         path.write_bytes(path.read_bytes()[:-10])
     elif damage == "gone":
         (directory / "contrast.jsonl").unlink()
+    elif damage == "summary":
+        (directory / "set.json").write_text("{")
     else:
-        (directory / "set.json").write_text("{" if damage == "summary" else "[]")
+        (directory / "set.json").write_text("[]")
     built_sets(files, seed=0)
     assert contents(cache) == whole
 

@@ -61,11 +61,11 @@ def test_contrast_counts_the_greater_cosine_and_a_tie_as_wrong(
 ):
     # Stories point up; endings 0 to 9 of the right kind lean less than the wrong ones, 10 and 11 as much,
     # 12 to 19 more: 10 of 20 are right, with vectors of different lengths.
+    leans = [0.5] * 10 + [1.0] * 2 + [3.0] * 8
     table = {}
-    for i in range(20):
+    for i, lean in enumerate(leans):
         story = " ".join(f"Story {i}, part {j}." for j in range(1, 5))
         table[story] = [0.0, 2.0 + i]
-        lean = 0.5 if i < 10 else 1.0 if i < 12 else 3.0
         table[f"ending {i} right"] = [lean, 1.0]
         table[f"ending {i} wrong"] = [-2.0, 2.0]
     evaluator = SentBench(
@@ -122,7 +122,8 @@ def test_the_classifier_sees_the_features_of_the_pairs_and_their_labels(
     for split, part in zip(SPLITS, examples, strict=True):
         pairs = sets.pairs[split]
         assert part.labels.tolist() == [label for _, _, label in pairs]
-        first, second = (encoder.encode([pair[i] for pair in pairs]) for i in range(2))
+        first = encoder.encode([text for text, _, _ in pairs])
+        second = encoder.encode([text for _, text, _ in pairs])
         np.testing.assert_array_equal(
             part.features, pair_features(first, second, features)
         )
@@ -188,12 +189,10 @@ def test_positive_test_pairs_with_two_equal_sides_are_counted(
             path = sentbench_data / "styletransfer" / f"{name}.{form}.nltktok"
             lines = path.read_text().splitlines()
             assert len(lines) == count
-            path.write_text(
-                "".join(
-                    f"same {name} {i} .\n" if i % 3 else f"{x}\n"
-                    for i, x in enumerate(lines)
-                )
-            )
+            for i in range(count):
+                if i % 3:
+                    lines[i] = f"same {name} {i} ."
+            path.write_text("".join(f"{line}\n" for line in lines))
     evaluator = SentBench(
         paradigms=("pair",), tasks=("ST",), data_dir=str(sentbench_data)
     )
@@ -288,10 +287,11 @@ def test_a_real_classifier_learns_what_can_be_learnt(sentbench_data, cache):
         """A story and its right ending have the same direction, the wrong one another."""
 
         def encode(self, texts):
-            return np.array(
-                [[1.0, 1.0] if "wrong" not in text else [1.0, -1.0] for text in texts],
-                np.float32,
-            )
+            vectors = np.ones((len(texts), 2), np.float32)
+            for row, text in enumerate(texts):
+                if "wrong" in text:
+                    vectors[row, 1] = -1.0
+            return vectors
 
     evaluator = SentBench(
         ("pair",), ("ROC",), "logistic", "fast", data_dir=str(sentbench_data)
