@@ -74,7 +74,7 @@ def wordnet(tmp_path):
     for part, letter in letters.items():
         data, index = "  1 A lexicon for tests.  \n", defaultdict(list)
         for number, words in enumerate(
-            words for found, words in SENSES if found == part
+            words for word_class, words in SENSES if word_class == part
         ):
             lemmas = " ".join(f"{word} 0" for word in words)
             frames = " 01 + 02 00" if part == "verb" else ""

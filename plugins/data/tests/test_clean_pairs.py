@@ -40,13 +40,13 @@ PAIRS: Sequence[Pair] = (
 
 def source_of(put, pairs, name="pairs.tsv"):
     return Parallel(
-        path=put(name, "".join(f"{one}\t{other}\n" for one, other in pairs))
+        path=put(name, "".join(f"{first}\t{second}\n" for first, second in pairs))
     )
 
 
 def pairs_of(table):
-    found = table.rows(range(len(table)))
-    return list(zip(found["anchor"], found["positive"], strict=True))
+    rows = table.rows(range(len(table)))
+    return list(zip(rows["anchor"], rows["positive"], strict=True))
 
 
 def words(text):
@@ -58,16 +58,16 @@ def share(text, prefixes):
     letters = [
         letter for letter in text if unicodedata.category(letter).startswith("L")
     ]
-    found = [
+    in_script = [
         letter for letter in letters if unicodedata.name(letter).startswith(prefixes)
     ]
-    return len(found) / len(letters) if letters else -1.0
+    return len(in_script) / len(letters) if letters else -1.0
 
 
 def naive(pairs, rules):
     """What the rules keep and count, pair by pair."""
     prefixes = {"latin": "LATIN", "han": "CJK", "cyrillic": "CYRILLIC"}
-    least, wanted = rules.get("script_share", 0.5), rules.get("duplicates", "pair")
+    least, duplicates = rules.get("script_share", 0.5), rules.get("duplicates", "pair")
     kept = []
     counts = Counter()
     for pair in pairs:
@@ -83,8 +83,8 @@ def naive(pairs, rules):
         }
         before = {
             "pair": pair in kept,
-            "anchor": pair[0] in [one for one, _ in kept],
-            "positive": pair[1] in [other for _, other in kept],
+            "anchor": pair[0] in [anchor for anchor, _ in kept],
+            "positive": pair[1] in [positive for _, positive in kept],
             "keep": False,
         }
         if pair[0] == pair[1] and not rules.get("copies"):
@@ -103,8 +103,8 @@ def naive(pairs, rules):
             counts[
                 f"pairs whose positive is not {' or '.join(rules['positive_scripts'])}"
             ] += 1
-        elif before[wanted]:
-            what = "pairs" if wanted == "pair" else f"pairs with the {wanted}"
+        elif before[duplicates]:
+            what = "pairs" if duplicates == "pair" else f"pairs with the {duplicates}"
             counts[f"{what} of an earlier row"] += 1
         else:
             kept.append(pair)
@@ -217,9 +217,9 @@ def test_the_script_of_a_letter_is_that_of_unicode(put, text, script):
 
 
 def test_duplicates_are_found_across_the_parts_of_a_mix(put):
-    one = source_of(put, [("a", "一"), ("b", "二"), ("a", "一")], "one.tsv")
-    two = source_of(put, [("b", "二"), ("c", "三"), ("d", "四")], "two.tsv")
-    table = CleanPairs(source=Mix(sources=(one, two))).open()
+    first = source_of(put, [("a", "一"), ("b", "二"), ("a", "一")], "one.tsv")
+    second = source_of(put, [("b", "二"), ("c", "三"), ("d", "四")], "two.tsv")
+    table = CleanPairs(source=Mix(sources=(first, second))).open()
     assert pairs_of(table) == [("a", "一"), ("b", "二"), ("c", "三"), ("d", "四")]
     assert table.mixture is not None
     assert (table.mixture.sizes, table.mixture.takes) == ((2, 2), (2, 2))
@@ -228,7 +228,7 @@ def test_duplicates_are_found_across_the_parts_of_a_mix(put):
     epoch = [anchor for _ in range(2) for anchor in sampler.next().columns["anchor"]]
     assert sorted(epoch) == ["a", "b", "c", "d"]
     with pytest.raises(DataError, match="nothing is left of source 2 of the mix"):
-        CleanPairs(source=Mix(sources=(one, one))).open()
+        CleanPairs(source=Mix(sources=(first, first))).open()
 
 
 def test_what_the_source_left_out_is_counted_too(put):
@@ -242,12 +242,12 @@ def test_what_the_source_left_out_is_counted_too(put):
 
 def test_the_fingerprint_follows_the_rows_that_are_left(put):
     source = source_of(put, PAIRS)
-    found = [
+    fingerprints = [
         CleanPairs(source=source, **rules).open().fingerprint
         for rules in ({}, {"min_words": 2}, {"min_words": 4}, {"copies": True})
     ]
-    assert len(set(found)) == 4
-    assert CleanPairs(source=source, min_words=4).open().fingerprint == found[2]
+    assert len(set(fingerprints)) == 4
+    assert CleanPairs(source=source, min_words=4).open().fingerprint == fingerprints[2]
 
 
 def test_what_does_not_go_together_is_refused(put):

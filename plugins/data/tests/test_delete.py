@@ -21,8 +21,8 @@ def test_words_go_with_the_given_probability_and_the_rest_keeps_its_order(
 
 def test_one_word_stays_where_all_would_go(put):
     table = Delete(path=put("a.txt", "one two three\n"), rate=0.999).open()
-    found = {table.rows([0], epoch)["positive"][0] for epoch in range(60)}
-    assert found == {"one", "two", "three"}
+    positives = {table.rows([0], epoch)["positive"][0] for epoch in range(60)}
+    assert positives == {"one", "two", "three"}
 
 
 def test_chinese_loses_characters(put):

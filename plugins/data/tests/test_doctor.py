@@ -47,9 +47,9 @@ def test_a_package_is_found_with_its_version_or_named_with_its_extra(ours, monke
     arrow = Finding("data", "Parquet files", "yes", f"pyarrow {version('pyarrow')}")
     assert arrow in sentbed_data.findings(ours)
     monkeypatch.setattr("sentbed_common.doctor_findings.version_of", lambda _: None)
-    found = {finding.what: finding for finding in doctor.library_findings()}
-    assert {finding.status for finding in found.values()} == {"no"}
-    assert found["hub data sets"].remedy == "`pip install 'sentbed-data[hub]'`"
+    findings = {finding.what: finding for finding in doctor.library_findings()}
+    assert {finding.status for finding in findings.values()} == {"no"}
+    assert findings["hub data sets"].remedy == "`pip install 'sentbed-data[hub]'`"
 
 
 KNOWN = """import sentbed
@@ -77,13 +77,13 @@ def test_known_data_is_complete_where_all_files_are_there(
         "SENTBED_DATA", str(Path(put("data/half/b.txt", "a row\n")).parent.parent)
     )
     plugins = load_plugins(distribute("made-up", {"knows": KNOWN}))
-    (found,) = doctor.collection_findings(plugins)
-    assert (found.area, found.what) == ("data", "known data")
-    assert (found.status, found.detail) == (
+    (finding,) = doctor.collection_findings(plugins)
+    assert (finding.area, finding.what) == ("data", "known data")
+    assert (finding.status, finding.detail) == (
         "limited",
         "complete: whole; incomplete: half; missing: none",
     )
-    assert "sentbed data get NAME" in found.remedy
+    assert "sentbed data get NAME" in finding.remedy
     # Rows are not counted: that is what `sentbed data list` is for.
     assert (
         inspect_collection(

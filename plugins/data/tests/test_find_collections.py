@@ -140,8 +140,8 @@ def test_a_file_is_compared_with_what_is_known_of_it(
 ):
     if content is not None:
         write(tmp_path, {"toy/a": content})
-    (found,) = inspect_collection(toy(file), tmp_path, digests=True).files
-    assert (found.state, found.detail, found.path) == (
+    (inspected,) = inspect_collection(toy(file), tmp_path, digests=True).files
+    assert (inspected.state, inspected.detail, inspected.path) == (
         state,
         detail,
         tmp_path / "toy/a",
@@ -157,59 +157,64 @@ def test_digests_are_left_alone_unless_asked_for(tmp_path):
 
 
 def test_a_collection_is_as_good_as_its_worst_file_and_names_it(tmp_path):
-    known = toy(
+    collection = toy(
         KnownFile("a", rows=1, sha256=(digest(b"1\n"),)),
         KnownFile("b", rows=1, sha256=("0" * 64,)),
         KnownFile("c"),
     )
-    assert inspect_collection(known, tmp_path).state == MISSING
+    assert inspect_collection(collection, tmp_path).state == MISSING
     write(tmp_path, {"toy/a": b"1\n"})
-    found = inspect_collection(known, tmp_path, digests=True)
-    assert (found.state, found.detail) == (
+    inspection = inspect_collection(collection, tmp_path, digests=True)
+    assert (inspection.state, inspection.detail) == (
         INCOMPLETE,
         "without b and 1 more, of 3 files",
     )
     write(tmp_path, {"toy/b": b"1\n", "toy/c": b""})
-    assert inspect_collection(known, tmp_path).state == PRESENT
-    found = inspect_collection(known, tmp_path, digests=True)
-    assert (found.state, found.detail) == (UNKNOWN, "b, of 3 files")
+    assert inspect_collection(collection, tmp_path).state == PRESENT
+    inspection = inspect_collection(collection, tmp_path, digests=True)
+    assert (inspection.state, inspection.detail) == (UNKNOWN, "b, of 3 files")
     write(tmp_path, {"toy/b": b""})
-    assert inspect_collection(known, tmp_path).state == WRONG
+    assert inspect_collection(collection, tmp_path).state == WRONG
 
 
 def test_an_optional_file_may_be_missing_but_not_wrong(tmp_path):
-    known = toy(KnownFile("a"), KnownFile("b", rows=1, optional=True))
+    collection = toy(KnownFile("a"), KnownFile("b", rows=1, optional=True))
     write(tmp_path, {"toy/a": b""})
-    found = inspect_collection(known, tmp_path)
-    assert (found.state, found.bad) == (PRESENT, ())
+    inspection = inspect_collection(collection, tmp_path)
+    assert (inspection.state, inspection.bad) == (PRESENT, ())
     write(tmp_path, {"toy/b": b""})
-    assert [item.file.path for item in inspect_collection(known, tmp_path).bad] == ["b"]
+    assert [
+        item.file.path for item in inspect_collection(collection, tmp_path).bad
+    ] == ["b"]
 
 
 def test_a_collection_is_found_at_each_of_its_places(tmp_path):
-    known = toy(KnownFile("a"))
-    assert inspect_collection(known, tmp_path).directory == tmp_path / "toy"
+    collection = toy(KnownFile("a"))
+    assert inspect_collection(collection, tmp_path).directory == tmp_path / "toy"
     write(tmp_path, {"old/toy/a": b""})
-    assert inspect_collection(known, tmp_path).directory == tmp_path / "old/toy"
+    assert inspect_collection(collection, tmp_path).directory == tmp_path / "old/toy"
     write(tmp_path, {"toy/a": b""})
-    assert inspect_collection(known, tmp_path).directory == tmp_path / "toy"
+    assert inspect_collection(collection, tmp_path).directory == tmp_path / "toy"
 
 
 def test_a_file_may_have_another_path_or_another_name(tmp_path):
-    known = toy(
+    collection = toy(
         KnownFile("x"),
         KnownFile("deep/a/b", others=("a/b",)),
         KnownFile("c", others=("d",)),
     )
     write(tmp_path, {"toy/x": b"", "toy/a/other": b"", "toy/d": b""})
-    _, b, c = inspect_collection(known, tmp_path).files
+    _, b, c = inspect_collection(collection, tmp_path).files
     assert (b.state, b.path) == (MISSING, tmp_path / "toy/a/b")
     assert (c.state, c.path) == (PRESENT, tmp_path / "toy/d")
 
 
 def test_without_a_data_directory_nothing_is_there():
-    found = inspect_collection(toy(KnownFile("a")), None)
-    assert (found.state, str(found.directory)) == (MISSING, "$SENTBED_DATA/toy")
+    inspection = inspect_collection(toy(KnownFile("a")), None)
+    assert (inspection.state, str(inspection.directory)) == (
+        MISSING,
+        "$SENTBED_DATA/toy",
+    )
 
 
 def test_the_data_directory_is_the_one_named_or_that_of_the_environment(
@@ -288,18 +293,18 @@ def leftovers(directory):
 
 def test_a_download_says_how_far_it_is_and_leaves_the_file_alone(server, tmp_path):
     server.files["/a"] = Served(TEXT)
-    told = []
+    steps = []
     fetch(
         f"{server.url}/a",
         tmp_path / "new/a",
         {digest(TEXT)},
-        lambda *progress: told.append(progress),
+        lambda *progress: steps.append(progress),
     )
     assert (tmp_path / "new/a").read_bytes() == TEXT
     assert leftovers(tmp_path / "new") == ["a"]
-    assert told[-1] == ("a", len(TEXT), len(TEXT))
-    assert [done for _, done, _ in told] == sorted({done for _, done, _ in told})
-    assert len(told) > 1
+    assert steps[-1] == ("a", len(TEXT), len(TEXT))
+    assert [done for _, done, _ in steps] == sorted({done for _, done, _ in steps})
+    assert len(steps) > 1
 
 
 def test_a_connection_that_is_cut_is_taken_up_where_it_broke(server, tmp_path):
@@ -601,23 +606,23 @@ def test_an_archive_with_a_member_that_leaves_it_is_refused(
         ("a.tar.xz", lambda members: tar_of(members, "w:xz")),
     ],
 )
-@pytest.mark.parametrize("wanted", ["big.txt", "small.txt"])
+@pytest.mark.parametrize("member", ["big.txt", "small.txt"])
 def test_an_archive_that_would_fill_the_disk_is_refused(
-    name, pack, wanted, tmp_path, monkeypatch
+    name, pack, member, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(get_collection, "SMALL", 1 << 12)
     content = pack({"big.txt": b"0" * (1 << 21), "small.txt": b"one"})
     write(tmp_path, {name: content})
-    target = tmp_path / "new" / wanted
-    if pack is zip_of and wanted == "small.txt":
-        unpack(tmp_path / name, {wanted: target})
+    target = tmp_path / "new" / member
+    if pack is zip_of and member == "small.txt":
+        unpack(tmp_path / name, {member: target})
         # What is not taken out of it costs nothing.
         assert target.read_bytes() == b"one"
         return
     with pytest.raises(
         DataError, match=rf"unpacks to 2,09.*`big\.txt`, more than 100 times.*{name}$"
     ):
-        unpack(tmp_path / name, {wanted: target})
+        unpack(tmp_path / name, {member: target})
     assert not target.exists()
 
 
@@ -665,29 +670,29 @@ def test_an_archive_that_cannot_be_opened_is_not_called_damaged(name, tmp_path):
 
 def test_only_what_is_missing_is_downloaded(server, tmp_path):
     server.files["/a"] = server.files["/b"] = Served(b"1\n")
-    known = toy(
+    collection = toy(
         KnownFile("a", rows=1, url=f"{server.url}/a"),
         KnownFile("sub/b", rows=1, url=f"{server.url}/b"),
     )
     write(tmp_path, {"toy/a": b"x\n"})
-    found = get_missing_files(known, tmp_path, silent)
-    assert (found.state, found.directory) == (PRESENT, tmp_path / "toy")
+    inspection = get_missing_files(collection, tmp_path, silent)
+    assert (inspection.state, inspection.directory) == (PRESENT, tmp_path / "toy")
     assert (tmp_path / "toy/a").read_bytes() == b"x\n"
     assert server.requests == [("/b", None)]
-    assert get_missing_files(known, tmp_path, silent).state == PRESENT
+    assert get_missing_files(collection, tmp_path, silent).state == PRESENT
     assert len(server.requests) == 1
 
 
 def test_a_file_that_cannot_be_right_is_kept_aside(server, tmp_path):
     server.files["/a"] = Served(b"1\n2\n")
     server.files["/b.zip"] = Served(zip_of({"b": b"1\n2\n"}))
-    known = toy(
+    collection = toy(
         KnownFile("a", rows=2, url=f"{server.url}/a"),
         KnownFile("b", rows=2),
         archives=(KnownArchive(f"{server.url}/b.zip"),),
     )
     write(tmp_path, {"toy/a": b"mine\n", "toy/a.old": b"older", "toy/b": b"mine\n"})
-    assert get_missing_files(known, tmp_path, silent).state == PRESENT
+    assert get_missing_files(collection, tmp_path, silent).state == PRESENT
     assert leftovers(tmp_path / "toy") == ["a", "a.old", "a.old2", "b", "b.old"]
     assert (tmp_path / "toy/a.old2").read_bytes() == b"mine\n"
     assert (tmp_path / "toy/b").read_bytes() == b"1\n2\n"
@@ -695,8 +700,8 @@ def test_a_file_that_cannot_be_right_is_kept_aside(server, tmp_path):
 
 def test_a_file_with_its_rows_and_an_unknown_digest_is_left_alone(server, tmp_path):
     write(tmp_path, {"toy/a": b"1\n"})
-    known = toy(KnownFile("a", rows=1, sha256=("0" * 64,), url=f"{server.url}/a"))
-    assert get_missing_files(known, tmp_path, silent).state == UNKNOWN
+    collection = toy(KnownFile("a", rows=1, sha256=("0" * 64,), url=f"{server.url}/a"))
+    assert get_missing_files(collection, tmp_path, silent).state == UNKNOWN
     assert server.requests == []
 
 
@@ -706,7 +711,7 @@ def test_only_archives_that_hold_something_missing_are_downloaded(server, tmp_pa
         Served(first, cuts=[50]),
         Served(second),
     )
-    known = toy(
+    collection = toy(
         KnownFile("x/a"),
         KnownFile("y/b", sha256=(digest(b"b"),)),
         archives=(
@@ -714,34 +719,34 @@ def test_only_archives_that_hold_something_missing_are_downloaded(server, tmp_pa
             KnownArchive(f"{server.url}/y.tar.gz", "y/"),
         ),
     )
-    assert get_missing_files(known, tmp_path, silent).state == PRESENT
+    assert get_missing_files(collection, tmp_path, silent).state == PRESENT
     assert leftovers(tmp_path / "toy") == ["x", "y"]
     (tmp_path / "toy/y/b").unlink()
     server.requests.clear()
-    get_missing_files(known, tmp_path, silent)
+    get_missing_files(collection, tmp_path, silent)
     assert server.requests == [("/y.tar.gz", None)]
 
 
 def test_an_archive_that_is_there_already_is_taken_and_left(server, tmp_path):
     archive = zip_of({"a": b"a"})
-    known = toy(
+    collection = toy(
         KnownFile("a"),
         archives=(KnownArchive(f"{server.url}/x.zip", sha256=digest(archive)),),
     )
     write(tmp_path, {"toy/x.zip": b"another"})
     with pytest.raises(DataError, match="is not the archive"):
-        get_missing_files(known, tmp_path, silent)
+        get_missing_files(collection, tmp_path, silent)
     write(tmp_path, {"toy/x.zip": archive})
-    assert get_missing_files(known, tmp_path, silent).state == PRESENT
+    assert get_missing_files(collection, tmp_path, silent).state == PRESENT
     assert leftovers(tmp_path / "toy") == ["a", "x.zip"]
     assert server.requests == []
 
 
 def test_a_damaged_archive_is_not_kept(server, tmp_path):
     server.files["/x.zip"] = Served(b"an error page")
-    known = toy(KnownFile("a"), archives=(KnownArchive(f"{server.url}/x.zip"),))
+    collection = toy(KnownFile("a"), archives=(KnownArchive(f"{server.url}/x.zip"),))
     with pytest.raises(DataError, match="damaged"):
-        get_missing_files(known, tmp_path, silent)
+        get_missing_files(collection, tmp_path, silent)
     assert leftovers(tmp_path / "toy") == []
 
 
@@ -749,46 +754,51 @@ def test_an_archive_that_was_downloaded_is_not_kept_if_its_files_cannot_be_writt
     server, tmp_path
 ):
     server.files["/x.zip"] = Served(zip_of({"sub/a": b"a"}))
-    known = toy(KnownFile("sub/a"), archives=(KnownArchive(f"{server.url}/x.zip"),))
+    collection = toy(
+        KnownFile("sub/a"), archives=(KnownArchive(f"{server.url}/x.zip"),)
+    )
     write(tmp_path, {"toy/sub": b"a file where a directory is needed"})
     with pytest.raises(RunError, match="cannot write"):
-        get_missing_files(known, tmp_path, silent)
+        get_missing_files(collection, tmp_path, silent)
     assert leftovers(tmp_path / "toy") == ["sub"]
 
 
 def test_what_the_archive_lacks_is_still_missing_afterwards(server, tmp_path):
     server.files["/x.tar"] = Served(tar_of({"a": b"a"}))
-    known = toy(
+    collection = toy(
         KnownFile("a"), KnownFile("b"), archives=(KnownArchive(f"{server.url}/x.tar"),)
     )
-    found = get_missing_files(known, tmp_path, silent)
-    assert (found.state, [item.file.path for item in found.bad]) == (INCOMPLETE, ["b"])
+    inspection = get_missing_files(collection, tmp_path, silent)
+    assert (inspection.state, [item.file.path for item in inspection.bad]) == (
+        INCOMPLETE,
+        ["b"],
+    )
 
 
 def test_files_are_made_of_others(server, tmp_path):
     server.files["/raw"] = Served(b"1\n2\n")
-    asked = []
+    directories = []
 
     def halves(directory):
-        asked.append(directory)
+        directories.append(directory)
         first, second = (directory / "raw").read_bytes().splitlines(keepends=True)
         return {"a": first, "b": second}
 
     raw = KnownFile("raw", rows=2, url=f"{server.url}/raw")
-    known = toy(
+    collection = toy(
         KnownFile("a", rows=1),
         KnownFile("b", rows=1),
         made=(KnownMade(("a", "b"), (raw,), halves),),
     )
     write(tmp_path, {"toy/b": b"mine\n"})
-    assert get_missing_files(known, tmp_path, silent).state == PRESENT
+    assert get_missing_files(collection, tmp_path, silent).state == PRESENT
     assert (tmp_path / "toy/a").read_bytes() == b"1\n"
     assert (tmp_path / "toy/b").read_bytes() == b"mine\n"
-    get_missing_files(known, tmp_path, silent)
-    assert asked == [tmp_path / "toy"]
+    get_missing_files(collection, tmp_path, silent)
+    assert directories == [tmp_path / "toy"]
     (tmp_path / "toy/a").unlink()
-    assert get_missing_files(known, tmp_path, silent).state == PRESENT
-    assert (len(asked), server.requests) == (2, [("/raw", None)])
+    assert get_missing_files(collection, tmp_path, silent).state == PRESENT
+    assert (len(directories), server.requests) == (2, [("/raw", None)])
 
 
 def test_what_has_no_source_says_what_to_do_by_hand_and_where_it_belongs(
@@ -804,7 +814,9 @@ def test_what_has_no_source_says_what_to_do_by_hand_and_where_it_belongs(
 
 
 def test_optional_files_alone_are_no_reason_to_download(server, tmp_path):
-    known = toy(KnownFile("a"), KnownFile("b", optional=True, url=f"{server.url}/b"))
+    collection = toy(
+        KnownFile("a"), KnownFile("b", optional=True, url=f"{server.url}/b")
+    )
     write(tmp_path, {"toy/a": b""})
-    assert get_missing_files(known, tmp_path, silent).state == PRESENT
+    assert get_missing_files(collection, tmp_path, silent).state == PRESENT
     assert server.requests == []

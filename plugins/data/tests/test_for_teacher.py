@@ -10,17 +10,17 @@ def test_each_text_is_there_once_more_and_numbers_are_not(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_text("sentence1\tsentence2\tscore\na\tb\t0.5\nc\td\t1\n")
     source = ForTeacher(source=Scored(path=str(path)))
-    found = source.open()
-    assert source.columns == found.columns
+    table = source.open()
+    assert source.columns == table.columns
     assert source.traits.numbers == {"score"}
-    assert found.rows([1]) == {
+    assert table.rows([1]) == {
         "anchor": ["c"],
         "positive": ["d"],
         "score": [1.0],
         "teacher_anchor": ["c"],
         "teacher_positive": ["d"],
     }
-    assert list(found.texts(["teacher_anchor"])) == ["a", "c"]
+    assert list(table.texts(["teacher_anchor"])) == ["a", "c"]
 
 
 def test_single_sentences_are_one_column_and_the_teachers():

@@ -27,7 +27,7 @@ def triplets():
 def situation(sentence):
     """Parse a sentence back: for each slot the one concept of which a wording stands in it."""
     lowered = sentence.lower()
-    found = []
+    numbers = []
     for concepts in grammar.SLOTS:
         hits = {}
         for number, wordings in enumerate(concepts):
@@ -39,8 +39,8 @@ def situation(sentence):
                     if re.search(rf"\b{re.escape(form.lower())}\b", lowered):
                         hits[number] = max(hits.get(number, 0), len(form))
         assert hits, sentence
-        found.append(max(hits, key=lambda number: hits[number]))
-    return tuple(found)
+        numbers.append(max(hits, key=lambda number: hits[number]))
+    return tuple(numbers)
 
 
 def test_the_installed_files_are_what_the_grammar_writes(tmp_path):

@@ -206,7 +206,7 @@ def test_an_error_says_what_a_data_set_has(add, read):
     )
     add("acme/empty", Replica("made up", texts={"README.md": "# Nothing\n"}))
     nli = {"use": "dropout", "path": "hub:acme/nli"}
-    found = errors(
+    messages = errors(
         read(
             nli,
             {**nli, "config": "pears"},
@@ -229,7 +229,7 @@ def test_an_error_says_what_a_data_set_has(add, read):
         broken,
         line,
         empty,
-    ) = found
+    ) = messages
     assert (
         "['pair', 'pair-class', 'pair-score', 'triplet']; set `config` to one of these"
         in no_config
@@ -308,9 +308,9 @@ def test_each_reason_why_the_hub_gives_nothing_has_its_sentence(hub, add, read):
     hub.dropped.clear()
     fetched = read(*sources)
     assert fetched == [{"rows": 1, "first": {"anchor": ["a"], "positive": ["a"]}}] * 2
-    asked = len(hub.requests)
+    request_count = len(hub.requests)
     assert read(*sources, HF_HUB_OFFLINE="1") == fetched
-    assert len(hub.requests) == asked
+    assert len(hub.requests) == request_count
 
 
 @pytest.mark.slow

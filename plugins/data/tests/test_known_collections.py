@@ -9,7 +9,7 @@ from sentbed_data.parallel import Parallel
 from sentbed_data.triplets import Triplets
 from sentbed_data.wordnet import find_lexicon
 
-KNOWN = {known.name: known for known in known_data()}
+KNOWN = {collection.name: collection for collection in known_data()}
 
 
 BY_HAND = {
@@ -21,28 +21,34 @@ BY_HAND = {
 }
 
 
-@pytest.mark.parametrize("known", KNOWN.values(), ids=KNOWN)
-def test_every_file_can_be_downloaded_or_its_source_is_named(known):
-    assert known.files
-    assert {known.can_download(file.path) for file in known.files} == {
-        known.name not in BY_HAND
+@pytest.mark.parametrize("collection", KNOWN.values(), ids=KNOWN)
+def test_every_file_can_be_downloaded_or_its_source_is_named(collection):
+    assert collection.files
+    assert {collection.can_download(file.path) for file in collection.files} == {
+        collection.name not in BY_HAND
     }
-    if known.name in BY_HAND:
-        assert known.how_to_get == known.advice
-        assert "http" in known.advice
+    if collection.name in BY_HAND:
+        assert collection.how_to_get == collection.advice
+        assert "http" in collection.advice
         assert (
-            known.remedy
-            == f"`sentbed data where {known.name}` shows which file belongs where; {known.advice}"
+            collection.remedy
+            == f"`sentbed data where {collection.name}` shows which file belongs where; {collection.advice}"
         )
     else:
-        assert known.how_to_get == f"`sentbed data get {known.name}` downloads it"
+        assert (
+            collection.how_to_get
+            == f"`sentbed data get {collection.name}` downloads it"
+        )
 
 
 @pytest.mark.parametrize("name", ["3am", "cnsd-sts"])
 def test_the_real_files_are_those_that_are_known(real, name):
-    known = KNOWN[name]
-    path = locate(real(f"{known.places[0]}/{known.files[0].path}"))
-    assert inspect_collection(known, path.parent.parent, digests=True).state == AS_KNOWN
+    collection = KNOWN[name]
+    path = locate(real(f"{collection.places[0]}/{collection.files[0].path}"))
+    assert (
+        inspect_collection(collection, path.parent.parent, digests=True).state
+        == AS_KNOWN
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,14 +79,15 @@ def test_pairs_are_read_where_their_summary_says_and_missing_ones_say_how_to_get
     problems = list(source.check())
     assert len(problems) == 2
     assert all(problem.endswith(KNOWN[name].how_to_get) for problem in problems)
-    known = KNOWN[name]
-    (tmp_path / known.places[0]).mkdir()
-    for file in known.files[:2]:
-        (tmp_path / known.places[0] / file.path).write_text("text\n" * 3)
+    collection = KNOWN[name]
+    (tmp_path / collection.places[0]).mkdir()
+    for file in collection.files[:2]:
+        (tmp_path / collection.places[0] / file.path).write_text("text\n" * 3)
     assert list(source.check()) == []
     assert len(source.open()) == 3
     assert any(
-        f'"data:{known.places[0]}/{file.path}"' in known.summary for file in known.files
+        f'"data:{collection.places[0]}/{file.path}"' in collection.summary
+        for file in collection.files
     )
 
 

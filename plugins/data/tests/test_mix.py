@@ -30,14 +30,14 @@ class Made(DataSource):
     name = "made"
 
     def open(self):
-        made = self
+        source = self
 
         class Table(InMemoryDataset):
             def rows(self, indices, epoch=0):
-                found = super().rows(indices[: made.gives])
+                columns = super().rows(indices[: source.gives])
                 return {
                     column: [f"{text} {epoch}" for text in texts]
-                    for column, texts in found.items()
+                    for column, texts in columns.items()
                 }
 
         return Table(
@@ -252,10 +252,10 @@ def problems(tmp_path):
         file.write_text(RECIPE.format(**filled))
         with pytest.raises(RecipeError) as fault:
             load_recipe(file)
-        found = fault.value.problems
+        messages = fault.value.problems
         return {
             p.path: (p.message, p.line)
-            for p in found
+            for p in messages
             if p.path.startswith("stage.mixed.data")
         }
 
@@ -266,18 +266,21 @@ def test_sources_are_read_from_a_recipe_with_paths_relative_to_it(tmp_path, prob
     (tmp_path / "a.tsv").write_text("anchor\tpositive\na\tb\n")
     assert problems(weights="[1, 2.5]", path="a.tsv") == {}
     (tmp_path / "a.tsv").unlink()
-    found = problems(weights='["1", 2]', path="a.tsv")
-    assert found.keys() == {"stage.mixed.data.weights.0", "stage.mixed.data.sources.1"}
-    message, line = found["stage.mixed.data.sources.1"]
+    messages = problems(weights='["1", 2]', path="a.tsv")
+    assert messages.keys() == {
+        "stage.mixed.data.weights.0",
+        "stage.mixed.data.sources.1",
+    }
+    message, line = messages["stage.mixed.data.sources.1"]
     assert f"`{tmp_path / 'a.tsv'}` does not exist" in message
     assert line == 21
 
 
 def test_the_mixs_own_problems_are_at_its_own_place(tmp_path, problems):
     (tmp_path / "a.tsv").write_text("anchor\tpositive\na\tb\n")
-    found = problems(weights="[1, 2, 3]", path="a.tsv")
-    assert found.keys() == {"stage.mixed.data"}
-    assert "`weights` has 3 number(s) for 2 sources" in found["stage.mixed.data"][0]
+    messages = problems(weights="[1, 2, 3]", path="a.tsv")
+    assert messages.keys() == {"stage.mixed.data"}
+    assert "`weights` has 3 number(s) for 2 sources" in messages["stage.mixed.data"][0]
 
 
 def test_a_mix_is_written_out_with_its_sources():

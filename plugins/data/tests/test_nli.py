@@ -115,9 +115,11 @@ def test_of_several_hypotheses_the_seed_chooses_one(put):
 
 
 def test_premises_may_be_spread_over_files(put):
-    one = put("a.tsv", "\ufeffPremise\tHypothesis\tLabel\np\tyes\tentailment\n")
-    other = put("b.csv", 'label,text_b,id,text_a\ncontradiction,"no, never",1,p\n')
-    table = Nli(path=(one, other)).open()
+    entailments = put("a.tsv", "\ufeffPremise\tHypothesis\tLabel\np\tyes\tentailment\n")
+    contradictions = put(
+        "b.csv", 'label,text_b,id,text_a\ncontradiction,"no, never",1,p\n'
+    )
+    table = Nli(path=(entailments, contradictions)).open()
     assert table.rows([0]) == {
         "anchor": ["p"],
         "positive": ["yes"],

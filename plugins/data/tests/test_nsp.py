@@ -292,6 +292,6 @@ def test_joined_lines_of_a_book_are_found_again(real, put):
         locate(real("narrative/books/frankenstein.sent.txt")).read_text().splitlines()
     )
     table = Nsp(path=put("prose.txt", "\n".join(lines)), format="text").open()
-    found = {table.rows([0])["anchor"][0], *table.rows(range(len(table)))["positive"]}
+    joined = {table.rows([0])["anchor"][0], *table.rows(range(len(table)))["positive"]}
     # The lines were found by other rules, so a few differ.
-    assert len(found & set(lines)) > 0.9 * len(set(lines))
+    assert len(joined & set(lines)) > 0.9 * len(set(lines))

@@ -41,13 +41,13 @@ def test_fields_of_a_line_belong_together(put):
 
 @pytest.mark.parametrize("limit", [None, 1])
 @pytest.mark.parametrize(
-    ("one", "other"), [("1\n2\n3\n", "1\n2\n"), ("1\n2\n", "1\n2\n3\n")]
+    ("anchors", "positives"), [("1\n2\n3\n", "1\n2\n"), ("1\n2\n", "1\n2\n3\n")]
 )
-def test_files_of_different_length_are_refused(put, one, other, limit):
-    source = Parallel(anchor=put("a.x", one), positive=put("b.y", other), limit=limit)
-    counts = (
-        rf"a\.x` has {len(one) // 2} lines and `.*b\.y` {len(other) // 2};.*@ .*:2$"
+def test_files_of_different_length_are_refused(put, anchors, positives, limit):
+    source = Parallel(
+        anchor=put("a.x", anchors), positive=put("b.y", positives), limit=limit
     )
+    counts = rf"a\.x` has {len(anchors) // 2} lines and `.*b\.y` {len(positives) // 2};.*@ .*:2$"
     with pytest.raises(DataError, match=counts):
         source.open()
 
@@ -88,12 +88,16 @@ def test_streamed_pairs_are_those_in_memory_and_so_is_what_was_left_out(
         streamed = attrs.evolve(source, stream=True)
         assert list(streamed.check()) == []
         for _ in ("written", "found in the cache"):
-            found, table = streamed.open(), source.open()
-            assert isinstance(found, StreamedTable)
-            assert found.rows(range(len(found))) == table.rows(range(len(table)))
-            assert len(found) == len(table)
-            assert list(found.texts(["positive"])) == list(table.texts(["positive"]))
-            assert found.left_out == table.left_out
+            streamed_table, table = streamed.open(), source.open()
+            assert isinstance(streamed_table, StreamedTable)
+            assert streamed_table.rows(range(len(streamed_table))) == table.rows(
+                range(len(table))
+            )
+            assert len(streamed_table) == len(table)
+            assert list(streamed_table.texts(["positive"])) == list(
+                table.texts(["positive"])
+            )
+            assert streamed_table.left_out == table.left_out
     assert two.open().left_out == {
         "lines with an empty side": 2 if limit is None else 1
     }
@@ -123,12 +127,12 @@ def test_what_is_refused_in_memory_is_refused_alike_on_disk_and_leaves_nothing(
     source = Parallel(
         **{name: put(f"{name}.txt", content) for name, content in files.items()}
     )
-    told = []
+    messages = []
     for stream in (False, True):
         with pytest.raises(DataError, match=message) as refusal:
             attrs.evolve(source, stream=stream).open()
-        told.append(str(refusal.value))
-    assert told[0] == told[1]
+        messages.append(str(refusal.value))
+    assert messages[0] == messages[1]
     assert list((tmp_path / "cache" / "texts").iterdir()) == []
 
 

@@ -44,9 +44,9 @@ def test_a_negative_is_a_wrong_answer_to_the_same_question(put):
 
 
 def test_without_label_every_row_is_a_pair(put):
-    one = put("a.tsv", "Question\tanswer\nq\ta\n")
-    other = put("b.jsonl", '{"query": "r", "response": "b", "score": 0}\n')
-    table = Qa(path=(one, other)).open()
+    questions = put("a.tsv", "Question\tanswer\nq\ta\n")
+    queries = put("b.jsonl", '{"query": "r", "response": "b", "score": 0}\n')
+    table = Qa(path=(questions, queries)).open()
     assert table.rows([0, 1]) == {"anchor": ["q", "r"], "positive": ["a", "b"]}
     assert table.left_out == {}
 

@@ -39,11 +39,11 @@ def tsv(*rows, head="sentence1\tsentence2\tscore\n"):
 def test_scores_of_a_table_are_mapped_to_the_unit_interval(put, name, content):
     source = Scored(path=put(name, content), score_range=(0, 5))
     assert list(source.check()) == []
-    found = source.open()
-    assert source.columns == found.columns == ("anchor", "positive", "score")
-    assert found.rows([0, 1, 2]) == EXPECTED
+    table = source.open()
+    assert source.columns == table.columns == ("anchor", "positive", "score")
+    assert table.rows([0, 1, 2]) == EXPECTED
     assert source.traits.numbers == {"score"}
-    assert list(found.texts()) == EXPECTED["anchor"] + EXPECTED["positive"]
+    assert list(table.texts()) == EXPECTED["anchor"] + EXPECTED["positive"]
 
 
 def test_scores_of_parquet_are_read_as_numbers(put):
@@ -146,13 +146,13 @@ def test_semeval_pairs_without_a_score_are_left_out_and_counted(put):
     path = put("STS.input.x.txt", "a\tb\nc\td\ne\tf\tsource\n")
     gold = put("STS.gs.x.txt", "4\n\n1\n")
     source = Scored(path=path, format="sts")
-    found = source.open()
-    assert found.rows([0, 1]) == {
+    table = source.open()
+    assert table.rows([0, 1]) == {
         "anchor": ["a", "e"],
         "positive": ["b", "f"],
         "score": [0.8, 0.2],
     }
-    assert found.left_out == {"pairs without a score": 1}
+    assert table.left_out == {"pairs without a score": 1}
     assert [str(file) for file in source.files()] == [gold]
     put("STS.gs.x.txt", "4\n\n7\n")
     with pytest.raises(

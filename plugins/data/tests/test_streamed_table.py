@@ -75,11 +75,11 @@ def write_arrow(path, table, kind="new_file", compression=None):
 
 def copies(cache):
     """The texts in the cache; beside each is its hash."""
-    found = sorted(cache.glob("*.arrow"))
+    paths = sorted(cache.glob("*.arrow"))
     assert {path.name for path in cache.glob("*")} == {
-        name for path in found for name in (path.name, f"{path.name}.sha256")
+        name for path in paths for name in (path.name, f"{path.name}.sha256")
     }
-    return found
+    return paths
 
 
 def assert_same(streamed, table):
@@ -127,9 +127,9 @@ def test_pairs_and_sentences_are_streamed_too(put, tmp_path):
 def test_rows_come_in_the_order_asked_for_and_texts_by_column(tmp_path):
     columns = columns_of(ROWS)
     streamed = Triplets(path=write(tmp_path / "a.csv", columns), stream=True).open()
-    wanted = [ROWS - 1, 0, BATCH_ROWS, BATCH_ROWS - 1, 5, 5, 2 * BATCH_ROWS]
-    assert streamed.rows(wanted, epoch=3) == {
-        column: [columns[name][row] for row in wanted]
+    rows = [ROWS - 1, 0, BATCH_ROWS, BATCH_ROWS - 1, 5, 5, 2 * BATCH_ROWS]
+    assert streamed.rows(rows, epoch=3) == {
+        column: [columns[name][row] for row in rows]
         for column, name in zip(
             ("anchor", "positive", "negative"), COLUMNS, strict=True
         )
@@ -187,14 +187,14 @@ def test_a_cached_file_is_used_again_and_not_for_another_content_or_reading(
     path = tmp_path / "a.csv"
     source = Triplets(path=write(path, columns_of(20)), stream=True)
     first = source.open()
-    (made,) = copies(cache)
-    stamp = made.stat().st_mtime_ns, made.stat().st_ino
+    (cached,) = copies(cache)
+    stamp = cached.stat().st_mtime_ns, cached.stat().st_ino
     with monkeypatch.context() as patched:
         patched.setattr(Triplets, "_rows", lambda *_: pytest.fail("read again"))
         assert source.open().fingerprint == first.fingerprint
         copy = write(tmp_path / "b.csv", columns_of(20))
         assert attrs.evolve(source, path=copy).open().fingerprint == first.fingerprint
-    assert (made.stat().st_mtime_ns, made.stat().st_ino) == stamp
+    assert (cached.stat().st_mtime_ns, cached.stat().st_ino) == stamp
     others = [
         attrs.evolve(source, limit=5).open(),
         attrs.evolve(source, anchor="sent1").open(),
@@ -228,12 +228,12 @@ def test_compressed_bytes_are_cached_apart_for_each_format(tmp_path):
 def test_no_damage_of_a_cached_file_changes_a_text(file, damage, tmp_path, cache):
     source = Triplets(path=write(tmp_path / "a.csv", columns_of(40)))
     attrs.evolve(source, stream=True).open()
-    (made,) = copies(cache)
-    whole = made.read_bytes()
-    damaged = made if file == "texts" else made.with_name(f"{made.name}.sha256")
+    (cached,) = copies(cache)
+    whole = cached.read_bytes()
+    damaged = cached if file == "texts" else cached.with_name(f"{cached.name}.sha256")
     damaged.write_bytes(damage(damaged.read_bytes()))
     assert_same(attrs.evolve(source, stream=True).open(), source.open())
-    assert made.read_bytes() == whole
+    assert cached.read_bytes() == whole
 
 
 def test_cached_texts_that_were_exchanged_are_made_again(tmp_path, cache):
@@ -243,10 +243,10 @@ def test_cached_texts_that_were_exchanged_are_made_again(tmp_path, cache):
     ]
     for source in sources:
         attrs.evolve(source, stream=True).open()
-    one, two = copies(cache)
-    one.rename(tmp_path / "kept")
-    two.rename(one)
-    (tmp_path / "kept").rename(two)
+    first, second = copies(cache)
+    first.rename(tmp_path / "kept")
+    second.rename(first)
+    (tmp_path / "kept").rename(second)
     for source in sources:
         assert_same(attrs.evolve(source, stream=True).open(), source.open())
 

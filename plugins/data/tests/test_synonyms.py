@@ -49,14 +49,14 @@ def test_names_inflected_forms_and_parts_of_words_stay(put, wordnet, text):
 )
 def test_the_rate_is_the_share_of_replaceable_words(put, wordnet, rate, replaced):
     text = "the " + " ".join(["big"] * 10)
-    found = positives(
+    replacements = positives(
         Synonyms(path=put("a.txt", text + "\n"), rate=rate, lexicon=str(wordnet))
     )
-    assert {positive.split().count("large") for positive in found} == {replaced}
-    assert {len(positive.split()) for positive in found} == {11}
+    assert {positive.split().count("large") for positive in replacements} == {replaced}
+    assert {len(positive.split()) for positive in replacements} == {11}
     places = {
         i
-        for positive in found
+        for positive in replacements
         for i, word in enumerate(positive.split())
         if word == "large"
     }
@@ -71,24 +71,24 @@ def test_synonyms_of_several_words_are_set_with_blanks(put, wordnet):
 def test_everything_that_decides_a_row_is_in_the_fingerprint(put, wordnet):
     path = put("a.txt", "the big house\n")
     fields = [{}, {"seed": 1}, {"rate": 0.5}, {"senses": 2}]
-    found = {
-        Synonyms(path=path, lexicon=str(wordnet), **given).open().fingerprint
-        for given in fields
+    fingerprints = {
+        Synonyms(path=path, lexicon=str(wordnet), **changed).open().fingerprint
+        for changed in fields
     }
     (wordnet / "noun.exc").write_text("houses house\n")
-    found.add(Synonyms(path=path, lexicon=str(wordnet)).open().fingerprint)
-    assert len(found) == 5
+    fingerprints.add(Synonyms(path=path, lexicon=str(wordnet)).open().fingerprint)
+    assert len(fingerprints) == 5
 
 
 def test_seeds_choose_differently(put, wordnet):
     path = put("a.txt", "".join(f"big house {i} house house\n" for i in range(30)))
-    one, other = (
+    first, second = (
         Synonyms(path=path, lexicon=str(wordnet), seed=seed).open() for seed in (0, 1)
     )
-    assert one.rows(range(30)) != other.rows(range(30))
-    assert one.rows(range(30)) != one.rows(range(30), epoch=1)
+    assert first.rows(range(30)) != second.rows(range(30))
+    assert first.rows(range(30)) != first.rows(range(30), epoch=1)
     again = Synonyms(path=path, lexicon=str(wordnet)).open()
-    assert one.rows(range(30)) == again.rows(range(30))
+    assert first.rows(range(30)) == again.rows(range(30))
 
 
 def test_a_missing_library_is_named_with_its_extra(put, wordnet, monkeypatch):
@@ -188,10 +188,12 @@ def test_nlpaug_replaces_inflected_forms_by_synonyms_of_their_base_forms(
 ):
     # `saw` is tagged as a verb: WordNet has it as one, and as a form of `see`, which is a synonym then.
     text = "The houses saw a number ."
-    found = positives(nlpaug(text, rate=1.0), 300)
+    replacements = positives(nlpaug(text, rate=1.0), 300)
     words = [
         set(column)
-        for column in zip(*(positive.split(" a ") for positive in found), strict=True)
+        for column in zip(
+            *(positive.split(" a ") for positive in replacements), strict=True
+        )
     ]
     assert words[1] == {"figure ."}
     firsts = {first.removeprefix("The ").split(" ", 1)[0] for first in words[0]}
@@ -208,8 +210,8 @@ def test_nlpaug_rounds_the_share_of_all_tokens_up_to_at_most_ten(
     nlpaug, words, rate, replaced
 ):
     # With the full stop as a token: 0.3 x 5 is 1.5, so 2 are replaced.
-    found = positives(nlpaug(" ".join(["big"] * words) + ".", rate=rate), 5)
-    assert {positive.count("large") for positive in found} == {replaced}
+    replacements = positives(nlpaug(" ".join(["big"] * words) + ".", rate=rate), 5)
+    assert {positive.count("large") for positive in replacements} == {replaced}
 
 
 def test_nlpaug_says_which_fields_it_does_not_use_and_what_is_missing(

@@ -56,7 +56,9 @@ def write(tmp_path):
     def write_file(name, content):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        if isinstance(content, str):
+            content = content.encode()
+        path.write_bytes(content)
         return path
 
     return write_file
@@ -224,7 +226,8 @@ def cloze(count):
     ]
     rows = [header]
     for i in range(count):
-        endings = [f"ending {i} {'right' if j == i % 2 else 'wrong'}" for j in range(2)]
+        endings = [f"ending {i} wrong"] * 2
+        endings[i % 2] = f"ending {i} right"
         rows.append(
             [
                 f"id{i}",

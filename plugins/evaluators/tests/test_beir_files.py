@@ -21,6 +21,10 @@ JUDGED = (
 
 
 def lines(rows):
+    """Rows as lines of JSON; what is no list is the content of a file already."""
+    if not isinstance(rows, list):
+        return rows
+
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
@@ -30,41 +34,41 @@ def folder(
     queries=QUERIES,
     judged=JUDGED,
 ):
-    write("set/corpus.jsonl", lines(corpus) if isinstance(corpus, list) else corpus)
-    write("set/queries.jsonl", lines(queries) if isinstance(queries, list) else queries)
+    write("set/corpus.jsonl", lines(corpus))
+    write("set/queries.jsonl", lines(queries))
     return write("set/qrels/test.tsv", judged).parents[1]
 
 
 def test_a_folder_is_read_as_beir_reads_it(write):
-    found = read_beir(folder(write), "test", title=True)
-    assert found.documents == ["Cats They purr.", "Dogs bark.", "no title", ""]
+    collection = read_beir(folder(write), "test", title=True)
+    assert collection.documents == ["Cats They purr.", "Dogs bark.", "no title", ""]
     # In the order of the judgements; q2 has no relevant document, q4 and q5 are not judged.
-    assert found.queries == ["query 3", "query 1"]
+    assert collection.queries == ["query 3", "query 1"]
     # A negative grade is not relevant; `gone` has a number that no document has.
-    assert found.relevant == [{0: 2, 2: 1, 4: 3}, {1: 1, 4: 1}]
-    assert found.own_documents == [2, -1]
-    protocol = found.protocol
+    assert collection.relevant == [{0: 2, 2: 1, 4: 3}, {1: 1, 4: 1}]
+    assert collection.own_documents == [2, -1]
+    protocol = collection.protocol
     assert (
         protocol["queries_without_judgement"],
         protocol["queries_without_relevant"],
     ) == (2, 1)
     assert (protocol["judgements"], len(protocol["data"])) == (5, 3)
-    assert found.note.startswith(
+    assert collection.note.startswith(
         "1 relevant documents are not in the corpus (the first is `gone`"
     )
 
 
 def test_titles_can_be_left_out(write):
-    found = read_beir(folder(write), "test", title=False)
-    assert found.documents[:2] == ["They purr.", "Dogs bark."]
-    assert found.protocol["document"] == "text"
+    collection = read_beir(folder(write), "test", title=False)
+    assert collection.documents[:2] == ["They purr.", "Dogs bark."]
+    assert collection.protocol["document"] == "text"
 
 
 def test_the_columns_of_the_judgements_go_by_their_names(write):
     judged = "score\tnote\tcorpus-id\tquery-id\r\n1\t\td1\tq1\r\n1\t\td1\tq1\r\n"
-    found = read_beir(folder(write, judged=judged), "test", title=True)
-    assert (found.queries, found.relevant) == (["query 1"], [{0: 1}])
-    assert found.note == ""
+    collection = read_beir(folder(write, judged=judged), "test", title=True)
+    assert (collection.queries, collection.relevant) == (["query 1"], [{0: 1}])
+    assert collection.note == ""
 
 
 @pytest.mark.parametrize(

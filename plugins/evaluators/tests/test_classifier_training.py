@@ -66,7 +66,7 @@ def train_alone(
                 loss.backward()
                 optimizer.step()
         epochs += training.epoch_size
-        accuracy = float((found(model, dev[0]) == dev[1]).mean())
+        accuracy = float((predicted_classes(model, dev[0]) == dev[1]).mean())
         if accuracy > best:
             best, kept = accuracy, copy.deepcopy(model)
         else:
@@ -76,7 +76,7 @@ def train_alone(
     return kept, best
 
 
-def found(model, x):
+def predicted_classes(model, x):
     with torch.no_grad():
         return model(torch.from_numpy(x)).argmax(1).numpy()
 
@@ -93,7 +93,7 @@ def test_three_fits_of_a_batch_are_what_each_is_alone(mode, classes):
             data.labels, data.labels
         )
     )
-    tasks = [Task(train, look, PENALTIES) for train, look in folds]
+    tasks = [Task(train, dev, PENALTIES) for train, dev in folds]
 
     fitted = batched_logistic_regression.fit(
         data, data, classes, tasks, training, "cpu", lambda count: None
@@ -103,11 +103,11 @@ def test_three_fits_of_a_batch_are_what_each_is_alone(mode, classes):
         [(fold, p) for fold in range(5) for p in range(len(PENALTIES))], 3
     )
     for fold, place in chosen:
-        train, look = folds[fold]
+        train, dev = folds[fold]
         model, accuracy = train_alone(
             data.features[train],
             data.labels[train],
-            (data.features[look], data.labels[look]),
+            (data.features[dev], data.labels[dev]),
             classes,
             PENALTIES[place],
             training,
@@ -115,7 +115,7 @@ def test_three_fits_of_a_batch_are_what_each_is_alone(mode, classes):
         weights = fitted[fold].weights[place]
         np.testing.assert_allclose(weights[:-1].T, model.weight.detach(), atol=2e-5)
         np.testing.assert_allclose(weights[-1], model.bias.detach(), atol=2e-5)
-        assert fitted[fold].correct[place] == round(accuracy * len(look))
+        assert fitted[fold].correct[place] == round(accuracy * len(dev))
 
 
 def test_tasks_of_different_lengths_do_not_disturb_each_other():
@@ -223,7 +223,7 @@ def test_a_nested_cross_validation_is_that_of_nested_loops():
         model, _ = train_alone(
             x[train], y[train], None, 2, penalty, classifier.training
         )
-        predicted[test] = found(model, x[test])
+        predicted[test] = predicted_classes(model, x[test])
         accuracies.append(round(100 * float((predicted[test] == y[test]).mean()), 2))
 
     seen = []
@@ -256,7 +256,9 @@ def test_a_folded_outcome_is_that_of_loops():
 
     outcome = classifier.folded(train, test, 3)
 
-    np.testing.assert_array_equal(outcome.predicted, found(model, test.features))
+    np.testing.assert_array_equal(
+        outcome.predicted, predicted_classes(model, test.features)
+    )
     assert outcome.accuracy == round(
         100 * float((outcome.predicted == test.labels).mean()), 2
     )
@@ -282,7 +284,7 @@ def test_a_split_outcome_is_that_of_a_loop():
     outcome = classifier.split(train, dev, test, 2)
 
     np.testing.assert_array_equal(
-        outcome.predicted, found(models[best][0], test.features)
+        outcome.predicted, predicted_classes(models[best][0], test.features)
     )
     assert outcome.development == round(100 * models[best][1], 2)
 
@@ -390,10 +392,10 @@ def test_so_few_examples_that_none_is_held_out_are_trained_on():
 
 def test_examples_of_one_class_and_empty_splits_are_refused():
     data = blobs(40, 2)
-    one = Examples(data.features, np.zeros(40, np.int64))
+    same_class = Examples(data.features, np.zeros(40, np.int64))
     empty = Examples(data.features[:0], data.labels[:0])
     with pytest.raises(DataError, match="are of 1 class, expected two"):
-        Classifier().split(one, data, data, 2)
+        Classifier().split(same_class, data, data, 2)
     with pytest.raises(DataError, match="no example"):
         Classifier().split(data, data, empty, 2)
 

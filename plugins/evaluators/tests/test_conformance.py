@@ -44,12 +44,9 @@ def examples(write, tmp_path):
         str(write("dev.en", _lines("she"))),
         str(write("dev.zh", _lines("they"))),
     ]
-    rows = {
-        name: [{"_id": f"{name}{k}", "text": f"{name} {k}"} for k in range(9)]
-        for name in ("corpus", "queries")
-    }
-    for name, texts in rows.items():
-        write(f"beir/{name}.jsonl", "".join(json.dumps(text) + "\n" for text in texts))
+    for name in ("corpus", "queries"):
+        rows = [{"_id": f"{name}{k}", "text": f"{name} {k}"} for k in range(9)]
+        write(f"beir/{name}.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     judged = "".join(f"queries{k}\tcorpus{k}\t1\n" for k in range(9))
     write("beir/qrels/test.tsv", "query-id\tcorpus-id\tscore\n" + judged)
     stsb = "".join(f"g\tf\ty\t{k}\t{k % 5}.0\tsays {k}\tother {k}\n" for k in range(20))
@@ -108,11 +105,13 @@ def test_those_that_take_a_second_encoder_say_so(
     examples,
 ):
     examples["encoding-cost"]["texts"] = STS(examples["sts"]["path"])
-    made = [
+    evaluators = [
         evaluator(**examples[evaluator.name])
         for evaluator in offered(sentbed_evaluators.evaluators())
     ]
-    assert [one.name for one in made if one.traits.two_sided] == [
+    assert [
+        evaluator.name for evaluator in evaluators if evaluator.traits.two_sided
+    ] == [
         "sts",
         "geometry",
         "retrieval",

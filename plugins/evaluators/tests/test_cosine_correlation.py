@@ -18,11 +18,12 @@ from sentbed_evaluators.cosine_correlation import (
 def test_cosines_equal_a_naive_loop():
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, 4099, 3)).astype(np.float32)
-    naive = [
-        sum(float(x) * float(y) for x, y in zip(u, v, strict=True))
-        / (math.hypot(*u) * math.hypot(*v))
-        for u, v in zip(a.tolist(), b.tolist(), strict=True)
-    ]
+
+    naive = []
+    for u, v in zip(a.tolist(), b.tolist(), strict=True):
+        product = sum(x * y for x, y in zip(u, v, strict=True))
+        naive.append(product / (math.hypot(*u) * math.hypot(*v)))
+
     np.testing.assert_allclose(cosines(a, b), naive, atol=1e-12)
 
 

@@ -85,16 +85,20 @@ def test_geometry_of_collapsed_vectors_says_so(squared, tmp_path, table_encoder)
         score.degenerate for score in evaluator.prepare().evaluate(encoder).scores
     )
     encoder.encode = near
-    found = evaluator.prepare().evaluate(encoder).scores
-    assert {score.degenerate.partition(":")[0] for score in found} == {
+    scores = evaluator.prepare().evaluate(encoder).scores
+    assert {score.degenerate.partition(":")[0] for score in scores} == {
         "the vectors have collapsed"
     }
     spread_out = attrs.evolve(evaluator, measures=("alignment", "anisotropy"))
-    said = {
+    degenerate = {
         score.metric: bool(score.degenerate)
         for score in spread_out.prepare().evaluate(encoder).scores
     }
-    assert said == {"alignment": True, "anisotropy": False, "top-singular-share": False}
+    assert degenerate == {
+        "alignment": True,
+        "anisotropy": False,
+        "top-singular-share": False,
+    }
 
 
 def test_vectors_that_are_close_rank_and_equal_ones_do_not():

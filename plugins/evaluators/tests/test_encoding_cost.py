@@ -27,7 +27,8 @@ class Lengths(PlacedEncoder):
         self.prefixes = []
 
     def encode(self, batch):
-        self.prefixes.append(None if batch.prefix is None else batch.prefix.tolist())
+        prefix = None if batch.prefix is None else batch.prefix.tolist()
+        self.prefixes.append(prefix)
         return batch.input_ids.astype(np.float32).sum(1, keepdims=True)
 
 
@@ -39,30 +40,27 @@ class Batches(TextEncoder):
     def __init__(self, *batches, placed=None):
         self.batches = batches
         self.placed = placed or Lengths()
-        self.asked = []
-        self.told = []
+        self.calls = []
+        self.steps = []
 
     def through(self, wrap):
         other = Batches(*self.batches, placed=wrap(self.placed))
-        other.asked = self.asked
+        other.calls = self.calls
         return other
 
     def encode(self, texts):
-        self.asked.append(list(texts))
+        self.calls.append(list(texts))
         return np.concatenate(list(self.placed.encode_batches(self.batches)))
 
     def progress(self, what, done, total):
-        self.told.append((what, done, total))
+        self.steps.append((what, done, total))
 
 
 def batch(lengths, prefix=None):
     """A batch of rows with so many tokens, padded to the longest."""
     mask = np.arange(max(lengths)) < np.array(lengths)[:, None]
-    return TokenBatch(
-        np.ones(mask.shape, np.int64),
-        None if mask.all() else mask.astype(np.int64),
-        prefix,
-    )
+    attention_mask = None if mask.all() else mask.astype(np.int64)
+    return TokenBatch(np.ones(mask.shape, np.int64), attention_mask, prefix)
 
 
 @pytest.fixture
@@ -81,15 +79,15 @@ def test_passes_tokens_and_padding_are_those_of_the_batches(pairs):
     # Two prompts for four texts: the first has five tokens in common, the second none.
     first = batch([3, 3], PREFIX), batch([2, 1], PREFIX)
     second = batch([6, 5, 5, 4])
-    found = values(
+    scores = values(
         EncodingCost(pairs).prepare().evaluate(Batches(*first, second)).scores
     )
-    assert found["passes"] == 8 / 4
-    assert found["tokens"] == (9 + 5 + 20) / 4
-    assert found["tokens-unshared"] == (9 + 4 * 5 + 20) / 4
-    assert found["padding"] == (1 + 4) / 4
+    assert scores["passes"] == 8 / 4
+    assert scores["tokens"] == (9 + 5 + 20) / 4
+    assert scores["tokens-unshared"] == (9 + 4 * 5 + 20) / 4
+    assert scores["padding"] == (1 + 4) / 4
     # No weights, so nothing is said of them.
-    assert found.keys().isdisjoint({"operations", "memory", "parameters"})
+    assert scores.keys().isdisjoint({"operations", "memory", "parameters"})
 
 
 def test_times_are_the_least_of_the_timed_passes_for_a_thousand_texts(
@@ -105,14 +103,14 @@ def test_times_are_the_least_of_the_timed_passes_for_a_thousand_texts(
     monkeypatch.setattr(encoding_cost.time, "process_time", clock(4, 6, 1))
     encoder = Batches(batch([2, 2, 2, 2]))
     evaluation = EncodingCost(pairs).prepare().evaluate(encoder)
-    found = values(evaluation.scores)
-    assert (found["seconds"], found["processor-seconds"]) == (
+    scores = values(evaluation.scores)
+    assert (scores["seconds"], scores["processor-seconds"]) == (
         2 * 1000 / 4,
         1 * 1000 / 4,
     )
-    assert evaluation.primary == -found["seconds"]
-    assert len(encoder.asked) == 1 + 3
-    assert encoder.told == [("encoding-cost", done, 5) for done in range(1, 6)]
+    assert evaluation.primary == -scores["seconds"]
+    assert len(encoder.calls) == 1 + 3
+    assert encoder.steps == [("encoding-cost", done, 5) for done in range(1, 6)]
 
 
 def test_every_timed_pass_computes_the_prefix_anew(pairs):
@@ -147,7 +145,7 @@ def test_the_sample_is_of_the_distinct_texts_evenly_spaced(pairs, sample, texts)
     encoder = Batches(batch([1] * len(texts)))
     prepared = EncodingCost(pairs, sample, repeats=1).prepare()
     prepared.evaluate(encoder)
-    assert encoder.asked == [texts, texts]
+    assert encoder.calls == [texts, texts]
     assert list(prepared.texts()) == ["a", "b", "c", "d"]
 
 
@@ -170,9 +168,9 @@ def test_it_reads_and_selects_as_the_evaluator_of_its_texts_does(pairs, tmp_path
         def files(self):
             yield tmp_path
 
-    own = EncodingCost(Development(pairs.path))
-    assert list(own.files()) == [tmp_path]
-    assert own.traits.development is pairs.traits.development
+    cost = EncodingCost(Development(pairs.path))
+    assert list(cost.files()) == [tmp_path]
+    assert cost.traits.development is pairs.traits.development
 
 
 def test_texts_are_measured_with_the_prompts_of_their_evaluation(pairs, recipe_of):

@@ -11,8 +11,17 @@ def evaluate(evaluator, encoder, *arguments, **options):
     return evaluator.prepare().evaluate(encoder, *arguments, **options)
 
 
+def of_length_one(vectors):
+    """The vectors as lists of numbers, each vector divided by its length."""
+    unit = []
+    for row in vectors.tolist():
+        length = math.hypot(*row)
+        unit.append([x / length for x in row])
+    return unit
+
+
 def naive_uniformity(vectors, power):
-    unit = [[float(x) / math.hypot(*row) for x in row] for row in vectors.tolist()]
+    unit = of_length_one(vectors)
     terms = [
         math.exp(-2 * math.dist(unit[i], unit[j]) ** power)
         for i in range(len(unit))
@@ -31,7 +40,7 @@ def test_a_file_is_measured_under_both_conventions(write, encoder):
     vectors = encoder.encode(
         [f"a{i}" for i in range(6)] + [f"b{i % 4}" for i in range(6)]
     )
-    unit = [[float(x) / math.hypot(*row) for x in row] for row in vectors.tolist()]
+    unit = of_length_one(vectors)
     distances = [math.dist(unit[i], unit[6 + i]) for i in range(6) if gold[i] > 4]
     assert len(distances) == 3
     expected = {
@@ -40,11 +49,11 @@ def test_a_file_is_measured_under_both_conventions(write, encoder):
         ("st5", "alignment"): sum(distances) / 3,
         ("st5", "uniformity"): naive_uniformity(vectors, 1),
     }
-    found = {
+    measured = {
         (score.protocol["id"], score.metric): score.value for score in result.scores
     }
-    assert found == pytest.approx(expected, abs=1e-7)
-    assert list(found) == list(expected)
+    assert measured == pytest.approx(expected, abs=1e-7)
+    assert list(measured) == list(expected)
     first = expected["wang-isola", "alignment"] + expected["wang-isola", "uniformity"]
     assert result.primary == pytest.approx(-first)
     protocol = result.scores[0].protocol
@@ -262,10 +271,10 @@ def test_parallel_files_are_aligned_over_the_positives_and_uniform_over_all(
             (3 + 4 * math.exp(-4) + 8 * math.exp(-2 * math.sqrt(2))) / 15
         ),
     }
-    found = {
+    measured = {
         (score.protocol["id"], score.metric): score.value for score in result.scores
     }
-    assert found == pytest.approx(expected, abs=1e-9)
+    assert measured == pytest.approx(expected, abs=1e-9)
     protocol = result.scores[0].protocol
     assert (protocol["positive_pairs"], protocol["pairs"], protocol["sentences"]) == (
         2,

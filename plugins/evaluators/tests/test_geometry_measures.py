@@ -12,8 +12,17 @@ from sentbed_evaluators.geometry_measures import (
 )
 
 
+def of_length_one(vectors):
+    """The vectors as lists of numbers, each vector divided by its length."""
+    unit = []
+    for row in vectors.tolist():
+        length = math.hypot(*row)
+        unit.append([x / length for x in row])
+    return unit
+
+
 def naive_uniformity(vectors, power):
-    unit = [[float(x) / math.hypot(*row) for x in row] for row in vectors.tolist()]
+    unit = of_length_one(vectors)
     terms = [
         math.exp(-2 * math.dist(unit[i], unit[j]) ** power)
         for i in range(len(unit))
@@ -26,8 +35,8 @@ def naive_uniformity(vectors, power):
 @pytest.mark.parametrize(("squared", "power"), [(True, 2), (False, 1)])
 def test_uniformity_in_blocks_equals_a_double_loop(block, squared, power):
     vectors = np.random.default_rng(1).normal(size=(23, 4)).astype(np.float32)
-    found = uniformity(vectors, squared=squared, block=block)
-    assert found == pytest.approx(naive_uniformity(vectors, power), abs=1e-12)
+    in_blocks = uniformity(vectors, squared=squared, block=block)
+    assert in_blocks == pytest.approx(naive_uniformity(vectors, power), abs=1e-12)
 
 
 def test_uniformity_of_opposite_and_of_equal_vectors():

@@ -15,8 +15,8 @@ from sentbed_evaluators.senteval_sts_files import find_files as find_sts
 from sentbed_evaluators.transfer_files import TRANSFER
 from sentbed_evaluators.transfer_files import find_files as find_transfer
 
-KNOWN_DATA = {known.name: known for known in known_collections()}
-ALL = pytest.mark.parametrize("known", KNOWN_DATA.values(), ids=KNOWN_DATA)
+KNOWN_DATA = {collection.name: collection for collection in known_collections()}
+ALL = pytest.mark.parametrize("collection", KNOWN_DATA.values(), ids=KNOWN_DATA)
 
 
 def files_of(name):
@@ -29,15 +29,15 @@ def touch(directory, paths):
         (directory / path).write_bytes(b"")
 
 
-def needed(known):
-    return [file.path for file in known.files if not file.optional]
+def needed(collection):
+    return [file.path for file in collection.files if not file.optional]
 
 
 # --- the table ---------------------------------------------------------------------------------------------
 
 
 def test_the_collections_are_those_of_the_evaluators():
-    names = [known.name for known in known_data()]
+    names = [collection.name for collection in known_data()]
     others = [source.data for source in SOURCES.values()]
     assert sorted(names) == sorted(
         ["senteval", "senteval-probing", "glue", "prompteol-label-pairs", *others]
@@ -45,32 +45,32 @@ def test_the_collections_are_those_of_the_evaluators():
 
 
 @ALL
-def test_paths_are_told_apart_and_digests_are_digests(known):
-    paths = [file.path for file in known.files]
+def test_paths_are_told_apart_and_digests_are_digests(collection):
+    paths = [file.path for file in collection.files]
     assert len(set(paths)) == len(paths) > 0
     assert all(
         re.fullmatch(r"[0-9a-f]{64}", digest)
-        for file in known.files
+        for file in collection.files
         for digest in file.sha256
     )
     archives = [
-        archive.sha256 for archive in known.archives if archive.sha256 is not None
+        archive.sha256 for archive in collection.archives if archive.sha256 is not None
     ]
     assert all(re.fullmatch(r"[0-9a-f]{64}", digest) for digest in archives)
 
 
 @ALL
-def test_every_file_has_a_source_or_the_collection_has_advice(known):
-    if all(known.can_download(file.path) for file in known.files):
-        command = f"`sentbed data get {known.name}`"
-        assert known.remedy in (f"{command} downloads it", f"{command} makes it")
+def test_every_file_has_a_source_or_the_collection_has_advice(collection):
+    if all(collection.can_download(file.path) for file in collection.files):
+        command = f"`sentbed data get {collection.name}`"
+        assert collection.remedy in (f"{command} downloads it", f"{command} makes it")
     else:
-        assert known.name == "rocstories"
-        assert known.remedy.endswith(known.advice)
+        assert collection.name == "rocstories"
+        assert collection.remedy.endswith(collection.advice)
     urls = [
-        *(archive.url for archive in known.archives),
-        *(file.url for made in known.made for file in made.sources),
-        *(file.url for file in known.files if file.url is not None),
+        *(archive.url for archive in collection.archives),
+        *(file.url for derived in collection.made for file in derived.sources),
+        *(file.url for file in collection.files if file.url is not None),
     ]
     assert all(str(url).startswith("https://") for url in urls)
 
@@ -88,12 +88,12 @@ PLACES = [(name, place) for name in FINDERS for place in KNOWN_DATA[name].places
 
 @pytest.mark.parametrize(("name", "place"), PLACES)
 def test_a_collection_is_found_where_its_readers_find_it(tmp_path, name, place):
-    known = KNOWN_DATA[name]
-    touch(tmp_path / place, needed(known))
-    found = inspect_collection(known, tmp_path)
+    collection = KNOWN_DATA[name]
+    touch(tmp_path / place, needed(collection))
+    inspection = inspect_collection(collection, tmp_path)
     for find in FINDERS[name]:
         files = find(str(tmp_path))
-        assert found.directory == files.root
+        assert inspection.directory == files.root
         assert not files.missing(files.by_task)
 
 
@@ -109,21 +109,21 @@ def test_every_file_of_senteval_has_a_reader_unless_it_is_optional(tmp_path):
 
 def test_stsb_is_found_at_the_top_as_the_reader_finds_it(tmp_path):
     touch(tmp_path / "downstream", ["STSBenchmark/sts-dev.csv", "SICK/SICK_train.txt"])
-    found = {
+    inspected = {
         item.file.path: item
         for item in inspect_collection(KNOWN_DATA["senteval"], tmp_path).files
     }
     (read,) = find_sts(str(tmp_path)).by_task["STSB-dev"]
-    assert found["STS/STSBenchmark/sts-dev.csv"].path == read
+    assert inspected["STS/STSBenchmark/sts-dev.csv"].path == read
     (missing,) = find_sts(str(tmp_path)).by_task["STSB"]
-    assert found["STS/STSBenchmark/sts-test.csv"].path == missing
+    assert inspected["STS/STSBenchmark/sts-test.csv"].path == missing
 
 
 @pytest.mark.parametrize("task", TRANSFER)
 def test_row_counts_of_the_transfer_tasks_are_those_that_the_reader_expects(task):
-    known = files_of("senteval")
+    files = files_of("senteval")
     for split, names in TRANSFER[task].files.items():
-        rows = [known[f"{TRANSFER[task].folder}/{name}"].rows for name in names]
+        rows = [files[f"{TRANSFER[task].folder}/{name}"].rows for name in names]
         counted = [count for count in rows if count is not None]
         assert len(counted) == (0 if task in ("CR", "MPQA") else len(rows))
         assert sum(counted) == (
@@ -136,18 +136,18 @@ def test_row_counts_of_the_transfer_tasks_are_those_that_the_reader_expects(task
 )
 def test_a_probing_file_may_be_some_rows_off_but_not_cut(tmp_path, rows, state):
     (tmp_path / "word_content.txt").write_bytes(b"\n" * rows)
-    found = {
+    inspected = {
         item.file.path: item
         for item in inspect_collection(KNOWN_DATA["senteval-probing"], tmp_path).files
     }
-    assert found["word_content.txt"].state == state
+    assert inspected["word_content.txt"].state == state
 
 
 @pytest.mark.parametrize("task", GLUE)
 def test_rows_and_headers_of_glue_are_those_that_the_reader_expects(task):
-    known = files_of("glue")
+    files = files_of("glue")
     for split, rows in zip(("train", "dev"), GLUE[task].sizes[0], strict=True):
-        file = known[GLUE[task].path(split)]
+        file = files[GLUE[task].path(split)]
         # Line ends inside the questions of QQP are no rows.
         assert file.rows == (None if task == "QQP" else rows)
         assert (file.header, file.optional) == (GLUE[task].header, False)
@@ -164,14 +164,14 @@ def test_every_file_of_glue_and_of_probing_that_is_needed_has_a_reader():
 def test_each_source_of_sentbench_is_found_where_the_reader_finds_it(
     tmp_path, task, source
 ):
-    known = KNOWN_DATA[source.data]
-    for place in known.places:
-        touch(tmp_path / place.replace("/", "-") / place, needed(known))
-        found = find_files(tmp_path / place.replace("/", "-"), task)
-        wanted = inspect_collection(known, tmp_path / place.replace("/", "-"))
-        assert {item.path for item in wanted.files if not item.file.optional} == set(
-            found.all
-        )
+    collection = KNOWN_DATA[source.data]
+    for place in collection.places:
+        touch(tmp_path / place.replace("/", "-") / place, needed(collection))
+        files = find_files(tmp_path / place.replace("/", "-"), task)
+        inspection = inspect_collection(collection, tmp_path / place.replace("/", "-"))
+        assert {
+            item.path for item in inspection.files if not item.file.optional
+        } == set(files.all)
 
 
 def test_the_earlier_story_cloze_test_is_found_too(tmp_path):
@@ -224,11 +224,11 @@ def test_mrpc_is_split_as_in_the_known_copies(tmp_path, real_data):
     (tmp_path / "MRPC" / "dev_ids.tsv").write_bytes(
         b"".join(b"\t".join(pair) + b"\n" for pair in pairs)
     )
-    made = split_mrpc(tmp_path)
-    assert list(made) == ["MRPC/train.tsv", "MRPC/dev.tsv", "MRPC/test.tsv"]
+    contents = split_mrpc(tmp_path)
+    assert list(contents) == ["MRPC/train.tsv", "MRPC/dev.tsv", "MRPC/test.tsv"]
     assert all(
         content == (real_data / "glue" / path).read_bytes()
-        for path, content in made.items()
+        for path, content in contents.items()
     )
 
 
@@ -238,12 +238,12 @@ def test_mrpc_is_split_as_in_the_known_copies(tmp_path, real_data):
 def test_the_files_that_are_there_have_the_rows_and_digests_that_are_known(
     real_data,
 ):
-    found = [
+    inspected = [
         item
-        for known in known_collections()
-        for item in inspect_collection(known, real_data, digests=True).files
+        for collection in known_collections()
+        for item in inspect_collection(collection, real_data, digests=True).files
     ]
-    there = [item for item in found if item.path.is_file()]
+    there = [item for item in inspected if item.path.is_file()]
     assert [
         (str(item.path), item.detail) for item in there if item.state != KNOWN
     ] == []

@@ -167,7 +167,7 @@ def named(*names, **fields):
     return MTEB(tasks=tuple(f"local_tasks:{name}" for name in names), **fields)
 
 
-def found(scores):
+def values_of(scores):
     return {(score.task, score.metric): score.value for score in scores}
 
 
@@ -246,7 +246,7 @@ def test_tasks_keep_their_order_and_are_averaged(local, table_encoder):
 
 def test_subsets_and_splits_have_scores_of_their_own(local, encoder):
     scores = evaluate(named("Languages"), encoder).scores
-    values = found(scores)
+    values = values_of(scores)
     assert list(values) == [
         ("Languages", name)
         for name in ("cosine_spearman", "cosine_spearman-en", "cosine_spearman-de")
@@ -254,10 +254,10 @@ def test_subsets_and_splits_have_scores_of_their_own(local, encoder):
     whole, english, german = values.values()
     assert whole == pytest.approx((english + german) / 2)
     assert scores[0].protocol["subset"] == ["en", "de"]
-    assert found(evaluate(named("Languages", languages=("deu",)), encoder).scores) == {
-        ("Languages", "cosine_spearman"): german
-    }
-    assert found(evaluate(named("Languages", subsets=("en",)), encoder).scores) == {
+    assert values_of(
+        evaluate(named("Languages", languages=("deu",)), encoder).scores
+    ) == {("Languages", "cosine_spearman"): german}
+    assert values_of(evaluate(named("Languages", subsets=("en",)), encoder).scores) == {
         ("Languages", "cosine_spearman"): english
     }
     (dev,) = evaluate(named("Pairs", splits=("dev",)), encoder).scores

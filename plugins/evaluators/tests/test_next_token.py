@@ -81,9 +81,9 @@ def predict(table_encoder):
     def run(table, **fields):
         encoder = table_encoder(table)
         encoder.backbone = Linear()
-        found = NextToken(texts=tuple(table), **fields).prepare().evaluate(encoder)
-        assert isinstance(found, NextTokenEvaluation)
-        return found
+        evaluation = NextToken(texts=tuple(table), **fields).prepare().evaluate(encoder)
+        assert isinstance(evaluation, NextTokenEvaluation)
+        return evaluation
 
     return run
 
@@ -96,9 +96,9 @@ def test_predictions_and_scores_are_those_of_a_naive_loop(
         "b": [0.0, 1.5, 0.1, 0.2, 0.3, -500.0],
         "c": [9, 0, 0, 0, 0, 0],
     }
-    found = predict(table, count=3)
+    evaluation = predict(table, count=3)
     top, bits = [], []
-    for text, prediction in zip(table, found.predictions, strict=True):
+    for text, prediction in zip(table, evaluation.predictions, strict=True):
         total = sum(math.exp(logit) for logit in table[text])
         chances = [math.exp(logit) / total for logit in table[text]]
         best = sorted(range(6), key=lambda token: (-chances[token], token))[:3]
@@ -113,11 +113,11 @@ def test_predictions_and_scores_are_those_of_a_naive_loop(
         bits.append(
             -sum(chance * math.log2(chance) for chance in chances if chance > 0)
         )
-    distinct, first, entropy = found.scores
-    assert (distinct.value, found.primary) == (100.0, 100.0)
+    distinct, first, entropy = evaluation.scores
+    assert (distinct.value, evaluation.primary) == (100.0, 100.0)
     assert first.value == pytest.approx(100 * sum(top) / 3)
     assert entropy.value == pytest.approx(sum(bits) / 3)
-    assert {score.direction for score in found.scores} == {"none"}
+    assert {score.direction for score in evaluation.scores} == {"none"}
     digest = hashlib.sha256(json.dumps(["a", "b", "c"]).encode()).hexdigest()
     assert entropy.protocol == {
         "id": "next-token",
@@ -130,10 +130,10 @@ def test_predictions_and_scores_are_those_of_a_naive_loop(
 def test_one_answer_to_all_sentences_is_not_distinct(
     predict,
 ):
-    found = predict(
+    evaluation = predict(
         {text: [0.0, 0.0, 5.0, 0.0, 0.0, float(n)] for n, text in enumerate("abcd")}
     )
-    assert found.scores[0].value == 25.0
+    assert evaluation.scores[0].value == 25.0
 
 
 def test_many_sentences_are_scored_in_blocks_and_more_tokens_than_there_are_cannot_be_listed(
@@ -142,14 +142,12 @@ def test_many_sentences_are_scored_in_blocks_and_more_tokens_than_there_are_cann
     texts = tuple(f"text {k}" for k in range(2 * BLOCK + 3))
     encoder = table_encoder({}, width=len(WORDS))
     encoder.backbone = Linear()
-    found = NextToken(texts=texts, count=99).prepare().evaluate(encoder)
+    evaluation = NextToken(texts=texts, count=99).prepare().evaluate(encoder)
     assert encoder.backbone.sizes == [BLOCK, BLOCK, 3]
-    assert [one.text for one in found.predictions] == list(texts)
-    assert {len(one.tokens) for one in found.predictions} == {6}
-    assert all(
-        sum(chance for _, chance in one.tokens) == pytest.approx(1)
-        for one in found.predictions
-    )
+    assert [prediction.text for prediction in evaluation.predictions] == list(texts)
+    assert {len(prediction.tokens) for prediction in evaluation.predictions} == {6}
+    for prediction in evaluation.predictions:
+        assert sum(chance for _, chance in prediction.tokens) == pytest.approx(1)
 
 
 def test_sentences_may_be_the_lines_of_a_file(write):
@@ -159,7 +157,7 @@ def test_sentences_may_be_the_lines_of_a_file(write):
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "problem"),
     [
         ({"texts": ()}, "`texts` is empty"),
         ({"texts": ("a", " ")}, "has an empty sentence"),
@@ -167,9 +165,9 @@ def test_sentences_may_be_the_lines_of_a_file(write):
         ({"path": "."}, "is a directory"),
     ],
 )
-def test_sentences_that_cannot_be_read_are_refused(fields, said):
+def test_sentences_that_cannot_be_read_are_refused(fields, problem):
     problems = list(NextToken(**fields).check())
-    assert said in problems[0]
+    assert problem in problems[0]
     with pytest.raises(DataError):
         NextToken(**fields).prepare()
 
@@ -180,7 +178,7 @@ def test_a_language_model_with_a_prompt_fits(need):
 
 
 @pytest.mark.parametrize(
-    ("backbone", "need", "head", "said"),
+    ("backbone", "need", "head", "pattern"),
     [
         (
             Blind(),
@@ -197,9 +195,9 @@ def test_a_language_model_with_a_prompt_fits(need):
         (Model(), "causal", Head(normalize=True), "take `head` out"),
     ],
 )
-def test_parts_that_predict_nothing_are_refused(backbone, need, head, said):
+def test_parts_that_predict_nothing_are_refused(backbone, need, head, pattern):
     (problem,) = NextToken().misfits(backbone, Asks(need), head)
-    assert re.search(said, problem)
+    assert re.search(pattern, problem)
 
 
 def test_an_encoder_without_a_backbone_is_refused(encoder):
@@ -222,7 +220,7 @@ def test_logits_that_are_not_finite_are_refused(table_encoder, value):
 # --- tables ------------------------------------------------------------------------------------------------
 
 
-def said(evaluation, encoder, template='{text} "'):
+def scores_of_run(evaluation, encoder, template='{text} "'):
     """Return the scores as a run has them."""
     how = {"prompt": {"template": template, "normalizer": "none"}}
     return [
@@ -239,13 +237,13 @@ def said(evaluation, encoder, template='{text} "'):
 def test_each_list_of_sentences_has_a_table_with_a_column_per_encoder(
     predict, tmp_path
 ):
-    one = predict({"a": [5.0, 0, 0, 0, 0, 0], "b": [0, 5.0, 0, 0, 0, 0]}, count=2)
-    two = predict({"a": [0, 0, 5.0, 0, 0, 0], "b": [0, 0, 0, 0, 5.0, 0]}, count=1)
+    before = predict({"a": [5.0, 0, 0, 0, 0, 0], "b": [0, 5.0, 0, 0, 0, 0]}, count=2)
+    after = predict({"a": [0, 0, 5.0, 0, 0, 0], "b": [0, 0, 0, 0, 5.0, 0]}, count=1)
     other = predict({"c": [0, 0, 0, 0, 0, 5.0]}, count=1)
     scores = []
-    for name, evaluation in (("m@start", one), ("m", two), ("m", other)):
+    for name, evaluation in (("m@start", before), ("m", after), ("m", other)):
         write_predictions(tmp_path, name, evaluation)
-        scores += said(evaluation, name)
+        scores += scores_of_run(evaluation, name)
     first, second = sections(tmp_path, scores)
     assert (first.key, second.key) == ("next-token", "next-token-2")
     assert first.columns == ("Sentence", 'm before training:\n… "', 'm:\n… "')
@@ -271,4 +269,4 @@ def test_a_token_without_a_visible_character_has_a_name():
 def test_predictions_that_have_been_lost_are_named(predict, tmp_path):
     evaluation = predict({"a": [5.0, 0, 0, 0, 0, 0]})
     with pytest.raises(RunError, match=r"next-token/m-.*\.json` cannot be read"):
-        sections(tmp_path, said(evaluation, "m"))
+        sections(tmp_path, scores_of_run(evaluation, "m"))

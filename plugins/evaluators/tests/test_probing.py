@@ -30,8 +30,8 @@ def rows(probing_data, task, part):
     ]
     kept = [
         (len(text.split()), label, text)
-        for found, label, text in lines
-        if found == part
+        for row_part, label, text in lines
+        if row_part == part
     ]
     return sorted(kept, key=lambda row: row[:2])
 
@@ -59,18 +59,14 @@ def test_the_classifier_is_sentevals_split_one(probing_data, encoder, protocol):
     (score,) = evaluate(
         evaluator(probing_data, "Depth", protocol=protocol), encoder
     ).scores
-    parts = [
-        Examples(
-            encoder.encode([text for *_, text in rows(probing_data, "Depth", name)]),
-            np.array(
-                [
-                    "ABC".index(label)
-                    for _, label, _ in rows(probing_data, "Depth", name)
-                ]
-            ),
-        )
-        for name in ("tr", "va", "te")
-    ]
+
+    parts = []
+    for name in ("tr", "va", "te"):
+        part = rows(probing_data, "Depth", name)
+        vectors = encoder.encode([text for *_, text in part])
+        labels = np.array(["ABC".index(label) for _, label, _ in part])
+        parts.append(Examples(vectors, labels))
+
     outcome = Classifier(protocol).split(*parts, classes=3)
     assert score.value == outcome.accuracy
     np.testing.assert_array_equal(score.items.x, outcome.predicted == parts[2].labels)

@@ -26,8 +26,8 @@ def test_the_tasks_stand_in_sentevals_order():
 def test_it_is_found_from_downstream_beside_it(write, tmp_path):
     write("senteval/probing/tree_depth.txt", ROWS)
     (tmp_path / "senteval" / "downstream").mkdir()
-    found = find_files(str(tmp_path / "senteval" / "downstream"))
-    assert found.root.samefile(tmp_path / "senteval" / "probing")
+    files = find_files(str(tmp_path / "senteval" / "downstream"))
+    assert files.root.samefile(tmp_path / "senteval" / "probing")
 
 
 def test_rows_are_sorted_by_words_then_class_then_place(write):

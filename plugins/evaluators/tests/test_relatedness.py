@@ -30,11 +30,11 @@ def pairs(seed, count, signal):
         5 * (signal * similar + (1 - signal) * generator.random(count)), 2
     )
     scores[:6] = (0.0, 0.4, 1.0, 3.8, 4.5, 5.0)
-    texts = [
-        [" ".join(["word"] * generator.integers(1, 4)) for _ in range(count)]
-        for _ in range(2)
-    ]
-    return EncodedPairs((first, second), (texts[0], texts[1]), scores.tolist())
+
+    def texts():
+        return [" ".join(["word"] * generator.integers(1, 4)) for _ in range(count)]
+
+    return EncodedPairs((first, second), (texts(), texts()), scores.tolist())
 
 
 def by_hand(train, dev, test, seed):
@@ -123,11 +123,11 @@ def test_the_regression_is_that_of_senteval(signal, seed, stops):
     train, dev, test = pairs(0, 70, signal), pairs(1, 50, signal), pairs(2, 80, signal)
     expected, looks = by_hand(train, dev, test, seed)
     progress = Epochs()
-    found = Relatedness(seed).predict(train, dev, test, progress)
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
-    assert progress.seen == [(50 * look, 1050) for look in range(1, looks + 1)]
+    predicted = Relatedness(seed).predict(train, dev, test, progress)
+    np.testing.assert_allclose(predicted, expected, rtol=1e-5)
+    assert progress.seen == [(50 * number, 1050) for number in range(1, looks + 1)]
     assert (looks < 21) == stops
-    assert found.std() > 0.1
+    assert predicted.std() > 0.1
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def test_a_regression_neither_reads_nor_changes_the_state_of_the_random_generato
 
 
 def test_targets_share_a_score_between_its_neighbours():
-    found = targets_of([0.0, 0.25, 1.0, 3.75, 4.0, 5.0])
+    targets = targets_of([0.0, 0.25, 1.0, 3.75, 4.0, 5.0])
     expected = [
         [0, 0, 0, 0, 0],
         [0.25, 0, 0, 0, 0],
@@ -161,18 +161,18 @@ def test_targets_share_a_score_between_its_neighbours():
         [0, 0, 0, 1, 0],
         [0, 0, 0, 0, 1],
     ]
-    np.testing.assert_array_equal(found, np.array(expected, np.float32))
+    np.testing.assert_array_equal(targets, np.array(expected, np.float32))
 
 
 def test_pairs_are_ordered_by_words_of_the_first_then_of_the_second_then_by_score():
     texts = (["a b", "a", "a", "a", "a b"], ["c", "c d", "c", "c", "c"])
     vectors = np.arange(5, dtype=np.float32)[:, None]
-    found = in_order(
+    ordered = in_order(
         EncodedPairs((vectors, -vectors), texts, [1.0, 2.0, 4.0, 3.0, 0.5])
     )
-    assert found.vectors[0].ravel().tolist() == [3, 2, 1, 4, 0]
-    assert found.vectors[1].ravel().tolist() == [-3, -2, -1, -4, 0]
-    assert found.scores == [3.0, 4.0, 2.0, 0.5, 1.0]
+    assert ordered.vectors[0].ravel().tolist() == [3, 2, 1, 4, 0]
+    assert ordered.vectors[1].ravel().tolist() == [-3, -2, -1, -4, 0]
+    assert ordered.scores == [3.0, 4.0, 2.0, 0.5, 1.0]
 
 
 # SentGLUE's STS-B
@@ -205,7 +205,7 @@ def test_sts_b_is_scored_by_the_trained_relatedness(directory, encoder, brief):
     progress = []
     (score,) = (
         evaluator.prepare()
-        .evaluate(encoder, progress=lambda *told: progress.append(told))
+        .evaluate(encoder, progress=lambda *step: progress.append(step))
         .scores
     )
 
@@ -216,15 +216,16 @@ def test_sts_b_is_scored_by_the_trained_relatedness(directory, encoder, brief):
             .read_text()
             .splitlines()[1:]
         ]
-        chosen = [lines[row] for row in (range(len(lines)) if rows is None else rows)]
-        first, second, scores = zip(*chosen, strict=True)
+        if rows is not None:
+            lines = [lines[row] for row in rows]
+        first, second, scores = zip(*lines, strict=True)
         vectors = encoder.encode(list(first)), encoder.encode(list(second))
         return EncodedPairs(vectors, (first, second), [float(text) for text in scores])
 
     order = np.random.default_rng(1111).permutation(90).tolist()
-    held, trained = sorted(order[:18]), sorted(order[18:])
+    held_out, trained = sorted(order[:18]), sorted(order[18:])
     expected = Relatedness(1111).predict(
-        part("train", trained), part("train", held), part("dev")
+        part("train", trained), part("train", held_out), part("dev")
     )
     np.testing.assert_array_equal(score.items.y, expected)
     assert score.value == pytest.approx(

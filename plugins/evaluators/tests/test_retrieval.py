@@ -73,12 +73,12 @@ def test_graded_documents_are_scored_as_by_hand(write, table_encoder):
         "mrr@10": [1 / 2, 1 / 2],
         "map@10": [(1 / 2 + 2 / 4) / 2, (1 / 2) / 2],
     }
-    found = values(result)
-    assert list(found) == list(expected)
-    assert found == pytest.approx(
+    scores = values(result)
+    assert list(scores) == list(expected)
+    assert scores == pytest.approx(
         {name: 50 * sum(each) for name, each in expected.items()}
     )
-    assert result.primary == found["ndcg@10"]
+    assert result.primary == scores["ndcg@10"]
     for score in result.scores:
         assert score.items is not None
         assert score.items.x == pytest.approx(expected[score.metric])
@@ -137,7 +137,7 @@ def test_a_corpus_in_chunks_is_scored_as_in_one(write, encoder, monkeypatch):
     judged = [f"q{i}\td{(7 * i + j) % 50}\t{j}" for i in range(20) for j in (1, 2, 3)]
     path = beir(write, documents, queries, judged)
     seen = []
-    encoder.progress = lambda *told: seen.append(told)
+    encoder.progress = lambda *step: seen.append(step)
     whole = values(
         evaluate(Retrieval(path=path, k=(5, 10)), encoder, progress=encoder.progress)
     )
@@ -174,12 +174,12 @@ def test_pairs_are_merged_by_text(write, table_encoder):
     encoder = table_encoder({**TABLE, "more": at(44)})
     result = evaluate(Retrieval(path=str(write("qa.tsv", PAIRS)), k=(1, 3)), encoder)
     assert encoder.calls == [["low", "high", "more"], ["ten", "fifty", "forty"]]
-    found = values(result)
+    scores = values(result)
     # Ranks: low 1 (ten) and 2 (forty), high 1, more 3 (forty, fifty, ten).
-    assert found["recall@1"] == pytest.approx(100 * (1 / 2 + 1 + 0) / 3)
-    assert found["recall@3"] == pytest.approx(100)
-    assert found["mrr@3"] == pytest.approx(100 * (1 + 1 + 1 / 3) / 3)
-    assert found["ndcg@3"] == pytest.approx(100 * (1 + 1 + 1 / 2) / 3)
+    assert scores["recall@1"] == pytest.approx(100 * (1 / 2 + 1 + 0) / 3)
+    assert scores["recall@3"] == pytest.approx(100)
+    assert scores["mrr@3"] == pytest.approx(100 * (1 + 1 + 1 / 3) / 3)
+    assert scores["ndcg@3"] == pytest.approx(100 * (1 + 1 + 1 / 2) / 3)
     protocol = result.scores[0].protocol
     assert (
         protocol["id"],
@@ -243,10 +243,10 @@ def test_documents_are_encoded_by_the_second_encoder(write, table_encoder):
         evaluate(Retrieval(path=path), encoder, encoder.second)
 
 
-@pytest.mark.parametrize(("text", "said"), [("low", "'low'"), ("fifty", "'fifty'")])
-def test_a_zero_vector_is_refused_by_name(text, said, write, table_encoder):
+@pytest.mark.parametrize(("text", "name"), [("low", "'low'"), ("fifty", "'fifty'")])
+def test_a_zero_vector_is_refused_by_name(text, name, write, table_encoder):
     encoder = table_encoder({**TABLE, text: [0.0, 0.0]})
-    with pytest.raises(RunError, match=f"the embedding of {said} is a zero vector"):
+    with pytest.raises(RunError, match=f"the embedding of {name} is a zero vector"):
         evaluate(
             Retrieval(path=str(write("qa.tsv", PAIRS.replace("more", "ten")))), encoder
         )

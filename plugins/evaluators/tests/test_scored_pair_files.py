@@ -200,9 +200,9 @@ def test_problems_are_seen_without_reading(tmp_path, monkeypatch, file, problem)
     for name in ("p.txt", "p.tsv", "p.jsonl"):
         Path(name).touch()
     Path("folder.tsv").mkdir()
-    (found,) = file.problems()
+    (message,) = file.problems()
     with pytest.raises(DataError, match=problem):
-        raise DataError(found)
+        raise DataError(message)
 
 
 def test_blank_lines_between_json_objects_are_skipped_and_counted(write):

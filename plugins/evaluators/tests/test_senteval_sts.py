@@ -28,10 +28,9 @@ def directory(write, tmp_path):
                 f"{year} {name} {k} left\t{name} {k} right\tsource\tsource\n"
                 for k in range(count)
             ]
-            gold = [
-                "" if k in (0, 3, count - 1) else str((k * 7 + i) % 5)
-                for k in range(count)
-            ]
+            gold = [str((k * 7 + i) % 5) for k in range(count)]
+            for unscored in (0, 3, count - 1):
+                gold[unscored] = ""
             write(f"d/STS/{year}-en-test/STS.input.{name}.txt", "".join(rows))
             write(
                 f"d/STS/{year}-en-test/STS.gs.{name}.txt",
@@ -55,16 +54,16 @@ def test_yearly_scores_equal_a_naive_loop(directory, encoder):
         for i, name in enumerate(YEARS[year]):
             kept = [k for k in range(6 + i) if k not in (0, 3, 5 + i)]
             gold = [(k * 7 + i) % 5 for k in kept]
-            found = [
+            cosines = [
                 naive_cosine(
                     *encoder.encode([f"{year} {name} {k} left", f"{name} {k} right"])
                 )
                 for k in kept
             ]
-            values.append(100 * stats.spearmanr(gold, found).statistic)
+            values.append(100 * stats.spearmanr(gold, cosines).statistic)
             sizes.append(len(kept))
             all_gold += gold
-            all_cosines += found
+            all_cosines += cosines
         assert scores[year, "spearman"].value == pytest.approx(
             100 * stats.spearmanr(all_gold, all_cosines).statistic
         )
@@ -105,10 +104,10 @@ def test_each_task_is_encoded_in_a_call_of_its_own(directory, encoder):
     assert len(encoder.calls) == 2
     assert [scatter.title for scatter in result.scatters] == ["STSB", "STS16"]
     assert list(result.scatters[0].x) == [k % 5 for k in range(9)]
-    found = [
+    cosines = [
         naive_cosine(*encoder.encode([f'says "{k}', f"other {k}"])) for k in range(9)
     ]
-    np.testing.assert_allclose(result.scatters[0].y, found, atol=1e-12)
+    np.testing.assert_allclose(result.scatters[0].y, cosines, atol=1e-12)
     stsb = result.scores[0]
     assert (stsb.task, stsb.metric, stsb.protocol["aggregation"]) == (
         "STSB",
@@ -116,7 +115,7 @@ def test_each_task_is_encoded_in_a_call_of_its_own(directory, encoder):
         "single",
     )
     assert stsb.value == pytest.approx(
-        100 * stats.spearmanr([k % 5 for k in range(9)], found).statistic
+        100 * stats.spearmanr([k % 5 for k in range(9)], cosines).statistic
     )
 
 
@@ -185,8 +184,8 @@ def test_a_published_model_scores_as_in_senteval(real_data):
     )
     tasks = ("STSB", "STS13")
     result = evaluate(SentEvalSTS(tasks=tasks, data_dir=str(real_data)), model)
-    found = {(score.task, score.metric): score.value for score in result.scores}
-    assert found == {
+    scores = {(score.task, score.metric): score.value for score in result.scores}
+    assert scores == {
         (task, metric): pytest.approx(value, abs=0.05)
         for task, metric, value in REFERENCE
     }
@@ -211,14 +210,14 @@ def test_tasks_without_data_are_skipped_and_named_where_that_is_asked_for(
     directory, encoder
 ):
     tasks = ("STS12", "STS15", "STSB", "SICKR")
-    asked = suite(directory, tasks=tasks, skip_missing=True)
-    assert list(asked.check()) == []
-    found = evaluate(asked, encoder)
+    tolerant = suite(directory, tasks=tasks, skip_missing=True)
+    assert list(tolerant.check()) == []
+    evaluation = evaluate(tolerant, encoder)
     there = suite(directory, tasks=("STS15", "STSB"))
     expected = evaluate(there, encoder)
-    assert {score.skipped for score in found.scores} == {("STS12", "SICKR")}
-    assert [(s.task, s.metric, s.value, s.protocol) for s in found.scores] == [
+    assert {score.skipped for score in evaluation.scores} == {("STS12", "SICKR")}
+    assert [(s.task, s.metric, s.value, s.protocol) for s in evaluation.scores] == [
         (s.task, s.metric, s.value, s.protocol) for s in expected.scores
     ]
-    assert found.primary == expected.primary
+    assert evaluation.primary == expected.primary
     assert {score.skipped for score in expected.scores} == {()}

@@ -83,11 +83,11 @@ def test_files_that_change_while_they_are_read_are_refused(
     files = find_files(str(tmp_path))
     before = digest(files["STS13"])
     write_sts13(write, "a\tc\n", "1\n")
-    monkeypatch.setattr(
-        senteval_sts_files,
-        "digest",
-        lambda files, hashes=None: digest(files) if hashes else before,
-    )
+
+    def earlier_digest(files, hashes=None):
+        return digest(files) if hashes else before
+
+    monkeypatch.setattr(senteval_sts_files, "digest", earlier_digest)
     with pytest.raises(
         DataError, match="the files of `STS13` changed while they were read; run again"
     ):
@@ -95,12 +95,11 @@ def test_files_that_change_while_they_are_read_are_refused(
 
 
 def write_sts13(write, texts, gold):
-    for name in ("FNWN", "headlines", "OnWN"):
-        write(
-            f"STS/STS13-en-test/STS.input.{name}.txt",
-            "a\tb\n" if name != "OnWN" else texts,
-        )
-        write(f"STS/STS13-en-test/STS.gs.{name}.txt", "1\n" if name != "OnWN" else gold)
+    for name in ("FNWN", "headlines"):
+        write(f"STS/STS13-en-test/STS.input.{name}.txt", "a\tb\n")
+        write(f"STS/STS13-en-test/STS.gs.{name}.txt", "1\n")
+    write("STS/STS13-en-test/STS.input.OnWN.txt", texts)
+    write("STS/STS13-en-test/STS.gs.OnWN.txt", gold)
 
 
 BROKEN = {

@@ -33,14 +33,14 @@ class Spy:
     def folded(self, train, test, classes, progress):
         return self._fit("folded", train, None, test, classes, progress)
 
-    def split(self, train, held, test, classes, progress):
-        return self._fit("split", train, held, test, classes, progress)
+    def split(self, train, dev, test, classes, progress):
+        return self._fit("split", train, dev, test, classes, progress)
 
-    def _fit(self, how, train, held, test, classes, progress):
+    def _fit(self, how, train, dev, test, classes, progress):
         if progress:
             progress(1, 1)
         call = {"how": how}
-        for name, part in (("train", train), ("held", held), ("test", test)):
+        for name, part in (("train", train), ("dev", dev), ("test", test)):
             if part:
                 # Features on disk are gone after the call.
                 call[name] = Examples(np.array(part.features), np.array(part.labels))
@@ -170,10 +170,10 @@ def test_the_held_out_rows_are_the_training_rows_that_are_not_trained_on(
     evaluate(evaluator(glue_data, "SST-2", seed=2), encoder)
     first, again, other = spy.calls
     every = encoder.encode([row[0] for row in table(glue_data / "SST-2" / "train.tsv")])
-    both = np.concatenate([first["train"].features, first["held"].features])
+    both = np.concatenate([first["train"].features, first["dev"].features])
     assert sorted(map(tuple, both.tolist())) == sorted(map(tuple, every.tolist()))
-    np.testing.assert_array_equal(first["held"].features, again["held"].features)
-    assert (first["held"].features != other["held"].features).any()
+    np.testing.assert_array_equal(first["dev"].features, again["dev"].features)
+    assert (first["dev"].features != other["dev"].features).any()
     dev = encoder.encode([row[0] for row in table(glue_data / "SST-2" / "dev.tsv")])
     np.testing.assert_array_equal(first["test"].features, dev)
 
@@ -181,7 +181,7 @@ def test_the_held_out_rows_are_the_training_rows_that_are_not_trained_on(
 def test_a_limit_draws_training_rows_and_encodes_no_others(glue_data, encoder, spy):
     (score,) = evaluate(evaluator(glue_data, "SST-2", limit=20), encoder).scores
     (call,) = spy.calls
-    assert (len(call["train"]), len(call["held"]), len(call["test"])) == (18, 2, 12)
+    assert (len(call["train"]), len(call["dev"]), len(call["test"])) == (18, 2, 12)
     assert [len(texts) for texts in encoder.calls] == [20 + 12]
     assert (
         score.protocol["limit"],
@@ -203,8 +203,8 @@ def test_too_few_rows_of_a_class_are_refused_before_anything_is_encoded(
 
 def test_cola_is_scored_by_matthews_correlation(glue_data, encoder, spy, monkeypatch):
     # Gold is 0, 1, 0, 1, ...: 4 true positives, 3 true negatives, 3 false positives, 2 false negatives.
-    found = np.array([0, 1, 0, 1, 0, 1, 1, 1, 1, 0, 1, 0])
-    monkeypatch.setattr(Spy, "folded", lambda *_: Outcome(0.0, 0.0, found))
+    predicted = np.array([0, 1, 0, 1, 0, 1, 1, 1, 1, 0, 1, 0])
+    monkeypatch.setattr(Spy, "folded", lambda *_: Outcome(0.0, 0.0, predicted))
     (score,) = evaluate(evaluator(glue_data, "CoLA"), encoder).scores
     assert score.value == pytest.approx(100 * (4 * 3 - 3 * 2) / (7 * 6 * 6 * 5) ** 0.5)
     assert score.value == pytest.approx(16.9030851)
@@ -213,7 +213,7 @@ def test_cola_is_scored_by_matthews_correlation(glue_data, encoder, spy, monkeyp
         "matthews",
         [0.0, 1.0] * 6,
     )
-    assert score.items.y.tolist() == found.tolist()
+    assert score.items.y.tolist() == predicted.tolist()
 
 
 def test_one_class_throughout_is_a_matthews_correlation_of_zero_and_is_noted(

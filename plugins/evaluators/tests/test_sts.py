@@ -57,13 +57,13 @@ def test_pairs_of_one_passage_are_items_of_one_cluster(write, encoder, suffix):
         evaluate(STS(path=path, cluster=cluster), encoder)
         for cluster in (None, "passage")
     )
-    for one, other in zip(alone.scores, together.scores, strict=True):
-        assert one.value == other.value
-        assert one.items is not None
+    for score, other in zip(alone.scores, together.scores, strict=True):
+        assert score.value == other.value
+        assert score.items is not None
         assert other.items is not None
-        assert one.items.clusters is not None
+        assert score.items.clusters is not None
         assert other.items.clusters is not None
-        assert len(set(one.items.clusters)) == 20
+        assert len(set(score.items.clusters)) == 20
         # Equal for pairs of one passage, different for others.
         numbers = [
             list(dict.fromkeys(other.items.clusters)).index(name)
@@ -152,8 +152,8 @@ def test_what_split_the_file_is_stands_in_the_protocol_and_says_whether_it_is_de
     path = write("p.tsv", "sentence1\tsentence2\tscore\na\tb\t1\na\tc\t2\n")
     sts = STS(path=str(path), split=split)
     assert sts.traits.development is development
-    found = {score.protocol["split"] for score in evaluate(sts, encoder).scores}
-    assert found == {split or "whole file"}
+    splits = {score.protocol["split"] for score in evaluate(sts, encoder).scores}
+    assert splits == {split or "whole file"}
 
 
 def test_a_split_that_does_not_exist_is_a_problem_of_the_recipe(write):
@@ -174,13 +174,13 @@ def test_the_protocol_has_the_hash_of_what_was_parsed(write, encoder, monkeypatc
     read = PairFile.read
 
     def change_afterwards(file, *arguments):
-        found = read(file, *arguments)
+        pairs = read(file, *arguments)
         write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t0\nc\td\t1\n")
-        return found
+        return pairs
 
     monkeypatch.setattr(PairFile, "read", change_afterwards)
-    found = evaluate(STS(path=str(path)), encoder)
-    assert {score.protocol["data"] for score in found.scores} == {parsed}
+    evaluation = evaluate(STS(path=str(path)), encoder)
+    assert {score.protocol["data"] for score in evaluation.scores} == {parsed}
 
 
 @pytest.mark.parametrize(

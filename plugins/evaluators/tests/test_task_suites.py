@@ -42,9 +42,9 @@ def test_an_average_says_once_what_its_tasks_agree_on():
         "A", [1, 0], id="some", classifier={"seed": 1}, data="1", test=2, note="odd"
     )
     second = score("B", [1, 1, 1, 0], id="some", data="2", test=4)
-    found = average([first, second], "mean", benchmark="all")
-    assert (found.task, found.metric, found.value) == ("AVG", "mean", 62.5)
-    assert found.protocol == {
+    mean = average([first, second], "mean", benchmark="all")
+    assert (mean.task, mean.metric, mean.value) == ("AVG", "mean", 62.5)
+    assert mean.protocol == {
         "id": "some",
         "aggregation": "mean",
         "of": {"A": "accuracy", "B": "accuracy"},
@@ -52,10 +52,10 @@ def test_an_average_says_once_what_its_tasks_agree_on():
         "data": {"A": "1", "B": "2"},
         "benchmark": "all",
     }
-    assert found.items is not None
-    assert found.items.groups is not None
-    assert found.items.x.tolist() == [1, 0, 1, 1, 1, 0]
-    assert found.items.groups.tolist() == [0, 0, 1, 1, 1, 1]
+    assert mean.items is not None
+    assert mean.items.groups is not None
+    assert mean.items.x.tolist() == [1, 0, 1, 1, 1, 0]
+    assert mean.items.groups.tolist() == [0, 0, 1, 1, 1, 1]
 
 
 def test_an_average_of_other_than_plain_means_has_no_items():
@@ -192,9 +192,9 @@ def main_scores(evaluation):
 
 
 def test_all_tasks_are_scored_in_the_papers_order_with_their_plain_mean(suite, encoder):
-    told = []
+    steps = []
     prepared = suite.evaluator(*suite.tasks).prepare()
-    evaluation = prepared.evaluate(encoder, progress=lambda *step: told.append(step))
+    evaluation = prepared.evaluate(encoder, progress=lambda *step: steps.append(step))
 
     *scores, mean = main_scores(evaluation)
     assert tuple(score.task for score in scores) == suite.tasks
@@ -205,7 +205,7 @@ def test_all_tasks_are_scored_in_the_papers_order_with_their_plain_mean(suite, e
     data = {score.task: score.protocol["data"] for score in scores}
     assert mean.protocol["data"] == data
     names = {f"{task}: classifiers" for task in suite.trained}
-    assert names == {what for what, _, _ in told if "classifiers" in what}
+    assert names == {what for what, _, _ in steps if "classifiers" in what}
 
     for score in scores:
         if score.metric != "accuracy":

@@ -28,8 +28,8 @@ from sentbed_evaluators.text_lines import csv_rows, lines, read_lines
 )
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
 def test_lines_end_at_line_feeds_alone(write, content, expected, encoding):
-    found = lines(write("a.txt", content.encode(encoding)), encoding)
-    assert list(found) == list(enumerate(expected, start=1))
+    numbered = lines(write("a.txt", content.encode(encoding)), encoding)
+    assert list(numbered) == list(enumerate(expected, start=1))
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252"])
@@ -45,14 +45,14 @@ def test_a_wrong_byte_is_named_with_its_line_after_those_before(
     write, before, end, bad
 ):
     content = b"".join("é%d".encode() % n + end for n in range(before)) + bad
-    found = lines(
-        write("a.txt", content + (b"" if bad[-1] == 0xC3 else end + b"more" + end))
-    )
+    if bad[-1] != 0xC3:
+        content += end + b"more" + end
+    numbered = lines(write("a.txt", content))
     with pytest.raises(
         DataError,
         match=rf"found byte 0x(e9|c3), which is not UTF-8.*a\.txt:{before + 1}$",
     ):
-        list(found)
+        list(numbered)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "utf-16"])

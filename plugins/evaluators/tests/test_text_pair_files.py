@@ -95,5 +95,5 @@ def test_what_cannot_be_read_is_an_error_with_file_and_line(
 def test_problems_name_fields_that_cannot_be_used(
     write, path, columns, fields, problem
 ):
-    (found,) = TextPairFile(str(write(path, "")), columns, **fields).problems()
-    assert problem in found
+    (message,) = TextPairFile(str(write(path, "")), columns, **fields).problems()
+    assert problem in message

@@ -20,7 +20,7 @@ class Watched(TextEncoder):
 
     def __init__(self):
         self.calls = {}
-        self.told = []
+        self.steps = []
 
     def at_length(self, max_length):
         calls = self.calls.setdefault(max_length, [])
@@ -33,7 +33,7 @@ class Watched(TextEncoder):
         return Cut()
 
     def progress(self, what, done, total):
-        self.told.append((what, done, total))
+        self.steps.append((what, done, total))
 
     def encode(self, texts):
         raise AssertionError("vectors may come from the store")
@@ -49,8 +49,8 @@ def clock(monkeypatch, *passes):
             now += seconds
             yield now
 
-    found = readings()
-    monkeypatch.setattr(throughput.time, "perf_counter", lambda: next(found))
+    times = readings()
+    monkeypatch.setattr(throughput.time, "perf_counter", lambda: next(times))
 
 
 def test_a_score_is_the_median_of_the_passes_after_the_warm_up(
@@ -80,7 +80,7 @@ def test_every_case_encodes_different_texts_in_batches_as_they_are_to_arrive():
         assert calls[:3] == calls[3:6] == calls[6:9]
         assert len(set(calls[-1])) == 10
         assert {len(text.split()) for call in calls for text in call} == {length}
-    assert encoder.told == [("throughput", done, 12) for done in range(1, 13)]
+    assert encoder.steps == [("throughput", done, 12) for done in range(1, 13)]
 
 
 def test_all_examples_arrive_at_once_where_no_batch_size_is_given():
@@ -117,12 +117,12 @@ def test_the_protocol_says_what_was_timed_and_on_what():
     ("batches", "coordinates"), [((4, 8), ["length", "batch"]), ((), ["length"])]
 )
 def test_a_rate_says_where_it_stands_and_its_spread_does_not(batches, coordinates):
-    found = (
+    evaluation = (
         Throughput((16, 32), batches, examples=8, repeats=2, warmup=0)
         .prepare()
         .evaluate(Watched())
     )
-    for score in found.scores:
+    for score in evaluation.scores:
         if score.metric == "examples/s":
             assert score.protocol["coordinates"] == coordinates
             assert all(isinstance(score.protocol[name], int) for name in coordinates)

@@ -197,15 +197,15 @@ def test_a_classifier_that_found_one_class_only_says_so(downstream, table_encode
     )
     encoder = table_encoder(width=6)
     encoder.encode = lambda texts: np.ones((len(texts), 6), np.float32)
-    found = {
+    degenerate = {
         (s.task, s.metric): s.degenerate for s in evaluate(evaluator, encoder).scores
     }
     assert {
         ("TREC", "accuracy"),
         ("TREC", "dev-accuracy"),
         ("MRPC", "f1"),
-    } <= found.keys()
-    assert set(found.values()) == {"the classifier predicts one class only"}
+    } <= degenerate.keys()
+    assert set(degenerate.values()) == {"the classifier predicts one class only"}
 
 
 def test_the_training_part_is_scored_without_any_test_sentence(
@@ -216,14 +216,14 @@ def test_the_training_part_is_scored_without_any_test_sentence(
     prepared = evaluator.prepare()
     held_out = attrs.evolve(evaluator, part="held-out").prepare()
     for task in PAPERS:
-        own = {
+        lists = {
             name: texts
             for name, texts in prepared.lists.items()
             if name.startswith(f"{task} ")
         }
-        assert not any(name.endswith((" test", " all")) for name in own)
+        assert not any(name.endswith((" test", " all")) for name in lists)
         test = set(held_out.lists[f"{task} test"].first)
-        assert test.isdisjoint(text for texts in own.values() for text in texts.first)
+        assert test.isdisjoint(text for texts in lists.values() for text in texts.first)
     evaluation = prepared.evaluate(table_encoder())
     main = [score for score in evaluation.scores if score.metric == "accuracy"]
     assert [score.task for score in main] == list(PAPERS)

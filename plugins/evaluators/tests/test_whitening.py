@@ -35,13 +35,14 @@ def naive(fitted, vectors, width):
                 covariance[i, j] += (row[i] - mean[i]) * (row[j] - mean[j]) / len(rows)
     values, components = np.linalg.eigh(covariance)
     largest = sorted(range(size), key=lambda k: -values[k])[:width]
-    return [
-        [
-            float((row.astype(np.float64) - mean) @ components[:, k] / values[k] ** 0.5)
-            for k in largest
-        ]
-        for row in vectors
-    ]
+
+    whitened = []
+    for row in vectors:
+        centred = row.astype(np.float64) - mean
+        whitened.append(
+            [float(centred @ components[:, k] / values[k] ** 0.5) for k in largest]
+        )
+    return whitened
 
 
 @pytest.mark.parametrize(("rows", "kept"), [(40, 6), (40, 3), (7, 6)])

@@ -81,7 +81,8 @@ def test_pairs_that_belong_together_do_and_others_do_not():
     assert sum(map(len, pairs.values())) == 400
     for text, other, label in [pair for split in SPLITS for pair in pairs[split]]:
         number = text.split()[1]
-        assert other.startswith(f"right {number}" if label else f"wrong {number} ")
+        beginning = f"right {number}" if label else f"wrong {number} "
+        assert other.startswith(beginning)
     for text, right, wrong in triples:
         number = text.split()[1]
         assert (right, wrong[:-2]) == (f"right {number}", f"wrong {number}")
@@ -118,8 +119,13 @@ def test_where_a_source_offers_nothing_else_wrong_is_what_belongs_to_another_row
 
 
 def test_partners_come_from_the_same_split():
-    pairs, _ = build_sets("DBpedia", rows := list(labelled(2000, 14)), rows, seed=0)
-    texts = [{text for pair in pairs[split] for text in pair[:2]} for split in SPLITS]
+    rows = list(labelled(2000, 14))
+    pairs, _ = build_sets("DBpedia", rows, rows, seed=0)
+
+    texts = []
+    for split in SPLITS:
+        texts.append({text for pair in pairs[split] for text in pair[:2]})
+
     # The row where two splits meet may give to both.
     assert len(texts[0] & texts[1]) <= 1
     assert len(texts[1] & texts[2]) <= 1
@@ -128,9 +134,10 @@ def test_partners_come_from_the_same_split():
 
 def test_what_is_right_for_an_equal_text_is_never_wrong():
     rows = [Choice("Yes .", answer) for answer in ("Ay .", "Yea .", "Yes .")]
-    rows += [
-        Choice(f"Line {i} .", "Ay ." if i % 2 else f"Verse {i} .") for i in range(12)
-    ]
+    for i in range(12):
+        answer = "Ay ." if i % 2 else f"Verse {i} ."
+        rows.append(Choice(f"Line {i} .", answer))
+
     for seed in range(20):
         for text, right, wrong in build_contrast(rows, seed):
             assert wrong not in (text, right)

@@ -88,8 +88,10 @@ def test_damaged_sets_are_built_again(damage, sentbench_data, cache):
         path.write_bytes(path.read_bytes()[:-10])
     elif damage == "gone":
         (directory / "contrast.jsonl").unlink()
+    elif damage == "summary":
+        (directory / "set.json").write_text("{")
     else:
-        (directory / "set.json").write_text("{" if damage == "summary" else "[]")
+        (directory / "set.json").write_text("[]")
     built_sets(files, seed=0)
     assert contents(cache) == whole
 
@@ -173,13 +175,13 @@ def test_sources_are_found_under_their_other_names(sentbench_data):
     with pytest.raises(DataError, match=r"needs `train\.csv` and 1 more"):
         find_files(sentbench_data, "DBpedia")
     (sentbench_data / "dbpedia" / "val_1.csv").write_text('1,"t","c"\n')
-    found = find_files(sentbench_data, "DBpedia")
-    assert [file.name for file in found.pairs] == [
+    files = find_files(sentbench_data, "DBpedia")
+    assert [file.name for file in files.pairs] == [
         "train_112.csv",
         "val_1.csv",
         "test_56.csv",
     ]
-    assert [file.name for file in found.contrast] == ["test_56.csv"]
+    assert [file.name for file in files.contrast] == ["test_56.csv"]
 
 
 EXPECTED = {

@@ -182,7 +182,8 @@ def test_what_cannot_be_read_is_named_with_its_line(write, reader, content, mess
 @pytest.mark.parametrize("short", ["modern", "original"])
 def test_lines_that_are_not_aligned_are_an_error(write, short):
     for kind in ("modern", "original"):
-        write(f"train.{kind}.nltktok", "one\n" if kind == short else "one\ntwo\n")
+        lines = "one\n" if kind == short else "one\ntwo\n"
+        write(f"train.{kind}.nltktok", lines)
     path = write("other", "").with_name("train.modern.nltktok")
     with pytest.raises(
         DataError, match=rf"the file has 1 lines.*train\.{short}\.nltktok$"

@@ -26,7 +26,7 @@ class Recorder:
     """Stands in for the classifier: predicts class 1 throughout, and keeps what it was given."""
 
     def __init__(self):
-        self.given = []
+        self.calls = []
 
     def split(self, _, *arguments):
         return self._note("split", arguments[:3], *arguments[3:])
@@ -38,7 +38,7 @@ class Recorder:
         assert classes == 2
         if progress is not None:
             progress(1, 1)
-        self.given.append((kind, list(examples)))
+        self.calls.append((kind, list(examples)))
         predicted = np.ones(len(examples[-1]), np.int64)
         return Outcome(
             round(100 * float(examples[-1].labels.mean()), 2), 0.0, predicted
@@ -61,11 +61,11 @@ def test_contrast_counts_the_greater_cosine_and_a_tie_as_wrong(
 ):
     # Stories point up; endings 0 to 9 of the right kind lean less than the wrong ones, 10 and 11 as much,
     # 12 to 19 more: 10 of 20 are right, with vectors of different lengths.
+    leans = [0.5] * 10 + [1.0] * 2 + [3.0] * 8
     table = {}
-    for i in range(20):
+    for i, lean in enumerate(leans):
         story = " ".join(f"Story {i}, part {j}." for j in range(1, 5))
         table[story] = [0.0, 2.0 + i]
-        lean = 0.5 if i < 10 else 1.0 if i < 12 else 3.0
         table[f"ending {i} right"] = [lean, 1.0]
         table[f"ending {i} wrong"] = [-2.0, 2.0]
     evaluator = SentBench(
@@ -117,14 +117,15 @@ def test_the_classifier_sees_the_features_of_the_pairs_and_their_labels(
     texts = [(first, second) for first, second, _ in sets.pairs["test"]]
     assert prepared.item_texts()["CQA/accuracy"] == texts
     assert score.protocol["features"] == formula
-    ((kind, examples),) = recorder.given
+    ((kind, examples),) = recorder.calls
     assert kind == "split"
-    for split, given in zip(SPLITS, examples, strict=True):
+    for split, part in zip(SPLITS, examples, strict=True):
         pairs = sets.pairs[split]
-        assert given.labels.tolist() == [label for _, _, label in pairs]
-        first, second = (encoder.encode([pair[i] for pair in pairs]) for i in range(2))
+        assert part.labels.tolist() == [label for _, _, label in pairs]
+        first = encoder.encode([text for text, _, _ in pairs])
+        second = encoder.encode([text for _, text, _ in pairs])
         np.testing.assert_array_equal(
-            given.features, pair_features(first, second, features)
+            part.features, pair_features(first, second, features)
         )
     labels = examples[-1].labels
     assert score.items is not None
@@ -162,9 +163,9 @@ def test_a_score_of_several_runs_is_their_mean(
             data_dir=str(sentbench_data),
             **fields,
         )
-        (found,) = evaluate(evaluator, encoder).scores
-        assert found.items is not None
-        return found
+        (mean,) = evaluate(evaluator, encoder).scores
+        assert mean.items is not None
+        return mean
 
     runs = [score(seed=seed) for seed in (5, 6, 7)]
     together = score(seed=5, runs=3)
@@ -188,12 +189,10 @@ def test_positive_test_pairs_with_two_equal_sides_are_counted(
             path = sentbench_data / "styletransfer" / f"{name}.{form}.nltktok"
             lines = path.read_text().splitlines()
             assert len(lines) == count
-            path.write_text(
-                "".join(
-                    f"same {name} {i} .\n" if i % 3 else f"{x}\n"
-                    for i, x in enumerate(lines)
-                )
-            )
+            for i in range(count):
+                if i % 3:
+                    lines[i] = f"same {name} {i} ."
+            path.write_text("".join(f"{line}\n" for line in lines))
     evaluator = SentBench(
         paradigms=("pair",), tasks=("ST",), data_dir=str(sentbench_data)
     )
@@ -217,7 +216,7 @@ def test_rocstories_has_no_validation_set_and_is_cross_validated(
         SentBench(paradigms=("pair",), tasks=("ROC",), data_dir=str(sentbench_data)),
         encoder,
     ).scores
-    ((kind, (train, test)),) = recorder.given
+    ((kind, (train, test)),) = recorder.calls
     assert (kind, len(train), len(test)) == ("folded", 31, 9)
     assert [score.protocol[split] for split in SPLITS] == [31, 0, 9]
     assert score.protocol["penalty"] == "cross-validation on train"
@@ -288,10 +287,11 @@ def test_a_real_classifier_learns_what_can_be_learnt(sentbench_data, cache):
         """A story and its right ending have the same direction, the wrong one another."""
 
         def encode(self, texts):
-            return np.array(
-                [[1.0, 1.0] if "wrong" not in text else [1.0, -1.0] for text in texts],
-                np.float32,
-            )
+            vectors = np.ones((len(texts), 2), np.float32)
+            for row, text in enumerate(texts):
+                if "wrong" in text:
+                    vectors[row, 1] = -1.0
+            return vectors
 
     evaluator = SentBench(
         ("pair",), ("ROC",), "logistic", "fast", data_dir=str(sentbench_data)
@@ -447,17 +447,17 @@ def test_tasks_and_paradigms_without_data_are_skipped_and_named_row_by_row(
     sentbench_data, cache, encoder, recorder
 ):
     (sentbench_data / "swag" / "val.csv").unlink()
-    asked = SentBench(
+    tolerant = SentBench(
         tasks=("MR", "ROC", "SWAG"), data_dir=str(sentbench_data), skip_missing=True
     )
-    assert list(asked.check()) == []
-    scores = evaluate(asked, encoder).scores
+    assert list(tolerant.check()) == []
+    scores = evaluate(tolerant, encoder).scores
     assert [(score.task, score.metric, score.skipped) for score in scores] == [
         ("ROC", "accuracy", ("SWAG",)),
         ("ROC", "contrast-accuracy", ("SWAG",)),
     ]
-    assert set(asked.files()) == set(
+    assert set(tolerant.files()) == set(
         SentBench(("pair",), ("ROC",), data_dir=str(sentbench_data)).files()
     )
-    refused = attrs.evolve(asked, skip_missing=False)
+    refused = attrs.evolve(tolerant, skip_missing=False)
     assert len(list(refused.check())) == 2
