@@ -57,11 +57,15 @@ def needs(plugin):
         for line in project(ROOT / "plugins" / plugin)["dependencies"]
         if line.startswith("sentbed-")
     ]
-    found = [
+    directories = [
         plugin,
-        *(more for one in ours for more in needs(one.removeprefix("sentbed-"))),
+        *(
+            more
+            for distribution in ours
+            for more in needs(distribution.removeprefix("sentbed-"))
+        ),
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(directories))
 
 
 def environment(directory, *parts):
@@ -99,9 +103,9 @@ def test_a_plugin_installs_and_loads_alone(plugin, tmp_path):
         cwd=tmp_path,
     )
     listed = json.loads(answer.stdout)
-    found = {entry["distribution"] for entry in listed["plugins"]}
+    distributions = {entry["distribution"] for entry in listed["plugins"]}
     # `common` is a library, no plugin.
-    assert found == {f"sentbed-{part}" for part in parts if part != "common"}
+    assert distributions == {f"sentbed-{part}" for part in parts if part != "common"}
     assert [entry["problem"] for entry in listed["plugins"] if entry["problem"]] == []
     offered = [entry["name"] for entry in listed["components"]]
     assert bool(offered) == (
@@ -313,5 +317,5 @@ def test_release_5_of_sentence_transformers_loads_exported_folders(
         timeout=300,
     )
     for name, vectors in expected.items():
-        found = np.load(tmp_path / f"{name}-5.npy")
-        assert np.abs(found - vectors).max() <= 1e-5 * np.abs(vectors).max()
+        exported_vectors = np.load(tmp_path / f"{name}-5.npy")
+        assert np.abs(exported_vectors - vectors).max() <= 1e-5 * np.abs(vectors).max()

@@ -111,12 +111,12 @@ def test_rates_of_the_machine_follow_from_the_fastest_call(common, monkeypatch):
 
 
 def test_the_fastest_of_several_calls_counts(common, monkeypatch):
-    made = []
+    calls = []
     # Each call's start and end, after the time at which it is to stop is reckoned from.
     readings = iter([0.0, 1.0, 4.0, 4.0, 6.0, 6.0, 11.0])
     monkeypatch.setattr(common.time, "perf_counter", lambda: next(readings))
-    assert common.best_seconds(lambda: made.append(0), 10, "cpu") == 2.0
-    assert len(made) == 4, "and one to warm up"
+    assert common.best_seconds(lambda: calls.append(0), 10, "cpu") == 2.0
+    assert len(calls) == 4, "and one to warm up"
 
 
 # --- throughput --------------------------------------------------------------------------------------------

@@ -106,11 +106,11 @@ def test_a_corpus_is_complete_although_a_worker_was_killed_half_way(
     workers = workers_of(psutil.Process(process.pid))
     assert len(workers) == 2
     workers[0].send_signal(signal.SIGKILL)
-    _, said = finish(process)
-    print(f"{executor}: {time.perf_counter() - started:.1f} s in all, {said}")
+    _, messages = finish(process)
+    print(f"{executor}: {time.perf_counter() - started:.1f} s in all, {messages}")
     # The other lines are on the progress.
     death, last = (
-        line for line in said.splitlines() if not line.startswith("encode: ")
+        line for line in messages.splitlines() if not line.startswith("encode: ")
     )
     assert re.match(
         r"a worker .*; rows \d+ to \d+ of .*\.txt: done again by a new one$", death

@@ -70,8 +70,8 @@ def test_every_field_of_every_component_is_documented(info):
     for field in attrs.fields(info.cls):
         if field.metadata.get("skip"):
             continue  # no key of a recipe
-        _, found, after = text.partition(f"\n  {field.name}: ")
-        assert found, f"{field.name} is not shown"
+        _, heading, after = text.partition(f"\n  {field.name}: ")
+        assert heading, f"{field.name} is not shown"
         assert after.split("\n")[1].startswith("      "), f"{field.name} has no meaning"
 
 
@@ -190,8 +190,8 @@ def test_every_command_and_option_is_in_the_reference(built):
     for name in names:
         command = main.get_command(context, name)
         assert command is not None
-        _, found, section = text.partition(f"\n## sentbed {name}\n")
-        assert found, name
+        _, heading, section = text.partition(f"\n## sentbed {name}\n")
+        assert heading, name
         for parameter in command.params:
             if parameter.param_type_name == "option":
                 assert max(parameter.opts, key=len) in section.partition("\n## ")[0], (
@@ -202,7 +202,7 @@ def test_every_command_and_option_is_in_the_reference(built):
 def test_all_that_is_public_is_in_the_reference():
     from sentbed import helpers, protocols, statistics, tools
 
-    made = docs_pages.generated()
+    texts = docs_pages.generated()
     public = {
         "python": sentbed,
         "protocols": protocols,
@@ -216,7 +216,7 @@ def test_all_that_is_public_is_in_the_reference():
         assert [
             name
             for name in names
-            if f"\n## {name}\n" not in made[f"reference/{page}.md"]
+            if f"\n## {name}\n" not in texts[f"reference/{page}.md"]
         ] == []
 
 

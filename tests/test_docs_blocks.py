@@ -29,8 +29,8 @@ DATA = {"json", "text", "yaml"}
 
 
 def _of(*languages):
-    found = [block for block in BLOCKS if block.language in languages]
-    return [pytest.param(block, id=block.name) for block in found]
+    selected = [block for block in BLOCKS if block.language in languages]
+    return [pytest.param(block, id=block.name) for block in selected]
 
 
 @pytest.fixture(scope="module")
@@ -142,10 +142,10 @@ def world(tmp_path_factory):
             "studies/quick",
         ]
         only = ["--only", "temperature=0.01", "--only", "temperature=0.05"]
-        found = CliRunner().invoke(
+        result = CliRunner().invoke(
             main, ["study", "recipes/mini/studies/quick.toml", *words, *only]
         )
-        assert found.exit_code == 0, found.output
+        assert result.exit_code == 0, result.output
     write_mteb_folder(directory / "results")
     return directory
 
@@ -305,9 +305,9 @@ def test_a_mistake_in_python_is_found(text, part):
 
 
 def test_no_page_names_a_directory_of_somebody():
-    found = [
+    faulty_pages = [
         page.name
         for page in pages()
         if any(text in page.read_text() for text in ("/home/", "/root/", f"{ROOT}/"))
     ]
-    assert found == []
+    assert faulty_pages == []

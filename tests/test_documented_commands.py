@@ -75,7 +75,7 @@ WORDS = (
 
 def _documented():
     """Return every command of `sentbed`, with the place where it stands first."""
-    found = {}
+    places = {}
     for page in pages():
         for block in blocks(page):
             if (
@@ -87,15 +87,15 @@ def _documented():
                     command = (
                         line.partition("   #")[0].strip().removeprefix("uv sync && ")
                     )
-                    found.setdefault(command.removeprefix("uv run "), block.name)
+                    places.setdefault(command.removeprefix("uv run "), block.name)
     for path in sorted((ROOT / "recipes").rglob("*.toml")):
         for line in re.findall(
             r"^# Command: +(.+)$", path.read_text("utf-8"), re.MULTILINE
         ):
-            found.setdefault(line, path.relative_to(ROOT).as_posix())
+            places.setdefault(line, path.relative_to(ROOT).as_posix())
     return {
         line: at
-        for line, at in found.items()
+        for line, at in places.items()
         if re.search(r"(^| )sentbed ", f" {line}")
     }
 
@@ -137,11 +137,13 @@ def world(tmp_path_factory):
         "0\tsun\tmud",
     ]
     (place / "pairs.tsv").write_text("\n".join(rows) + "\n")
-    asked = [
-        f"what is a {one}?\ta {one} is {two}"
-        for one, two in zip(WORDS, reversed(WORDS), strict=True)
+    questions = [
+        f"what is a {word}?\ta {word} is {answer}"
+        for word, answer in zip(WORDS, reversed(WORDS), strict=True)
     ]
-    (place / "questions.tsv").write_text("\n".join(["question\tanswer", *asked]) + "\n")
+    (place / "questions.tsv").write_text(
+        "\n".join(["question\tanswer", *questions]) + "\n"
+    )
     write_mteb_folder(place / "results")
     return place
 
@@ -162,16 +164,16 @@ def _file(name, settings, place):
     return place / name
 
 
-def _load(command, given, place, plugins):
+def _load(command, parameters, place, plugins):
     """Load the recipe of a command as the command does, but for a look at this machine."""
-    settings = given.get("overrides", ())
+    settings = parameters.get("overrides", ())
     if command == "reproduce":
         from sentbed_studies.paper_recipe_files import find_table
 
-        paper, _, table = (given["what"] or "").partition(":")
+        paper, _, table = (parameters["what"] or "").partition(":")
         if table:
-            size = (f"size={given['size']}",) if given["size"] else ()
-            only = entries((*given["only"], *size))
+            size = (f"size={parameters['size']}",) if parameters["size"] else ()
+            only = entries((*parameters["only"], *size))
             read_study(
                 find_table(place / "recipes" / "papers", paper, table),
                 settings,
@@ -181,19 +183,21 @@ def _load(command, given, place, plugins):
             )
         return
     path = _file(
-        given["recipe"] if "recipe" in given else given["recipes"][0], settings, place
+        parameters["recipe"] if "recipe" in parameters else parameters["recipes"][0],
+        settings,
+        place,
     )
     if path.is_dir():
         return
     if command == "study run":
         assert read_study(
-            path, settings, plugins, False, entries(given["only"]) or None
+            path, settings, plugins, False, entries(parameters["only"]) or None
         ).cells
     else:
         sentbed.load_recipe(path, settings, plugins, look=False)
 
 
-@pytest.mark.parametrize("line", [one for one in COMMANDS if not _exempt(one)])
+@pytest.mark.parametrize("line", [line for line in COMMANDS if not _exempt(line)])
 def test_a_documented_command_does_what_it_can_on_this_machine(
     line,
     world,
@@ -207,11 +211,11 @@ def test_a_documented_command_does_what_it_can_on_this_machine(
     while re.fullmatch(r"[A-Z_]+=\S*", words[0]):
         words = words[1:]
     assert words[0] == "sentbed"
-    found = understood(words[1:], plugins)
-    assert found is not None
-    command, given = found
+    invocation = understood(words[1:], plugins)
+    assert invocation is not None
+    command, parameters = invocation
     if command in RECIPE_COMMANDS or command == "reproduce":
-        _load(command, given, world, plugins)
+        _load(command, parameters, world, plugins)
         return
     output = Path("vectors")
     shutil.rmtree(output, ignore_errors=True)
@@ -234,7 +238,9 @@ def test_what_is_exempt_says_why_and_is_still_documented():
     assert len(COMMANDS) > 100
     assert all(len(reason) > 10 for reason in EXEMPT.values())
     assert [
-        one for one in EXEMPT if not any(re.search(one, line) for line in COMMANDS)
+        pattern
+        for pattern in EXEMPT
+        if not any(re.search(pattern, line) for line in COMMANDS)
     ] == []
 
 

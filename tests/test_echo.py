@@ -49,15 +49,15 @@ KINDS = {"opt": Opt, "causal": Causal}
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     """Directories of a random OPT and a random LLaMA."""
-    found = {}
+    directories = {}
     for kind, cls in KINDS.items():
         torch.manual_seed(3)
-        found[kind] = tmp_path_factory.mktemp("models") / kind
+        directories[kind] = tmp_path_factory.mktemp("models") / kind
         built = cls(init="random", size="mini", vocab_size=500).build(
             BuildContext(lambda: (*SENTENCES, *TEXTS))
         )
-        built.save(found[kind])
-    return found
+        built.save(directories[kind])
+    return directories
 
 
 def encoder_of(
@@ -88,10 +88,10 @@ def by_a_loop(directory, pooler, template, texts, layer=-1):
     model, tokenizer = loaded(directory)
     rows = []
     for text in texts:
-        own = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)[
-            "offset_mapping"
-        ]
-        cut = text[: own[LENGTH - 1][1]] if len(own) > LENGTH else text
+        offsets = tokenizer(
+            text, add_special_tokens=False, return_offsets_mapping=True
+        )["offset_mapping"]
+        cut = text[: offsets[LENGTH - 1][1]] if len(offsets) > LENGTH else text
         before, between, behind = template.split("{text}")
         prompt = f"{before}{cut}{between}{cut}{behind}".strip()
         inputs = tokenizer(prompt, return_tensors="pt", return_offsets_mapping=True)
@@ -120,10 +120,10 @@ def test_the_second_sentence_and_what_follows_it_are_pooled(
 ):
     expected = by_a_loop(models[kind], pooler, TEMPLATE[template], TEXTS)
     for reuse in (True, False):
-        found = encoder_of(
+        vectors = encoder_of(
             models[kind], pooler, TEMPLATE[template], reuse_prefix=reuse
         ).encode(TEXTS[:-1])
-        np.testing.assert_allclose(found, expected[:-1], rtol=0, atol=1e-5)
+        np.testing.assert_allclose(vectors, expected[:-1], rtol=0, atol=1e-5)
         if reuse:
             assert min(len(batch.prefix) for batch in encoded_batches) >= 4
         else:
@@ -136,14 +136,14 @@ def test_the_second_sentence_and_what_follows_it_are_pooled(
 def test_an_empty_sentence_has_a_vector(kind, models):
     for template in TEMPLATE.values():
         expected = by_a_loop(models[kind], "mean", template, TEXTS)
-        found = encoder_of(models[kind], "mean", template).encode(TEXTS)
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+        vectors = encoder_of(models[kind], "mean", template).encode(TEXTS)
+        np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-5)
 
 
 def test_other_layers_are_read_under_the_same_span(models):
-    found = encoder_of(models["opt"], layers=[2]).encode(TEXTS)
+    vectors = encoder_of(models["opt"], layers=[2]).encode(TEXTS)
     np.testing.assert_allclose(
-        found, by_a_loop(models["opt"], "mean", OWN, TEXTS, 2), rtol=0, atol=1e-5
+        vectors, by_a_loop(models["opt"], "mean", OWN, TEXTS, 2), rtol=0, atol=1e-5
     )
 
 
@@ -153,15 +153,15 @@ def test_other_layers_are_read_under_the_same_span(models):
 @pytest.mark.parametrize("kind", KINDS)
 def test_bf16_vectors_point_where_fp32_vectors_do(kind, models):
     runtime = {"use": "cpu", "threads": 1, "precision": "bf16"}
-    found = encoder_of(models[kind], runtime=runtime).encode(TEXTS)
+    vectors = encoder_of(models[kind], runtime=runtime).encode(TEXTS)
     expected = by_a_loop(models[kind], "mean", OWN, TEXTS)
     cosine = (
-        (found * expected).sum(1)
-        / np.linalg.norm(found, axis=1)
+        (vectors * expected).sum(1)
+        / np.linalg.norm(vectors, axis=1)
         / np.linalg.norm(expected, axis=1)
     )
     assert cosine.min() > 0.999
-    assert not np.allclose(found, expected, rtol=0, atol=1e-5)
+    assert not np.allclose(vectors, expected, rtol=0, atol=1e-5)
 
 
 @pytest.mark.jax
@@ -169,8 +169,8 @@ def test_bf16_vectors_point_where_fp32_vectors_do(kind, models):
 @pytest.mark.parametrize("kind", KINDS)
 def test_jax_pools_the_same_tokens(kind, pooler, models):
     expected = by_a_loop(models[kind], pooler, OWN, TEXTS)
-    found = encoder_of(models[kind], pooler, runtime=TPU).encode(TEXTS)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+    vectors = encoder_of(models[kind], pooler, runtime=TPU).encode(TEXTS)
+    np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-5)
 
 
 def test_a_saved_encoder_pools_the_same_tokens_and_other_formats_are_refused(

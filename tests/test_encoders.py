@@ -146,13 +146,13 @@ def last_states(directory, texts):
     )
 
 
-def assert_close(found, expected):
-    np.testing.assert_allclose(found, np.asarray(expected), rtol=0, atol=1e-5)
+def assert_close(vectors, expected):
+    np.testing.assert_allclose(vectors, np.asarray(expected), rtol=0, atol=1e-5)
 
 
-def cosines(one, other):
-    lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
-    return np.asarray((one * other).sum(axis=1) / lengths)
+def cosines(left, right):
+    lengths = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
+    return np.asarray((left * right).sum(axis=1) / lengths)
 
 
 # --- prompts around a causal model -------------------------------------------------------------------------
@@ -343,11 +343,11 @@ def test_bf16_vectors_point_where_fp32_vectors_do(model, kind):
     directory = model(kind)
     recipe = recipe_of(kind, directory, Head())
     wide = Encoder.build(recipe, engine()).encode(SENTENCES)
-    held = Encoder.build(
+    stored = Encoder.build(
         recipe_of(kind, directory, Head(), dtype="bf16"), engine()
     ).encode(SENTENCES)
     cast = Encoder.build(recipe, engine(torch.bfloat16)).encode(SENTENCES)
-    for narrow in (held, cast):
+    for narrow in (stored, cast):
         assert not np.array_equal(narrow, wide)
         assert cosines(narrow, wide).mean() >= 0.999
 

@@ -60,8 +60,8 @@ def test_a_finding_is_printed_with_the_command_that_repeats_it(tmp_path):
     assert done.returncode == 1
     summary, *lines = done.stdout.splitlines()
     assert summary.startswith("bad: 6 cases, ")
-    found = {line.partition(":")[0].strip() for line in lines[::2]}
-    assert found == {"raised", "changed", "ended", "hung"}
+    faults = {line.partition(":")[0].strip() for line in lines[::2]}
+    assert faults == {"raised", "changed", "ended", "hung"}
     assert lines[1::2] == [
         f"    python tests/fuzz bad --seed 3 --only {number}" for number in (1, 2, 3, 4)
     ]

@@ -72,7 +72,7 @@ def test_the_11b_is_sentence_t5s_and_stands_beside_the_papers_figure(
     options = gpu.argparse.Namespace(length=128)
     bench = gpu.Bench(gpu.load_plugins(), "t5:11b", options)
     config = bench.config
-    found = (
+    sizes = (
         config.num_layers,
         config.d_model,
         config.d_ff,
@@ -80,7 +80,7 @@ def test_the_11b_is_sentence_t5s_and_stands_beside_the_papers_figure(
         config.d_kv,
         config.is_gated_act,
     )
-    assert found == (24, 1024, 65536, 128, 128, False)
+    assert sizes == (24, 1024, 65536, 128, 128, False)
     assert isinstance(bench.family.parameters, T5)
     # 24 layers, each with four products of 1,024 x 16,384 and two of 1,024 x 65,536; 32,128 words.
     assert bench.weights == 24 * (4 * 1024 * 16384 + 2 * 1024 * 65536) + 32128 * 1024

@@ -59,9 +59,9 @@ def test_a_run_that_is_resumed_meets_nobody_whom_its_directory_names(
     )
     assert not ran.exists()
     assert "Traceback" not in done.stderr
-    said = " ".join((done.stdout + done.stderr).split())
+    output = " ".join((done.stdout + done.stderr).split())
     assert (
         "where a run works and with whom is not read from its directory: `runtime.nodes` (2), "
-        in said
+        in output
     )
-    assert "--set runtime.nodes=2" in said
+    assert "--set runtime.nodes=2" in output

@@ -96,8 +96,8 @@ def assert_same(built, replica, texts):
         assert torch.equal(value.float(), replica.weights[name].float()), key
     ids = built.tokenizer.encode(texts, 400)
     for row, text in enumerate(texts):
-        found = ids.ids[ids.offsets[row] : ids.offsets[row + 1]].tolist()
-        assert found == replica.encode(text), text
+        token_ids = ids.ids[ids.offsets[row] : ids.offsets[row + 1]].tolist()
+        assert token_ids == replica.encode(text), text
 
 
 def _marked(names):

@@ -145,9 +145,9 @@ def wrong_extras(text):
     wrong = []
     for named, extras in NAMED_WITH_EXTRAS.findall(text):
         name = {"core": "sentbed"}.get(named, named.replace("plugins/", "sentbed-"))
-        known = EXTRAS.get(name) or OF_THE_READER.get(name, set())
+        offered = EXTRAS.get(name) or OF_THE_READER.get(name, set())
         wrong += [
-            f"{named}[{extra}]" for extra in extras.split(",") if extra not in known
+            f"{named}[{extra}]" for extra in extras.split(",") if extra not in offered
         ]
     return wrong
 

@@ -49,7 +49,7 @@ def unseen(what, done, total):
 
 
 @pytest.fixture
-def known():
+def data_collections():
     return dict(collections(load_plugins()))
 
 
@@ -104,8 +104,8 @@ def test_a_search_without_a_file_that_nobody_knows_says_only_that(
     assert "sentbed data get" not in str(caught.value)
 
 
-def test_label_pairs_are_of_the_training_part_of_mr(reviews, known):
-    pairs = known["prompteol-label-pairs"]
+def test_label_pairs_are_of_the_training_part_of_mr(reviews, data_collections):
+    pairs = data_collections["prompteol-label-pairs"]
     assert inspect_collection(pairs, reviews).state == MISSING
     assert get_missing_files(pairs, reviews, unseen).state == PRESENT
     file = reviews / "icl" / "mr_labels.tsv"
@@ -133,7 +133,9 @@ def test_label_pairs_are_of_the_training_part_of_mr(reviews, known):
     assert len(read_candidates(str(file), Prompt("prompt-eol"), PromptEOL())) == 300
 
 
-def test_sentences_of_another_sts_b_are_refused_with_their_row(tmp_path, known):
+def test_sentences_of_another_sts_b_are_refused_with_their_row(
+    tmp_path, data_collections
+):
     file = tmp_path / "glue" / "STS-B" / "train.tsv"
     file.parent.mkdir(parents=True)
     row = "\t".join([*("0",) * 7, "A sentence of something else.", "Another.", "5.0"])
@@ -142,29 +144,33 @@ def test_sentences_of_another_sts_b_are_refused_with_their_row(tmp_path, known):
         DataError,
         match="row 5587 does not have the sentence of demonstration 1; take GLUE",
     ) as caught:
-        get_missing_files(known["prompteol-stsb-demonstrations"], tmp_path, unseen)
+        get_missing_files(
+            data_collections["prompteol-stsb-demonstrations"], tmp_path, unseen
+        )
     assert str(caught.value).endswith(f"@ {file}:5589")
 
 
-def test_without_sts_b_the_message_says_how_to_get_it(tmp_path, known):
+def test_without_sts_b_the_message_says_how_to_get_it(tmp_path, data_collections):
     with pytest.raises(
         DataError,
         match=r"has no `glue/STS-B/train\.tsv`.*`sentbed data get glue` downloads it",
     ):
-        get_missing_files(known["prompteol-stsb-demonstrations"], tmp_path, unseen)
+        get_missing_files(
+            data_collections["prompteol-stsb-demonstrations"], tmp_path, unseen
+        )
 
 
 def test_the_demonstrations_of_sts_b_are_the_first_of_the_authors_file(
-    tmp_path, data_directory, known
+    tmp_path, data_directory, data_collections
 ):
     (tmp_path / "glue").symlink_to(data_directory / "glue")
     assert (
         get_missing_files(
-            known["prompteol-stsb-demonstrations"], tmp_path, unseen
+            data_collections["prompteol-stsb-demonstrations"], tmp_path, unseen
         ).state
         == PRESENT
     )
-    made = read_candidates(
+    candidates = read_candidates(
         str(tmp_path / "icl" / "demonstrations_stsb.tsv"),
         Prompt("prompt-eol"),
         PromptEOL(),
@@ -174,7 +180,7 @@ def test_the_demonstrations_of_sts_b_are_the_first_of_the_authors_file(
         Prompt("prompt-eol"),
         PromptEOL(),
     )
-    assert made == authors[:99]
+    assert candidates == authors[:99]
 
 
 @pytest.fixture
@@ -198,10 +204,10 @@ def test_the_authors_file_is_downloaded_and_gives_300_candidates(
         PUBLISHED, files=(attrs.evolve(file, url=f"{replica}/{file.path}"),)
     )
     assert get_missing_files(local, tmp_path, unseen).state == KNOWN
-    found = read_candidates(
+    candidates = read_candidates(
         str(tmp_path / "icl" / file.path), Prompt("prompt-eol"), PromptEOL()
     )
-    assert len({candidate.demonstration for candidate in found}) == 300
+    assert len({candidate.demonstration for candidate in candidates}) == 300
 
 
 def test_the_table_of_rows_has_no_sentence():

@@ -66,12 +66,12 @@ def nested(tmp_path, *changed):
 
 
 def line_of(file, text):
-    (found,) = (
+    (number,) = (
         n
         for n, line in enumerate(file.read_text().splitlines(), 1)
         if line.startswith(text)
     )
-    return found
+    return number
 
 
 @pytest.mark.parametrize(

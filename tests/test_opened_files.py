@@ -61,10 +61,10 @@ def plain_reads(module):
 def test_whole_files_are_read_by_the_helpers_with_limits():
     modules = [*ROOT.glob("core/src/**/*.py"), *ROOT.glob("plugins/*/src/**/*.py")]
     reading = {module: list(plain_reads(module)) for module in modules}
-    places = {module: found for module, found in reading.items() if found}
+    places = {module: calls for module, calls in reading.items() if calls}
     unknown = [
-        found
-        for module, found in places.items()
+        calls
+        for module, calls in places.items()
         if not module.as_posix().endswith(tuple(PLAIN))
     ]
     assert unknown == [], (

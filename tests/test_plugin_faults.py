@@ -57,9 +57,11 @@ class Site:
         module = name.replace("-", "_")
         info = self.path / f"{module}-1.2.dist-info"
         info.mkdir(parents=True)
-        asked = "".join(f"Requires-Dist: {one}\n" for one in requirements)
+        requirement_lines = "".join(
+            f"Requires-Dist: {requirement}\n" for requirement in requirements
+        )
         (info / "METADATA").write_text(
-            f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.2\n{asked}"
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.2\n{requirement_lines}"
         )
         (info / "entry_points.txt").write_text(f"[sentbed]\n{module} = {module}\n")
         (info / "RECORD").write_text("")
@@ -198,18 +200,21 @@ def test_one_that_is_slow_to_import_is_named_with_its_seconds_and_libraries(
     (site.path / "torch.py").write_text("")
     site.install("heavy-plugin", "import torch\n" + POOLER.replace('"mean"', '"heavy"'))
     lines = site.plugins()
-    line, said = line_and_reason(lines, "slow_plugin")
+    line, reason = line_and_reason(lines, "slow_plugin")
     assert line.endswith(" loaded")
     assert re.fullmatch(
-        r"takes 0\.[789] s to import; import what is heavy where it is used", said
+        r"takes 0\.[789] s to import; import what is heavy where it is used", reason
     )
-    _, said = line_and_reason(lines, "heavy_plugin")
+    _, reason = line_and_reason(lines, "heavy_plugin")
     assert re.fullmatch(
         r"takes \d\.\d s to import and loads `torch` at module level; import what is heavy where it is used",
-        said,
+        reason,
     )
     code, output = site.sentbed("plugins", "--json")
-    listed = {one["distribution"]: one["slow"] for one in json.loads(output)["plugins"]}
+    listed = {
+        plugin["distribution"]: plugin["slow"]
+        for plugin in json.loads(output)["plugins"]
+    }
     assert (listed["quick-plugin"], code) == (None, 0)
     code, output = site.sentbed("check", QUICKSTART)
     first, *hints = output.splitlines()
@@ -301,7 +306,7 @@ def test_with_all_of_them_installed_another_recipe_still_runs(site, tmp_path):
     assert code == 0
     assert str(tmp_path / "run" / "report.html") in output.splitlines()
     listed = json.loads((tmp_path / "run" / "manifest.json").read_text())["plugins"]
-    status = {one["distribution"]: one["status"] for one in listed}
+    status = {plugin["distribution"]: plugin["status"] for plugin in listed}
     assert [status[f"{name}-plugin"] for name in ("raising", "misspelt", "newer")] == [
         "broken",
         "broken",

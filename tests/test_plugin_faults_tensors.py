@@ -26,12 +26,12 @@ def finding(cls, rule, **options):
 
 
 def test_a_pooler_that_mixes_rows_breaks_gradient_caching():
-    found = finding(Attend, "grad-cache", example={"fault": "centred on the batch"})
+    fault = finding(Attend, "grad-cache", example={"fault": "centred on the batch"})
     assert (
         "\n  grad-cache: bert/attend/info-nce: the loss is not the whole batch's"
-        in found
+        in fault
     )
-    assert "compute each row from its own states" in found
+    assert "compute each row from its own states" in fault
     assert finding(Attend, "grad-cache") == ""
 
 
@@ -163,12 +163,12 @@ class BuiltPredictor(Built):
         return [] if self.fault == "no words" else self.built.vocabulary
 
     def logits(self, states):
-        found = self.built.logits(states)
+        logits = self.built.logits(states)
         if self.fault == "half the words":
-            return found[:, ::2]
+            return logits[:, ::2]
         if self.fault == "mixes rows":
-            return found - found.mean(0) if len(found) else found
-        return found / 0.0 if self.fault == "not finite" else found
+            return logits - logits.mean(0) if len(logits) else logits
+        return logits / 0.0 if self.fault == "not finite" else logits
 
 
 @attrs.frozen(kw_only=True)

@@ -46,10 +46,10 @@ def test_every_fragment_of_the_changelog_is_of_a_kind_that_is_printed():
     kinds = {kind["directory"] for kind in tool["type"]}
     names = sorted(path.name for path in (ROOT / "changes").iterdir())
     assert names
-    found = [FRAGMENT.fullmatch(name) for name in names]
+    matches = [FRAGMENT.fullmatch(name) for name in names]
     assert [
         name
-        for name, match in zip(names, found, strict=True)
+        for name, match in zip(names, matches, strict=True)
         if not match or match[1] not in kinds
     ] == []
 

@@ -43,9 +43,9 @@ def needs(path):
 def part(text, name):
     """Return one part of `Needs:`: what stands between its name and the next part's."""
     names = "|".join(("models", "data", "install", "memory", "time"))
-    found = re.search(rf"(?:^|; ){name}: (.*?)(?=; (?:{names}): |$)", text)
-    assert found is not None, (name, text)
-    return found[1]
+    match = re.search(rf"(?:^|; ){name}: (.*?)(?=; (?:{names}): |$)", text)
+    assert match is not None, (name, text)
+    return match[1]
 
 
 def sized(text):

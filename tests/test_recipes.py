@@ -265,7 +265,12 @@ def test_a_recipe_of_a_paper_asks_for_whole_rows_and_the_papers_triplets(
     ]
     stages = [
         *data.get("stage", ()),
-        *(s for one in labels if isinstance(one, dict) for s in one.get("stage", ())),
+        *(
+            stage
+            for label in labels
+            if isinstance(label, dict)
+            for stage in label.get("stage", ())
+        ),
     ]
     english = [stage for stage in stages if stage["name"] in ("nli", "nli-en")]
     triplets = [

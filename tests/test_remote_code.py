@@ -156,10 +156,10 @@ def test_a_command_runs_code_only_when_told(
 def test_an_imported_folder_cannot_name_a_backbone_of_its_own(plain, tmp_path):
     folder = tmp_path / "folder"
     export_encoder(plain, folder, "sentence-transformers")
-    own = folder / "sentbed" / "encoder.json"
-    own.parent.mkdir(exist_ok=True)
+    encoder_file = folder / "sentbed" / "encoder.json"
+    encoder_file.parent.mkdir(exist_ok=True)
     backbone = {"use": "bert", "model": str(folder), "trust_remote_code": True}
-    own.write_text(
+    encoder_file.write_text(
         json.dumps({"pooler": {"use": "mean"}, "max_length": 16, "backbone": backbone})
     )
     with pytest.raises(
@@ -216,9 +216,9 @@ def test_a_run_directory_does_not_decide_that_code_runs(stopped, hostile):
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("by", ["option", "recipe"])
 def test_its_user_does(by, stopped, hostile, tmp_path):
-    own = tmp_path / "own.toml"
-    own.write_bytes((stopped / "resolved.toml").read_bytes())
-    arguments = {"option": [TRUST], "recipe": [str(own)]}[by]
+    recipe = tmp_path / "own.toml"
+    recipe.write_bytes((stopped / "resolved.toml").read_bytes())
+    arguments = {"option": [TRUST], "recipe": [str(recipe)]}[by]
     done = CliRunner().invoke(main, ["run", "--resume", str(stopped), *arguments])
     assert done.exit_code == 0, done.output
     assert hostile[1].exists()
@@ -233,9 +233,9 @@ def test_the_classes_for_other_libraries_run_code_only_when_told(
     with pytest.raises(ModelError, match=REFUSED):
         SentbedVectorizer(encoder).fit(["a"])
     lazy = LazyEncoder(encoder, "fp32")
-    for one in (lazy, pickle.loads(pickle.dumps(lazy))):
+    for instance in (lazy, pickle.loads(pickle.dumps(lazy))):
         with pytest.raises(ModelError, match=REFUSED):
-            _ = one.encoder
+            _ = instance.encoder
     assert not trace.exists()
     trusted = SentbedVectorizer(encoder, trust_remote_code=True)
     assert trusted.fit_transform(["a"]).shape[0] == 1

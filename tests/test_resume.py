@@ -101,11 +101,11 @@ def start(tmp_path, monkeypatch):
 
 def comparable_events(run):
     """The log without what differs from process to process."""
-    own = ("run_started", "run_resumed", "run_finished", "stage_started")
+    process_events = ("run_started", "run_resumed", "run_finished", "stage_started")
     return [
         {k: v for k, v in event.items() if k not in ("time", "path")}
         for event in events(run)
-        if event["event"] not in own
+        if event["event"] not in process_events
     ]
 
 

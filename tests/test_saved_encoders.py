@@ -101,9 +101,9 @@ def test_any_damage_of_any_file_is_refused(damage, choice, saved, tmp_path):
 
 
 def test_an_intact_encoder_loads_with_its_vectors(saved):
-    one, other = (Encoder.load(saved).encode(TEXTS) for _ in range(2))
-    assert one.shape == (2, 8)
-    np.testing.assert_array_equal(one, other)
+    first, second = (Encoder.load(saved).encode(TEXTS) for _ in range(2))
+    assert first.shape == (2, 8)
+    np.testing.assert_array_equal(first, second)
 
 
 def test_it_names_the_distributions_of_its_parts_and_what_to_install(saved, tmp_path):

@@ -131,11 +131,16 @@ def clean(tmp_path_factory):
         wheels,
     )
     environment.call(
-        "python", "-m", "pip", *build, *(ROOT / one for one in DISTRIBUTIONS), cwd=ROOT
+        "python",
+        "-m",
+        "pip",
+        *build,
+        *(ROOT / directory for directory in DISTRIBUTIONS),
+        cwd=ROOT,
     )
-    found = ("-c", "requirements/constraints.txt", "--find-links", wheels)
+    options = ("-c", "requirements/constraints.txt", "--find-links", wheels)
     environment.install(
-        *found, "sentbed[demo,standard]==0.1.0", "sentbed-testing==0.1.0"
+        *options, "sentbed[demo,standard]==0.1.0", "sentbed-testing==0.1.0"
     )
     return environment
 
@@ -183,7 +188,8 @@ def test_the_commands_that_a_scaffold_prints_lead_to_a_run_that_uses_it(
     clean.install("--no-build-isolation", *install[2:], cwd=tmp_path)
     listed = json.loads(clean.call("sentbed", "plugins", "--json", cwd=tmp_path))
     assert (kind, name, f"sentbed-{name}") in {
-        (one["kind"], one["name"], one["distribution"]) for one in listed["components"]
+        (component["kind"], component["name"], component["distribution"])
+        for component in listed["components"]
     }
     clean.call(*test, "-q", cwd=tmp_path)
 
@@ -199,7 +205,9 @@ def require_used(kind, name, directory):
     recipe = tomli.loads((directory / "resolved.toml").read_text("utf-8"))
     assert reduce(lambda place, key: place[key], PLACES[kind], recipe)["use"] == name
     manifest = json.loads((directory / "manifest.json").read_text("utf-8"))
-    distributions = {one["distribution"]: one["version"] for one in manifest["plugins"]}
+    distributions = {
+        plugin["distribution"]: plugin["version"] for plugin in manifest["plugins"]
+    }
     assert distributions[f"sentbed-{name}"] == "0.1.0"
     scores = json.loads((directory / "report.json").read_text("utf-8"))["scores"]
     steps = finished_steps(directory)

@@ -39,8 +39,10 @@ def judge():
 
 
 def test_there_are_recipes_of_all_sorts():
-    said = [tomllib.loads((ROOT / file).read_text("utf-8")).keys() for file in FILES]
-    assert len(said) > 90
+    recipe_keys = [
+        tomllib.loads((ROOT / file).read_text("utf-8")).keys() for file in FILES
+    ]
+    assert len(recipe_keys) > 90
     for sort in (
         "schema",
         "extends",
@@ -51,8 +53,8 @@ def test_there_are_recipes_of_all_sorts():
         "expected",
         "stage",
     ):
-        assert sum(sort in keys for keys in said) > 0, sort
-    assert sum("schema" not in keys for keys in said) > 30
+        assert sum(sort in keys for keys in recipe_keys) > 0, sort
+    assert sum("schema" not in keys for keys in recipe_keys) > 30
 
 
 @pytest.mark.parametrize("file", FILES)

@@ -29,10 +29,12 @@ def _matches(shown, printed):
         lines.append(r"(?:.*\n)*" if line.strip() == "..." else f"{pattern}\n")
     # Progress is printed where something takes long enough.
     progress = re.compile(r"\S+: (encode|step) \d+ of \d+.*")
-    told = [
+    printed_lines = [
         line for line in printed.strip().splitlines() if not progress.fullmatch(line)
     ]
-    squeezed = "\n".join(" ".join(line.split()).removesuffix(" *") for line in told)
+    squeezed = "\n".join(
+        " ".join(line.split()).removesuffix(" *") for line in printed_lines
+    )
     return re.fullmatch("".join(lines), f"{squeezed}\n") is not None
 
 
@@ -70,8 +72,10 @@ def test_the_tutorial_does_what_it_shows(tmp_path):
                 done = paste(line[2:], directory, environment)
                 commands += 1
                 printed += done.stdout
-                wanted = int(expected[1]) if expected else 0
-                assert done.returncode == wanted, f"{block.name}: {line}\n{done.stdout}"
+                exit_code = int(expected[1]) if expected else 0
+                assert done.returncode == exit_code, (
+                    f"{block.name}: {line}\n{done.stdout}"
+                )
         elif block.language == "text":
             assert _matches(block.text, printed), (
                 f"{block.name}: shown\n{block.text}\nprinted\n{printed}"

@@ -66,7 +66,7 @@ def test_random_weights_do_not_meet_a_paper_and_a_missing_model_is_not_run(
     assert "unsup-simcse-roberta-base" in simcse
 
     # What has finished is not run again, and its numbers count again.
-    asked = len(connected.requests)
+    requests_before = len(connected.requests)
     again = CliRunner().invoke(main, [*command, *only[:2]])
     assert again.exit_code == 1, again.output
     checks = [
@@ -75,7 +75,7 @@ def test_random_weights_do_not_meet_a_paper_and_a_missing_model_is_not_run(
     assert checks[0].endswith("finished")
     assert not [
         name
-        for name in connected.fetched(asked)
+        for name in connected.fetched(requests_before)
         if name.endswith((".bin", ".safetensors"))
     ]
 
