@@ -101,9 +101,9 @@ SEEN = [PAIRS, 9, 6, 3]
 
 def test_items_of_a_recipe_are_counted_before_it_runs(place):
     recipe = write(place, "")
-    found = overlap(recipe, "--training", place / "training.txt", "--json")
-    assert counts(found) == SEEN
-    assert "fewer than 7 words" not in found.output
+    outcome = overlap(recipe, "--training", place / "training.txt", "--json")
+    assert counts(outcome) == SEEN
+    assert "fewer than 7 words" not in outcome.output
     assert counts(overlap(write(place, CLEAN), "--json")) == SEEN
 
 
@@ -145,9 +145,9 @@ def test_runs_are_compared_on_clean_items(place, result):
     recipe = write(place, CLEAN)
     recipe.write_text(recipe.read_text().replace('"mean"', '"first"'))
     other = sentbed.run(sentbed.load_recipe(recipe), place / "first")
-    found = overlap(result.directory, other.directory, "--out", place / "clean")
-    assert "clean items" in found.output
-    assert "p after Holm's correction" in found.output
+    outcome = overlap(result.directory, other.directory, "--out", place / "clean")
+    assert "clean items" in outcome.output
+    assert "p after Holm's correction" in outcome.output
     results = json.loads((place / "clean" / "results.json").read_text("utf-8"))
     assert results["study"].endswith("clean items")
     assert (place / "clean" / "report.html").is_file()

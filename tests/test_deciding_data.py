@@ -14,7 +14,9 @@ ROOT = Path(__file__).parents[1]
 def read(directory, evaluate, decide, stop=""):
     recipe = directory / "study.toml"
     base = (ROOT / "recipes" / "mini" / "studies" / "quick.toml").as_posix()
-    tables = "".join(f"[[evaluate]]\n{one.strip()}\n" for one in evaluate.split(";"))
+    tables = "".join(
+        f"[[evaluate]]\n{table.strip()}\n" for table in evaluate.split(";")
+    )
     recipe.write_text(f'extends = "{base}"\n{tables}[study]\n{stop}\n{decide}\n')
     read_study(recipe, look=False)
 
@@ -101,9 +103,9 @@ def test_a_study_that_may_decide_is_read(tmp_path, evaluate, decide):
 def test_a_study_that_cannot_decide_is_refused(
     tmp_path, evaluate, decide, path, message
 ):
-    with pytest.raises(RecipeError) as found:
+    with pytest.raises(RecipeError) as caught:
         read(tmp_path, evaluate, decide)
-    (problem,) = found.value.problems
+    (problem,) = caught.value.problems
     assert problem.path == path
     assert message in problem.message
 

@@ -63,9 +63,9 @@ def built(
         "dropout": 0.0,
         **backbone,
     }
-    own = {"backbone": table, "pooler": {"use": pooler}, "max_length": 16}
-    given = own if prompt is None else {**own, "prompt": prompt}
-    return random_encoder(given, ("a few words more",), runtime)
+    base_table = {"backbone": table, "pooler": {"use": pooler}, "max_length": 16}
+    encoder_table = base_table if prompt is None else {**base_table, "prompt": prompt}
+    return random_encoder(encoder_table, ("a few words more",), runtime)
 
 
 def costs(encoder, texts, **more):
@@ -73,10 +73,10 @@ def costs(encoder, texts, **more):
     return {score.task: score.value for score in scores}
 
 
-def counted(found):
+def counted(costs):
     """Return what is counted, which is the same every time."""
     return {
-        task: value for task, value in found.items() if not task.endswith("seconds")
+        task: value for task, value in costs.items() if not task.endswith("seconds")
     }
 
 
@@ -89,28 +89,34 @@ def test_a_shared_prefix_is_computed_once_and_every_prompt_is_a_pass(
     short = {"template": "say {text}", "normalizer": "none"}
     encoder = built(long)
     encoder.backbone.tokenizer = Words()
-    one = costs(encoder, texts)
-    assert one["passes"] == 1
-    assert one["tokens"] == pytest.approx((6 + (1 + 1) + (2 + 1) + (3 + 1)) / 3)
-    assert one["tokens-unshared"] == pytest.approx((8 + 9 + 10) / 3)
+    one_prompt = costs(encoder, texts)
+    assert one_prompt["passes"] == 1
+    assert one_prompt["tokens"] == pytest.approx((6 + (1 + 1) + (2 + 1) + (3 + 1)) / 3)
+    assert one_prompt["tokens-unshared"] == pytest.approx((8 + 9 + 10) / 3)
     # One batch, as long as its longest text.
-    assert one["padding"] == pytest.approx((2 + 1 + 0) / 3)
+    assert one_prompt["padding"] == pytest.approx((2 + 1 + 0) / 3)
 
     encoder = built([long, short])
     encoder.backbone.tokenizer = Words()
-    two = costs(encoder, texts)
-    assert two["passes"] == 2
-    assert two["tokens"] == pytest.approx(one["tokens"] + (3 + 4 + 5) / 3)
-    assert two["tokens-unshared"] == pytest.approx(
-        one["tokens-unshared"] + (3 + 4 + 5) / 3
+    two_prompts = costs(encoder, texts)
+    assert two_prompts["passes"] == 2
+    assert two_prompts["tokens"] == pytest.approx(
+        one_prompt["tokens"] + (3 + 4 + 5) / 3
     )
-    assert two["padding"] == pytest.approx(one["padding"] + (2 + 1 + 0) / 3)
-    assert (one["parameters"], two["parameters"]) == (one["parameters"],) * 2
+    assert two_prompts["tokens-unshared"] == pytest.approx(
+        one_prompt["tokens-unshared"] + (3 + 4 + 5) / 3
+    )
+    assert two_prompts["padding"] == pytest.approx(
+        one_prompt["padding"] + (2 + 1 + 0) / 3
+    )
+    assert (one_prompt["parameters"], two_prompts["parameters"]) == (
+        one_prompt["parameters"],
+    ) * 2
 
 
 def test_a_backbone_that_shares_no_prefix_computes_it_in_every_text(texts):
-    found = costs(built(EOL, "mean", use="bert"), texts)
-    assert found["tokens"] == found["tokens-unshared"]
+    bert_costs = costs(built(EOL, "mean", use="bert"), texts)
+    assert bert_costs["tokens"] == bert_costs["tokens-unshared"]
 
 
 @pytest.mark.sweep(1)
@@ -120,15 +126,15 @@ def test_operations_are_those_that_a_plan_has_for_the_batches(kind, tmp_path):
     file.write_text("sentence1\tsentence2\tscore\nred\tcat\t1\nfish\tcat\t2\n")
     encoder = built(None, "mean", use=kind)
     encoder.backbone.tokenizer = Words()
-    found = costs(encoder, STS(str(file)))
-    assert found["padding"] == 0
+    measured = costs(encoder, STS(str(file)))
+    assert measured["padding"] == 0
     needs = encoder.recipe.pooler.traits.needs
     context = BuildContext(tuple, needs=needs, shapes_only=True)
     size = backbone_size(encoder.recipe.backbone, context, "fp32", "cpu", False)
-    tokens = found["tokens"]
+    tokens = measured["tokens"]
     planned = size.forward.of(Lengths(1, tokens, tokens**2)) / 1e9
     # A random model has as many words as its tokenizer, the plan as many as it may; they decide no product.
-    assert found["operations"] == pytest.approx(planned, rel=1e-6)
+    assert measured["operations"] == pytest.approx(planned, rel=1e-6)
 
 
 def test_a_pass_that_ends_early_costs_its_share_of_the_blocks(texts):
@@ -141,7 +147,8 @@ def test_a_pass_that_ends_early_costs_its_share_of_the_blocks(texts):
 def test_operations_of_several_prompts_are_the_sum_of_those_of_each(texts):
     both = costs(built([EOL, COT]), texts)
     assert both["operations"] == pytest.approx(
-        sum(costs(built(one), texts)["operations"] for one in (EOL, COT)), rel=1e-6
+        sum(costs(built(prompt), texts)["operations"] for prompt in (EOL, COT)),
+        rel=1e-6,
     )
 
 
@@ -161,13 +168,19 @@ def test_what_was_encoded_or_kept_before_changes_no_count(prompt, texts, tmp_pat
 def test_under_jax_passes_tokens_and_parameters_are_counted(texts):
     pytest.importorskip("sentbed_tpu", reason="needs sentbed-tpu")
     tpu = load_plugins().find("runtime", "tpu").cls(platform="cpu")
-    here, there = (costs(built([EOL, COT], runtime=one), texts) for one in (None, tpu))
-    assert there.keys() == here.keys() - {"operations", "memory"}
+    torch_costs, jax_costs = (
+        costs(built([EOL, COT], runtime=runtime), texts) for runtime in (None, tpu)
+    )
+    assert jax_costs.keys() == torch_costs.keys() - {"operations", "memory"}
     # It shares no prefix, and pads to the lengths that it has compiled.
-    assert there["tokens"] == there["tokens-unshared"] == here["tokens-unshared"]
-    assert (there["passes"], there["parameters"]) == (
-        here["passes"],
-        here["parameters"],
+    assert (
+        jax_costs["tokens"]
+        == jax_costs["tokens-unshared"]
+        == torch_costs["tokens-unshared"]
+    )
+    assert (jax_costs["passes"], jax_costs["parameters"]) == (
+        torch_costs["passes"],
+        torch_costs["parameters"],
     )
 
 
@@ -203,7 +216,7 @@ def test_cells_that_share_a_pass_cost_what_they_cost_alone(tmp_path):
     built().save(tmp_path / "opt")
     recipe = tmp_path / "study.toml"
     recipe.write_text(STUDY.format(model=tmp_path / "opt" / "backbone"))
-    found = []
+    costs_of_studies = []
     for name, options in (("shared", ()), ("alone", ("--no-share",))):
         out = tmp_path / name
         words = ["study", str(recipe), "--workers", "1", "--out", str(out), *options]
@@ -216,9 +229,9 @@ def test_cells_that_share_a_pass_cost_what_they_cost_alone(tmp_path):
         costs = [
             {s.task: s.value for s in run.scores if s.axis == "cost"} for run in runs
         ]
-        found.append([counted(one) for one in costs])
+        costs_of_studies.append([counted(cost) for cost in costs])
         page = (out / "report.html").read_text("utf-8")
         assert '<h2 id="score-against-cost">Score against cost</h2>' in page
-    assert found[0] == found[1]
-    assert [one["passes"] for one in found[0]] == [1.0, 1.0]
-    assert all(one["operations"] > 0 for one in found[0])
+    assert costs_of_studies[0] == costs_of_studies[1]
+    assert [cost["passes"] for cost in costs_of_studies[0]] == [1.0, 1.0]
+    assert all(cost["operations"] > 0 for cost in costs_of_studies[0])

@@ -47,15 +47,15 @@ class Model:
 
     encode_document = encode_query
 
-    def similarity(self, one, other):
+    def similarity(self, queries, documents):
         from sentence_transformers.util import cos_sim
 
-        return cos_sim(one, other)
+        return cos_sim(queries, documents)
 
-    def similarity_pairwise(self, one, other):
+    def similarity_pairwise(self, queries, documents):
         from sentence_transformers.util import pairwise_cos_sim
 
-        return pairwise_cos_sim(one, other)
+        return pairwise_cos_sim(queries, documents)
 
 
 class Given(Encoder):
@@ -83,15 +83,15 @@ def pairs():
 def vectors(pairs):
     """Random vectors; that of a positive is near that of its first anchor."""
     generator = np.random.default_rng(0)
-    found = {}
+    vectors = {}
     for anchor, positive in pairs:
-        found.setdefault(anchor, generator.normal(size=WIDTH).astype(np.float32))
-        found.setdefault(
-            positive, found[anchor] + generator.normal(size=WIDTH).astype(np.float32)
+        vectors.setdefault(anchor, generator.normal(size=WIDTH).astype(np.float32))
+        vectors.setdefault(
+            positive, vectors[anchor] + generator.normal(size=WIDTH).astype(np.float32)
         )
     for number in range(300):
-        found[f"more {number}"] = generator.normal(size=WIDTH).astype(np.float32)
-    return found
+        vectors[f"more {number}"] = generator.normal(size=WIDTH).astype(np.float32)
+    return vectors
 
 
 @pytest.fixture
@@ -105,9 +105,9 @@ def ours(
     """Mine pairs in files, and return pair -> negatives."""
     toy = build_encoder(recipe_of())
     toy.save(tmp_path / "encoder")
-    given = Given(toy.recipe, toy.engine, toy.backbone, toy.placed)
-    given.vectors = vectors
-    monkeypatch.setattr(hard_negatives.Encoder, "load", lambda *_, **__: given)
+    encoder = Given(toy.recipe, toy.engine, toy.backbone, toy.placed)
+    encoder.vectors = vectors
+    monkeypatch.setattr(hard_negatives.Encoder, "load", lambda *_, **__: encoder)
 
     def mine(pairs, corpus, rules):
         lines = ["anchor\tpositive", *map("\t".join, pairs)]
@@ -142,7 +142,7 @@ def theirs(
     datasets = pytest.importorskip("datasets")
     util = pytest.importorskip("sentence_transformers.util")
     rules = {"range_max": 10_000, **rules}
-    found = util.mine_hard_negatives(
+    mined = util.mine_hard_negatives(
         datasets.Dataset.from_dict(
             {"anchor": [a for a, _ in pairs], "positive": [p for _, p in pairs]}
         ),
@@ -153,9 +153,9 @@ def theirs(
         verbose=False,
         **rules,
     )
-    names = [name for name in found.column_names if name.startswith("negative")]
+    names = [name for name in mined.column_names if name.startswith("negative")]
     return {
-        (row["anchor"], row["positive"]): [row[name] for name in names] for row in found
+        (row["anchor"], row["positive"]): [row[name] for name in names] for row in mined
     }
 
 
@@ -175,14 +175,14 @@ def test_negatives_are_those_of_sentence_transformers(
     )
     expected = theirs(pairs, corpus, rules, vectors)
     wide = {} if "range_max" in rules else {"range_max": 10_000}
-    found = ours(pairs, corpus, Rules(**{**wide, **rules}))
-    assert found == expected
-    assert len(found) > 20
+    mined = ours(pairs, corpus, Rules(**{**wide, **rules}))
+    assert mined == expected
+    assert len(mined) > 20
     if set(rules) & {"absolute_margin", "relative_margin", "max_score", "min_score"}:
         plain = ours(pairs, corpus, Rules(negatives=rules["negatives"]))
         assert any(
-            plain[pair] != negatives for pair, negatives in found.items()
-        ) or len(found) < len(plain)
+            plain[pair] != negatives for pair, negatives in mined.items()
+        ) or len(mined) < len(plain)
 
 
 @pytest.mark.slow
@@ -208,7 +208,9 @@ def test_a_stage_trains_on_what_was_mined(tmp_path, monkeypatch):
         ],
     )
     assert result.exit_code == 0, result.output
-    line = next(one for one in result.output.splitlines() if one.startswith("data = "))
+    line = next(
+        line for line in result.output.splitlines() if line.startswith("data = ")
+    )
     again = sentbed.load_recipe(
         recipe,
         [

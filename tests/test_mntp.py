@@ -227,15 +227,17 @@ def test_only_tokens_that_are_not_special_are_chosen_and_none_before_the_first_s
     head = encoder.backbone.prediction_head()
     assert built_tokenizer(encoder).convert_ids_to_tokens(head.mask_id) == "_"
     training = Training(loss, AdamW(lr=1e-3), Constant(), 10, {"anchor": "encoder"})
-    found = Corrupted(tokens, loss.build(32), head, training)
-    assert len(found.ids) == len(tokens.ids) - len(tokens)
-    assert (found.places >= 0).all()
-    firsts = found.read.ids[tokens.offsets[:-1]]
+    corrupted = Corrupted(tokens, loss.build(32), head, training)
+    assert len(corrupted.ids) == len(tokens.ids) - len(tokens)
+    assert (corrupted.places >= 0).all()
+    firsts = corrupted.read.ids[tokens.offsets[:-1]]
     assert set(firsts.tolist()) == {built_tokenizer(encoder).bos_token_id}
-    others = np.delete(found.read.ids, tokens.offsets[:-1])
+    others = np.delete(corrupted.read.ids, tokens.offsets[:-1])
     assert set(others.tolist()) == {head.mask_id}
-    starts = tokens.offsets[found.texts]
-    np.testing.assert_array_equal(tokens.ids[starts + found.places + 1], found.ids)
+    starts = tokens.offsets[corrupted.texts]
+    np.testing.assert_array_equal(
+        tokens.ids[starts + corrupted.places + 1], corrupted.ids
+    )
 
 
 def built_tokenizer(encoder):
@@ -411,9 +413,9 @@ def test_a_plan_says_what_it_leaves_out(tmp_path):
     )
     first, second = plan(sentbed.load_recipe(file)).stages
     assert [
-        said
-        for said in first.problems
-        if "memory and time of their logits are left out" in said
+        problem
+        for problem in first.problems
+        if "memory and time of their logits are left out" in problem
     ]
     assert not second.problems
     assert first.memory["activations"] > 0

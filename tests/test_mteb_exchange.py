@@ -185,10 +185,10 @@ def test_mteb_reads_the_numbers_that_it_computes_itself(tasks, scores, tmp_path)
     exported = {result.task_name: result for result in model.task_results}
     assert exported.keys() == {"Plain", "Parts", "Mean"}
 
-    own = as_mteb_model(LetterCounts(), "we/letters")
+    mteb_model = as_mteb_model(LetterCounts(), "we/letters")
     for task in (tasks.Plain(), tasks.Parts(), tasks.Mean()):
         (expected,) = mteb.evaluate(
-            own, task, cache=None, co2_tracker=False
+            mteb_model, task, cache=None, co2_tracker=False
         ).task_results
         result = exported[expected.task_name]
         assert result.get_score() == pytest.approx(expected.get_score(), abs=1e-12)

@@ -72,15 +72,15 @@ def test_probabilities_are_those_of_transformers_and_the_report_has_them(
         (file,) = (out / "next-token").glob(f"{encoder}-*.json")
         rows = json.loads(file.read_text())
         assert [text for text, _ in rows] == list(TEXTS)
-        for prompt, (_, found) in zip(prompts(template), rows, strict=True):
+        for prompt, (_, predictions) in zip(prompts(template), rows, strict=True):
             ids = torch.tensor([decoder.tokenizer(prompt)["input_ids"]])
             with torch.no_grad():
                 chances = decoder.network(input_ids=ids).logits[0, -1].softmax(-1)
             expected = chances.topk(5)
-            assert [word for word, _ in found] == [
+            assert [word for word, _ in predictions] == [
                 decoder.tokenizer.decode([token]) for token in expected.indices
             ]
-            assert [chance for _, chance in found] == pytest.approx(
+            assert [chance for _, chance in predictions] == pytest.approx(
                 expected.values.tolist(), abs=1e-6
             )
     section = json.loads((out / "report.json").read_text())["sections"]["next-token"]
@@ -160,8 +160,12 @@ def test_a_saved_encoder_that_predicts_nothing_is_refused(
 
     recipe = recipe_of("opt", decoders["opt"].directory)
     build_encoder(recipe, "plain").save(tmp_path / "plain")
-    found = evaluate_encoder(str(tmp_path / "plain"), "next-token", [])
-    assert [score.metric for score in found.scores] == ["distinct", "top-1", "entropy"]
+    evaluation = evaluate_encoder(str(tmp_path / "plain"), "next-token", [])
+    assert [score.metric for score in evaluation.scores] == [
+        "distinct",
+        "top-1",
+        "entropy",
+    ]
     mean = recipe_of(
         "opt",
         decoders["opt"].directory,

@@ -82,9 +82,9 @@ def of_docstrings():
     ids=["recipes", "hyperparameters", "documentation", "docstrings"],
 )
 def test_what_is_cited_of_a_paper_is_there(texts, least):
-    found = list(texts())
-    assert len(found) >= least
-    assert [(place, citation) for place, citation in found if not citation.exists] == []
+    cited = list(texts())
+    assert len(cited) >= least
+    assert [(place, citation) for place, citation in cited if not citation.exists] == []
 
 
 def test_every_counted_table_is_one_of_the_paper():
@@ -118,7 +118,7 @@ def test_every_counted_table_is_one_of_the_paper():
 )
 def test_a_citation_is_of_the_paper_that_its_clause_names(text, paper, expected):
     assert [
-        f"{found.kind} {found.number}" for found in citations(text, paper)
+        f"{citation.kind} {citation.number}" for citation in citations(text, paper)
     ] == expected
 
 

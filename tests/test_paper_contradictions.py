@@ -12,18 +12,18 @@ from paper_studies import study
 @pytest.fixture(scope="module")
 def groups():
     """Return the numbers that are of one encoder, training, protocol and task, where there are several."""
-    found = {}
+    claims_by_setting = {}
     for decided_by, claim in claims():
-        found.setdefault(decided_by, []).append(claim)
-    several = [group for group in found.values() if len(group) > 1]
+        claims_by_setting.setdefault(decided_by, []).append(claim)
+    several = [group for group in claims_by_setting.values() if len(group) > 1]
     assert len(several) > 500
     return several
 
 
-def cannot_both_be_met(one, other):
-    if one.tolerance is None or other.tolerance is None:
+def cannot_both_be_met(claim, other):
+    if claim.tolerance is None or other.tolerance is None:
         return False
-    return abs(one.value - other.value) > one.tolerance + other.tolerance
+    return abs(claim.value - other.value) > claim.tolerance + other.tolerance
 
 
 def test_no_two_numbers_that_count_exclude_each_other(

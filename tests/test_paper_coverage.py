@@ -33,13 +33,13 @@ TABLES = [(paper, table) for paper, tables in COVERAGE.items() for table in tabl
 
 
 def test_every_table_of_the_mappings_is_counted():
-    found = {
+    mapped_tables = {
         (path.parent.name, table)
         for path in PAPERS.glob("*/published.toml")
         for table in mapping(path.parent.name)
         if table.startswith("table-")
     }
-    assert found == set(TABLES)
+    assert mapped_tables == set(TABLES)
     assert sum(COVERAGE[paper][table]["numbers"] for paper, table in TABLES) == 2612
 
 
@@ -100,7 +100,7 @@ def numbers_of_the_csv():
 
 
 def test_the_reference_table_has_these_numbers_and_no_others():
-    found = Counter(
+    reference = Counter(
         (paper, table, number) for paper, table, number, _ in numbers_of_the_csv()
     )
     ours = Counter(
@@ -108,7 +108,7 @@ def test_the_reference_table_has_these_numbers_and_no_others():
         for paper, table in TABLES
         for number in printed(paper, table)
     )
-    assert found == ours
+    assert reference == ours
 
 
 def test_the_recipes_have_the_values_of_the_reference_table():
@@ -117,8 +117,8 @@ def test_the_recipes_have_the_values_of_the_reference_table():
         place = resolve(paper, table, number)
         if isinstance(place, str):
             continue
-        here = place.study.startswith(f"{paper}/")
-        values = expected(place, table.replace("-", " ") if here else None)
+        same_paper = place.study.startswith(f"{paper}/")
+        values = expected(place, table.replace("-", " ") if same_paper else None)
         misprint = (
             COVERAGE[paper][table]
             .get("misprinted", {})
@@ -127,7 +127,7 @@ def test_the_recipes_have_the_values_of_the_reference_table():
         )
         if misprint is not None:
             # Taken from another paper, with a slip: the study has that paper's own number.
-            assert not here
+            assert not same_paper
             assert misprint == value
             assert value not in values
         elif set(values) != {value}:
@@ -184,13 +184,13 @@ def test_the_page_of_the_papers_says_what_is_covered():
     lines = [
         [cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines()
     ]
-    told = {
+    rows = {
         (line[0], line[1].replace(" ", "-")): line[2:]
         for line in lines
         if len(line) == 6 and line[2].isdigit()
     }
-    assert list(told) == TABLES
-    for (paper, table), (numbers, computed, by, reasons) in told.items():
+    assert list(rows) == TABLES
+    for (paper, table), (numbers, computed, by, reasons) in rows.items():
         places = [resolve(paper, table, number) for number in printed(paper, table)]
         facts = COVERAGE[paper][table]
         assert (int(numbers), int(computed)) == (facts["numbers"], facts["computed"])
@@ -224,7 +224,7 @@ def rows_below(heading):
 
 
 def test_the_page_of_the_papers_says_of_every_table_whether_it_was_met():
-    said = {}
+    rows = {}
     for line in rows_below("What is met"):
         paper, _, tables = line[0].partition("/`: tables ")
         if tables:
@@ -232,13 +232,13 @@ def test_the_page_of_the_papers_says_of_every_table_whether_it_was_met():
             # A table that was run has a row of its own, with who ran it and when.
             assert met == "not yet run" or (by and when), line
             for number in tables.split(", "):
-                said[paper.strip("`"), f"table-{number}"] = line
+                rows[paper.strip("`"), f"table-{number}"] = line
             numbers = sum(
                 COVERAGE[paper.strip("`")][f"table-{n}"]["numbers"]
                 for n in tables.split(", ")
             )
             assert counted == f"{numbers:,}"
-    assert sorted(said) == sorted(TABLES)
+    assert sorted(rows) == sorted(TABLES)
 
 
 def test_the_page_of_the_papers_has_every_model_with_its_size():
@@ -262,9 +262,9 @@ def test_the_page_of_the_papers_has_the_numbers_of_minilm_that_recipes_expect():
             "expected"
         ]
         expected |= {task: entry["value"] for task, entry in table.items()}
-    told = {
+    shown_values = {
         line[0]: [cell for cell in line[1:3] if cell]
         for line in rows_below("What is met")
     }
     for task, value in expected.items():
-        assert {float(cell) for cell in told[task]} == {value}, task
+        assert {float(cell) for cell in shown_values[task]} == {value}, task

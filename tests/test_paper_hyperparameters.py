@@ -52,8 +52,8 @@ PARTS = ("backbone", "pooler", "head", "weights", "demonstration")
 @cache
 def training(name):
     """Return an entry of `[training]` with what it takes from the one that it is like."""
-    own = PRINTED["training"][name]
-    return {**training(own["like"]), **own} if "like" in own else own
+    entry = PRINTED["training"][name]
+    return {**training(entry["like"]), **entry} if "like" in entry else entry
 
 
 def matches(subject, entry):
@@ -81,12 +81,12 @@ def printed(subject, name):
 
 def with_deviations(subject, values):
     """Return what a recipe is to have. Each deviation is one from the paper's value."""
-    found = dict(values)
+    settings = dict(values)
     for entry in deviations(subject):
-        if entry["setting"] in found:
-            assert found[entry["setting"]] != entry["is"], (subject, entry)
-            found[entry["setting"]] = entry["is"]
-    return found
+        if entry["setting"] in settings:
+            assert settings[entry["setting"]] != entry["is"], (subject, entry)
+            settings[entry["setting"]] = entry["is"]
+    return settings
 
 
 def test_the_recipes_have_as_many_encoders_and_stages_as_are_compared():
@@ -106,7 +106,7 @@ def test_every_setting_of_a_training_has_a_value_and_its_place():
 
 def test_every_stage_has_the_hyperparameters_of_one_training():
     wrong = {}
-    for subject, found in stages().items():
+    for subject, settings in stages().items():
         names = [
             name
             for name, entry in PRINTED["training"].items()
@@ -115,9 +115,9 @@ def test_every_stage_has_the_hyperparameters_of_one_training():
         assert len(names) == 1, (subject, names)
         expected = with_deviations(subject, printed(subject, names[0]))
         if different := {
-            key: (found[key], value)
+            key: (settings[key], value)
             for key, value in expected.items()
-            if found[key] != value
+            if settings[key] != value
         }:
             wrong[subject] = different
     assert wrong == {}
@@ -126,14 +126,14 @@ def test_every_stage_has_the_hyperparameters_of_one_training():
 @pytest.mark.parametrize("part", PARTS)
 def test_every_encoder_is_made_of_what_the_paper_says(part):
     wrong = {}
-    for subject, found in encoders().items():
+    for subject, settings in encoders().items():
         values = [entry["is"] for entry in PRINTED[part] if matches(subject, entry)]
         if part == "demonstration" and not values:
             values = ["none"]
         assert len(values) == 1, (subject, values)
         expected = with_deviations(subject, {part: values[0]})[part]
-        if found[part] != expected:
-            wrong[subject] = (found[part], expected)
+        if settings[part] != expected:
+            wrong[subject] = (settings[part], expected)
     assert wrong == {}
 
 
@@ -197,20 +197,20 @@ WORDS = {
 """Setting -> what the head of a recipe calls it."""
 
 
-def told(file):
+def not_printed(file):
     """Return what a recipe and its bases say, in the comments on top of them, is not printed in the paper."""
     text = file.read_text("utf-8")
     head = list(takewhile(lambda line: line.startswith("#"), text.splitlines()))
-    found, inside = [], False
+    comments, inside = [], False
     for line in head:
         inside = line.startswith("# Not printed:") or (
             inside and line.startswith("#  ")
         )
-        found += [line] * inside
+        comments += [line] * inside
     bases = tomllib.loads(text).get("extends", [])
     for base in [bases] if isinstance(bases, str) else bases:
-        found.append(told(file.parent / base))
-    return " ".join(" ".join(found).replace("#", " ").split())
+        comments.append(not_printed(file.parent / base))
+    return " ".join(" ".join(comments).replace("#", " ").split())
 
 
 def test_the_head_of_a_recipe_says_what_its_paper_does_not_print():
@@ -222,9 +222,9 @@ def test_the_head_of_a_recipe_says_what_its_paper_does_not_print():
             if matches(subject, entry)
         )
         recipe = subject.split(": ")[0]
-        said = told(ROOT / "recipes" / "papers" / f"{recipe}.toml")
+        comments = not_printed(ROOT / "recipes" / "papers" / f"{recipe}.toml")
         entry = training(name)
         for setting, word in WORDS.items():
-            if entry[setting][1].startswith("not printed") and word not in said:
+            if entry[setting][1].startswith("not printed") and word not in comments:
                 missing.setdefault(recipe, set()).add(word)
     assert missing == {}

@@ -193,10 +193,10 @@ def test_a_recipe_has_the_other_settings_of_its_paper(name, tmp_path):
     ("name", "settings"), [(n, s) for n, several in VARIATIONS.items() for s in several]
 )
 def test_what_the_head_of_a_recipe_offers_to_set_passes_check(name, settings, tmp_path):
-    here = local(WRITTEN[name], tmp_path)
+    local_settings = local(WRITTEN[name], tmp_path)
     assert sentbed.load_recipe(
-        RECIPES[name], [*here, *settings]
-    ) != sentbed.load_recipe(RECIPES[name], here)
+        RECIPES[name], [*local_settings, *settings]
+    ) != sentbed.load_recipe(RECIPES[name], local_settings)
 
 
 def test_stages_that_a_study_repeats_are_those_of_the_recipes():

@@ -95,7 +95,7 @@ def test_parameters_gradients_and_state_are_those_of_a_real_step(optimizer, head
         "stage.triplets.batch_size=4",
     ]
     recipe = sentbed.load_recipe(QUICKSTART, settings)
-    found = plan(recipe).stages[0]
+    stage = plan(recipe).stages[0]
     encoder, trainer = trainer_of(recipe)
     rows = recipe.stage[0].data.open().rows(range(4))
     trainer.step(
@@ -106,47 +106,51 @@ def test_parameters_gradients_and_state_are_those_of_a_real_step(optimizer, head
         )
     )
     count = sum(p.numel() for p in trainer.parameters.values())
-    assert found.trained_parameters == count
-    assert found.memory["gradients"] == 4 * count
+    assert stage.trained_parameters == count
+    assert stage.memory["gradients"] == 4 * count
     state = (
         v
         for entry in trainer.optimizer.state.values()
         for v in entry.values()
         if torch.is_tensor(v)
     )
-    assert found.memory["optimizer"] == sum(
+    assert stage.memory["optimizer"] == sum(
         value.numel() * value.element_size() for value in state
     )
-    held = sum(p.numel() * p.element_size() for p in encoder.placed.module.parameters())
+    weight_bytes = sum(
+        p.numel() * p.element_size() for p in encoder.placed.module.parameters()
+    )
     learned = 4 * sum(p.numel() for p in trainer.loss.parameters())
-    assert found.memory["weights"] == held + learned
-    assert found.memory["queue"] == sum(
+    assert stage.memory["weights"] == weight_bytes + learned
+    assert stage.memory["queue"] == sum(
         v.numel() * v.element_size() for v in trainer.loss_state.values()
     )
     averages = trainer.averages["encoder"]
     named = {name for name, _ in encoder.placed.module.named_parameters()}
-    assert found.memory["averages"] == 4 * sum(
+    assert stage.memory["averages"] == 4 * sum(
         value.numel()
         for name, value in averages.tensors.items()
         if name.removeprefix("encoder.") in named
     )
-    assert found.negatives == 3 + 4 + 100
+    assert stage.negatives == 3 + 4 + 100
 
 
 @pytest.mark.slow
 def test_what_autograd_keeps_in_a_real_step_is_within_a_quarter_of_the_plan():
     settings = ["runtime.precision=fp32", "stage.triplets.batch_size=16"]
     recipe = sentbed.load_recipe(QUICKSTART, settings)
-    found = plan(recipe).stages[0]
+    stage = plan(recipe).stages[0]
     encoder, trainer = trainer_of(recipe)
-    own = {p.untyped_storage()._cdata for p in encoder.placed.module.parameters()}
+    weight_storages = {
+        p.untyped_storage()._cdata for p in encoder.placed.module.parameters()
+    }
     data, kept = recipe.stage[0].data.open(), []
     for start in (0, 100, 200):
         seen = {}
 
         def keep(tensor, seen=seen):
             storage = tensor.untyped_storage()
-            if storage._cdata not in own:
+            if storage._cdata not in weight_storages:
                 seen[storage._cdata] = storage
             return tensor
 
@@ -157,7 +161,7 @@ def test_what_autograd_keeps_in_a_real_step_is_within_a_quarter_of_the_plan():
         with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
             trainer.step(tokens(encoder, rows, recipe.encoders["encoder"].max_length))
         kept.append(sum(storage.nbytes() for storage in seen.values()))
-    assert found.memory["activations"] + found.memory["loss"] == pytest.approx(
+    assert stage.memory["activations"] + stage.memory["loss"] == pytest.approx(
         np.mean(kept), rel=0.25
     )
 
@@ -179,11 +183,11 @@ def test_steps_are_those_of_the_run(tmp_path):
         "stage.triplets.validate=",
     ]
     settings += ["stage.triplets.batch_size=32", "evaluate=[]"]
-    found = planned(SCRATCH, *settings).stages[0]
+    stage = planned(SCRATCH, *settings).stages[0]
     recipe = sentbed.load_recipe(SCRATCH, settings)
     sentbed.run(recipe, tmp_path / "run")
-    assert found.rows == 70
-    assert found.steps == finished_steps(tmp_path / "run")[-1]["step"] == 6
+    assert stage.rows == 70
+    assert stage.steps == finished_steps(tmp_path / "run")[-1]["step"] == 6
 
 
 @pytest.mark.slow
@@ -203,13 +207,13 @@ def test_what_does_not_fit_comes_with_advice():
 
 def own_recipes():
     """Recipes that stand alone; studies on top of them differ in what their axes set."""
-    found = {
+    documents = {
         path: tomli.loads(path.read_text())
         for path in sorted((ROOT / "recipes").rglob("*.toml"))
     }
     return [
         path
-        for path, data in found.items()
+        for path, data in documents.items()
         if "schema" in data and "extends" not in data
     ]
 
@@ -226,9 +230,9 @@ def own_recipes():
 def test_every_recipe_has_a_plan(path, data_directory, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     recipe = load_recipe(path, look=False)  # most of their data is not on this machine
-    found = plan(recipe)
-    assert len(found.stages) == len(recipe.stage)
-    for encoder in found.encoders.values():
+    recipe_plan = plan(recipe)
+    assert len(recipe_plan.stages) == len(recipe.stage)
+    for encoder in recipe_plan.encoders.values():
         if encoder.size is None:
             assert "is not on this machine" in encoder.problem
         else:
@@ -277,7 +281,7 @@ def test_a_batch_beyond_the_data_is_said_and_counts_as_the_data():
 
 @pytest.mark.slow
 def test_the_parameters_of_sentence_t5_are_those_of_its_table_4():
-    found = planned(
+    encoders = planned(
         ROOT / "recipes" / "papers" / "sentence-t5-parameters.toml"
     ).encoders
     published = {
@@ -291,7 +295,7 @@ def test_the_parameters_of_sentence_t5_are_those_of_its_table_4():
         for size, numbers in published.items()
         for kind, number in zip(("Enc", "EncDec"), numbers, strict=True)
     }
-    parameters = {name: encoder.parameters for name, encoder in found.items()}
+    parameters = {name: encoder.parameters for name, encoder in encoders.items()}
     # The paper rounds, most for encoder and decoder.
     assert parameters == pytest.approx(expected, rel=0.055)
     for name, number in expected.items():
@@ -426,8 +430,8 @@ def strangers(**changes):
 
 
 def test_strangers_components_are_counted_by_hand():
-    found = plan(strangers())
-    encoder, stage = found.encoders["encoder"], found.stages[0]
+    recipe_plan = plan(strangers())
+    encoder, stage = recipe_plan.encoders["encoder"], recipe_plan.stages[0]
     trained = WORDS * 8 + 8 * 8 + 8
     assert encoder.problem == ""
     assert encoder.parameters == stage.trained_parameters == trained
@@ -486,10 +490,10 @@ def test_what_cannot_be_counted_leaves_the_rest():
 
     recipe = strangers()
     encoder = attrs.evolve(recipe.encoders["encoder"], backbone=Unbuilt())
-    found = plan(attrs.evolve(recipe, encoders={"encoder": encoder}))
-    assert "Cannot copy out of meta tensor" in found.encoders["encoder"].problem
-    assert found.stages[0].steps == 6
-    assert found.stages[0].memory == {}
+    recipe_plan = plan(attrs.evolve(recipe, encoders={"encoder": encoder}))
+    assert "Cannot copy out of meta tensor" in recipe_plan.encoders["encoder"].problem
+    assert recipe_plan.stages[0].steps == 6
+    assert recipe_plan.stages[0].memory == {}
 
 
 def test_a_table_of_vectors_has_no_arithmetic_and_no_rate():

@@ -47,7 +47,7 @@ METHODS: Mapping[str, list[tuple[str, tuple[int, ...]]]] = {
     "PromptEOL": [("prompt-eol", (-1,))],
     "Pretended CoT": [("pretended-cot", (-2,))],
     "Knowledge": [("knowledge", (-2,))],
-    "MetaEOL": [(one["template"], (-1,)) for one in META_EOL],
+    "MetaEOL": [(prompt["template"], (-1,)) for prompt in META_EOL],
     "CK": [("knowledge", (27,)), ("pretended-cot", (27,))],
     "CK, two layers": [("knowledge", (-2,)), ("pretended-cot", (27,))],
     "Echo": [("echo", (-1,))],
@@ -106,17 +106,19 @@ def by_a_loop(
     tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
     rows = []
     for text in TEXTS:
-        found = []
+        vectors = []
         for template, layers in prompts:
             inputs = tokenizer(
                 template.replace("{text}", ruled(text)).strip(), return_tensors="pt"
             )
             states = model(**inputs, output_hidden_states=True).hidden_states
-            found.append(
+            vectors.append(
                 torch.stack([states[layer][0, -1] for layer in layers]).mean(0)
             )
         rows.append(
-            (torch.stack(found).mean(0) if how == "mean" else torch.cat(found)).numpy()
+            (
+                torch.stack(vectors).mean(0) if how == "mean" else torch.cat(vectors)
+            ).numpy()
         )
     return np.stack(rows)
 
@@ -126,10 +128,12 @@ def by_a_loop(
 def test_the_vectors_of_each_published_template_are_those_of_a_loop_in_transformers(
     kind, tmp_path
 ):
-    one = built(kind, {"template": "knowledge"}, [-2])
+    base_encoder = built(kind, {"template": "knowledge"}, [-2])
     for name in PUBLISHED:
-        prompt = attrs.evolve(one.recipe.prompts[0], template=name)
-        encoder = attrs.evolve(one, recipe=attrs.evolve(one.recipe, prompt=prompt))
+        prompt = attrs.evolve(base_encoder.recipe.prompts[0], template=name)
+        encoder = attrs.evolve(
+            base_encoder, recipe=attrs.evolve(base_encoder.recipe, prompt=prompt)
+        )
         expected = by_a_loop(encoder, [(TEMPLATES[name], [-2])], tmp_path)
         np.testing.assert_allclose(encoder.encode(TEXTS), expected, rtol=0, atol=1e-5)
 
@@ -158,13 +162,13 @@ def test_several_prompts_give_the_mean_of_their_vectors_in_one_pass_each(
     tmp_path,
 ):
     encoder = built(kind, prompts, layers)
-    found = encoder.encode(TEXTS)
+    vectors = encoder.encode(TEXTS)
     batches = list(encoded_batches)
     read = [-1] if layers == "last" else layers
     expected = by_a_loop(
-        encoder, [(TEMPLATES[one["template"]], read) for one in prompts], tmp_path
+        encoder, [(TEMPLATES[prompt["template"]], read) for prompt in prompts], tmp_path
     )
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-5)
     rows = sum(len(batch.input_ids) for batch in batches)
     assert rows == len(prompts) * len(TEXTS)
     # The rows of one prompt share its prefix.
@@ -179,8 +183,11 @@ def test_several_prompts_give_the_mean_of_their_vectors_in_one_pass_each(
 def test_each_prompt_may_read_layers_of_its_own(kind, ensemble, tmp_path):
     prompts = [*OWN_LAYERS, {"template": "prompt-eol"}]
     encoder = built(kind, prompts, ensemble=ensemble)
-    wanted = [(TEMPLATES[one["template"]], one.get("layers", [-1])) for one in prompts]
-    expected = by_a_loop(encoder, wanted, tmp_path, ensemble)
+    templates_and_layers = [
+        (TEMPLATES[prompt["template"]], prompt.get("layers", [-1]))
+        for prompt in prompts
+    ]
+    expected = by_a_loop(encoder, templates_and_layers, tmp_path, ensemble)
     assert (
         encoder.width
         == expected.shape[1]
@@ -202,7 +209,8 @@ def test_a_pass_ends_at_the_highest_layer_that_a_prompt_reads():
 @pytest.mark.parametrize("kind", ["opt", "causal"])
 def test_jax_gives_the_same_vectors_of_several_prompts(kind, ensemble):
     ours, theirs = (
-        built(kind, OWN_LAYERS, ensemble=ensemble, runtime=one) for one in (None, TPU)
+        built(kind, OWN_LAYERS, ensemble=ensemble, runtime=runtime)
+        for runtime in (None, TPU)
     )
     np.testing.assert_allclose(
         theirs.encode(TEXTS), ours.encode(TEXTS), rtol=0, atol=1e-5
@@ -225,14 +233,16 @@ def test_the_prefix_of_a_prompt_passes_once_over_all_windows(
     texts = [f"{text} {number}" for number, text in enumerate([*TEXTS, TEXTS[0]])]
     encoder.encode(texts)
     prefixes = [tokens for tokens, kept in seen if kept]
-    lengths = [one.encode(texts, 24).lengths for one in encoder.tokenizers()]
+    lengths = [
+        tokenizer.encode(texts, 24).lengths for tokenizer in encoder.tokenizers()
+    ]
     # Texts of one window may begin alike, and only then is the prefix of another window another one.
     assert len(prefixes) == 3
-    own = sum(tokens for tokens, kept in seen if not kept)
+    text_tokens = sum(tokens for tokens, kept in seen if not kept)
     least = sum(int(each.sum()) for each in lengths) - sum(
         6 * shared for shared in prefixes
     )
-    assert least <= own < 1.5 * least
+    assert least <= text_tokens < 1.5 * least
 
 
 def test_denoising_takes_out_the_template_in_the_layers_that_the_prompt_chooses():
@@ -254,9 +264,9 @@ def test_denoising_takes_out_the_template_in_the_layers_that_the_prompt_chooses(
         return random_encoder(table, (*SENTENCES, *TEXTS)).encode(TEXTS)
 
     expected = denoised([2], {"template": "prompt-bert"})
-    found = denoised("last", {"template": "prompt-bert", "layers": [2]})
-    assert np.array_equal(found, expected)
-    assert np.abs(found - denoised("last", {"template": "prompt-bert"})).max() > 0.01
+    vectors = denoised("last", {"template": "prompt-bert", "layers": [2]})
+    assert np.array_equal(vectors, expected)
+    assert np.abs(vectors - denoised("last", {"template": "prompt-bert"})).max() > 0.01
 
 
 TRAINED = [{"template": "prompt-eol"}, {"template": "pretended-cot", "layers": [2, 3]}]
@@ -276,7 +286,9 @@ def gradients_of(encoder, micro_batch):
     )
     trainer = encoder.engine.trainer({"encoder": encoder.placed}, training)
     columns = {
-        name: TokenIds.join(one.encode(texts, 24) for one in encoder.tokenizers())
+        name: TokenIds.join(
+            tokenizer.encode(texts, 24) for tokenizer in encoder.tokenizers()
+        )
         for name, texts in PAIRS.items()
     }
     return trainer.gradients(columns)
@@ -291,7 +303,7 @@ def trained(kind, ensemble, runtime=None):
 @pytest.mark.parametrize("ensemble", ["mean", "concatenate"])
 def test_gradients_go_through_all_prompts(ensemble, micro_batch):
     encoder = trained("opt", ensemble)
-    loss, found = gradients_of(encoder, micro_batch)
+    loss, gradients = gradients_of(encoder, micro_batch)
     model = encoder.backbone.model
     tokenizer = encoder.backbone.tokenizer.original
     columns = []
@@ -320,13 +332,17 @@ def test_gradients_go_through_all_prompts(ensemble, micro_batch):
     assert loss == pytest.approx(expected.item(), abs=1e-5)
     named = dict(encoder.placed.module.named_parameters())
     compared = 0
-    for name, gradient in found.items():
+    for name, gradient in gradients.items():
         if name.startswith("encoder."):
-            wanted = named[name.removeprefix("encoder.")].grad
+            expected_gradient = named[name.removeprefix("encoder.")].grad
             # The pass ends below the last block, whose weights have no gradient.
-            wanted = np.zeros_like(gradient) if wanted is None else wanted.numpy()
+            expected_gradient = (
+                np.zeros_like(gradient)
+                if expected_gradient is None
+                else expected_gradient.numpy()
+            )
             np.testing.assert_allclose(
-                gradient, wanted, rtol=0, atol=1e-5, err_msg=name
+                gradient, expected_gradient, rtol=0, atol=1e-5, err_msg=name
             )
             compared += bool(np.abs(gradient).max() > 1e-3)
     assert compared > 10
@@ -337,12 +353,12 @@ def test_gradients_go_through_all_prompts(ensemble, micro_batch):
 @pytest.mark.parametrize("ensemble", ["mean", "concatenate"])
 def test_jax_has_the_same_gradients(ensemble, micro_batch):
     loss, expected = gradients_of(trained("opt", ensemble), None)
-    other, found = gradients_of(trained("opt", ensemble, TPU), micro_batch)
+    other, gradients = gradients_of(trained("opt", ensemble, TPU), micro_batch)
     assert other == pytest.approx(loss, abs=1e-5)
-    assert found.keys() == expected.keys()
+    assert gradients.keys() == expected.keys()
     for name, gradient in expected.items():
         np.testing.assert_allclose(
-            found[name], gradient, rtol=0, atol=1e-5, err_msg=name
+            gradients[name], gradient, rtol=0, atol=1e-5, err_msg=name
         )
 
 
@@ -359,7 +375,7 @@ def test_a_stage_trains_an_encoder_with_several_prompts(ensemble, tmp_path):
     result = sentbed.run(load_recipe(tmp_path / "r.toml"), tmp_path / "run")
     assert [score.evaluator for score in result.scores[:1]] == ["sts"]
     protocol = result.scores[0].protocol["encoder"]
-    assert [one.get("layers") for one in protocol["prompt"]] == [None, [1]]
+    assert [entry.get("layers") for entry in protocol["prompt"]] == [None, [1]]
     assert protocol.get("ensemble") == (
         "concatenate" if ensemble == "concatenate" else None
     )
@@ -385,9 +401,9 @@ def test_the_lines_of_a_file_get_vectors_side_by_side(tmp_path):
 
 
 def test_a_prompt_that_reads_the_last_layer_by_its_number_is_the_default():
-    own = built("opt", {"template": "prompt-eol", "layers": [-1]}).encode(TEXTS)
+    vectors = built("opt", {"template": "prompt-eol", "layers": [-1]}).encode(TEXTS)
     np.testing.assert_array_equal(
-        own, built("opt", {"template": "prompt-eol"}).encode(TEXTS)
+        vectors, built("opt", {"template": "prompt-eol"}).encode(TEXTS)
     )
 
 
@@ -402,8 +418,8 @@ def test_a_saved_encoder_keeps_its_prompts_and_its_protocol_has_all_of_them(
         loaded.encode(TEXTS), encoder.encode(TEXTS), rtol=0, atol=1e-6
     )
     expected = [
-        {"template": TEMPLATES[one["template"]], "normalizer": "prompt-eol"}
-        for one in CK
+        {"template": TEMPLATES[prompt["template"]], "normalizer": "prompt-eol"}
+        for prompt in CK
     ]
     assert loaded.protocol()["prompt"] == expected
 
@@ -440,13 +456,15 @@ def test_every_cell_of_the_papers_table_has_the_layer_and_the_prompts_of_its_met
     assert cells.keys() == METHODS.keys()
     for name, expected in METHODS.items():
         encoder = cells[name].encoders["encoder"]
-        own = encoder.backbone.layer_numbers
-        found = [
-            (str(one.template), one.layers or own)
-            for one in encoder.resolved_prompts
-            if one is not None
+        encoder_layers = encoder.backbone.layer_numbers
+        prompts = [
+            (str(prompt.template), prompt.layers or encoder_layers)
+            for prompt in encoder.resolved_prompts
+            if prompt is not None
         ]
-        assert found == [(TEMPLATES[template], layers) for template, layers in expected]
+        assert prompts == [
+            (TEMPLATES[template], layers) for template, layers in expected
+        ]
         assert encoder.pooler.name == ("mean" if name == "Echo" else "prompt-eol")
 
 

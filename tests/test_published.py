@@ -165,10 +165,10 @@ def test_a_file_that_was_changed_or_is_of_no_table_fails_the_check(paper):
     written = paper / "p" / "published" / "table-2.toml"
     written.write_text(written.read_text("utf-8").replace("80.5", "80.6", 1), "utf-8")
     (paper / "p" / "published" / "table-9.toml").write_text("", "utf-8")
-    found = generate(paper / "table.csv", "--check", recipes=paper)
-    assert found.returncode == 1
-    assert "table-2.toml is not what the table gives" in found.stderr
-    assert "table-9.toml is not what the table gives" in found.stderr
+    outcome = generate(paper / "table.csv", "--check", recipes=paper)
+    assert outcome.returncode == 1
+    assert "table-2.toml is not what the table gives" in outcome.stderr
+    assert "table-9.toml is not what the table gives" in outcome.stderr
     assert generate(paper / "table.csv", recipes=paper).returncode == 0
     assert generate(paper / "table.csv", "--check", recipes=paper).returncode == 0
 
@@ -222,9 +222,9 @@ def test_a_file_that_was_changed_or_is_of_no_table_fails_the_check(paper):
 def test_what_does_not_fit_together_is_refused(paper, old, new, message):
     assert old in MAPPING
     map_tables(paper, MAPPING.replace(old, new))
-    found = generate(paper / "table.csv", recipes=paper)
-    assert message in found.stderr
-    assert (found.returncode, (paper / "p" / "published").exists()) == (
+    outcome = generate(paper / "table.csv", recipes=paper)
+    assert message in outcome.stderr
+    assert (outcome.returncode, (paper / "p" / "published").exists()) == (
         (1, False) if message else (0, True)
     )
 
@@ -246,8 +246,8 @@ def test_a_value_that_is_no_number_is_named_by_its_line(paper):
     (paper / "table.csv").write_text(
         HEAD + ROWS + "p,table 2,A | NLI,STS-B,many,\n", "utf-8"
     )
-    found = generate(paper / "table.csv", recipes=paper)
-    assert (found.returncode, "table.csv:5: expected" in found.stderr) == (1, True)
+    outcome = generate(paper / "table.csv", recipes=paper)
+    assert (outcome.returncode, "table.csv:5: expected" in outcome.stderr) == (1, True)
 
 
 def test_a_paper_without_a_mapping_is_refused_unless_others_are_asked_for(
@@ -255,24 +255,24 @@ def test_a_paper_without_a_mapping_is_refused_unless_others_are_asked_for(
 ):
     table = paper / "table.csv"
     table.write_text(HEAD + ROWS + "q,table 1,A,MR,1,\n", "utf-8")
-    found = generate(table, recipes=paper)
-    assert (found.returncode, "q/published.toml" in found.stderr) == (1, True)
+    outcome = generate(table, recipes=paper)
+    assert (outcome.returncode, "q/published.toml" in outcome.stderr) == (1, True)
     assert generate(table, "--paper", "p", recipes=paper).returncode == 0
     assert "no paper 'r'" in generate(table, "--paper", "r", recipes=paper).stderr
 
 
 def test_the_recipes_have_what_the_reference_table_gives():
     beside = ROOT.parent / "shared" / "data"
-    found = (
+    table = (
         Path(os.environ.get("SENTBED_DATA") or beside).parent
         / "reference"
         / "paper_tables.csv"
     )
-    if not found.is_file():
+    if not table.is_file():
         pytest.skip(
             "needs the published numbers: reference/paper_tables.csv beside the directory SENTBED_DATA"
         )
-    outcome = generate(found, "--check")
+    outcome = generate(table, "--check")
     assert (outcome.returncode, outcome.stderr) == (0, "")
 
 
@@ -309,8 +309,8 @@ def test_the_gains_of_sentbench_are_those_that_its_page_shows(
     monkeypatch.setattr("sentbed_studies.load_study", published_study, raising=False)
     module = {}
     exec(compile(block.text, block.name, "exec"), module)
-    found = module["gains"]
-    assert {name: series.round(2).to_dict() for name, series in found.items()} == {
+    gains = module["gains"]
+    assert {name: series.round(2).to_dict() for name, series in gains.items()} == {
         "table-2": {"bert": -0.96, "roberta": -0.82},
         "table-3": {"bert": -0.23, "roberta": 1.19},
         "table-4": {"bert": 6.24, "roberta": 12.05},
@@ -321,5 +321,5 @@ def test_the_gains_of_sentbench_are_those_that_its_page_shows(
         if line.startswith("| 4, contrasting |")
     ]
     assert shown == [
-        f"| 4, contrasting | {found['table-4']['bert']:+.2f} | {found['table-4']['roberta']:+.2f} |"
+        f"| 4, contrasting | {gains['table-4']['bert']:+.2f} | {gains['table-4']['roberta']:+.2f} |"
     ]

@@ -144,22 +144,28 @@ def test_runs_beside_each_other_have_the_scores_and_vectors_of_runs_alone(
     plugins = load_plugins()
     alone, shared = [], []
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "alone"))
-    for number, one in enumerate(recipes):
-        alone.append(run(one, tmp_path / f"alone-{number}", plugins).scores)
+    for number, recipe_of_run in enumerate(recipes):
+        alone.append(run(recipe_of_run, tmp_path / f"alone-{number}", plugins).scores)
     each = len(passes) // len(recipes)
     assert len(passes) == each * len(recipes) > 0
     passes.clear()
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "shared"))
     keeping = KeptEncoders()
-    for number, one in enumerate(recipes):
+    for number, recipe_of_run in enumerate(recipes):
         directory = tmp_path / f"shared-{number}"
         directory.mkdir()
-        share = partial(share_passes, one, recipes[number + 1 :], kept=keeping)
+        share = partial(
+            share_passes, recipe_of_run, recipes[number + 1 :], kept=keeping
+        )
         context = RunContext(
-            "shared", directory, one, share=share, built=keeping.built(one)
+            "shared",
+            directory,
+            recipe_of_run,
+            share=share,
+            built=keeping.built(recipe_of_run),
         )
         shared.append(execute(context, plugins).scores)
-        keeping.saved(one, directory)
+        keeping.saved(recipe_of_run, directory)
         assert saved(directory) == saved(tmp_path / f"alone-{number}")
     assert len(passes) == each
     assert shared == alone
@@ -168,24 +174,24 @@ def test_runs_beside_each_other_have_the_scores_and_vectors_of_runs_alone(
 
 
 def saved(run):
-    found = {
+    files = {
         str(path.relative_to(run)): path.read_bytes()
         for path in run.rglob("encoder/**/*.*")
     }
     assert {
         "encoder/checksums.json",
         "encoder/backbone/model.safetensors",
-    } <= found.keys()
-    return found
+    } <= files.keys()
+    return files
 
 
 def kept(root):
-    found = {
+    files = {
         str(path.relative_to(root)): path.read_bytes()
         for path in root.rglob("*.vectors")
     }
-    assert found
-    return found
+    assert files
+    return files
 
 
 def test_pooler_and_head_do_not_depend_on_what_the_backbone_drew(model, recipe):
@@ -193,15 +199,17 @@ def test_pooler_and_head_do_not_depend_on_what_the_backbone_drew(model, recipe):
     encoders = [
         build_encoder(recipe(backbone, "cls-mlp", HEADS[2])) for backbone in backbones
     ]
-    words = [one.backbone.model.embeddings.word_embeddings.weight for one in encoders]
+    words = [
+        encoder.backbone.model.embeddings.word_embeddings.weight for encoder in encoders
+    ]
     assert not torch.equal(*words)
-    one, other = (encoder.placed.module.own_weights() for encoder in encoders)
-    assert one.keys() == {
+    first, second = (encoder.placed.module.own_weights() for encoder in encoders)
+    assert first.keys() == {
         "pooler.dense.weight",
         "pooler.dense.bias",
         "projection.weight",
     }
-    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert all(torch.equal(first[name], second[name]) for name in first)
 
 
 def test_a_model_from_files_is_shared_under_any_seed_unless_something_is_drawn(
@@ -213,11 +221,11 @@ def test_a_model_from_files_is_shared_under_any_seed_unless_something_is_drawn(
         (", lora = {}", False),
         (', init = "random"', False),
     ):
-        one, other = (
+        first, second = (
             recipe(files + more, "mean", "{}", f"run.seed={seed}") for seed in (1, 2)
         )
-        assert can_share(one, other) == shares
-        assert can_share(one, recipe(files + more, "first", HEADS[2], "run.seed=1"))
+        assert can_share(first, second) == shares
+        assert can_share(first, recipe(files + more, "first", HEADS[2], "run.seed=1"))
 
 
 @pytest.mark.parametrize("pooler", ["mean-first-last", "mask"])
@@ -239,11 +247,11 @@ def test_a_prefix_is_shared_too(model, recipe, tmp_path):
     for other in others:
         companions.add(other.encoders["encoder"], 3)
     assert first.placed.shares_prefix
-    own = [one.encode(TEXTS) for one in companions.others]
+    vectors_alone = [companion.encode(TEXTS) for companion in companions.others]
     store = SharedCache(tmp_path / "vectors", backbones=[companions])
     assert kept_by(store, first) == first.encode(TEXTS).tobytes()
-    for one, vectors in zip(companions.others, own, strict=True):
-        assert kept_by(store, one) == vectors.tobytes()
+    for companion, vectors in zip(companions.others, vectors_alone, strict=True):
+        assert kept_by(store, companion) == vectors.tobytes()
     assert (store.taken, store.encoded) == (3 * len(others), 3)
 
 

@@ -128,9 +128,9 @@ def test_pairs_and_documents_are_compared_by_maxsim(recipe, pairs):
 
     place = (-every).argsort(axis=1, kind="stable").argsort(axis=1).diagonal()
     scores = encoder.evaluate(Retrieval(pairs, k=(1, 3)), "encoder").scores
-    found = {score.metric: score.value for score in scores}
-    assert found["recall@1"] == pytest.approx(100 * (place == 0).mean())
-    assert found["mrr@3"] == pytest.approx(
+    metrics = {score.metric: score.value for score in scores}
+    assert metrics["recall@1"] == pytest.approx(100 * (place == 0).mean())
+    assert metrics["mrr@3"] == pytest.approx(
         100 * np.where(place < 3, 1 / (1 + place), 0).mean()
     )
 

@@ -98,10 +98,10 @@ def expected(recipe, tmp_path_factory):
     result = run_study(study, directory, work=work)
     assert not result.failed
     assert not (directory / "shared").exists()
-    found = scores(directory)
+    cell_scores = scores(directory)
     # Cells that agree would hide one that was taken for another.
-    assert len({tuple(values) for values in found.values()}) == CELLS
-    return found
+    assert len({tuple(values) for values in cell_scores.values()}) == CELLS
+    return cell_scores
 
 
 @pytest.fixture
@@ -161,8 +161,8 @@ def test_a_study_killed_twice_ends_with_the_table_of_one_that_was_not(
     before = {}
     for number in range(2):
         process = start()
-        wanted = len(before) + chance.randint(1, 3)
-        wait_until(partial(has_finished, study, wanted), process, 0.01)
+        kill_after = len(before) + chance.randint(1, 3)
+        wait_until(partial(has_finished, study, kill_after), process, 0.01)
         time.sleep(chance.uniform(0, 0.3))
         kill(process)
         assert all(
@@ -171,9 +171,9 @@ def test_a_study_killed_twice_ends_with_the_table_of_one_that_was_not(
         before = {
             run: (run / "log.jsonl").read_bytes() for run in finished_cells(study)
         }
-        assert wanted <= len(before) < CELLS, number
-    said = finish(start())
-    assert sum("was finished" in line for line in said if " of 12: " in line) == len(
+        assert kill_after <= len(before) < CELLS, number
+    lines = finish(start())
+    assert sum("was finished" in line for line in lines if " of 12: " in line) == len(
         before
     )
     assert all((run / "log.jsonl").read_bytes() == log for run, log in before.items())
@@ -222,12 +222,12 @@ def test_the_cell_of_a_worker_that_was_killed_is_done_again(
     workers = [child for child in children if name in " ".join(child.cmdline())]
     assert len(workers) == 2
     workers[0].send_signal(signal.SIGKILL)
-    said = finish(process)
+    lines = finish(process)
     assert any(
-        re.match(r"a worker .*: done again by a new one$", line) for line in said
-    ), said
+        re.match(r"a worker .*: done again by a new one$", line) for line in lines
+    ), lines
     assert scores(study) == {
-        cell: found for cell, found in expected.items() if cell[1] != 3
+        cell: values for cell, values in expected.items() if cell[1] != 3
     }
 
 
@@ -280,8 +280,8 @@ def test_a_study_that_stops_cells_decides_the_same_killed_with_two_workers_and_o
         return (tmp_path / out / "decisions.json").read_bytes()
 
     finish(stopping("--workers", "1", out="whole"))
-    found = json.loads(decisions("whole"))
-    assert "3" in {claim["cell"] for claim in found["claims"]}
+    whole_decisions = json.loads(decisions("whole"))
+    assert "3" in {claim["cell"] for claim in whole_decisions["claims"]}
     assert len(runs(tmp_path / "whole")) < 9
     finish(stopping("--workers", "2", "--executor", "ray", out="ray"))
     assert decisions("ray") == decisions("whole")
@@ -289,8 +289,8 @@ def test_a_study_that_stops_cells_decides_the_same_killed_with_two_workers_and_o
     chance = random.Random(int(pytestconfig.getoption("--seed")))
     for _ in range(2):
         process = stopping("--workers", "1", out="killed")
-        wanted = len(finished_cells(killed)) + chance.randint(1, 3)
-        while process.poll() is None and not has_finished(killed, wanted):
+        kill_after = len(finished_cells(killed)) + chance.randint(1, 3)
+        while process.poll() is None and not has_finished(killed, kill_after):
             time.sleep(0.01)
         time.sleep(chance.uniform(0, 0.5))
         kill(process)

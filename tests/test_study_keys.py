@@ -88,13 +88,13 @@ def test_an_evaluator_added_to_trained_encoders_gives_the_scores_that_it_would_h
         return read_study(tmp_path / "recipe.toml")
 
     def scores(directory):
-        found = {}
+        cell_scores = {}
         for cell in read_data(directory).cells:
             (run,) = cell.runs
-            found[cell.name] = {
+            cell_scores[cell.name] = {
                 (s.encoder, s.task, s.metric, s.value) for s in run.scores
             }
-        return found
+        return cell_scores
 
     run_study(study("sts"), tmp_path / "added")
     run_study(study("sts", "geometry"), tmp_path / "added")
@@ -102,4 +102,4 @@ def test_an_evaluator_added_to_trained_encoders_gives_the_scores_that_it_would_h
     assert len(list(tmp_path.glob("added/cells/*/added/*"))) == 4
     added = scores(tmp_path / "added")
     assert added == scores(tmp_path / "whole")
-    assert all(len(found) > 6 for found in added.values())
+    assert all(len(values) > 6 for values in added.values())

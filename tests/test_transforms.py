@@ -125,13 +125,13 @@ def test_whitened_vectors_have_the_identity_as_covariance_on_the_texts(
     np.testing.assert_allclose(vectors.mean(axis=0), 0, atol=1e-4)
     np.testing.assert_allclose(np.cov(vectors.T, bias=True), np.eye(7), atol=1e-4)
     (score, *_) = json.loads((tmp_path / "out" / "report.json").read_text())["scores"]
-    said = score["protocol"]["encoder"]["transform"]
-    assert (said["use"], said["dimensions"], said["texts"]) == (
+    protocol = score["protocol"]["encoder"]["transform"]
+    assert (protocol["use"], protocol["dimensions"], protocol["texts"]) == (
         "whitening",
         7,
         len(fitted_on),
     )
-    assert len(said["data"]) == 64
+    assert len(protocol["data"]) == 64
 
 
 @pytest.mark.jax
@@ -148,7 +148,7 @@ def test_jax_fits_and_computes_what_the_processor_does(
     tpu = (
         'runtime={ use = "tpu", platform = "cpu", precision = "fp32", lengths = [64] }'
     )
-    found = {}
+    vectors = {}
     for name, runtime in (("cpu", ()), ("tpu", (tpu,))):
         recipe = recipe_of(
             "opt",
@@ -158,13 +158,15 @@ def test_jax_fits_and_computes_what_the_processor_does(
         )
         run(recipe, tmp_path / name)
         encoder = Encoder.load(tmp_path / name / "encoder")
-        found[name] = encoder.encode(TEXTS)
+        vectors[name] = encoder.encode(TEXTS)
         on_jax = Encoder.load(
             tmp_path / name / "encoder",
             {"use": "tpu", "platform": "cpu", "precision": "fp32"},
         )
-        np.testing.assert_allclose(on_jax.encode(TEXTS), found[name], rtol=0, atol=1e-5)
-    np.testing.assert_allclose(found["tpu"], found["cpu"], rtol=0, atol=1e-5)
+        np.testing.assert_allclose(
+            on_jax.encode(TEXTS), vectors[name], rtol=0, atol=1e-5
+        )
+    np.testing.assert_allclose(vectors["tpu"], vectors["cpu"], rtol=0, atol=1e-5)
 
 
 def test_the_store_of_vectors_tells_an_encoder_from_its_transform(decoders, recipe_of):
@@ -215,7 +217,7 @@ def test_after_training_the_filter_is_that_of_the_trained_embedding(
 
 
 @pytest.mark.parametrize(
-    ("overrides", "path", "said"),
+    ("overrides", "path", "message"),
     [
         (
             ['encoder.backbone={ use = "causal", init = "random" }'],
@@ -264,7 +266,7 @@ def test_after_training_the_filter_is_that_of_the_trained_embedding(
 def test_what_cannot_work_is_refused_by_check(
     overrides,
     path,
-    said,
+    message,
     decoders,
     recipe_of,
 ):
@@ -272,7 +274,7 @@ def test_what_cannot_work_is_refused_by_check(
         recipe_of("opt", decoders["opt"].directory, *overrides)
     problems = caught.value.problems
     assert any(
-        problem.path.startswith(path) and said in problem.message
+        problem.path.startswith(path) and message in problem.message
         for problem in problems
     ), problems
 

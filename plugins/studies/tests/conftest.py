@@ -17,12 +17,12 @@ Fail: TypeAlias = Callable[[Callable[[Job], BaseException | None]], None]
 def toy_points(toy_points):
     """The entry points of the toy plugin, of core, and of the tools that a study needs."""
     tools = ("sentbed-report", "sentbed-studies", "sentbed-jobs", "sentbed-workbench")
-    own = [
+    tool_points = [
         point
         for name in tools
         for point in distribution(name).entry_points.select(group="sentbed")
     ]
-    return [*toy_points, *own]
+    return [*toy_points, *tool_points]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -158,8 +158,8 @@ def test_a_renamed_evaluator_is_computed_again_and_nothing_is_trained(run, monke
 @pytest.mark.usefixtures("run_with_gap")
 def test_a_killed_evaluation_is_made_again(run, directory):
     whole = run(GAP, NEARNESS)
-    lost, killed, *_ = sorted(directory.glob("cells/*/added/*/manifest.json"))
-    lost.unlink()
+    deleted, killed, *_ = sorted(directory.glob("cells/*/added/*/manifest.json"))
+    deleted.unlink()
     killed.write_text(json.dumps({"status": "running"}))
     assert run(GAP, NEARNESS) == whole
 
@@ -327,9 +327,9 @@ def test_the_plan_says_what_differs_of_an_evaluation_whose_code_was_edited(
     monkeypatch,
 ):
     def edited(classes, plugins):
-        known = list(classes)
-        code = computing_code(known, plugins)
-        if any(issubclass(cls, Evaluator) for cls in known):
+        component_classes = list(classes)
+        code = computing_code(component_classes, plugins)
+        if any(issubclass(cls, Evaluator) for cls in component_classes):
             code["toy-evaluators"] = "0.1 edited"
         return code
 

@@ -39,9 +39,9 @@ def test_variances_of_items_are_those_of_the_tables():
     )
     columns = {cell: dict(enumerate(of_seeds)) for cell, of_seeds in runs.items()}
     for place, name in enumerate(("y", "z"), start=1):
-        found = judge_cell(columns["x"], columns[name], ComponentStore(RESAMPLES))
-        assert found.item_variance == pytest.approx(variances[0, place])
-        assert found.item_degrees == pytest.approx(degrees[0, place])
+        judgement = judge_cell(columns["x"], columns[name], ComponentStore(RESAMPLES))
+        assert judgement.item_variance == pytest.approx(variances[0, place])
+        assert judgement.item_degrees == pytest.approx(degrees[0, place])
         assert variances[0, place] > 0
     assert np.diag(variances) == pytest.approx(0)
 

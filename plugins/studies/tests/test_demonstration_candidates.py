@@ -104,19 +104,19 @@ def test_whole_templates_need_no_prompt_that_takes_a_demonstration(read, base):
 
 def test_every_candidate_of_an_encoder_can_be_used(put):
     """A candidate resolves to its line, whatever the recipe's own prompt was read from."""
-    own = put("own.txt", "\n".join(SHELL))
+    prompt_file = put("own.txt", "\n".join(SHELL))
     file = put("c.txt", "\n".join(SHELL))
     for prompt in (
         Prompt(),
         Prompt("prompt"),
-        Prompt(file=str(own)),
-        Prompt(file=str(own), line=2),
+        Prompt(file=str(prompt_file)),
+        Prompt(file=str(prompt_file), line=2),
     ):
-        found = [
+        resolved = [
             candidate.resolve(Said())
             for candidate in read_candidates(str(file), prompt, Said())
         ]
-        assert [str(r.template) for r in found if r is not None] == [
+        assert [str(r.template) for r in resolved if r is not None] == [
             str(parse_template(s)) for s in SHELL
         ]
 
@@ -313,10 +313,10 @@ BASES = [
 @given(st.text() | PIECES, st.text() | PIECES, st.sampled_from(BASES))
 def test_any_demonstration_comes_back_or_none_does(text, word, base):
     whole = base.after(Demonstration(text, word))
-    found = demonstrations_in(base, whole)
-    assert not found or base.after(*found) == whole
+    demonstrations = demonstrations_in(base, whole)
+    assert not demonstrations or base.after(*demonstrations) == whole
     if base is BASES[0] and '"' not in text + word:
-        assert found == (Demonstration(text, word),)
+        assert demonstrations == (Demonstration(text, word),)
 
 
 RAIN, SUN = Demonstration("Rain falls.", "Wet"), Demonstration("The sun shines.", "Dry")
@@ -350,13 +350,13 @@ def test_the_answers_of_a_language_model_are_candidates(read):
 
 
 def test_the_published_demonstrations_are_known_data_where_recipes_name_them():
-    known, _ = known_data()
-    (file,) = known.files
+    dataset, _ = known_data()
+    (file,) = dataset.files
     assert (
-        known.how_to_get == "`sentbed data get prompteol-demonstrations` downloads it"
+        dataset.how_to_get == "`sentbed data get prompteol-demonstrations` downloads it"
     )
-    location = f"data:{known.places[0]}/{file.path}"
-    assert location in known.summary
+    location = f"data:{dataset.places[0]}/{file.path}"
+    assert location in dataset.summary
     recipes = Path(__file__).parents[3] / "recipes" / "papers" / "prompteol"
     named = [
         path.name

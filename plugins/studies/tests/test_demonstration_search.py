@@ -39,7 +39,7 @@ FILES = {JOURNAL, "resolved.toml", "search.html", "search.json", "search.md"}
 
 
 @pytest.fixture
-def look(put, recipe_of, plugins, tmp_path):
+def run_search(put, recipe_of, plugins, tmp_path):
     """Search the five candidates, with `PATH=VALUE` overrides."""
     put("d.tsv", TABLE)
 
@@ -68,7 +68,7 @@ def change(monkeypatch):
 
 
 @pytest.fixture
-def asked(change):
+def evaluated_words(change):
     """The word of the demonstration at each evaluation, in order; "" without one."""
     words = []
 
@@ -100,9 +100,9 @@ def journal(directory):
 
 
 def test_candidates_are_ranked_by_their_score_and_compared_with_no_demonstration(
-    look,
+    run_search,
 ):
-    result = look()
+    result = run_search()
     lengths = {
         word: length(text, word) for text, word in zip(SENTENCES, WORDS, strict=True)
     }
@@ -113,17 +113,20 @@ def test_candidates_are_ranked_by_their_score_and_compared_with_no_demonstration
         == sorted(lengths, key=lambda w: -lengths[w])
     )
     base = result.ranking.baseline.score
-    for rank, found, difference in result.ranking.rows[:-1]:
+    for rank, candidate, difference in result.ranking.rows[:-1]:
         # A toy vector is a mean over tokens: two texts come nearer to each other as prompts grow.
-        assert found.score == pytest.approx(
-            base * length() / lengths[found.word], rel=1e-5
+        assert candidate.score == pytest.approx(
+            base * length() / lengths[candidate.word], rel=1e-5
         )
-        assert (rank, difference) == (ranked.index(found.word) + 1, found.score - base)
+        assert (rank, difference) == (
+            ranked.index(candidate.word) + 1,
+            candidate.score - base,
+        )
     assert result.ranking.rows[-1] == (None, result.ranking.baseline, 0.0)
 
 
-def test_the_winner_stands_in_a_recipe_that_runs(look, plugins, tmp_path):
-    result = look()
+def test_the_winner_stands_in_a_recipe_that_runs(run_search, plugins, tmp_path):
+    result = run_search()
     recipe = load_recipe(result.directory / "resolved.toml", plugins=plugins)
     prompt = recipe.encoders["encoder"].prompt
     assert recipe.table(Search) is None
@@ -154,8 +157,8 @@ def test_each_of_several_prompts_gets_the_demonstration(
     assert [prompt.demonstration for prompt in result.winner] == [
         Demonstration(SENTENCES[3], "Bread")
     ] * 2
-    found = load_recipe(result.directory / "resolved.toml", plugins=plugins)
-    assert found.encoders["encoder"].prompt == result.winner
+    resolved = load_recipe(result.directory / "resolved.toml", plugins=plugins)
+    assert resolved.encoders["encoder"].prompt == result.winner
     assert len({candidate.score for candidate in result.ranking.candidates}) == len(
         SENTENCES
     )
@@ -176,8 +179,8 @@ def test_whole_templates_are_no_candidates_of_several_prompts(recipe_of, put):
     )
 
 
-def test_the_directory_holds_the_ranking_in_every_form(look):
-    result = look()
+def test_the_directory_holds_the_ranking_in_every_form(run_search):
+    result = run_search()
     assert {path.name for path in result.directory.iterdir()} == FILES
     document = json.loads((result.directory / "search.json").read_text())
     rows = document["ranking"]["rows"]
@@ -201,8 +204,8 @@ def test_the_directory_holds_the_ranking_in_every_form(look):
     )
 
 
-def test_the_journal_holds_every_score_with_its_protocol(look):
-    header, *lines = journal(look().directory)
+def test_the_journal_holds_every_score_with_its_protocol(run_search):
+    header, *lines = journal(run_search().directory)
     assert set(header) == {"schema", "started", "decides"}
     assert [line["index"] for line in lines] == [0, 1, 2, 3, 4, 5]
     assert all(
@@ -218,9 +221,9 @@ def test_the_journal_holds_every_score_with_its_protocol(look):
     assert lines[3]["scores"][0]["value"] == lines[3]["score"]
 
 
-def test_text_from_the_file_is_escaped(look, put):
+def test_text_from_the_file_is_escaped(run_search, put):
     put("d.tsv", "sentence\tword\n<script>alert(1)</script> | `*_$x$\t<b>Bold</b>\n")
-    result = look()
+    result = run_search()
     page = (result.directory / "search.html").read_text()
     assert page.count("<script>") == 2
     assert "&lt;script&gt;alert(1)" in page
@@ -228,7 +231,7 @@ def test_text_from_the_file_is_escaped(look, put):
 
 
 def test_candidates_of_several_demonstrations_are_ranked_and_the_best_is_a_recipe(
-    look, put, plugins
+    run_search, put, plugins
 ):
     pairs = zip(SENTENCES, WORDS, strict=True)
     row = [field for pair in pairs for field in pair]
@@ -240,7 +243,7 @@ def test_candidates_of_several_demonstrations_are_ranked_and_the_best_is_a_recip
         + "\n"
         + "\t".join(row[4:8]),
     )
-    result = look("search.candidates=two.tsv")
+    result = run_search("search.candidates=two.tsv")
     assert len(result.winner.demonstrations) == 2
     words = {candidate.word for candidate in result.ranking.candidates}
     assert words == {"Sleep / Music", "Rain / Bread"}
@@ -251,18 +254,18 @@ def test_candidates_of_several_demonstrations_are_ranked_and_the_best_is_a_recip
     )
 
 
-def test_a_demonstration_in_the_recipe_is_replaced(look, asked):
-    look('encoder.prompt.demonstration={ text = "x", word = "y" }')
-    assert asked == ["", *WORDS]
+def test_a_demonstration_in_the_recipe_is_replaced(run_search, evaluated_words):
+    run_search('encoder.prompt.demonstration={ text = "x", word = "y" }')
+    assert evaluated_words == ["", *WORDS]
 
 
-def test_the_limit_takes_the_first_candidates(look, asked):
-    assert look("search.limit=2").ranking.candidates[0].word == "Music"
-    assert asked == ["", "Sleep", "Music"]
+def test_the_limit_takes_the_first_candidates(run_search, evaluated_words):
+    assert run_search("search.limit=2").ranking.candidates[0].word == "Music"
+    assert evaluated_words == ["", "Sleep", "Music"]
 
 
 def test_templates_in_the_shell_form_are_candidates_and_one_that_is_there_twice_is_scored_once(
-    look, asked, put
+    run_search, evaluated_words, put
 ):
     line = 'This_sentence_:_"{}"_means_in_one_word:"{}".This_sentence_:_"*sent_0*"_means_in_one_word:"\n'
     put(
@@ -271,26 +274,28 @@ def test_templates_in_the_shell_form_are_candidates_and_one_that_is_there_twice_
         + line.format("A_long_way_home.", "Trip")
         + line.format("Wet.", "Rain"),
     )
-    assert [c.word for c in look("search.candidates=d.txt").ranking.candidates] == [
+    assert [
+        c.word for c in run_search("search.candidates=d.txt").ranking.candidates
+    ] == [
         "Trip",
         "Rain",
     ]
-    assert asked == ["", "Rain", "Trip"]
+    assert evaluated_words == ["", "Rain", "Trip"]
 
 
-def test_of_equal_scores_the_first_in_the_file_wins(look, put):
+def test_of_equal_scores_the_first_in_the_file_wins(run_search, put):
     # Two equal texts are at no distance under any prompt.
     put("d.tsv", "sentence\tword\nShort.\tOne\nNot as short.\tTwo\n")
-    result = look("search.with.left=nop")
+    result = run_search("search.with.left=nop")
     assert [(c.word, c.score) for c in result.ranking.candidates] == [
         ("One", 0),
         ("Two", 0),
     ]
 
 
-def test_a_search_without_improvement_says_so(look):
+def test_a_search_without_improvement_says_so(run_search):
     # A longer prompt brings two texts nearer to each other, and so farther from a distant target.
-    result = look("search.with.target=100")
+    result = run_search("search.with.target=100")
     assert result.ranking.rows[0][0] is None
     assert (
         "No demonstration is better than none"
@@ -299,7 +304,7 @@ def test_a_search_without_improvement_says_so(look):
 
 
 def test_the_encoder_named_is_the_one_whose_prompt_is_searched(
-    look, put, recipe_of, plugins, tmp_path
+    run_search, put, recipe_of, plugins, tmp_path
 ):
     two = (
         SEARCH.replace("[encoder]", "[encoders.a]")
@@ -355,9 +360,9 @@ def spoil(change, *words):
     change(without_score)
 
 
-def test_a_score_that_is_no_number_ranks_last(look, change):
+def test_a_score_that_is_no_number_ranks_last(run_search, change):
     spoil(change, "Bread", "Sleep")
-    first, again = look(), look()
+    first, again = run_search(), run_search()
     for result in (first, again):
         assert [c.word for c in result.ranking.candidates] == [
             "Music",
@@ -377,16 +382,16 @@ def test_a_score_that_is_no_number_ranks_last(look, change):
     )
 
 
-def test_without_any_number_there_is_no_winner(look, change):
+def test_without_any_number_there_is_no_winner(run_search, change):
     spoil(change, "", *WORDS)
     with pytest.raises(RunError, match="no candidate has a score"):
-        look()
+        run_search()
 
 
 # --- stopping and going on ---------------------------------------------------------------------------------
 
 
-def test_an_interrupted_search_goes_on_where_it_was(look, change):
+def test_an_interrupted_search_goes_on_where_it_was(run_search, change):
     words = []
     interrupting = ["Rain"]
 
@@ -399,24 +404,26 @@ def test_an_interrupted_search_goes_on_where_it_was(look, change):
 
     change(note_or_interrupt)
     with pytest.raises(KeyboardInterrupt) as caught:
-        look()
+        run_search()
     assert (
         "stopped at 3 of 5: Wet. -> Rain\nthe same command goes on from there"
         in caught.value.__notes__[0]
     )
     assert words == ["", "Sleep", "Music"]
-    resumed = look()
+    resumed = run_search()
     assert (resumed.taken_over, words[3:]) == (3, ["Rain", "Bread", "Ice"])
-    assert look(out="whole").ranking == resumed.ranking
+    assert run_search(out="whole").ranking == resumed.ranking
 
 
-def test_candidates_are_known_by_their_text_not_by_their_place(look, asked, put):
-    look("search.limit=3")
-    asked.clear()
+def test_candidates_are_known_by_their_text_not_by_their_place(
+    run_search, evaluated_words, put
+):
+    run_search("search.limit=3")
+    evaluated_words.clear()
     header, *rows = TABLE.splitlines(keepends=True)
     put("d.tsv", header + "".join(reversed(rows)))
-    result = look()
-    assert (result.taken_over, asked) == (4, ["Ice", "Bread"])
+    result = run_search()
+    assert (result.taken_over, evaluated_words) == (4, ["Ice", "Bread"])
     assert [c.word for c in result.ranking.candidates] == [
         "Bread",
         "Music",
@@ -427,20 +434,24 @@ def test_candidates_are_known_by_their_text_not_by_their_place(look, asked, put)
 
 
 @pytest.mark.parametrize("cut", [1, 30])
-def test_a_torn_last_line_is_scored_again(look, asked, cut):
-    whole = look()
+def test_a_torn_last_line_is_scored_again(run_search, evaluated_words, cut):
+    whole = run_search()
     path = whole.directory / JOURNAL
     path.write_bytes(path.read_bytes()[:-cut])
-    asked.clear()
-    again = look()
-    assert (again.taken_over, asked, again.ranking) == (5, ["Ice"], whole.ranking)
+    evaluated_words.clear()
+    again = run_search()
+    assert (again.taken_over, evaluated_words, again.ranking) == (
+        5,
+        ["Ice"],
+        whole.ranking,
+    )
     assert len(journal(whole.directory)) == 7
 
 
-def test_a_torn_header_begins_anew(look, asked, put):
+def test_a_torn_header_begins_anew(run_search, evaluated_words, put):
     put(f"out/{JOURNAL}", '{"schema": 1, "sta')
-    assert look().taken_over == 0
-    assert asked == ["", *WORDS]
+    assert run_search().taken_over == 0
+    assert evaluated_words == ["", *WORDS]
 
 
 @pytest.mark.parametrize(
@@ -453,15 +464,15 @@ def test_a_torn_header_begins_anew(look, asked, put):
     ],
 )
 def test_a_journal_of_another_search_is_refused(
-    look,
-    asked,
+    run_search,
+    evaluated_words,
     override,
     what,
     monkeypatch,
 ):
-    path = look().directory / JOURNAL
+    path = run_search().directory / JOURNAL
     before = path.read_bytes()
-    asked.clear()
+    evaluated_words.clear()
     overrides = [override]
     if override == "version":
         monkeypatch.setattr("sentbed_studies.demonstration_search.__version__", "9")
@@ -469,22 +480,23 @@ def test_a_journal_of_another_search_is_refused(
     with pytest.raises(
         RunError, match=f"a search with another {what}, .* choose another `--out`"
     ):
-        look(*overrides)
-    assert asked == []
+        run_search(*overrides)
+    assert evaluated_words == []
     assert path.read_bytes() == before
 
 
-def test_what_does_not_decide_the_scores_may_change(look, asked):
-    look("search.limit=2")
-    asked.clear()
+def test_what_does_not_decide_the_scores_may_change(run_search, evaluated_words):
+    run_search("search.limit=2")
+    evaluated_words.clear()
     assert (
-        look("run.name=other", "evaluate.0.target=3", "search.limit=3").taken_over == 3
+        run_search("run.name=other", "evaluate.0.target=3", "search.limit=3").taken_over
+        == 3
     )
-    assert asked == ["Rain"]
+    assert evaluated_words == ["Rain"]
 
 
-def test_data_that_changed_between_two_starts_is_refused(look, change):
-    look("search.limit=1")
+def test_data_that_changed_between_two_starts_is_refused(run_search, change):
+    run_search("search.limit=1")
 
     def of_other_data(_, evaluation):
         (score,) = evaluation.scores
@@ -493,7 +505,7 @@ def test_data_that_changed_between_two_starts_is_refused(look, change):
 
     change(of_other_data)
     with pytest.raises(RunError, match="data is no longer that of the scores"):
-        look()
+        run_search()
 
 
 LINE = '{"prompt": "a", "score": 1, "scores": [], "seconds": 1}'
@@ -513,34 +525,34 @@ LINE = '{"prompt": "a", "score": 1, "scores": [], "seconds": 1}'
         LINE.replace("[]", "{}") + "\nnot whole",
     ],
 )
-def test_a_file_that_is_no_journal_is_left_alone(look, put, content):
+def test_a_file_that_is_no_journal_is_left_alone(run_search, put, content):
     if isinstance(content, str) and '"prompt"' in content:
         header, *_ = (
-            (look("search.limit=1").directory / JOURNAL).read_text().splitlines()
+            (run_search("search.limit=1").directory / JOURNAL).read_text().splitlines()
         )
         content = f"{header}\n{content}"
     path = put(f"out/{JOURNAL}", content)
     before = path.read_bytes()
     with pytest.raises(RunError, match="cannot be read as the journal of a search"):
-        look()
+        run_search()
     assert path.read_bytes() == before
 
 
-def test_a_directory_that_holds_something_else_is_refused(look, put):
+def test_a_directory_that_holds_something_else_is_refused(run_search, put):
     put("out/thesis.tex", "x")
     with pytest.raises(
         RunError, match=r"already holds `thesis.tex`; choose another `--out`"
     ):
-        look()
+        run_search()
 
 
-def test_a_full_disk_is_a_run_error(look, monkeypatch):
+def test_a_full_disk_is_a_run_error(run_search, monkeypatch):
     def full(_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(RunError, match=r"cannot write .*No space left on device"):
-        look()
+        run_search()
 
 
 # --- what is refused ---------------------------------------------------------------------------------------
@@ -642,10 +654,10 @@ def test_run_refuses_a_recipe_with_a_search(recipe_of, put, plugins, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_prompt_longer_than_the_positions_names_the_candidate(look, tmp_path):
+def test_a_prompt_longer_than_the_positions_names_the_candidate(run_search, tmp_path):
     longest = length(SENTENCES[3], "Bread")
     with pytest.raises(ModelError, match=f"a prompt has {longest} tokens") as caught:
-        look(f"encoder.backbone.positions={longest - 1}")
+        run_search(f"encoder.backbone.positions={longest - 1}")
     assert "-> Bread" in caught.value.__notes__[0]
     assert len(journal(tmp_path / "out")) == 1 + 4
 
@@ -776,18 +788,20 @@ def test_a_search_started_anew_takes_its_vectors_from_the_store(
     assert off.ranking == rankings[0]
 
 
-def test_a_journal_that_is_no_file_or_too_large_is_refused(look, tmp_path, monkeypatch):
+def test_a_journal_that_is_no_file_or_too_large_is_refused(
+    run_search, tmp_path, monkeypatch
+):
     (tmp_path / "out").mkdir()
     os.mkfifo(tmp_path / "out" / JOURNAL)
     with pytest.raises(
         RunError,
         match=r"cannot be read: .* is a pipe or a device, .* choose another `--out`",
     ):
-        look()
+        run_search()
     (tmp_path / "out" / JOURNAL).unlink()
-    look("search.limit=1")
+    run_search("search.limit=1")
     monkeypatch.setattr("sentbed_studies.demonstration_journal.LARGEST", 99)
     with pytest.raises(
         RunError, match="cannot be read: the file has more than 99 bytes"
     ):
-        look()
+        run_search()

@@ -193,8 +193,8 @@ def test_a_study_that_no_longer_stops_has_all_runs_and_they_decide_the_same(
     test = SequentialTest(
         full.names, (2, 3, 4, 5), shares=shares((full.seeds, (2, 3, 4, 5)))
     )
-    for look in test.looks:
-        facts = evidence.of(test.at_work, full.seeds[:look])
+    for number_of_seeds in test.looks:
+        facts = evidence.of(test.at_work, full.seeds[:number_of_seeds])
         test.look(facts.values, facts.items)
     assert tuple(test.claims) == claims
 
@@ -371,11 +371,11 @@ def test_looks_that_are_made_again_take_nothing_back(study, whole, monkeypatch):
     seen = []
     run = SequentialTest.look
 
-    def look(test, *rest):
+    def recorded_look(test, *rest):
         seen.append((whole / DECISIONS).read_bytes())
         return run(test, *rest)
 
-    monkeypatch.setattr(SequentialTest, "look", look)
+    monkeypatch.setattr(SequentialTest, "look", recorded_look)
     run_study(study, whole)
     assert len(seen) == 4
     assert set(seen) == {before}

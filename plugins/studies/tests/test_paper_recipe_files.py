@@ -71,10 +71,10 @@ def test_the_papers_recipes_need_no_file_beside_them(tmp_path):
 def test_papers_are_found_above_the_directory_then_in_what_is_installed(
     tmp_path, monkeypatch
 ):
-    here, installed = tmp_path / "a" / "b", tmp_path / "installed"
-    for place in (here, installed):
+    directory, installed = tmp_path / "a" / "b", tmp_path / "installed"
+    for place in (directory, installed):
         place.mkdir(parents=True)
-    monkeypatch.chdir(here)
+    monkeypatch.chdir(directory)
     assert find_papers() == PAPERS
     monkeypatch.setattr(paper_recipe_files, "INSTALLED", installed)
     assert find_papers() == installed

@@ -147,7 +147,7 @@ def test_the_command_takes_the_spread_of_a_study_on_disk_and_the_study_keeps_its
     assert loaded.data.equivalence == 0.25
     tables = loaded.power(differences=[100.0])
     assert [table.comparisons for table in tables] == [1] * sum(
-        one.columns[-1].ranked for one in loaded.tables
+        table.columns[-1].ranked for table in loaded.tables
     )
     result = power(str(tmp_path / "study"), "--difference", "100")
     assert result.exit_code == 0, result.output

@@ -16,12 +16,14 @@ from sentbed_studies.published_number_verdicts import (
 
 
 def number(
-    found,
+    measured,
     value=80.0,
     tolerance=0.5,
     fits=1,
 ):
-    return Number("mean", ExpectedRow("MR", value, tolerance, "Table 1", found, fits))
+    return Number(
+        "mean", ExpectedRow("MR", value, tolerance, "Table 1", measured, fits)
+    )
 
 
 @pytest.mark.parametrize(

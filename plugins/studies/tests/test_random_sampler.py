@@ -22,8 +22,8 @@ def test_it_keeps_every_rule(rule):
 def test_the_cells_do_not_depend_on_the_batch_or_the_scores(batch):
     scores = {}
     while len(scores) < len(CELLS):
-        found = Random().choose(CELLS, scores, min(batch, len(CELLS) - len(scores)), 3)
-        scores |= {cell: -float(cell) for cell in found}
+        chosen = Random().choose(CELLS, scores, min(batch, len(CELLS) - len(scores)), 3)
+        scores |= {cell: -float(cell) for cell in chosen}
     assert [*scores] == Random().choose(CELLS, {}, len(CELLS), 3)
 
 

@@ -259,7 +259,7 @@ def test_a_cell_that_fails_has_no_score_and_the_others_go_on(study, directory, f
         )
     )
     result = run_study(study, directory, keep_going=True)
-    assert [str(one.job) for one in result.failed] == [
+    assert [str(failure.job) for failure in result.failed] == [
         "0.125, 0.5, seed 1",
         "0.125, 0.5, seed 2",
     ]
@@ -330,14 +330,14 @@ def test_the_status_has_the_time_of_the_cells_that_are_not_chosen_yet(whole):
     data = read_data(whole)
     runs = tuple(attrs.evolve(run, seconds=10.0) for run in data.cells[0].runs)
     assert data.sampled is not None
-    one = attrs.evolve(
+    one_cell_data = attrs.evolve(
         data,
         cells=(attrs.evolve(data.cells[0], runs=runs),),
         sampled=attrs.evolve(data.sampled, names=(data.cells[0].name,)),
     )
     assert (
         "left: about 1 min 20 s, with one run at a time"
-        in [*status_of(one).lines()][-1]
+        in [*status_of(one_cell_data).lines()][-1]
     )
 
 
@@ -380,7 +380,7 @@ def problems(put, text):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         (
             "cells = 5",
@@ -396,10 +396,10 @@ def problems(put, text):
         ("batch = 2", "startup = 2", "unknown key `startup`"),
     ],
 )
-def test_a_sampler_that_cannot_work_is_refused(put, old, new, said):
+def test_a_sampler_that_cannot_work_is_refused(put, old, new, message):
     assert old in AXES
     (problem,) = problems(put, AXES.replace(old, new))
-    assert said in problem
+    assert message in problem
     assert "study.sampler" in problem
 
 

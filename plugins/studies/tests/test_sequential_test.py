@@ -24,7 +24,7 @@ def scored(scores):
 
 def test_variances_of_pairs_are_those_of_their_differences():
     scores = np.random.default_rng(0).normal(size=(5, 4))
-    naive = [[np.var(one - other, ddof=1) for other in scores] for one in scores]
+    naive = [[np.var(cell - other, ddof=1) for other in scores] for cell in scores]
     assert pair_variances(scores) == pytest.approx(np.array(naive))
 
 

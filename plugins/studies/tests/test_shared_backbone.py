@@ -69,11 +69,11 @@ class Several(PlacedEncoder):
 
     def __init__(self, placed):
         self.placed = placed
-        self.width = sum(one.width for one in placed)
+        self.width = sum(encoder.width for encoder in placed)
 
     def encode(self, batch):
         self.passes.append(len(batch.input_ids))
-        return np.concatenate([one.encode(batch) for one in self.placed], 1)
+        return np.concatenate([encoder.encode(batch) for encoder in self.placed], 1)
 
     def save(self, directory):
         raise NotImplementedError
@@ -126,16 +126,16 @@ def store(tmp_path):
 
 def kept(encoder, store, texts, shared=None):
     """The vectors, by way of the store."""
-    found = []
+    encoded = []
 
     def score(vectors):
-        found.append(vectors["texts"])
+        encoded.append(vectors["texts"])
         return Evaluation((), 0.0)
 
     prepared = Prepared({"texts": Texts(texts)}, score)
     store.backbones = [shared] if shared else []
     encoder.evaluate(Gap(), "e", store=store, prepared=prepared)
-    return found[0]
+    return encoded[0]
 
 
 def encode_through_store(
@@ -159,8 +159,10 @@ def spaces(store):
 
 
 def names(companions):
-    found = [fingerprint_of(one) for one in (companions.encoder, *companions.others)]
-    return {space.name for space in found if space is not None}
+    spaces = [
+        fingerprint_of(encoder) for encoder in (companions.encoder, *companions.others)
+    ]
+    return {space.name for space in spaces if space is not None}
 
 
 # --- one pass for several ----------------------------------------------------------------------------------
@@ -184,8 +186,8 @@ def test_a_pass_fills_the_space_of_every_companion(encoder, companions, store):
 
 def build_alone(companion):
     """The vectors of an encoder that was built for itself, with a head drawn after the same seed."""
-    own = Encoder.build(companion.recipe, Engine(64), head_seed=5).fit_transform()
-    vectors = own.encode(TEXTS)
+    encoder = Encoder.build(companion.recipe, Engine(64), head_seed=5).fit_transform()
+    vectors = encoder.encode(TEXTS)
     assert vectors.shape == (5, companion.width)
     return vectors
 
@@ -263,12 +265,12 @@ def test_a_full_disk_is_said_once_and_changes_no_vector(
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    said = []
-    store.say = said.append
+    messages = []
+    store.say = messages.append
     monkeypatch.setattr("sentbed._files.os.fdopen", fail)
     for texts in (TEXTS, ["x", "y"]):
         encode_through_store(encoder, store, companions, texts)
-    (message,) = said
+    (message,) = messages
     assert message.startswith("vectors are not kept for later evaluations")
 
 
@@ -281,21 +283,23 @@ def test_a_pass_that_fails_for_several_is_made_for_one(
     def fail(*_):
         raise ValueError("a pooler's fault")
 
-    said = []
-    store.say = said.append
+    messages = []
+    store.say = messages.append
     monkeypatch.setattr(Several, "encode", fail)
     encode_through_store(encoder, store, companions)
-    assert said == [
+    assert messages == [
         f"vectors of {len(HEADS)} encoders cannot come from one pass: a pooler's fault"
     ]
     assert len(segments(store)) == 1
 
 
 def test_progress_goes_to_the_end_and_not_beyond(encoder, companions, store):
-    told = []
+    progress = []
     store.passes = [companions]
-    encoder.evaluate(Gap(), "e", progress=lambda *part: told.append(part), store=store)
-    assert told[-1] == ("encode", 2, 2)
+    encoder.evaluate(
+        Gap(), "e", progress=lambda *part: progress.append(part), store=store
+    )
+    assert progress[-1] == ("encode", 2, 2)
 
 
 # --- runs --------------------------------------------------------------------------------------------------
@@ -374,17 +378,18 @@ def test_one_backbone_serves_all_runs_of_a_bundle_and_is_hashed_once(
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "shared"))
     kept = KeptEncoders()
     together = [
-        executed(one, *recipes[i + 1 :], kept=kept)[0] for i, one in enumerate(recipes)
+        executed(recipe, *recipes[i + 1 :], kept=kept)[0]
+        for i, recipe in enumerate(recipes)
     ]
     assert together == alone
     assert len(built) == 1
     # The transform is fitted anew in its own run.
     assert len(hashed) == len(recipes) + 1
     for number in range(1, len(recipes) + 1):
-        one, other = (
+        first, second = (
             tmp_path / f"run-{n}" / "encoder" for n in (number, number + len(recipes))
         )
-        assert files(one) == files(other) != {}
+        assert files(first) == files(second) != {}
 
 
 def files(directory):
@@ -438,6 +443,6 @@ def test_a_companion_that_cannot_be_built_is_left_to_its_own_run(
     warnings = json.loads((tmp_path / "run-2" / "report.json").read_text())["warnings"]
     assert warnings
     assert all(
-        "cannot be encoded in the same pass: ValueError: no such head" in one
-        for one in warnings
+        "cannot be encoded in the same pass: ValueError: no such head" in warning
+        for warning in warnings
     )

@@ -118,21 +118,21 @@ def test_what_decides_a_token_state_may_not(change, loaded):
 
 
 def test_a_demonstration_that_differs_is_another_prompt(loaded):
-    one, other = (
+    first, second = (
         with_encoder(
             loaded, prompt=attrs.evolve(QUOTED, demonstration=Demonstration("a", word))
         )
         for word in "bc"
     )
-    assert can_share(one, one)
-    assert not can_share(one, other)
+    assert can_share(first, first)
+    assert not can_share(first, second)
 
 
 def test_a_prompt_of_the_recipe_is_that_of_a_pooler_where_both_say_the_same(
     loaded,
 ):
-    given = with_encoder(loaded, prompt=attrs.evolve(QUOTED, normalizer="none"))
-    assert can_share(given, with_encoder(loaded, pooler=Asking()))
+    prompted = with_encoder(loaded, prompt=attrs.evolve(QUOTED, normalizer="none"))
+    assert can_share(prompted, with_encoder(loaded, pooler=Asking()))
 
 
 def test_training_shares_no_pass(recipe_of):

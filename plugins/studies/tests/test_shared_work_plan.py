@@ -112,9 +112,9 @@ def test_nothing_is_shared_where_nobody_wants_it(make):
 def test_the_work_of_some_cells_has_the_stages_that_they_need(make):
     study, work = make(LATE + EARLY)
     assert len(work.prefixes) == 4
-    some = work.of(study.only([{"noise": "0.5"}]).cells)
-    assert len(some.prefixes) == 2
-    assert [str(task) for task in some.tasks] == [
+    work_of_cells = work.of(study.only([{"noise": "0.5"}]).cells)
+    assert len(work_of_cells.prefixes) == 2
+    assert [str(task) for task in work_of_cells.tasks] == [
         str(cell) for cell in study.cells if cell.labels["noise"] == "0.5"
     ]
 

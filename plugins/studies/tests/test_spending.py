@@ -16,7 +16,9 @@ def test_planned_looks_share_nine_tenths_in_proportion_to_the_squared_degrees():
 def test_a_seed_that_is_added_leaves_the_earlier_looks_as_they_were():
     planned = ((7, 8, 9), (2, 3))
     longer = shares(((7, 8, 9, 5), (2, 3, 4)), [planned])
-    assert {look: longer[look] for look in (2, 3)} == shares(planned)
+    assert {
+        number_of_seeds: longer[number_of_seeds] for number_of_seeds in (2, 3)
+    } == shares(planned)
     assert longer[4] == pytest.approx(RESERVE * 3 / (3 * 4))
 
 
@@ -42,7 +44,7 @@ def histories(draw):
 def test_no_history_of_plans_spends_more_than_the_rate(plans):
     spent = {}
     for number, plan in enumerate(plans):
-        for look, share in shares(plan, plans[:number]).items():
-            known = spent.setdefault(plan[0][:look], share)
-            assert known == share
+        for number_of_seeds, share in shares(plan, plans[:number]).items():
+            first_share = spent.setdefault(plan[0][:number_of_seeds], share)
+            assert first_share == share
     assert sum(spent.values()) <= 1 + 1e-9

@@ -53,8 +53,8 @@ def problems(study, text, *overrides):
     return [str(problem) for problem in caught.value.problems]
 
 
-def rates(found):
-    optimizers = [cell.recipe.stage[0].optimizer for cell in found.cells]
+def rates(study):
+    optimizers = [cell.recipe.stage[0].optimizer for cell in study.cells]
     return [optimizer.lr for optimizer in optimizers]
 
 
@@ -153,7 +153,9 @@ def test_an_override_reaches_the_stage_that_an_axis_brings_along(study, path):
         cell.name: cell.recipe.stage for cell in study(STAGE_AXIS, f"{path}=5").cells
     }
     data = {name: [stage.data for stage in stages] for name, stages in cells.items()}
-    assert {name: [one.rows for one in several] for name, several in data.items()} == {
+    assert {
+        name: [dataset.rows for dataset in datasets] for name, datasets in data.items()
+    } == {
         "none": [],
         "long": [5],
         "short": [5],
@@ -165,7 +167,7 @@ def test_an_override_of_a_table_leaves_what_an_axis_sets_inside_of_it(study):
     text = text.replace('none = { stage = [], "evaluate.0.at" = ["end"] }\n', "")
     cells = study(text, 'stage.pull.data={ use = "words", rows = 5 }').cells
     data = [cell.recipe.stage[0].data for cell in cells]
-    assert [one.rows for one in data] == [7, 9, 7, 9]
+    assert [dataset.rows for dataset in data] == [7, 9, 7, 9]
 
 
 def test_a_key_is_taken_out_of_the_stage_that_an_axis_brings_along(study):
@@ -198,12 +200,12 @@ def test_an_override_that_axes_hide_is_refused_unless_the_cells_asked_for_have_o
         [2],
         [3],
     ]
-    asked = read_study(
+    short_study = read_study(
         "s.toml", ["stage.pull.epochs=3"], plugins, only=[{"training": "short"}]
     )
     assert [
         cell.recipe.stage[0].epochs
-        for cell in asked.only([{"training": "short"}]).cells
+        for cell in short_study.only([{"training": "short"}]).cells
     ] == [3]
 
 
@@ -444,14 +446,14 @@ def test_threads_are_a_fixed_number_of_the_study_and_decide_the_key(
         raising=False,
     )
 
-    def found(text):
+    def budgets_and_keys(text):
         recipes = [cell.recipe for cell in study(text).cells]
         keys = {CellKeys(plugins).of(recipe) for recipe in recipes}
         return {recipe.runtime.token_budget for recipe in recipes}, keys
 
     (by_default, keys), (three, others) = (
-        found(LOSSES),
-        found(f"{LOSSES}[study]\nthreads = 3\n"),
+        budgets_and_keys(LOSSES),
+        budgets_and_keys(f"{LOSSES}[study]\nthreads = 3\n"),
     )
     assert (by_default, three) == ({1}, {3})
     assert keys.isdisjoint(others)
@@ -585,8 +587,8 @@ def test_paths_that_axes_set_start_where_the_axis_is_written(
 
 
 def test_the_cells_of_a_study_know_nothing_of_its_references(study):
-    given = 'BERT = { cell = "0.2, chase" }\nSBERT = { scores = { gap = 1 } }\n'
-    text = f"{LOSSES}[study.references]\n{given}"
+    references = 'BERT = { cell = "0.2, chase" }\nSBERT = { scores = { gap = 1 } }\n'
+    text = f"{LOSSES}[study.references]\n{references}"
     assert study(text).table.references["SBERT"].scores == {"gap": 1}
     assert [cell.recipe.tables for cell in study(text).cells] == [
         cell.recipe.tables for cell in study(LOSSES).cells

@@ -110,8 +110,8 @@ def test_a_report_is_older_than_a_run_that_has_ended_since(place):
 
 
 def plot(*words):
-    found = CliRunner().invoke(main, ["study", "plot", *map(str, words)])
-    return found.exit_code, found.output.splitlines()
+    result = CliRunner().invoke(main, ["study", "plot", *map(str, words)])
+    return result.exit_code, result.output.splitlines()
 
 
 def test_figures_are_listed_and_written(place, tmp_path):
@@ -255,8 +255,8 @@ def test_the_plan_counts_the_runs_with_fresh_seeds(put, tmp_path, monkeypatch):
     ]
     assert numbers == [f"{number} of 7" for number in range(1, 8)]
     # One of the fresh runs is lost.
-    (lost,) = out.glob("cells/*seed5*")
-    shutil.rmtree(lost)
+    (fresh_run,) = out.glob("cells/*seed5*")
+    shutil.rmtree(fresh_run)
     cell = load_study(out).chosen
     assert cell is not None
     after = plan()

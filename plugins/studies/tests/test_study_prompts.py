@@ -428,11 +428,11 @@ def test_the_chosen_cell_is_confirmed_with_fresh_seeds_under_each_prompt(
         PROMPTS.replace("baseline", decide).replace("[1, 2, 3]", "[1, 2]") + AXES
     )
     planned = [*plan_study(study, finished, plugins, workers=1).lines()]
-    said = []
-    run_study(study, finished, say=said.append)
+    messages = []
+    run_study(study, finished, say=messages.append)
     fresh = "run with 2 fresh seeds under each of 3 prompts"
     assert any(fresh in line for line in planned)
-    assert any(line.endswith(fresh) for line in said)
+    assert any(line.endswith(fresh) for line in messages)
     data = read_data(finished)
     chosen = select(data, summarise(data))
     assert chosen is not None
@@ -483,9 +483,11 @@ def test_a_seed_after_the_last_look_counts_if_it_has_finished_under_every_prompt
 
     (best,) = decisions.at_work
     cell = next(cell for cell in whole.cells if cell.name == best)
-    (lost,) = (run for run in cell.runs if (run.prompt, run.seed) == ("named", 3))
-    assert lost.directory is not None
-    (finished / lost.directory / "manifest.json").unlink()
+    (removed_run,) = (
+        run for run in cell.runs if (run.prompt, run.seed) == ("named", 3)
+    )
+    assert removed_run.directory is not None
+    (finished / removed_run.directory / "manifest.json").unlink()
     data = read_data(finished)
     cell = next(cell for cell in data.cells if cell.name == best)
     assert cell.seeds == cell.finished_seeds == (1, 2)

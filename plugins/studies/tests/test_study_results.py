@@ -106,19 +106,19 @@ def test_scores_are_a_tidy_table(data):
 def costing(data, other="value"):
     """The study with costs in every finished run, one of them measured twice."""
 
-    def with_costs(one):
+    def with_costs(run):
         protocol = {"encoder": {}, "evaluator": {"id": "c"}}
         costs = (
             ("passes", 1.0),
             (other, 2.0),
-            ("tokens", one.seed * 10.0),
+            ("tokens", run.seed * 10.0),
             ("passes", 3.0),
         )
         added = (
             Score(task, "a", value, protocol, "en", "c", direction="lower", axis="cost")
             for task, value in costs
         )
-        return attrs.evolve(one, scores=(*one.scores, *added)) if one.scores else one
+        return attrs.evolve(run, scores=(*run.scores, *added)) if run.scores else run
 
     return with_runs(data, with_costs)
 
@@ -185,7 +185,9 @@ def test_an_axis_has_one_name_in_csv_and_data_frames(data, name, tmp_path):
 
 
 def test_a_study_of_which_nothing_has_finished_has_no_rows(data):
-    study = LoadedStudy(with_runs(data, lambda one: run(one.cell, one.seed)))
+    study = LoadedStudy(
+        with_runs(data, lambda finished: run(finished.cell, finished.seed))
+    )
     assert (len(study.scores), study.tables, len(study.groups)) == (0, (), 0)
     assert "pooler" in study.scores.columns
 
@@ -203,7 +205,7 @@ def test_what_a_notebook_shows_is_short_and_escaped(data):
     assert repr(table) == "<table transfer; accuracy; p: 3 rows, 3 columns>"
     assert str(table).splitlines()[0] == "toy <b>: transfer (accuracy; p)"
     things = (study, table, data, data.cells[0].runs[0])
-    assert all(len(repr(one)) < 100 for one in things)
+    assert all(len(repr(thing)) < 100 for thing in things)
     assert (study.name, study.seeds, study.baseline) == (
         "toy <b>",
         (1, 2),
@@ -321,9 +323,9 @@ def test_a_letter_that_no_font_has_is_a_warning(data, tmp_path, monkeypatch):
 def test_what_a_run_took_as_a_whole_stands_beside_its_scores(data):
     name = data.cells[0].name
 
-    def with_cost(one):
-        cost = RecordedCost(RunCost(seconds=one.seed * 7.0))
-        return attrs.evolve(one, cost=cost) if one.cell == name else one
+    def with_cost(run):
+        cost = RecordedCost(RunCost(seconds=run.seed * 7.0))
+        return attrs.evolve(run, cost=cost) if run.cell == name else run
 
     frame = LoadedStudy(with_runs(data, with_cost)).tidy
     first = frame[frame.cell == name]

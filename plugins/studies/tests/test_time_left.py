@@ -222,13 +222,13 @@ def test_each_validation_counts(work, tmp_path):
     )
 
 
-def finish(task, directory, record=None, made=True):
-    """Write what a finished run leaves, with its evaluations if these were `made`."""
+def finish(task, directory, record=None, evaluated=True):
+    """Write what a finished run leaves, with its evaluations if `evaluated`."""
     run = directory / task.directory
     run.mkdir(parents=True)
     (run / "manifest.json").write_text(json.dumps({"status": "finished"}))
     (run / "keys.json").write_text(
-        keys_json(task.content, task.evaluations if made else ())
+        keys_json(task.content, task.evaluations if evaluated else ())
     )
     if record is not None:
         (run / "report.json").write_text(json.dumps(record))
@@ -387,10 +387,13 @@ def test_runs_with_fresh_seeds_take_as_long_as_the_mean_cell_that_shares_nothing
     assert left.fresh == [each]
     assert before is not None
     assert left.whole == (before[0] + each[0], before[1] + each[1])
-    known = time_left(
+    chosen_left = time_left(
         four, tmp_path, Known(), confirmation=Confirmation(1, four, four.tasks[:1])
     )
-    assert (known.pending, known.fresh) == ({four.tasks[0].directory: each}, [])
+    assert (chosen_left.pending, chosen_left.fresh) == (
+        {four.tasks[0].directory: each},
+        [],
+    )
 
 
 def test_of_a_sample_each_run_that_is_left_takes_as_long_as_the_mean_of_all(
@@ -430,7 +433,7 @@ def test_the_whole_counts_what_has_finished_too(work, tmp_path):
 def test_of_a_finished_run_that_lacks_evaluations_only_these_take_time(work, tmp_path):
     four = work(share=False)
     before = planned(four, tmp_path)
-    runs = [finish(task, tmp_path, made=False) for task in four.tasks]
+    runs = [finish(task, tmp_path, evaluated=False) for task in four.tasks]
     # Without an encoder, it takes its whole time again.
     assert planned(four, tmp_path) == before
     for run in runs:

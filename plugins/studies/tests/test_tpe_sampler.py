@@ -38,9 +38,9 @@ def search(
 ):
     scores = {}
     while len(scores) < budget:
-        found = sampler.choose(cells, scores, min(batch, budget - len(scores)), seed)
-        assert not {*found} & {*scores}
-        scores |= {cell: of(cells[cell]) for cell in found}
+        chosen = sampler.choose(cells, scores, min(batch, budget - len(scores)), seed)
+        assert not {*chosen} & {*scores}
+        scores |= {cell: of(cells[cell]) for cell in chosen}
     return scores
 
 
@@ -74,10 +74,12 @@ def test_equal_scores_lead_to_equal_cells(sampler):
 
 def test_every_cell_is_chosen_once_and_none_that_is_no_cell():
     # As `exclude` or `zip` leave them: not all combinations of labels.
-    some = [
+    cells = [
         cell for cell in CELLS if (cell["lr"] > 5e-5) == (cell["pooler"] == "mean")
     ][:24]
-    assert sorted(search(TPE(startup=3), 0, len(some), some)) == list(range(len(some)))
+    assert sorted(search(TPE(startup=3), 0, len(cells), cells)) == list(
+        range(len(cells))
+    )
 
 
 def test_cells_without_a_score_and_axes_with_one_label_are_no_trouble():

@@ -57,8 +57,8 @@ STAGE = (
 )
 
 
-def number(cell, found, value=80.0, tolerance=0.5):
-    return Number(cell, ExpectedRow("MR", value, tolerance, "Table 1", found))
+def number(cell, measured, value=80.0, tolerance=0.5):
+    return Number(cell, ExpectedRow("MR", value, tolerance, "Table 1", measured))
 
 
 def check(name, lacking=""):
@@ -77,7 +77,7 @@ def contradicted(cell):
 
 
 @pytest.mark.parametrize(
-    ("numbers", "said", "code"),
+    ("numbers", "outcome", "code"),
     [
         ([number("a", 80.5), number("a", 79.5)], "met: 2 of 2 numbers within", 0),
         (
@@ -125,10 +125,10 @@ def contradicted(cell):
     ],
 )
 def test_a_check_is_met_where_all_numbers_that_decide_are_within_their_tolerance(
-    numbers, said, code
+    numbers, outcome, code
 ):
     verdicts = list(judge([check("a")], numbers, {}))
-    assert [verdict.outcome for verdict in verdicts] == [said]
+    assert [verdict.outcome for verdict in verdicts] == [outcome]
     assert exit_code(verdicts) == code
 
 
