@@ -82,13 +82,13 @@ def test_only_the_adapter_is_trained_saved_and_exported(model, tmp_path, quantiz
 
     adapters = sum(value.numel() for name, value in after.items() if "lora_" in name)
     states = trainer.optimizer.state_dict()["state"].values()
-    held = sum(
+    state_size = sum(
         value.numel()
         for state in states
         for name, value in state.items()
         if name != "step"
     )
-    assert held == 2 * adapters
+    assert state_size == 2 * adapters
 
     vectors = encoder.encode(SENTENCES)
     assert np.abs(vectors - vectors_before).max() > 0.01

@@ -35,13 +35,13 @@ class Faulty(Wrapped):
 
     trained: Callable[[Any], Any] = staticmethod(lambda trainer: trainer)
     placed: Callable[[Any], Any] = staticmethod(lambda placed: placed)
-    asked: Callable[[Training], Training] = staticmethod(lambda training: training)
+    altered: Callable[[Training], Training] = staticmethod(lambda training: training)
 
     def assemble(self, *arguments, **more):
         return self.placed(self.inner.assemble(*arguments, **more))
 
     def trainer(self, encoders, training):
-        return self.trained(self.inner.trainer(encoders, self.asked(training)))
+        return self.trained(self.inner.trainer(encoders, self.altered(training)))
 
 
 def rows_of(columns, rows):
@@ -132,15 +132,17 @@ class MixesVectors(Wrapped):
 
 class SharesGradients(Wrapped):
     def gradients(self, columns):
-        loss, found = self.inner.gradients(columns)
-        return loss, {name: found[name.replace("right.", "left.")] for name in found}
+        loss, gradients = self.inner.gradients(columns)
+        return loss, {
+            name: gradients[name.replace("right.", "left.")] for name in gradients
+        }
 
 
 class TakesAStep(Wrapped):
     def gradients(self, columns):
-        found = self.inner.gradients(columns)
+        gradients = self.inner.gradients(columns)
         self.inner.step(columns)
-        return found
+        return gradients
 
 
 def without_dropout(trainer):
@@ -306,7 +308,7 @@ FAULTS: list[tuple[str, str, dict[str, Any], str, str]] = [
     (
         "reads one prompt",
         "prompts",
-        {"asked": without_ensembles},
+        {"altered": without_ensembles},
         INFO_NCE,
         "of two prompts (`mean`)",
     ),
@@ -334,7 +336,7 @@ FAULTS: list[tuple[str, str, dict[str, Any], str, str]] = [
     (
         "forgets decay",
         "steps of adamw",
-        {"asked": undecayed},
+        {"altered": undecayed},
         INFO_NCE,
         "differs from the reference's",
     ),
@@ -436,12 +438,12 @@ def small():
     """BERT under the mean, by loss; `dropped` has dropout."""
     table = {"use": "bert", "init": "random", "vocab_size": 512, "dropout": 0.0}
     poolers = {"mean": part("pooler", {"use": "mean"}, PLUGINS)}
-    found = {
+    by_loss = {
         case.loss_name: case
         for case in cases(PLUGINS, {"bert": part("backbone", table, PLUGINS)}, poolers)
     }
     dropping = part("backbone", {**table, "dropout": 0.1}, PLUGINS)
-    return found | {DROPPED: attrs.evolve(found[INFO_NCE], backbone=dropping)}
+    return by_loss | {DROPPED: attrs.evolve(by_loss[INFO_NCE], backbone=dropping)}
 
 
 def broken(sound, fault):
@@ -498,10 +500,10 @@ def test_caching_that_drops_others_in_its_second_pass_is_found(
 
 
 def test_every_rule_has_a_fault_that_it_finds():
-    found = {rule.partition(" ")[0] for _, rule, *_ in FAULTS} | {
+    rules = {rule.partition(" ")[0] for _, rule, *_ in FAULTS} | {
         "derivative",
         "describe",
     }
     assert {
         name.partition("/")[0] for name in engine_rules(CPU, plugins=PLUGINS)
-    } == found
+    } == rules

@@ -96,7 +96,7 @@ def by_a_loop(model, ids, change, layer=-1):
         hidden = model.embed_tokens(tokens)
         turns = model.rotary_emb(hidden, places)
     heads, width = model.config.num_attention_heads, hidden.shape[-1]
-    found = [hidden]
+    layer_states = [hidden]
     for number, block in enumerate(model.layers):
         hidden = change("block-input", number, hidden)
         norms = (block.self_attn_layer_norm, block.final_layer_norm) if opt else ()
@@ -122,9 +122,9 @@ def by_a_loop(model, ids, change, layer=-1):
             block.fc2(functional.relu(block.fc1(normed))) if opt else block.mlp(normed)
         )
         hidden = hidden + inner
-        found.append(hidden)
-    found[-1] = (model.final_layer_norm if opt else model.norm)(found[-1])
-    return found[layer][0]
+        layer_states.append(hidden)
+    layer_states[-1] = (model.final_layer_norm if opt else model.norm)(layer_states[-1])
+    return layer_states[layer][0]
 
 
 def expected(encoder, kind, template, directory, layer=-1):
@@ -163,9 +163,9 @@ def expected(encoder, kind, template, directory, layer=-1):
             seen=seen,
         ):
             if (point, block) == ("attention-heads", 1):
-                own = states[:, -1].clone()
-                steered = own - seen["v"]
-                factor = 3.0 if kind == "NS" else own.norm() / (steered.norm() + 1e-7)
+                last = states[:, -1].clone()
+                steered = last - seen["v"]
+                factor = 3.0 if kind == "NS" else last.norm() / (steered.norm() + 1e-7)
                 states[:, -1] = factor * steered
             return states
 
@@ -192,12 +192,12 @@ CASES = {
 def test_vectors_are_those_of_a_loop_over_blocks(kind, method, reuse_prefix, tmp_path):
     intervention, template = CASES[method]
     encoder = built(kind, intervention, reuse_prefix=reuse_prefix)
-    found = encoder.encode(TEXTS)
+    vectors = encoder.encode(TEXTS)
     np.testing.assert_allclose(
-        found, expected(encoder, method, template, tmp_path), rtol=0, atol=1e-5
+        vectors, expected(encoder, method, template, tmp_path), rtol=0, atol=1e-5
     )
     if method != "none":
-        assert abs(found - built(kind, None).encode(TEXTS)).max() > 0.01
+        assert abs(vectors - built(kind, None).encode(TEXTS)).max() > 0.01
 
 
 @pytest.mark.slow
@@ -205,10 +205,10 @@ def test_vectors_are_those_of_a_loop_over_blocks(kind, method, reuse_prefix, tmp
 @pytest.mark.parametrize("kind", ["opt", "causal"])
 def test_the_pass_of_transformers_gives_the_vectors_of_the_packed_one(kind, method):
     encoder = built(kind, CASES[method][0])
-    found = encoder.encode(TEXTS)
+    vectors = encoder.encode(TEXTS)
     tokenizer, module = encoder.tokenizer(), encoder.placed.module
     module.eval()
-    for row, text in zip(found, TEXTS, strict=True):
+    for row, text in zip(vectors, TEXTS, strict=True):
         ids = torch.from_numpy(tokenizer.encode([text], 24).ids).long()[None]
         wrong = tokenizer.auxiliary([text], 24)
         more = (
@@ -217,8 +217,8 @@ def test_the_pass_of_transformers_gives_the_vectors_of_the_packed_one(kind, meth
             else {"auxiliary": (torch.from_numpy(wrong.ids).long()[None], None)}
         )
         with torch.no_grad():
-            one = module.finish(module.backbone(ids, None, **more), cut=True)[0]
-        np.testing.assert_allclose(row, one.numpy(), rtol=0, atol=1e-5)
+            vector = module.finish(module.backbone(ids, None, **more), cut=True)[0]
+        np.testing.assert_allclose(row, vector.numpy(), rtol=0, atol=1e-5)
 
 
 @pytest.mark.sweep(2)
@@ -334,7 +334,7 @@ def test_other_formats_refuse_it(to, tmp_path):
 @pytest.mark.usefixtures("unchanged_sources")
 def test_the_store_tells_settings_apart():
     settings = (None, TP, {**TP, "exit": 2}, NS, NR)
-    spaces = [fingerprint_of(built("opt", one)) for one in settings]
+    spaces = [fingerprint_of(built("opt", setting)) for setting in settings]
     assert None not in spaces
     assert len({space.name for space in spaces if space}) == len(settings)
 
@@ -474,18 +474,22 @@ PAPERS = Path(__file__).parent.parent / "recipes" / "papers" / "prompts"
 
 def test_the_papers_cells_have_the_blocks_layers_and_factors_of_their_methods():
     cells = read_study(PAPERS / "interventions.toml", look=False).cells
-    found = {}
+    settings = {}
     for cell in cells:
         backbone = cell.recipe.encoders["encoder"].backbone
-        if (one := backbone.intervention) is not None:
-            scale = one.scale if getattr(one, "rule", "") == "scaled" else None
-            found[cell.name] = (
+        if (intervention := backbone.intervention) is not None:
+            scale = (
+                intervention.scale
+                if getattr(intervention, "rule", "") == "scaled"
+                else None
+            )
+            settings[cell.name] = (
                 backbone.layer_numbers,
-                sorted({block for _, block in one.places}),
+                sorted({block for _, block in intervention.places}),
                 scale,
             )
     early, late, last, half = [1, 2, 3, 4, 5, 6], [6], (27,), [4]
-    assert found == {
+    assert settings == {
         "PromptEOL + TP": (last, early, None),
         "Pretended CoT + TP": (last, early, None),
         "Knowledge + TP": ((-2,), early, None),
@@ -504,7 +508,7 @@ def test_the_papers_cells_have_the_blocks_layers_and_factors_of_their_methods():
 @pytest.mark.jax
 @pytest.mark.parametrize("kind", ["opt", "causal"])
 def test_token_prepending_under_jax_gives_the_same_vectors(kind):
-    here = built(kind, TP)
+    on_torch = built(kind, TP)
     engine = (
         load_plugins()
         .find("runtime", "tpu")
@@ -512,9 +516,9 @@ def test_token_prepending_under_jax_gives_the_same_vectors(kind):
         .build()
     )
     engine.seed(3)
-    there = Encoder.build(
-        here.recipe, engine, lambda: (*SENTENCES, *TEXTS, *TEMPLATES.values())
+    on_jax = Encoder.build(
+        on_torch.recipe, engine, lambda: (*SENTENCES, *TEXTS, *TEMPLATES.values())
     )
     np.testing.assert_allclose(
-        there.encode(TEXTS), here.encode(TEXTS), rtol=0, atol=1e-5
+        on_jax.encode(TEXTS), on_torch.encode(TEXTS), rtol=0, atol=1e-5
     )

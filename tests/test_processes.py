@@ -159,22 +159,22 @@ def test_the_result_is_that_of_one_process(start, tmp_path):
         "fsdp": ("--devices", 2, "--set", "runtime.parallel=fsdp"),
     }
     texts = ["a small house by the sea", "rain", "two birds sing in a tree today"]
-    found = {}
+    runs = {}
     for name, arguments in names.items():
         assert "Warning" not in finish(start("shared.toml", "--out", name, *arguments))
         report = json.loads((tmp_path / name / "report.json").read_text())
-        found[name] = (
+        runs[name] = (
             [step["loss"] for step in finished_steps(tmp_path / name)],
             [score["value"] for score in report["scores"]],
             sentbed.Encoder.load(tmp_path / name / "encoder").encode(texts),
         )
-    losses, scores, vectors = found["one"]
+    losses, scores, vectors = runs["one"]
     assert len(set(losses)) == 10
     assert scores
     for name in ("ddp", "four", "fsdp"):
-        np.testing.assert_allclose(found[name][0], losses, rtol=1e-4)
-        np.testing.assert_allclose(found[name][1], scores, rtol=1e-4)
-        np.testing.assert_allclose(found[name][2], vectors, atol=1e-4)
+        np.testing.assert_allclose(runs[name][0], losses, rtol=1e-4)
+        np.testing.assert_allclose(runs[name][1], scores, rtol=1e-4)
+        np.testing.assert_allclose(runs[name][2], vectors, atol=1e-4)
     # Only one process of each run has written.
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "ddp",
@@ -224,13 +224,13 @@ def test_interventions_and_auxiliary_prompts_are_those_of_one_process(start, tmp
     torch.manual_seed(0)
     backbone.build(BuildContext(lambda: SENTENCES)).save(tmp_path / "opt")
     (tmp_path / "two.toml").write_text(INTERVENTIONS)
-    found = []
+    scores = []
     for name, arguments in {"one": (), "ddp": ("--devices", 2)}.items():
         finish(start("two.toml", "--out", name, *arguments))
         report = json.loads((tmp_path / name / "report.json").read_text())
-        found.append([score["value"] for score in report["scores"]])
-    np.testing.assert_allclose(found[0], found[1], rtol=1e-4)
-    assert len(set(found[0])) > 1
+        scores.append([score["value"] for score in report["scores"]])
+    np.testing.assert_allclose(scores[0], scores[1], rtol=1e-4)
+    assert len(set(scores[0])) > 1
 
 
 def test_losses_over_scores_in_losses_and_with_a_teacher_are_those_of_one_process(
@@ -242,7 +242,7 @@ def test_losses_over_scores_in_losses_and_with_a_teacher_are_those_of_one_proces
     )
     (tmp_path / "rows.tsv").write_text(f"sentence1\tsentence2\tn1\tn2\tscore\n{rows}")
     (tmp_path / "all.toml").write_text(OBJECTIVES)
-    found = {}
+    metrics = {}
     names = {
         "one": (),
         "two": ("--devices", 2),
@@ -251,12 +251,12 @@ def test_losses_over_scores_in_losses_and_with_a_teacher_are_those_of_one_proces
     }
     for name, arguments in names.items():
         finish(start("all.toml", "--out", name, *arguments))
-        found[name] = [
+        metrics[name] = [
             step["metrics"] | {"loss": step["loss"]}
             for step in finished_steps(tmp_path / name)
         ]
-    assert len(found["one"]) == 4
-    assert found["one"][0].keys() >= {
+    assert len(metrics["one"]) == 4
+    assert metrics["one"][0].keys() >= {
         "cosent",
         "matryoshka.16",
         "distill",
@@ -264,7 +264,7 @@ def test_losses_over_scores_in_losses_and_with_a_teacher_are_those_of_one_proces
         "pearson",
     }
     for name in names.keys() - {"one"}:
-        for mine, other in zip(found[name], found["one"], strict=True):
+        for mine, other in zip(metrics[name], metrics["one"], strict=True):
             assert mine.keys() == other.keys()
             for what, value in other.items():
                 # The cosines of a random encoder differ so little that their correlation has three digits.
@@ -278,21 +278,21 @@ def test_losses_over_scores_in_losses_and_with_a_teacher_are_those_of_one_proces
                 )
 
 
-@pytest.mark.parametrize("asked", ["the second process", "the launcher"])
-def test_a_signal_ends_the_run_with_its_state(start, tmp_path, asked):
+@pytest.mark.parametrize("recipient", ["the second process", "the launcher"])
+def test_a_signal_ends_the_run_with_its_state(start, tmp_path, recipient):
     run = tmp_path / "run"
     process = start(
         "shared.toml", "--out", run, "--devices", 2, "--set", "stage.0.steps=2000"
     )
     in_training(process, run)
-    target = process.pid if asked == "the launcher" else member(process, 1)
+    target = process.pid if recipient == "the launcher" else member(process, 1)
     subprocess.run(["kill", "-TERM", str(target)], check=True)
     code, printed = ended(process)
     assert code == 130
     assert f"to go on: sentbed run --resume {run}" in printed
     assert list((run / "states").iterdir())
     assert json.loads((run / "manifest.json").read_text())["status"] == "interrupted"
-    if asked == "the launcher":
+    if recipient == "the launcher":
         # The first process heard of it in a step, or in between, where it ends at once.
         return
     done = finished_steps(run)[-1]["step"]
@@ -362,7 +362,9 @@ def test_a_run_whose_processes_are_killed_ten_times_ends_where_it_would_have(
         assert f"process {rank} was ended by SIGKILL" in printed
         process = start("shared.toml", "--resume", run, *options)
     finish(process)
-    print("seconds until the run has ended:", [round(some, 1) for some in seconds])
+    print(
+        "seconds until the run has ended:", [round(duration, 1) for duration in seconds]
+    )
     assert max(seconds) < 30
     assert [(step["step"], step["loss"]) for step in finished_steps(run)] == [
         (step["step"], step["loss"]) for step in expected

@@ -43,13 +43,13 @@ def test_one_line_changes_the_runtime_and_nothing_else_changes(tmp_path):
     ours = run(tmp_path / "cpu", *SHORT)
     theirs = run(tmp_path / "tpu", TPU, *SHORT)
     assert len(ours.scores) == len(theirs.scores) > 4
-    for expected, found in zip(ours.scores, theirs.scores, strict=True):
-        assert (found.encoder, found.task, found.metric) == (
+    for expected, score in zip(ours.scores, theirs.scores, strict=True):
+        assert (score.encoder, score.task, score.metric) == (
             expected.encoder,
             expected.task,
             expected.metric,
         )
-        assert found.value == pytest.approx(expected.value, abs=0.05), found.task
+        assert score.value == pytest.approx(expected.value, abs=0.05), score.task
     manifest = json.loads((tmp_path / "tpu" / "manifest.json").read_text())
     assert manifest["engine"]["runtime"] == "tpu"
     assert manifest["counters"]["compile_seconds"] > 0
@@ -98,7 +98,7 @@ def test_a_training_step_lowers_to_tpu(backbone, pooler):
     columns = dict.fromkeys(towers, tokens)
     columns |= {f"{name}.id": np.arange(len(texts)) for name in towers}
     lowered = lower_step(trainer, columns)
-    names = {found["function"].rpartition(".")[2] for found in lowered}
+    names = {lowering["function"].rpartition(".")[2] for lowering in lowered}
     assert {
         "_forward_and_back",
         "_keys",
@@ -146,8 +146,8 @@ def test_two_processes_of_jax_train_and_score_as_one_process_of_torch(
     assert [score["task"] for score in report["scores"]] == [
         score.task for score in ours.scores
     ]
-    for expected, found in zip(ours.scores, report["scores"], strict=True):
-        assert found["value"] == pytest.approx(expected.value, abs=0.05), expected.task
+    for expected, actual in zip(ours.scores, report["scores"], strict=True):
+        assert actual["value"] == pytest.approx(expected.value, abs=0.05), expected.task
     manifest = json.loads((tmp_path / "two" / "manifest.json").read_text())
     assert (manifest["engine"]["processes"], manifest["engine"]["devices"]) == (2, 2)
 

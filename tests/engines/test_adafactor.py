@@ -148,9 +148,9 @@ def steps_on_jax(settings):
     import jax
     from sentbed_tpu._jax.optax_optimizers import build_optax
 
-    held = jax.tree.map(jax.numpy.asarray, initial_weights())
+    parameters = jax.tree.map(jax.numpy.asarray, initial_weights())
     transform = build_optax(settings.optimizer, SHAPES)
-    state = transform.init(held)
+    state = transform.init(parameters)
     weights = []
     for step, gradient in enumerate(gradients()):
         if step == STEPS_BEFORE_SAVING:
@@ -160,19 +160,21 @@ def steps_on_jax(settings):
             state = jax.tree.unflatten(structure, restored)
         rate = settings.optimizer.lr * settings.schedule.factor(step, STEPS)
         updates, state = transform.update(
-            jax.tree.map(jax.numpy.asarray, gradient), state, held
+            jax.tree.map(jax.numpy.asarray, gradient), state, parameters
         )
-        held = {name: value - rate * updates[name] for name, value in held.items()}
-        weights.append({name: np.asarray(value) for name, value in held.items()})
+        parameters = {
+            name: value - rate * updates[name] for name, value in parameters.items()
+        }
+        weights.append({name: np.asarray(value) for name, value in parameters.items()})
     return weights
 
 
-def assert_the_same_steps(found, expected):
+def assert_the_same_steps(actual, expected):
     """Compare how far each weight has moved by each step, relative to the farthest of its parameter."""
     initial = initial_weights()
-    assert len(found) == len(expected) == STEPS
+    assert len(actual) == len(expected) == STEPS
     for step, (weights, reference) in enumerate(
-        zip(found, expected, strict=True), start=1
+        zip(actual, expected, strict=True), start=1
     ):
         for name, value in reference.items():
             farthest = np.abs(value - initial[name]).max()

@@ -175,7 +175,7 @@ class FaultySchedule(Schedule):
 
 
 @pytest.fixture
-def made(toys, engine):
+def make_encoder(toys, engine):
     """Return a function that puts an encoder with faulty parts on an engine."""
 
     def make(on, pooler="", backbone="", head=PLAIN):
@@ -227,7 +227,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize(
-    ("pooler", "said", "method"),
+    ("pooler", "message", "method"),
     [
         (
             Faulty("columns"),
@@ -245,30 +245,30 @@ SHAPES = {
     ids=["says another", "says nothing"],
 )
 def test_another_width_is_told_where_the_pooler_says_its_width(
-    pooler, said, method, toys, engine, two
+    pooler, message, method, toys, engine, two
 ):
     encoder = engine.assemble(toys.backbone().build(BuildContext(tuple)), pooler, PLAIN)
     with pytest.raises(PluginError) as caught:
         encoder.encode(toys.padded(two["anchor"]))
     line = f" @ {method.__code__.co_filename}:{method.__code__.co_firstlineno}"
-    assert str(caught.value).startswith(said.format(here=HERE) + line)
+    assert str(caught.value).startswith(message.format(here=HERE) + line)
 
 
 @pytest.mark.parametrize("on", ENGINES)
 @pytest.mark.parametrize("fault", SHAPES)
-def test_a_pooler_of_wrong_shapes_is_named(on, fault, made, toys, two):
-    encoder = made(on, pooler=fault)
-    said = f"`build` of the pooler `faulty` of {HERE} built a module that returned "
-    expected = said + SHAPES[fault]
+def test_a_pooler_of_wrong_shapes_is_named(on, fault, make_encoder, toys, two):
+    encoder = make_encoder(on, pooler=fault)
+    start = f"`build` of the pooler `faulty` of {HERE} built a module that returned "
+    expected = start + SHAPES[fault]
     with pytest.raises(PluginError) as caught:
         encoder.encode(toys.padded(two["anchor"]))
     if on == "torch":
         assert str(caught.value).startswith(expected)
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(start)
     assert str(caught.value).endswith(ADVICE)
     with pytest.raises(PluginError) as caught:
         step(toys, encoder, two)
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(start)
 
 
 STATES = {
@@ -283,31 +283,33 @@ STATES = {
 
 @pytest.mark.parametrize("on", ENGINES)
 @pytest.mark.parametrize("fault", STATES)
-def test_a_backbone_of_wrong_shapes_is_named(on, fault, made, toys, two):
-    encoder = made(on, backbone=fault)
+def test_a_backbone_of_wrong_shapes_is_named(on, fault, make_encoder, toys, two):
+    encoder = make_encoder(on, backbone=fault)
     for use in (
         lambda: encoder.encode(toys.padded(two["anchor"])),
         lambda: step(toys, encoder, two),
     ):
         with pytest.raises(PluginError) as caught:
             use()
-        said = str(caught.value)
-        assert said.startswith("`module` of the built backbone `BuiltDense` of `")
-        assert STATES[fault] in said
+        message = str(caught.value)
+        assert message.startswith("`module` of the built backbone `BuiltDense` of `")
+        assert STATES[fault] in message
 
 
 @pytest.mark.parametrize("on", ENGINES)
-def test_what_builds_nothing_or_leaves_something_out_is_named(on, made, toys, engine):
+def test_what_builds_nothing_or_leaves_something_out_is_named(
+    on, make_encoder, toys, engine
+):
     with pytest.raises(
         PluginError,
         match=r"^`build` of the pooler `faulty` of .* returned None, expected",
     ):
-        made(on, pooler="nothing")
+        make_encoder(on, pooler="nothing")
     with pytest.raises(
         PluginError,
         match=r"^`output_width` of the pooler `faulty` of .* returned '8', exp",
     ):
-        made(on, pooler="output width")
+        make_encoder(on, pooler="output width")
     built = toys.backbone().build(BuildContext(tuple))
     del built.max_length
     with pytest.raises(
@@ -318,12 +320,12 @@ def test_what_builds_nothing_or_leaves_something_out_is_named(on, made, toys, en
 
 
 @pytest.mark.parametrize("on", ENGINES)
-def test_an_optimizer_or_a_schedule_that_is_none_is_named(on, made, toys, two):
-    encoder = made(on)
+def test_an_optimizer_or_a_schedule_that_is_none_is_named(on, make_encoder, toys, two):
+    encoder = make_encoder(on)
     towers = dict.fromkeys(two, "encoder")
-    method, found = {"torch": ("build", "None"), "jax": ("build_optax", "3")}[on]
-    said = rf"^`{method}` of the optimizer `faulty-optimizer` of {HERE} returned {found}, expected"
-    with pytest.raises(PluginError, match=said):
+    method, returned = {"torch": ("build", "None"), "jax": ("build_optax", "3")}[on]
+    message = rf"^`{method}` of the optimizer `faulty-optimizer` of {HERE} returned {returned}, expected"
+    with pytest.raises(PluginError, match=message):
         toys.train({"encoder": encoder}, FaultyLoss(), FaultyOptimizer(), towers=towers)
     before = toys.weights_of(encoder)
     for value in (None, "1", float("nan"), float("inf"), -1.0, [1, 2]):
@@ -338,29 +340,31 @@ def test_an_optimizer_or_a_schedule_that_is_none_is_named(on, made, toys, two):
 
 @pytest.mark.parametrize("on", ENGINES)
 @pytest.mark.parametrize(
-    ("parts", "said"),
+    ("parts", "source"),
     [
         ({"backbone": "nan"}, "the token states of the backbone of `"),
         ({"pooler": "nan"}, f"the vectors of the pooler `faulty` of {HERE}"),
     ],
 )
-def test_nan_is_told_with_the_part_that_gave_it(on, parts, said, made, toys, two):
-    encoder = made(on, **parts)
+def test_nan_is_told_with_the_part_that_gave_it(
+    on, parts, source, make_encoder, toys, two
+):
+    encoder = make_encoder(on, **parts)
     with pytest.raises(NotFiniteError) as caught:
         encoder.encode(toys.padded(two["anchor"]))
     start = "the vectors have NaN or infinite values, first in "
-    assert str(caught.value).startswith(start + said)
+    assert str(caught.value).startswith(start + source)
     assert str(caught.value).endswith(
         "or test the part with `sentbed_testing.check_component`"
     )
     result = step(toys, encoder, two)
     assert not np.isfinite(result.loss)
-    assert result.fault.startswith(f"NaN or infinite values come from {said}")
+    assert result.fault.startswith(f"NaN or infinite values come from {source}")
 
 
 @pytest.mark.parametrize("on", ENGINES)
-def test_nan_of_weights_of_the_head_is_told_as_such(on, made, toys, two):
-    encoder = made(on, head=Head(projection=4))
+def test_nan_of_weights_of_the_head_is_told_as_such(on, make_encoder, toys, two):
+    encoder = make_encoder(on, head=Head(projection=4))
     with torch.no_grad():
         encoder.module.projection.weight[0, 0] = torch.nan
     if on == "jax":
@@ -384,17 +388,21 @@ def test_nan_of_weights_of_the_head_is_told_as_such(on, made, toys, two):
 
 
 @pytest.mark.parametrize("on", ENGINES)
-def test_nan_of_a_loss_or_of_a_gradient_is_told_with_its_component(on, made, toys, two):
-    result = step(toys, made(on), two, loss="nan")
-    said = f"NaN or infinite values come from the loss `faulty-loss` of {HERE}: the vectors that it got have"
-    assert result.fault.startswith(said)
-    result = step(toys, made(on, pooler="gradient"), two)
+def test_nan_of_a_loss_or_of_a_gradient_is_told_with_its_component(
+    on, make_encoder, toys, two
+):
+    result = step(toys, make_encoder(on), two, loss="nan")
+    message = f"NaN or infinite values come from the loss `faulty-loss` of {HERE}: the vectors that it got have"
+    assert result.fault.startswith(message)
+    result = step(toys, make_encoder(on, pooler="gradient"), two)
     assert np.isfinite(result.loss)
     assert f"the pooler `faulty` of {HERE} or of the backbone of " in result.fault
 
 
 @pytest.mark.parametrize("on", ENGINES)
-def test_a_gradient_that_is_cut_is_told_with_the_part_that_cuts_it(on, made, toys, two):
+def test_a_gradient_that_is_cut_is_told_with_the_part_that_cuts_it(
+    on, make_encoder, toys, two
+):
     start = f"`build` of the pooler `faulty` of {HERE} built a module "
     for fault, wrong in {
         "detached": "",
@@ -402,19 +410,19 @@ def test_a_gradient_that_is_cut_is_told_with_the_part_that_cuts_it(on, made, toy
         "weights that nothing uses": "that lets no gradient reach the pooler's weights in the encoder",
     }.items():
         with pytest.raises(PluginError) as caught:
-            step(toys, made(on, pooler=fault), two)
+            step(toys, make_encoder(on, pooler=fault), two)
         assert str(caught.value).startswith(start + wrong), fault
-    assert np.isfinite(step(toys, made(on), two).loss)
+    assert np.isfinite(step(toys, make_encoder(on), two).loss)
 
 
-def test_a_backbone_or_a_loss_that_cuts_the_gradient_is_told(made, toys, two):
+def test_a_backbone_or_a_loss_that_cuts_the_gradient_is_told(make_encoder, toys, two):
     with pytest.raises(
         PluginError,
         match=r"^`module` of the built backbone .* states without a gradient",
     ):
-        step(toys, made("torch", backbone="detached"), two)
+        step(toys, make_encoder("torch", backbone="detached"), two)
     with pytest.raises(PluginError) as caught:
-        step(toys, made("torch"), two, loss="ignores")
+        step(toys, make_encoder("torch"), two, loss="ignores")
     assert str(caught.value).startswith(
         f"`build` of the loss `faulty-loss` of {HERE} built a module whose loss has no gradient for "
     )

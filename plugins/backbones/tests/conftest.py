@@ -319,11 +319,13 @@ def assert_one_by_one():
     ):
         states = module(ids, mask)
         for row, text in enumerate(texts):
-            one = torch.from_numpy(built.tokenizer.encode([text], 64).ids).long()[None]
-            expected = reference(input_ids=one).last_hidden_state[0]
-            found = states.last_hidden_state[row][mask[row].bool()]
-            torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
-            alone = module(one, None).last_hidden_state[0]
+            text_ids = torch.from_numpy(built.tokenizer.encode([text], 64).ids).long()[
+                None
+            ]
+            expected = reference(input_ids=text_ids).last_hidden_state[0]
+            token_states = states.last_hidden_state[row][mask[row].bool()]
+            torch.testing.assert_close(token_states, expected, rtol=0, atol=1e-5)
+            alone = module(text_ids, None).last_hidden_state[0]
             torch.testing.assert_close(alone, expected, rtol=0, atol=1e-5)
         return states
 
@@ -351,7 +353,7 @@ def assert_reentrant():
             together = list(
                 pool.map(lambda batch: run(packed, *batch), list(batches) * 8)
             )
-        for found, right in zip(together, alone * 8, strict=True):
-            assert all(map(torch.equal, found, right))
+        for outputs, right in zip(together, alone * 8, strict=True):
+            assert all(map(torch.equal, outputs, right))
 
     return check

@@ -137,8 +137,8 @@ def test_an_adapter_needs_only_peft(without, adapter):
     without("bitsandbytes", "accelerate")
     assert problems(lora=LoRA()) == []
     without("peft")
-    for found in (problems(lora=LoRA()), problems(adapter=str(adapter))):
-        (problem,) = found
+    for messages in (problems(lora=LoRA()), problems(adapter=str(adapter))):
+        (problem,) = messages
         assert "pip install 'sentbed-backbones[lora]'" in problem
 
 
@@ -157,9 +157,9 @@ def test_an_adapter_needs_only_peft(without, adapter):
 def test_a_machine_without_bitsandbytes_is_named(monkeypatch, system, machine, runs):
     monkeypatch.setattr(platform, "system", lambda: system)
     monkeypatch.setattr(platform, "machine", lambda: machine)
-    found = problems(quantization="nf4")
-    assert bool(found) is not runs
-    assert all(f"{system} {machine}" in problem for problem in found)
+    messages = problems(quantization="nf4")
+    assert bool(messages) is not runs
+    assert all(f"{system} {machine}" in problem for problem in messages)
 
 
 def test_an_adapter_that_is_not_there_is_a_problem(tmp_path):

@@ -264,10 +264,10 @@ def test_training_changes_the_adapter_only(kind):
     assert changed(before, tensors(model)) == set()
     adapter = [p for name, p in model.named_parameters() if "lora_" in name]
     assert all(p.requires_grad and p.dtype == torch.float32 for p in adapter)
-    held = sum(
+    state_size = sum(
         value.numel() for state in optimizer.state.values() for value in state.values()
     )
-    assert held == sum(2 * p.numel() + 1 for p in adapter)
+    assert state_size == sum(2 * p.numel() + 1 for p in adapter)
 
 
 def test_the_scale_is_alpha_over_r():
@@ -305,16 +305,16 @@ def test_gradients_reach_the_adapters_under_autocast(kind):
     train(model)
     expected = gradients(model)
     with torch.autocast("cpu", torch.bfloat16):
-        found = gradients(model)
+        actual = gradients(model)
     assert (
         expected.keys()
-        == found.keys()
+        == actual.keys()
         == {name for name, _ in model.named_parameters() if "lora_" in name}
     )
     both = [
-        torch.cat([g[name].flatten() for name in sorted(g)]) for g in (expected, found)
+        torch.cat([g[name].flatten() for name in sorted(g)]) for g in (expected, actual)
     ]
-    assert all(value.dtype == torch.float32 for value in found.values())
+    assert all(value.dtype == torch.float32 for value in actual.values())
     assert torch.nn.functional.cosine_similarity(*both, dim=0) > 0.95
 
 
@@ -381,8 +381,8 @@ def test_an_adapter_in_half_precision_is_loaded_in_fp32(saved, edit_weights):
 def test_an_adapter_over_half_precision_keeps_every_bit(saved):
     written = safetensors.torch.load_file(saved / "adapter_model.safetensors")
     model = load_adapter(tiny("bert").to(torch.bfloat16), saved)
-    held = peft.get_peft_model_state_dict(model, save_embedding_layers=False)
-    assert changed(written, held) == set()
+    loaded = peft.get_peft_model_state_dict(model, save_embedding_layers=False)
+    assert changed(written, loaded) == set()
 
 
 KEY = "base_model.model.encoder.layer.1.output.dense.lora_B.weight"
@@ -630,10 +630,10 @@ def test_training_over_four_bits_changes_the_adapter_only(kind, tmp_path):
     assert changed(before, tensors(adapted)) == set()
     adapter = [p for name, p in adapted.named_parameters() if "lora_" in name]
     assert {p.dtype for p in adapter} == {torch.float32}
-    held = sum(
+    state_size = sum(
         value.numel() for state in optimizer.state.values() for value in state.values()
     )
-    assert held == sum(2 * p.numel() + 1 for p in adapter)
+    assert state_size == sum(2 * p.numel() + 1 for p in adapter)
 
 
 @pytest.mark.slow
@@ -780,7 +780,7 @@ def test_frozen_embeddings_let_gradients_reach_the_layers_behind_them(
 ):
     model = tiny(kind)
     freeze(model, Freeze(embeddings=True))
-    found = gradients(model)
+    grads = gradients(model)
     assert any(
-        name.startswith(FIRST[kind]) and bool(g.any()) for name, g in found.items()
+        name.startswith(FIRST[kind]) and bool(g.any()) for name, g in grads.items()
     )

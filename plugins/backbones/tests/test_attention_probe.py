@@ -73,13 +73,13 @@ def assert_states_are_those_of_transformers(built, module, reference, padded, pr
     longest = ids[mask.all(1)]
     for batch, batch_mask in ((ids, mask), (longest, None)):
         if prefix is not None and built.shares_prefix:
-            found = module(batch, batch_mask, prefix).last_hidden_state
+            states = module(batch, batch_mask, prefix).last_hidden_state
         else:
             whole_mask = None
             if batch_mask is not None:
                 width = 0 if prefix is None else len(prefix)
                 whole_mask = torch.nn.functional.pad(batch_mask, (width, 0), value=1)
-            found = module(with_prefix(batch, prefix), whole_mask).last_hidden_state
+            states = module(with_prefix(batch, prefix), whole_mask).last_hidden_state
         for row in range(len(batch)):
             text = (
                 batch[row] if batch_mask is None else batch[row][batch_mask[row].bool()]
@@ -87,7 +87,7 @@ def assert_states_are_those_of_transformers(built, module, reference, padded, pr
             whole = with_prefix(text[None], prefix)
             expected = reference(input_ids=whole).last_hidden_state[0]
             torch.testing.assert_close(
-                found[row][: len(expected)], expected, rtol=1e-5, atol=1e-5
+                states[row][: len(expected)], expected, rtol=1e-5, atol=1e-5
             )
 
 

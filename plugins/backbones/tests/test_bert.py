@@ -209,16 +209,16 @@ def test_the_same_texts_and_seed_give_the_same_encoder_in_every_process():
         "for key, value in sorted(built.module.state_dict().items()):\n"
         "    print(key, hashlib.sha256(value.numpy().tobytes()).hexdigest())\n"
     )
-    here = io.StringIO()
-    with contextlib.redirect_stdout(here):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
         exec(code, {})
     other_hashes = {**os.environ, "PYTHONHASHSEED": "1"}
     there = subprocess.run(
         [sys.executable, "-c", code], env=other_hashes, capture_output=True, text=True
     )
     assert there.returncode == 0, there.stderr
-    assert here.getvalue().count("\n") > 10
-    assert there.stdout == here.getvalue()
+    assert output.getvalue().count("\n") > 10
+    assert there.stdout == output.getvalue()
 
 
 def test_random_weights_take_architecture_and_tokenizer_of_the_model(
@@ -285,10 +285,10 @@ def test_pickled_weights_give_the_same_states(save_model, no_texts):
     assert list(backbone.check()) == []
     built = backbone.build(no_texts)
     assert list(built.origin["pickled_sha256"]) == ["pytorch_model.bin"]
-    held = built.module.state_dict()
-    assert held.keys() == expected.module.state_dict().keys()
+    loaded = built.module.state_dict()
+    assert loaded.keys() == expected.module.state_dict().keys()
     for name, value in expected.module.state_dict().items():
-        assert torch.equal(held[name], value), name
+        assert torch.equal(loaded[name], value), name
 
 
 @pytest.mark.whole

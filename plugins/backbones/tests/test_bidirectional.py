@@ -80,14 +80,14 @@ def test_states_are_those_of_transformers_under_a_mask(
     assert not mask.all()
     assert isinstance(forms(built)[1], FastCausal) == (kind in PACKED)
     for module in forms(built):
-        found = module(ids, mask).last_hidden_state
+        states = module(ids, mask).last_hidden_state
         for row in range(len(TEXTS)):
-            one = ids[row][mask[row].bool()]
-            expected = naive(directory, one)[-1]
+            text = ids[row][mask[row].bool()]
+            expected = naive(directory, text)[-1]
             torch.testing.assert_close(
-                found[row][mask[row].bool()], expected, rtol=0, atol=1e-5
+                states[row][mask[row].bool()], expected, rtol=0, atol=1e-5
             )
-            alone = module(one[None], None).last_hidden_state[0]
+            alone = module(text[None], None).last_hidden_state[0]
             torch.testing.assert_close(alone, expected, rtol=0, atol=1e-5)
 
 
@@ -122,13 +122,13 @@ def test_a_pass_that_ends_early_gives_the_states_of_transformers_under_a_mask(
     built = backbone(kind, directory, layers=layers).build(no_texts)
     ids, mask = padded(built.tokenizer.encode(TEXTS, 64), built.tokenizer.pad_id)
     for module in forms(built):
-        found = module(ids, mask).last_hidden_state
+        padded_states = module(ids, mask).last_hidden_state
         for row in range(len(TEXTS)):
             states = naive(directory, ids[row][mask[row].bool()])
             expected = sum(states[number] for number in layers) / len(layers)
             # A state within the pass is not normalised: it is as large as 2.
             torch.testing.assert_close(
-                found[row][mask[row].bool()], expected, rtol=1e-5, atol=1e-5
+                padded_states[row][mask[row].bool()], expected, rtol=1e-5, atol=1e-5
             )
 
 
@@ -212,9 +212,9 @@ def test_what_was_trained_and_saved_is_read_again(
     plain, merged = built.merged()
     assert plain.attention == "bidirectional"
     with torch.no_grad():
-        found = merged.module.eval()(ids, None).last_hidden_state
+        actual = merged.module.eval()(ids, None).last_hidden_state
         torch.testing.assert_close(
-            found, forms(built)[0](ids, None).last_hidden_state, rtol=0, atol=1e-5
+            actual, forms(built)[0](ids, None).last_hidden_state, rtol=0, atol=1e-5
         )
 
 
@@ -232,9 +232,9 @@ def test_transformers_attends_in_both_directions_with_what_is_saved(
     theirs = transformers.AutoModel.from_pretrained(tmp_path / "saved").eval()
     ids, mask = padded(built.tokenizer.encode(TEXTS, 64), built.tokenizer.pad_id)
     expected = theirs(input_ids=ids, attention_mask=mask).last_hidden_state
-    found = built.module.eval()(ids, mask).last_hidden_state
+    states = built.module.eval()(ids, mask).last_hidden_state
     torch.testing.assert_close(
-        found[mask.bool()], expected[mask.bool()], rtol=0, atol=1e-5
+        states[mask.bool()], expected[mask.bool()], rtol=0, atol=1e-5
     )
     longest = ids[mask.all(1)]
     torch.testing.assert_close(

@@ -82,14 +82,14 @@ def test_four_bits_take_what_bitsandbytes_takes(
     )
     backbone = Opt(model=model, dtype="bf16", quantization="nf4", lora=LoRA(r=2))
     loaded = backbone.build(BuildContext(tuple)).module
-    held = held_bytes(loaded)
+    loaded_bytes = held_bytes(loaded)
     for parameter in loaded.parameters():
         if (state := getattr(parameter, "quant_state", None)) is not None:
             second = state.state2
             tables = (state.absmax, state.code, state.offset, second.absmax)
-            held += sum(table.nbytes for table in (*tables, second.code))
+            loaded_bytes += sum(table.nbytes for table in (*tables, second.code))
     shapes = shapes_of(backbone).module
-    assert held_bytes(shapes) == pytest.approx(held, rel=0.01)
+    assert held_bytes(shapes) == pytest.approx(loaded_bytes, rel=0.01)
     assert trained(shapes) == trained(loaded)
 
 
@@ -113,10 +113,10 @@ def test_a_random_model_has_at_most_the_largest_vocabulary(
 
 @pytest.mark.parametrize("reachable", [True, False])
 def test_a_hub_id_that_is_nowhere_is_an_error_with_advice(reachable, monkeypatch):
-    asked = []
+    downloads = []
 
     def refuse(*_, **__):
-        asked.append(True)
+        downloads.append(True)
         raise LocalEntryNotFoundError("no such model")
 
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -139,7 +139,7 @@ def test_a_hub_id_that_is_nowhere_is_an_error_with_advice(reachable, monkeypatch
             shapes_of(Bert(model="some/model"))
         hub_answers.cache_clear()
     # Where nobody answers, the library is not let loose: it would try again and again.
-    assert bool(asked) == reachable
+    assert bool(downloads) == reachable
 
 
 def test_of_a_hub_id_the_configuration_is_enough(save_model, monkeypatch):

@@ -51,8 +51,8 @@ def test_a_prefix_that_is_computed_once_gives_the_same_states(
             whole = torch.cat([prefix[None], text], 1)
             hidden = reference(input_ids=whole, output_hidden_states=True).hidden_states
             expected = sum(hidden[number][0] for number in numbers) / len(numbers)
-            found = states.last_hidden_state[row][states.attention_mask[row].bool()]
-            torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+            unpadded = states.last_hidden_state[row][states.attention_mask[row].bool()]
+            torch.testing.assert_close(unpadded, expected, rtol=0, atol=1e-5)
 
 
 def test_the_form_for_encoding_is_packed_where_there_is_one(save_model, no_texts):
@@ -89,6 +89,6 @@ def test_causal_masks_in_old_files_are_no_weights(save_model, no_texts, prefix):
         old[f"{prefix}h.{layer}.attn.bias"] = torch.ones(1, 1, 40, 40).tril()
         old[f"{prefix}h.{layer}.attn.masked_bias"] = torch.tensor(-1e4)
     save_file(old, file, {"format": "pt"})
-    found = Causal(model=str(directory)).build(no_texts).module.model.state_dict()
-    assert found.keys() == weights.keys()
-    assert all(torch.equal(value, weights[key]) for key, value in found.items())
+    loaded = Causal(model=str(directory)).build(no_texts).module.model.state_dict()
+    assert loaded.keys() == weights.keys()
+    assert all(torch.equal(value, weights[key]) for key, value in loaded.items())

@@ -71,12 +71,12 @@ def test_what_the_weights_need_is_compared_with_the_memory(bert, no_texts, monke
         weight.numel()
         for weight in Bert(model=str(bert)).build(no_texts).model.parameters()
     )
-    here = "sentbed_backbones._torch.loading"
-    monkeypatch.setattr(f"{here}.physical_memory", lambda: None)
+    module = "sentbed_backbones._torch.loading"
+    monkeypatch.setattr(f"{module}.physical_memory", lambda: None)
     # The pooler is dropped after it is built.
-    monkeypatch.setattr(f"{here}.memory_limit", lambda: 4 * weights)
+    monkeypatch.setattr(f"{module}.memory_limit", lambda: 4 * weights)
     Bert(model=str(bert)).build(no_texts)
-    monkeypatch.setattr(f"{here}.memory_limit", lambda: 4 * weights - 1)
+    monkeypatch.setattr(f"{module}.memory_limit", lambda: 4 * weights - 1)
     with pytest.raises(ModelError, match=f"has {weights:,} weights by its"):
         Bert(model=str(bert)).build(no_texts)
     Bert(model=str(bert), dtype="bf16").build(no_texts)
@@ -92,8 +92,8 @@ def test_comparing_draws_no_random_number(bert, no_texts):
 
 def test_layers_are_counted_before_they_are_built(bert):
     change(bert, "config.json", text_config={"num_hidden_layers": MOST_LAYERS + 1})
-    (found,) = problems_of(bert, needs_weights=True, trust_remote_code=False)
-    assert "`num_hidden_layers` = 1e+03, more than 1,000" in found
+    (problem,) = problems_of(bert, needs_weights=True, trust_remote_code=False)
+    assert "`num_hidden_layers` = 1e+03, more than 1,000" in problem
 
 
 @pytest.mark.sweep(10)

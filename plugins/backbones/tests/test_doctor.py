@@ -47,32 +47,32 @@ def test_the_hook_returns_findings_every_time_that_it_is_called(
 ):
     installed(**QLORA)
     for _ in range(2):
-        found = sentbed_backbones.findings()
-        assert {finding.area for finding in found} <= set(AREAS)
+        findings = sentbed_backbones.findings()
+        assert {finding.area for finding in findings} <= set(AREAS)
     assert {
         "transformers",
         "LoRA",
         "4 bits (nf4)",
         "model hub",
         "hub cache",
-    } <= by_name(found).keys()
+    } <= by_name(findings).keys()
 
 
 def test_libraries_are_those_that_are_installed(monkeypatch):
     monkeypatch.setattr(
         doctor, "four_bits", lambda: Finding("adapters", "4 bits (nf4)", "no")
     )
-    found = by_name(doctor.findings())
+    findings = by_name(doctor.findings())
     for name in ("transformers", "tokenizers", "safetensors"):
-        assert found[name] == Finding("models", name, "yes", version(name))
-    assert found["LoRA"].detail == f"peft {version('peft')}"
+        assert findings[name] == Finding("models", name, "yes", version(name))
+    assert findings["LoRA"].detail == f"peft {version('peft')}"
 
 
 def test_what_is_missing_is_named_with_its_extra(installed):
     installed(transformers="5.23.0")
-    found = by_name(doctor.findings())
-    assert found["tokenizers"].remedy == "`pip install sentbed-backbones`"
-    assert found["LoRA"] == Finding(
+    findings = by_name(doctor.findings())
+    assert findings["tokenizers"].remedy == "`pip install sentbed-backbones`"
+    assert findings["LoRA"] == Finding(
         "adapters",
         "LoRA",
         "no",
@@ -80,10 +80,11 @@ def test_what_is_missing_is_named_with_its_extra(installed):
         "`pip install 'sentbed-backbones[lora]'`",
     )
     assert (
-        found["4 bits (nf4)"].detail == "bitsandbytes, peft, accelerate not installed"
+        findings["4 bits (nf4)"].detail
+        == "bitsandbytes, peft, accelerate not installed"
     )
-    assert found["4 bits (nf4)"].remedy == "`pip install 'sentbed-backbones[qlora]'`"
-    assert found["flash-attn"].status == "no"
+    assert findings["4 bits (nf4)"].remedy == "`pip install 'sentbed-backbones[qlora]'`"
+    assert findings["flash-attn"].status == "no"
 
 
 # --- 4 bits ------------------------------------------------------------------------------------------------
@@ -92,10 +93,10 @@ def test_what_is_missing_is_named_with_its_extra(installed):
 @pytest.mark.slow
 def test_a_product_in_4_bits_is_near_the_product_with_the_weights():
     pytest.importorskip("bitsandbytes", reason="needs the extra `qlora`")
-    found = doctor.four_bits()
-    assert found.status == "yes"
-    assert f"bitsandbytes {version('bitsandbytes')}" in found.detail
-    error = float(found.detail.rpartition("relative error ")[2])
+    finding = doctor.four_bits()
+    assert finding.status == "yes"
+    assert f"bitsandbytes {version('bitsandbytes')}" in finding.detail
+    error = float(finding.detail.rpartition("relative error ")[2])
     # Normal weights: nf4 has levels about 0.2 standard deviations apart, which leaves a tenth of the norm.
     assert 0.05 < error < 0.15
 
@@ -116,18 +117,18 @@ def test_a_product_that_is_wrong_is_an_error(monkeypatch):
 
 def test_a_product_that_fails_says_why(installed):
     installed(RunError("the process was ended by SIGILL"), **QLORA)
-    found = doctor.four_bits()
-    assert found.status == "no"
-    assert found.detail.endswith("; a product fails: the process was ended by SIGILL")
-    assert "bitsandbytes" in found.remedy
+    finding = doctor.four_bits()
+    assert finding.status == "no"
+    assert finding.detail.endswith("; a product fails: the process was ended by SIGILL")
+    assert "bitsandbytes" in finding.remedy
 
 
 def test_a_machine_without_bitsandbytes_has_no_remedy(installed, monkeypatch):
     installed(**QLORA)
     monkeypatch.setattr(doctor, "RUNS_BITSANDBYTES", {("Plan9", "mips")})
-    found = doctor.four_bits()
-    assert (found.status, found.remedy) == ("no", "")
-    assert platform.machine() in found.detail
+    finding = doctor.four_bits()
+    assert (finding.status, finding.remedy) == ("no", "")
+    assert platform.machine() in finding.detail
 
 
 # --- the hub -----------------------------------------------------------------------------------------------
@@ -171,11 +172,11 @@ def test_the_hub_is_asked_only_when_tried(
     endpoint = f"http://127.0.0.1:{hub.server_port}"
     monkeypatch.setattr(Hub, "status", status)
     monkeypatch.setattr(constants, "ENDPOINT", endpoint)
-    found = by_name(doctor.hub())["model hub"]
-    assert isinstance(found, Trial)
-    assert found.detail == f"{endpoint}, not asked"
-    asked = found.attempt()
-    assert (asked.status, asked.detail) == (
+    trial = by_name(doctor.hub())["model hub"]
+    assert isinstance(trial, Trial)
+    assert trial.detail == f"{endpoint}, not asked"
+    finding = trial.attempt()
+    assert (finding.status, finding.detail) == (
         verdict,
         f"{endpoint} answers with {status}",
     )
@@ -183,10 +184,10 @@ def test_the_hub_is_asked_only_when_tried(
 
 def test_a_hub_that_does_not_answer_is_a_no(hub):
     hub.server_close()
-    found = doctor.ask_hub(f"http://127.0.0.1:{hub.server_port}")
-    assert found.status == "no"
-    assert "does not answer: " in found.detail
-    assert "HTTPS_PROXY" in found.remedy
+    finding = doctor.ask_hub(f"http://127.0.0.1:{hub.server_port}")
+    assert finding.status == "no"
+    assert "does not answer: " in finding.detail
+    assert "HTTPS_PROXY" in finding.remedy
 
 
 @pytest.mark.parametrize("variable", doctor.OFFLINE)
@@ -195,8 +196,8 @@ def test_a_hub_that_is_switched_off_is_not_tried(monkeypatch, variable):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(variable, "1")
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    found = by_name(doctor.hub())["model hub"]
-    assert found == Finding(
+    finding = by_name(doctor.hub())["model hub"]
+    assert finding == Finding(
         "hub", "model hub", "no", f"{variable} is set", f"`unset {variable}`"
     )
 

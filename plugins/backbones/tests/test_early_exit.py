@@ -104,8 +104,8 @@ def test_no_block_runs_after_the_last_layer_that_is_read_and_the_states_are_the_
                 input_ids=ids[row, None, :length], output_hidden_states=True
             ).hidden_states
             expected = sum(hidden[number][0] for number in numbers) / len(numbers)
-            found = states.last_hidden_state[row, :length]
-            torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+            token_states = states.last_hidden_state[row, :length]
+            torch.testing.assert_close(token_states, expected, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -177,8 +177,8 @@ def test_a_model_whose_blocks_cannot_be_found_is_refused(save_model):
 def test_a_layer_that_the_size_does_not_have_is_a_problem_before_anything_is_built(
     backbone, problem
 ):
-    (found,) = backbone.check()
-    assert re.match(problem, found)
+    (message,) = backbone.check()
+    assert re.match(problem, message)
     assert not list(attrs.evolve(backbone, layers=(12, -2)).check())
 
 

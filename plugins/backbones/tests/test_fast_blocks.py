@@ -119,13 +119,13 @@ def tensors(states, mask=None):
     return layers
 
 
-def assert_close(found, expected, atol=1e-5):
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=atol)
+def assert_close(actual, expected, atol=1e-5):
+    for tensor, other in zip(actual, expected, strict=True):
+        torch.testing.assert_close(tensor, other, rtol=0, atol=atol)
 
 
-def assert_equal(found, expected):
-    assert all(map(torch.equal, found, expected))
+def assert_equal(actual, expected):
+    assert all(map(torch.equal, actual, expected))
 
 
 def test_states_without_onednn_are_those_of_transformers(model, monkeypatch):
@@ -150,11 +150,11 @@ def test_bf16_states_point_where_those_of_transformers_do(model):
     packed = pack(model, torch.bfloat16, layers=False)
     for rows, length in SHAPES:
         for ids, mask in ((random_ids(rows, length), None), padded_ids(rows, length)):
-            found = tensors(packed(ids, mask), mask)
+            actual = tensors(packed(ids, mask), mask)
             expected = states_of_transformers(model, ids, mask)._replace(layers=None)
-            for one, other in zip(found, tensors(expected, mask), strict=True):
-                assert one.dtype == torch.bfloat16
-                cosine = functional.cosine_similarity(one.float(), other, dim=-1)
+            for state, other in zip(actual, tensors(expected, mask), strict=True):
+                assert state.dtype == torch.bfloat16
+                cosine = functional.cosine_similarity(state.float(), other, dim=-1)
                 assert cosine.min() > 0.999
 
 
@@ -173,10 +173,10 @@ def test_a_row_of_padding_alone_is_finite_and_disturbs_no_other(model):
     ids, mask = padded_ids(4, 8, "left")
     mask[2] = 0
     others = torch.tensor([0, 1, 3])
-    found = tensors(packed(ids, mask))
+    actual = tensors(packed(ids, mask))
     expected = tensors(packed(ids[others], mask[others]))
-    assert all(states.isfinite().all() for states in found)
-    assert_close([states[others] for states in found], expected, atol=1e-6)
+    assert all(states.isfinite().all() for states in actual)
+    assert_close([states[others] for states in actual], expected, atol=1e-6)
 
 
 def test_layers_are_returned_on_request_and_change_nothing(model):

@@ -156,9 +156,9 @@ def assert_same(model, states, ids, mask, prefix=None):
             if states.attention_mask is None
             else states.attention_mask[row].bool()
         )
-        found = states.last_hidden_state[row][real]
+        token_states = states.last_hidden_state[row][real]
         torch.testing.assert_close(
-            found, expected.last_hidden_state[0], rtol=0, atol=1e-5
+            token_states, expected.last_hidden_state[0], rtol=0, atol=1e-5
         )
         if states.layers is not None:
             assert len(states.layers) == len(expected.hidden_states)
@@ -200,17 +200,17 @@ def test_padded_states_are_those_of_a_padded_batch_in_transformers(model):
     for side in ("right", "left"):
         ids, mask = mixed(6, 11, side)
         expected = model(input_ids=ids, attention_mask=mask).last_hidden_state
-        found = packed(ids, mask).last_hidden_state
+        states = packed(ids, mask).last_hidden_state
         real = mask.bool()
-        torch.testing.assert_close(found[real], expected[real], rtol=0, atol=1e-5)
+        torch.testing.assert_close(states[real], expected[real], rtol=0, atol=1e-5)
 
 
 def test_a_mask_without_padding_changes_nothing(either):
     packed = pack(either)
     ids = random_ids(4, 7)
     for prefix in (None, the_prefix()):
-        found = packed(ids, torch.ones_like(ids), prefix).last_hidden_state
-        assert torch.equal(found, packed(ids, None, prefix).last_hidden_state)
+        states = packed(ids, torch.ones_like(ids), prefix).last_hidden_state
+        assert torch.equal(states, packed(ids, None, prefix).last_hidden_state)
 
 
 @pytest.mark.sweep(3)
@@ -273,8 +273,11 @@ def test_bf16_states_point_where_fp32_states_do(model):
             assert states.attention_mask is not None
             real = states.attention_mask.bool()
             expected = exact(ids, mask, prefix).last_hidden_state[real]
-            found = states.last_hidden_state[real].float()
-            assert functional.cosine_similarity(found, expected, dim=-1).min() > 0.999
+            token_states = states.last_hidden_state[real].float()
+            assert (
+                functional.cosine_similarity(token_states, expected, dim=-1).min()
+                > 0.999
+            )
 
 
 @pytest.mark.parametrize(

@@ -104,8 +104,8 @@ def tensors(states):
         yield states.decoder_state
 
 
-def assert_close(found, right):
-    for a, b in zip(tensors(found), tensors(right), strict=True):
+def assert_close(actual, right):
+    for a, b in zip(tensors(actual), tensors(right), strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=1e-5)
 
 
@@ -160,9 +160,9 @@ def test_the_decoder_is_not_computed_where_it_is_not_wanted():
     ids = random_ids(3, 6)
     states = FastT5(model, Products(torch.float32))(ids, None)
     assert states.decoder_state is None
-    wanted = pack(model)(ids, None)
-    assert wanted.decoder_state is not None
-    assert torch.equal(states.last_hidden_state, wanted.last_hidden_state)
+    with_decoder = pack(model)(ids, None)
+    assert with_decoder.decoder_state is not None
+    assert torch.equal(states.last_hidden_state, with_decoder.last_hidden_state)
 
 
 def test_only_short_bf16_rows_on_a_processor_are_grouped():
@@ -208,10 +208,10 @@ def test_fp16_states_that_overflow_are_bounded_as_in_transformers(
     assert packed.layers is not None
     assert right.layers is not None
     assert right.layers[1].abs().max() == packed.layers[1].abs().max() == LARGEST_FP16
-    for found, other in zip(tensors(packed), tensors(right), strict=True):
-        assert found.dtype == torch.float16
+    for state, other in zip(tensors(packed), tensors(right), strict=True):
+        assert state.dtype == torch.float16
         assert (
-            functional.cosine_similarity(found.float(), other.float(), dim=-1).min()
+            functional.cosine_similarity(state.float(), other.float(), dim=-1).min()
             > 0.999
         )
 

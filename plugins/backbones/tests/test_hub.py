@@ -154,7 +154,7 @@ def test_a_hub_model_is_fetched_once_and_then_read_without_the_network(
         assert "\n" not in answer["error"]
         assert answer["cause"] in ("RepositoryNotFoundError", "RevisionNotFoundError")
 
-    asked = len(hub.requests)
+    request_count = len(hub.requests)
     cached, unknown = ask(
         {"model": "acme/tiny"}, {"model": "acme/other"}, HF_HUB_OFFLINE="1"
     )
@@ -164,7 +164,7 @@ def test_a_hub_model_is_fetched_once_and_then_read_without_the_network(
     )
     assert "\n" not in unknown["error"]
     assert unknown["cause"] == "LocalEntryNotFoundError"
-    assert len(hub.requests) == asked
+    assert len(hub.requests) == request_count
 
 
 @pytest.mark.slow

@@ -80,16 +80,18 @@ def test_logits_are_those_of_transformers(save_whole, no_texts, kind):
 def test_the_output_embedding_is_that_of_transformers(save_whole, no_texts, kind):
     directory, whole = save_whole(kind)
     built = backbone_of(kind, model=str(directory)).build(no_texts)
-    found = built.output_embedding()
-    assert found.dtype == np.float32
+    embedding = built.output_embedding()
+    assert embedding.dtype == np.float32
     np.testing.assert_array_equal(
-        found, whole.get_output_embeddings().weight.detach().numpy()
+        embedding, whole.get_output_embeddings().weight.detach().numpy()
     )
     if kind in CAUSAL:
         states = (
             np.random.default_rng(0).normal(size=(3, built.width)).astype(np.float32)
         )
-        np.testing.assert_allclose(states @ found.T, built.logits(states), atol=1e-5)
+        np.testing.assert_allclose(
+            states @ embedding.T, built.logits(states), atol=1e-5
+        )
 
 
 @pytest.mark.parametrize("tied", [False, True])

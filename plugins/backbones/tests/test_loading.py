@@ -169,8 +169,10 @@ def test_the_layers_that_are_named_are_averaged(
         with torch.no_grad():
             states = module(ids, mask)
         assert states.layers is None
-        found = states.last_hidden_state[mask.bool()]
-        torch.testing.assert_close(found, expected[mask.bool()], rtol=0, atol=1e-5)
+        token_states = states.last_hidden_state[mask.bool()]
+        torch.testing.assert_close(
+            token_states, expected[mask.bool()], rtol=0, atol=1e-5
+        )
 
 
 @torch.no_grad()
@@ -214,12 +216,12 @@ def test_all_layers_are_there_for_a_pooler_that_needs_them(
         with torch.no_grad():
             states = module(ids, mask)
         assert len(states.layers) == len(expected) == 3
-        for found, right in zip(states.layers, expected, strict=True):
+        for layer, right in zip(states.layers, expected, strict=True):
             torch.testing.assert_close(
-                found[mask.bool()], right[mask.bool()], rtol=0, atol=1e-5
+                layer[mask.bool()], right[mask.bool()], rtol=0, atol=1e-5
             )
-        found = states.last_hidden_state[mask.bool()]
-        torch.testing.assert_close(found, read[mask.bool()], rtol=0, atol=1e-5)
+        token_states = states.last_hidden_state[mask.bool()]
+        torch.testing.assert_close(token_states, read[mask.bool()], rtol=0, atol=1e-5)
         assert (states.decoder_state is not None) == decodes
 
 
@@ -261,8 +263,8 @@ def test_a_tokenizer_without_a_mask_token_is_refused_where_one_is_read(
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
-def mean_cosine(one, other):
-    return float(functional.cosine_similarity(one, other).mean())
+def mean_cosine(left, right):
+    return float(functional.cosine_similarity(left, right).mean())
 
 
 @pytest.mark.sweep(4)
@@ -288,13 +290,13 @@ def test_weights_are_held_in_the_precision_that_is_asked_for(
 ):
     directory = save_model(kind)
     built = of(kind, directory, dtype=dtype, init=init).build(no_texts)
-    held = {
+    dtypes = {
         name: parameter.dtype for name, parameter in built.module.named_parameters()
     }
     if kind.startswith("t5") and dtype == "fp16":
         # fp16 overflows there: transformers holds these weights in fp32.
-        held = {name: kept for name, kept in held.items() if ".wo." not in name}
-    assert set(held.values()) == {DTYPES[dtype]}
+        dtypes = {name: kept for name, kept in dtypes.items() if ".wo." not in name}
+    assert set(dtypes.values()) == {DTYPES[dtype]}
     assert built.origin["dtype"] == dtype
     ids, mask = batch_of(built)
     narrow = vectors(forms(built)[1], ids, mask)
@@ -354,8 +356,8 @@ thread.start()
 built = backbone.build(context)
 over.set()
 thread.join()
-held = sum(p.numel() * p.element_size() for p in built.module.parameters())
-print(max(seen) - before, anonymous() - before, held)
+weight_bytes = sum(p.numel() * p.element_size() for p in built.module.parameters())
+print(max(seen) - before, anonymous() - before, weight_bytes)
 """
 
 
@@ -364,8 +366,8 @@ def peak_of(backbone, small):
     code = PEAK.format(backbone=backbone, small=small)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    most, end, held = (int(number) for number in done.stdout.split())
-    return most, end, held
+    most, end, weight_bytes = (int(number) for number in done.stdout.split())
+    return most, end, weight_bytes
 
 
 @pytest.mark.skipif(
@@ -382,13 +384,13 @@ def test_weights_are_streamed_into_their_precision(save_model):
     directory, small = save_model("opt", **shape), save_model("opt", "small")
     size = (directory / "model.safetensors").stat().st_size
     assert size > 400e6
-    most, end, held = peak_of(
+    most, end, weight_bytes = peak_of(
         f"Opt(model={str(directory)!r}, dtype='bf16')",
         f"Opt(model={str(small)!r}, dtype='bf16')",
     )
-    assert held == pytest.approx(size / 2, rel=0.01)
-    assert end > 0.9 * held
-    assert most < 1.5 * held
+    assert weight_bytes == pytest.approx(size / 2, rel=0.01)
+    assert end > 0.9 * weight_bytes
+    assert most < 1.5 * weight_bytes
 
 
 @pytest.mark.slow
@@ -405,13 +407,13 @@ def test_a_decoder_that_is_not_read_takes_no_memory(save_model):
     }
     directory, small = save_model("t5", num_heads=8, **shape), save_model("t5", "small")
     size = (directory / "model.safetensors").stat().st_size
-    most, _, held = peak_of(
+    most, _, weight_bytes = peak_of(
         f"T5(model={str(directory)!r}, dtype='bf16')",
         f"T5(model={str(small)!r}, dtype='bf16')",
     )
     # Beside the model there is the interpreter's own noise. The decoder would be thirty times as much.
-    assert size > 30 * held
-    assert most < 4 * held
+    assert size > 30 * weight_bytes
+    assert most < 4 * weight_bytes
 
 
 # --- saved -------------------------------------------------------------------------------------------------
@@ -515,8 +517,8 @@ def test_over_a_pretrained_model_only_the_adapter_is_saved(
     batch = batch_of(built)
     assert_same_vectors(built, again, batch)
     for module, plain in zip(forms(built), forms(bare), strict=True):
-        found, unadapted = vectors(module, *batch), vectors(plain, *batch)
-        assert not torch.allclose(found, unadapted, atol=1e-2)
+        with_adapter, unadapted = vectors(module, *batch), vectors(plain, *batch)
+        assert not torch.allclose(with_adapter, unadapted, atol=1e-2)
     trained = [
         name
         for name, parameter in again.module.named_parameters()
@@ -813,13 +815,13 @@ def test_over_four_bits_only_the_adapter_is_saved(
         f"adapter/{name}" for name in ADAPTED
     }
     batch = batch_of(built)
-    found = vectors(built.inference(built.module, torch.float32), *batch)
+    adapted = vectors(built.inference(built.module, torch.float32), *batch)
     assert torch.equal(
-        vectors(again.inference(again.module, torch.float32), *batch), found
+        vectors(again.inference(again.module, torch.float32), *batch), adapted
     )
     assert built.merged()[0] == of(kind, directory)
     bare = of(kind, directory, quantization="nf4").build(no_texts)
-    assert not torch.allclose(vectors(bare.module.eval(), *batch), found, atol=1e-2)
+    assert not torch.allclose(vectors(bare.module.eval(), *batch), adapted, atol=1e-2)
     file = directory / "model.safetensors"
     weights = load_file(file)
     save_file(
@@ -862,12 +864,12 @@ def test_a_prefix_is_shared_over_four_bits_and_adapters(
         with torch.no_grad():
             shared = module(ids, mask, prefix)
         assert torch.equal(shared.attention_mask, seen)
-        found = shared.last_hidden_state[seen.bool()].float()
+        token_states = shared.last_hidden_state[seen.bool()].float()
         expected = vectors(module, whole, seen)
         if parameters:
-            assert mean_cosine(found, expected) >= 0.999
+            assert mean_cosine(token_states, expected) >= 0.999
         else:
-            torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+            torch.testing.assert_close(token_states, expected, rtol=0, atol=1e-5)
 
 
 # --- refusals ----------------------------------------------------------------------------------------------

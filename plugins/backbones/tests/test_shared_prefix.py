@@ -66,8 +66,8 @@ def rows(ids, mask):
     return [row[kept.bool()][None] for row, kept in zip(ids, mask, strict=True)]
 
 
-def assert_close(found, expected):
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+def assert_close(actual, expected):
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-5)
 
 
 def assert_rows(states, expected):
@@ -151,7 +151,7 @@ def test_a_prefix_goes_through_the_model_once():
     model = small("gpt2")
     lengths = []
     model.wte.register_forward_hook(
-        lambda _, given, __: lengths.append(given[0].shape[1])
+        lambda _, inputs, __: lengths.append(inputs[0].shape[1])
     )
     shared = SharedPrefixStates(CausalStates(model, False))
     ids, mask = batch("right")

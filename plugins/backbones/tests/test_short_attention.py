@@ -43,8 +43,8 @@ def test_it_is_softmax_attention(length, scale, kind):
     )
     weights = (scores if bias is None else scores + bias).softmax(-1)
     expected = torch.einsum("bhqk,bhkd->bhqd", weights, value.double())
-    found = short_attention(query, key, value, bias, scale)
-    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
+    output = short_attention(query, key, value, bias, scale)
+    torch.testing.assert_close(output.double(), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("large", [400.0, -400.0])
@@ -52,15 +52,15 @@ def test_scores_too_large_for_exponentials_are_left_to_pytorch(large, monkeypatc
     query, key, value = parts(7)
     query, key = query.abs() * large, key.abs()
     expected = functional.scaled_dot_product_attention(query, key, value)
-    asked = []
+    calls = []
     attend = functional.scaled_dot_product_attention
     monkeypatch.setattr(
         module.functional,
         "scaled_dot_product_attention",
-        lambda *a, **k: asked.append(True) or attend(*a, **k),
+        lambda *a, **k: calls.append(True) or attend(*a, **k),
     )
     assert torch.equal(short_attention(query, key, value), expected)
-    assert asked == [True]
+    assert calls == [True]
     assert expected.isfinite().all()
 
 
@@ -68,19 +68,19 @@ def test_texts_with_scores_too_large_do_not_disturb_the_others():
     query, key, value = parts(6)
     query[3], key[3] = query[3].abs() * 400, key[3].abs()
     others = [0, 1, 2, 4]
-    found = short_attention(query, key, value)
+    output = short_attention(query, key, value)
     assert torch.equal(
-        found[others], short_attention(query[others], key[others], value[others])
+        output[others], short_attention(query[others], key[others], value[others])
     )
     expected = functional.scaled_dot_product_attention(query[3:4], key[3:4], value[3:4])
-    assert torch.equal(found[3:4], expected)
+    assert torch.equal(output[3:4], expected)
 
 
 def test_one_row_that_sees_nothing_weighs_all_alike():
     query, key, value = parts(4)
     blind = torch.full((5, 1, 1, 4), torch.finfo(torch.float32).min)
-    found = short_attention(query, key, value, blind)
-    torch.testing.assert_close(found, value.mean(2, keepdim=True).expand_as(value))
+    output = short_attention(query, key, value, blind)
+    torch.testing.assert_close(output, value.mean(2, keepdim=True).expand_as(value))
 
 
 def test_it_suits_short_texts_on_processors_without_a_matrix_unit(

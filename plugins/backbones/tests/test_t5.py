@@ -62,9 +62,9 @@ def test_the_decoders_first_output_is_that_of_transformers(
             expected = reference(
                 input_ids=text, decoder_input_ids=torch.tensor([[start]])
             )
-            found = states.decoder_state[row]
+            state = states.decoder_state[row]
             torch.testing.assert_close(
-                found, expected.last_hidden_state[0, 0], rtol=0, atol=1e-5
+                state, expected.last_hidden_state[0, 0], rtol=0, atol=1e-5
             )
             tokens = states.last_hidden_state[row][mask[row].bool()]
             torch.testing.assert_close(
@@ -176,9 +176,10 @@ def test_the_published_files_hold_more_than_the_model_and_are_read(
         T5(model=str(directory)).build(context).module
         for context in (no_texts, with_decoder)
     ]
-    for one, other in zip(before, after, strict=True):
+    for module, other in zip(before, after, strict=True):
         assert all(
-            torch.equal(v, other.state_dict()[k]) for k, v in one.state_dict().items()
+            torch.equal(v, other.state_dict()[k])
+            for k, v in module.state_dict().items()
         )
 
 

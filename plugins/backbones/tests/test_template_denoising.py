@@ -76,8 +76,8 @@ def test_the_mask_state_is_less_that_of_the_template_alone(
         expected = by_hand(model, tokenizer, prompted(sentences, built), first)
     for module in (built.module.eval(), built.inference(built.module, torch.float32)):
         with torch.no_grad():
-            found = module(*batch).mask_state
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+            state = module(*batch).mask_state
+        torch.testing.assert_close(state, expected, rtol=1e-4, atol=1e-5)
     plain = Bert(model=str(directory)).build(
         BuildContext(tuple, needs=frozenset({"mask-token"}))
     )

@@ -49,10 +49,10 @@ def load(
 
     def pair(kind):
         directory = save_model(kind)
-        one, two = (
+        wrapped, plain = (
             transformers.AutoTokenizer.from_pretrained(directory) for _ in range(2)
         )
-        return BulkTokenizer(one), two
+        return BulkTokenizer(wrapped), plain
 
     return pair
 
@@ -60,12 +60,12 @@ def load(
 def test_the_fingerprint_is_that_of_the_definition_whatever_was_tokenised_before(
     load, tmp_path
 ):
-    (one, same), (other, _) = load("bert"), load("roberta")
+    (bert, same), (roberta, _) = load("bert"), load("roberta")
     again = BulkTokenizer(same)
-    first = one.fingerprint
+    first = bert.fingerprint
     again.encode(["a text"], 3)
     again.truncate(["a text"], 1)
-    assert again.fingerprint == first == one.fingerprint != other.fingerprint
+    assert again.fingerprint == first == bert.fingerprint != roberta.fingerprint
     same.save_pretrained(tmp_path / "saved")
     assert (
         BulkTokenizer(

@@ -170,11 +170,11 @@ def real_sentences():
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """Train a sentencepiece model as a published one was, and lay it out as its repository does."""
-    made = {}
+    models = {}
 
     def train(kind):
-        if kind in made:
-            return made[kind]
+        if kind in models:
+            return models[kind]
         directory = tmp_path_factory.mktemp(kind)
         name, config, settings = LAYOUTS[kind]
         prefix = directory.parent / f"{kind}-trained"
@@ -194,8 +194,8 @@ def trained(tmp_path_factory):
         processor = sentencepiece.SentencePieceProcessor(
             model_file=str(directory / name)
         )
-        made[kind] = directory, processor
-        return made[kind]
+        models[kind] = directory, processor
+        return models[kind]
 
     return train
 

@@ -80,17 +80,17 @@ def test_a_lone_batch_starts_no_thread():
 
 
 def test_batches_are_not_made_long_before_they_are_encoded():
-    made = 0
+    batch_count = 0
 
     def batches():
-        nonlocal made
+        nonlocal batch_count
         for number in range(100):
-            made += 1
+            batch_count += 1
             yield number
 
     actual = in_streams(lambda number: number, batches(), 2)
     assert next(actual) == 0
-    assert made == 4
+    assert batch_count == 4
     actual.close()
     assert not encoding()
 
@@ -146,12 +146,12 @@ def encoder(
 ):
     def make(reentrant, streams):
         engine.batch_size.streams = streams
-        made = assemble(head=Head())
+        assembled = assemble(head=Head())
         places = Places(reentrant)
-        module = made.module
+        module = assembled.module
         module.pooler, module.pooled_width, module.states_width = Remembers(), 2, 2
-        monkeypatch.setattr(made.backbone, "inference", lambda *_, **__: places)
-        return made, places
+        monkeypatch.setattr(assembled.backbone, "inference", lambda *_, **__: places)
+        return assembled, places
 
     return make
 
@@ -164,8 +164,8 @@ EXPECTED = [
 def test_an_encoder_runs_in_streams_and_its_pooler_in_one_at_a_time(
     encoder,
 ):
-    made, places = encoder(True, 3)
-    np.testing.assert_array_equal(list(made.encode_batches(BATCHES)), EXPECTED)
+    assembled, places = encoder(True, 3)
+    np.testing.assert_array_equal(list(assembled.encode_batches(BATCHES)), EXPECTED)
     assert sum(name.startswith("encode") for name in places.threads) == 6
     assert places.threads[-1] == "MainThread"
 
@@ -176,8 +176,8 @@ def test_other_encoders_take_one_batch_after_the_other(
     streams,
     encoder,
 ):
-    made, places = encoder(reentrant, streams)
-    np.testing.assert_array_equal(list(made.encode_batches(BATCHES)), EXPECTED)
+    assembled, places = encoder(reentrant, streams)
+    np.testing.assert_array_equal(list(assembled.encode_batches(BATCHES)), EXPECTED)
     assert places.threads == ["MainThread"] * 7
 
 
@@ -208,14 +208,16 @@ print(keep_freed_memory(), faults(40) * resource.getpagesize())
     platform.libc_ver()[0] != "glibc", reason="other C libraries have no mallopt"
 )
 @pytest.mark.parametrize(
-    "own", [{}, {"MALLOC_TRIM_THRESHOLD_": "1000000"}], ids=["sentbed", "user"]
+    "user_variables",
+    [{}, {"MALLOC_TRIM_THRESHOLD_": "1000000"}],
+    ids=["sentbed", "user"],
 )
 def test_a_thread_keeps_the_memory_of_the_last_batch_unless_the_user_wants_otherwise(
-    own,
+    user_variables,
 ):
     environment = {
         key: value for key, value in os.environ.items() if key not in MALLOC_VARIABLES
-    } | own
+    } | user_variables
     ran = subprocess.run(
         [sys.executable, "-c", FAULTS],
         env=environment,
@@ -225,4 +227,4 @@ def test_a_thread_keeps_the_memory_of_the_last_batch_unless_the_user_wants_other
     )
     kept, taken = ran.stdout.split()
     # A batch has three times 4 MB, forty of them 480 MB.
-    assert (kept, int(taken) < 100e6) == (str(not own), not own)
+    assert (kept, int(taken) < 100e6) == (str(not user_variables), not user_variables)

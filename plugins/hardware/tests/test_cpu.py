@@ -137,10 +137,10 @@ def test_threads_are_given_only_where_the_recipe_does_not_say():
 
 
 @pytest.mark.parametrize(
-    ("given", "streams"), [({}, 2), ({"streams": 1}, 1), ({"streams": 3}, 2)]
+    ("options", "streams"), [({}, 2), ({"streams": 1}, 1), ({"streams": 3}, 2)]
 )
-def test_streams_are_those_of_the_threads_unless_the_recipe_says(given, streams):
-    engine = Cpu(threads=2, **given).build()
+def test_streams_are_those_of_the_threads_unless_the_recipe_says(options, streams):
+    engine = Cpu(threads=2, **options).build()
     assert isinstance(engine, TorchEngine)
     assert engine.batch_size.streams == engine.describe()["streams"] == streams
 

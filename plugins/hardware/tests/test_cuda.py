@@ -198,16 +198,16 @@ def test_the_narrowest_budget_of_all_encoders_holds_and_one_that_is_given_stays(
     toys, gpu, assemble
 ):
     gpu(memory=GIB)
-    actual, given = (
+    actual, fixed = (
         CudaEngine(torch.device("cpu"), torch.float32, False, {}, n)
         for n in (None, 777)
     )
     budgets = []
     for width in (8, 512, 8):
         backbone = toys.backbone(width=width).build(BuildContext(tuple))
-        for engine in (actual, given):
+        for engine in (actual, fixed):
             engine.assemble(backbone, toys.mean(), Head())
-        budgets.append((actual.token_budget, given.token_budget))
+        budgets.append((actual.token_budget, fixed.token_budget))
     assert budgets == [(65536, 777), (4096, 777), (4096, 777)]
 
 
@@ -252,12 +252,12 @@ def test_texts_are_encoded_as_on_a_processor(
     encode_into(expected, TEXTS, tokenizer, plain, 32, 4096)
     # The batches that are planned do not fit; the engine halves them.
     tried = room_for(8)
-    said = []
-    encoder.say = said.append
+    messages = []
+    encoder.say = messages.append
     encode_into(actual, TEXTS, tokenizer, encoder, 32, 4096)
     np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-6)
     assert max(tried) > 8
-    assert said
+    assert messages
 
 
 # --- training -----------------------------------------------------------------------------------------------

@@ -94,12 +94,12 @@ def test_a_state_holds_what_that_of_one_process_holds(results):
 
 def test_the_memory_of_a_loss_is_the_same_in_all_processes(results):
     for case in ("memory", "average", "average in parts"):
-        (one,) = results["one"]["steps"][case]["states"]
+        (of_one,) = results["one"]["steps"][case]["states"]
         first, second = results["two"]["steps"][case]["states"]
-        assert first.keys() == one.keys() >= {"memory"}
+        assert first.keys() == of_one.keys() >= {"memory"}
         assert all(torch.equal(value, second[name]) for name, value in first.items())
-        close(first, one, 1e-5)
-        assert one["memory"].abs().sum(1).min() > 0
+        close(first, of_one, 1e-5)
+        assert of_one["memory"].abs().sum(1).min() > 0
 
 
 def test_vectors_are_those_of_one_process_in_their_order(results):
@@ -242,12 +242,12 @@ def test_a_call_that_fails_in_one_process_ends_the_others(tmp_path, rank, parall
 
 
 def test_the_engine_says_how_many_processes_it_has_and_how_they_work(results):
-    one, two = results["one"], results["two"]
-    assert not {"processes", "parallel", "gradient"} & one["facts"].keys()
-    assert (two["facts"]["processes"], two["facts"]["gradient"]) == (2, "full")
-    assert two["facts"]["precision"] == one["facts"]["precision"]
-    assert two["budget"] == 2 * one["budget"]
-    assert two["counters"] == one["counters"]
+    of_one, of_two = results["one"], results["two"]
+    assert not {"processes", "parallel", "gradient"} & of_one["facts"].keys()
+    assert (of_two["facts"]["processes"], of_two["facts"]["gradient"]) == (2, "full")
+    assert of_two["facts"]["precision"] == of_one["facts"]["precision"]
+    assert of_two["budget"] == 2 * of_one["budget"]
+    assert of_two["counters"] == of_one["counters"]
 
 
 def test_fields_that_do_not_fit_are_named():

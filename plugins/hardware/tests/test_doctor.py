@@ -230,19 +230,19 @@ def three_cards(monkeypatch, driver):
         )
 
     driver("570.1")
-    made = fake_torch(
+    fake = fake_torch(
         is_available=lambda: True,
         device_count=lambda: len(CARDS),
         get_device_properties=properties,
         get_device_capability=lambda index: CARDS[index][1:3],
     )
-    made.bfloat16, made.float16 = torch.bfloat16, torch.float16
+    fake.bfloat16, fake.float16 = torch.bfloat16, torch.float16
     monkeypatch.setattr(
         doctor_devices,
         "attention",
         lambda _, device, dtype: [Finding("attention", device, "yes", str(dtype))],
     )
-    return made
+    return fake
 
 
 def test_every_gpu_is_named_and_each_kind_has_its_precisions_and_kernels(three_cards):
@@ -338,10 +338,10 @@ def test_the_compiler_is_the_one_that_this_machine_has():
     if compiler is None:
         pytest.skip("this machine has no g++")
     findings = by_name(doctor.compiling(torch))["C++ compiler"]
-    said = subprocess.run(
+    output = subprocess.run(
         [compiler, "--version"], capture_output=True, text=True
     ).stdout
-    assert findings.detail == said.splitlines()[0]
+    assert findings.detail == output.splitlines()[0]
 
 
 def test_what_was_compiled_is_compared_with_what_was_not(

@@ -227,12 +227,12 @@ def test_training_sees_no_transform_and_it_has_no_gradient(toys, engine):
     torch.testing.assert_close(
         fitted.train()(*batch), module.train()(*batch), rtol=0, atol=0
     )
-    own = {
+    requires_grad = {
         name: value.requires_grad
         for name, value in fitted.named_parameters()
         if "transform" in name
     }
-    assert own == {"transform.weight": False, "transform.bias": False}
+    assert requires_grad == {"transform.weight": False, "transform.bias": False}
 
 
 def test_a_fit_draws_no_number(toys):
@@ -243,7 +243,7 @@ def test_a_fit_draws_no_number(toys):
 
 
 @pytest.mark.parametrize(
-    ("fit", "said"),
+    ("fit", "message"),
     [
         (
             a_fit(to=4),
@@ -254,10 +254,10 @@ def test_a_fit_draws_no_number(toys):
         (3, "returned no mean and matrix"),
     ],
 )
-def test_a_fit_that_is_none_is_the_fault_of_its_component(toys, fit, said):
+def test_a_fit_that_is_none_is_the_fault_of_its_component(toys, fit, message):
     module, _ = module_of(toys, Head(projection=6, transform=Fixed()))
     with pytest.raises(
-        PluginError, match=f"`fit` of the transform `fixed` of .* {said}"
+        PluginError, match=f"`fit` of the transform `fixed` of .* {message}"
     ):
         module.transformed(fit)
 

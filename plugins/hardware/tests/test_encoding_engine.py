@@ -27,10 +27,10 @@ class TracedEngine(EncodingEngine):
 
     def __init__(self, facts=FACTS):
         super().__init__(facts)
-        self.made = 0
+        self.compilations = 0
 
     def compiled(self, backbone, module):
-        self.made += 1
+        self.compilations += 1
         traceable = TraceableEncoder(module, backbone).eval()
 
         def project(input_ids, mask):
@@ -106,7 +106,7 @@ def test_a_transform_is_fitted_saved_and_loaded_and_the_weights_are_compiled_onc
     vectors = fitted.encode(batch)
     np.testing.assert_allclose(vectors, by_hand, rtol=1e-4, atol=1e-5)
     assert fitted.width == 3
-    assert traced.made == 1
+    assert traced.compilations == 1
     fitted.save(tmp_path)
     loaded = traced.assemble(encoder.backbone, toys.mean(), head, tmp_path)
     np.testing.assert_array_equal(loaded.encode(batch), vectors)
@@ -139,7 +139,7 @@ def test_changed_weights_are_compiled_anew(toys, traced, assemble):
         encoder.module.projection.weight.mul_(2)
     encoder.weights_changed()
     np.testing.assert_allclose(encoder.encode(batch), 2 * before, rtol=1e-5)
-    assert traced.made == 2
+    assert traced.compilations == 2
 
 
 def test_fingerprints_differ_by_weights_facts_and_protocol(
@@ -158,7 +158,7 @@ def test_fingerprints_differ_by_weights_facts_and_protocol(
     assert None not in fingerprints
     assert len(fingerprints) == 5
     # Nothing of it needs the library.
-    assert traced.made == 0
+    assert traced.compilations == 0
 
 
 def test_what_a_graph_does_not_read_is_an_error(toys, traced, assemble):

@@ -238,14 +238,14 @@ def test_a_batch_that_does_not_fit_is_halved_until_it_does_and_said_so(
     batch = toys.batch(*POSITIVES, *ANCHORS[:3])
     length = batch.input_ids.shape[1]
     expected = encoder.encode(batch)
-    said = []
-    engine.report_to(said.append)
+    messages = []
+    engine.report_to(messages.append)
     # Of seven rows, two fit.
     tried = room_for(2 * length)
     np.testing.assert_allclose(encoder.encode(batch), expected, rtol=0, atol=1e-6)
     assert [tokens // length for tokens in tried] == [7, 4, 2, 2, 2, 1]
     assert engine.token_budget == 2 * length
-    assert said == [
+    assert messages == [
         f"a batch of {7 * length} tokens did not fit into the memory; going on with {4 * length}",
         f"a batch of {4 * length} tokens did not fit into the memory; going on with {2 * length}",
     ]
@@ -253,7 +253,7 @@ def test_a_batch_that_does_not_fit_is_halved_until_it_does_and_said_so(
     tried.clear()
     np.testing.assert_allclose(encoder.encode(batch), expected, rtol=0, atol=1e-6)
     assert max(tried) == 2 * length
-    assert len(said) == 2
+    assert len(messages) == 2
 
 
 def test_a_text_that_does_not_fit_alone_ends_the_run_with_what_to_do(

@@ -187,8 +187,8 @@ def test_gradients_too_small_for_fp16_arrive(toys, columns, assemble):
         return torch.from_numpy(gradients["encoder.backbone.dense.weight"])
 
     exact = gradient(torch.float32, TorchTrainer)
-    lost = gradient(torch.float16, TorchTrainer)
-    kept = gradient(torch.float16, ScalingTrainer)
+    unscaled = gradient(torch.float16, TorchTrainer)
+    scaled = gradient(torch.float16, ScalingTrainer)
     assert 0 < exact.abs().max() < 1e-5
-    assert (lost - exact).norm() > 0.1 * exact.norm()
-    assert (kept - exact).norm() < 0.01 * exact.norm()
+    assert (unscaled - exact).norm() > 0.1 * exact.norm()
+    assert (scaled - exact).norm() < 0.01 * exact.norm()

@@ -135,9 +135,9 @@ def test_the_state_has_as_many_bytes_as_the_optimizer_says(optimizer):
         parameters.append((name, parameter))
     real = optimizer.build(parameters)
     real.step()
-    held = 0
+    byte_count = 0
     for state in real.state.values():
         for value in state.values():
             if torch.is_tensor(value):
-                held += value.nbytes
-    assert optimizer.state_bytes(shapes) == held
+                byte_count += value.nbytes
+    assert optimizer.state_bytes(shapes) == byte_count

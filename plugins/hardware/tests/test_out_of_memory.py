@@ -48,8 +48,8 @@ def test_a_step_that_does_not_fit_is_that_of_a_smaller_micro_batch(
     torch.manual_seed(5)
     expected = train(micro_batch=1)
     first = [expected.step(columns) for _ in range(2)]
-    said = []
-    engine.report_to(said.append)
+    messages = []
+    engine.report_to(messages.append)
     # One row of three columns has a quarter of the tokens, on average.
     tried = room_for(tokens_of(columns) // 4 + 2)
     torch.manual_seed(5)
@@ -64,7 +64,7 @@ def test_a_step_that_does_not_fit_is_that_of_a_smaller_micro_batch(
             tried.clear()
     # The second step begins with what the first has found.
     assert max(tried) <= tokens_of(columns) // 4 + 2
-    assert said == [
+    assert messages == [
         f"a step of {rows} rows at a time did not fit into the memory; going on with "
         f"`micro_batch = {rows // 2}`, which gives the gradient of the whole batch"
         for rows in (4, 2)
@@ -101,8 +101,8 @@ def test_memory_that_ends_in_the_backward_pass_leaves_no_gradient_and_no_statist
     trainer = train(toys.norm())
     whole, calls = TorchTrainer._backward, []
 
-    def fails_once(self, given):
-        output = whole(self, given)
+    def fails_once(self, batch):
+        output = whole(self, batch)
         calls.append(self.micro_batch)
         if len(calls) == 1:
             raise torch.OutOfMemoryError("CUDA out of memory.")
@@ -113,9 +113,14 @@ def test_memory_that_ends_in_the_backward_pass_leaves_no_gradient_and_no_statist
     assert calls == [None, 2]
     for name, value in gradients(expected)[0].items():
         assert torch.equal(gradients(trainer)[0][name], value), name
-    there, here = expected.towers["encoder"].buffers, trainer.towers["encoder"].buffers
-    assert any("running_mean" in name for name in here)
-    assert all(torch.equal(here[name], value) for name, value in there.items())
+    expected_buffers, buffers = (
+        expected.towers["encoder"].buffers,
+        trainer.towers["encoder"].buffers,
+    )
+    assert any("running_mean" in name for name in buffers)
+    assert all(
+        torch.equal(buffers[name], value) for name, value in expected_buffers.items()
+    )
 
 
 def test_a_row_that_does_not_fit_alone_ends_the_run_with_what_to_do(

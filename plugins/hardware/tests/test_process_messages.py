@@ -40,9 +40,9 @@ def _key(monkeypatch):
 @pytest.fixture
 def pair():
     """Two ends of a connection."""
-    here, there = Pipe()
-    with here, there:
-        yield here, there
+    local, remote = Pipe()
+    with local, remote:
+        yield local, remote
 
 
 class Program:
@@ -57,60 +57,60 @@ class Program:
 
 @given(st.binary(max_size=200))
 def test_a_message_is_read_as_it_was_sent(content):
-    here, there = Pipe()
-    with here, there:
-        send(here, content)
-        assert receive(there) == content
+    local, remote = Pipe()
+    with local, remote:
+        send(local, content)
+        assert receive(remote) == content
 
 
 @given(st.data())
 def test_a_message_with_any_byte_changed_is_refused(data):
-    here, there = Pipe()
-    with here, there:
-        send(here, "a message")
-        message = bytearray(there.recv_bytes())
+    local, remote = Pipe()
+    with local, remote:
+        send(local, "a message")
+        message = bytearray(remote.recv_bytes())
         place = data.draw(st.integers(0, len(message) - 1))
         message[place] ^= data.draw(st.integers(1, 255))
-        here.send_bytes(message)
+        local.send_bytes(message)
         with pytest.raises(RunError, match="without the key of this run"):
-            receive(there)
+            receive(remote)
 
 
 @pytest.mark.parametrize("start", [b"", bytes(32)])
 def test_a_strangers_program_is_not_run(pair, tmp_path, start):
-    here, there = pair
+    local, remote = pair
     ran = tmp_path / "ran"
-    here.send_bytes(start + pickle.dumps(Program(ran)))
+    local.send_bytes(start + pickle.dumps(Program(ran)))
     with pytest.raises(RunError, match="it was not read"):
-        receive(there)
+        receive(remote)
     assert not ran.exists()
 
 
 def test_a_message_of_another_key_is_refused(pair, monkeypatch):
-    here, there = pair
-    send(here, "theirs")
+    local, remote = pair
+    send(local, "theirs")
     monkeypatch.setenv(KEY_VARIABLE, new_key())
     with pytest.raises(RunError, match="alike on all"):
-        receive(there)
+        receive(remote)
 
 
 @pytest.mark.parametrize("key", ["", "guess"])
 def test_a_run_without_a_key_or_with_a_short_one_is_refused(pair, monkeypatch, key):
-    here, _ = pair
+    local, _ = pair
     monkeypatch.setenv(KEY_VARIABLE, key)
     with pytest.raises(RunError, match=f"has {len(key)} characters, expected at least"):
-        send(here, "mine")
+        send(local, "mine")
 
 
 def test_the_end_of_a_process_is_known_by_its_connection(
     pair,
 ):
-    here, there = pair
-    there.close()
+    local, remote = pair
+    remote.close()
     with pytest.raises(ENDED):
-        receive(here)
+        receive(local)
     with pytest.raises(ENDED):
-        send(here, "still there?")
+        send(local, "still there?")
 
 
 def test_processes_are_connected_in_the_order_of_their_ranks():

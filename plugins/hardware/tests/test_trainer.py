@@ -583,7 +583,7 @@ def test_the_numbers_of_texts_go_to_the_loss_as_they_are(toys, assemble, columns
 
 
 @pytest.mark.parametrize(
-    ("give", "said"),
+    ("give", "message"),
     [
         (
             lambda output: output.loss,
@@ -606,7 +606,7 @@ def test_the_numbers_of_texts_go_to_the_loss_as_they_are(toys, assemble, columns
 )
 def test_a_loss_that_does_not_keep_its_contract_is_named(
     give,
-    said,
+    message,
     toys,
     assemble,
     columns,
@@ -614,7 +614,7 @@ def test_a_loss_that_does_not_keep_its_contract_is_named(
     trainer = toys.train(assemble(), toys.loss(memory=8), toys.sgd(lr=0.1))
     whole = trainer.loss.forward
     trainer.loss.forward = lambda *arguments: give(whole(*arguments))
-    with pytest.raises(PluginError, match=said):
+    with pytest.raises(PluginError, match=message):
         trainer.step(columns)
 
 

@@ -55,7 +55,7 @@ def require_same(values, expected):
 
 
 @pytest.fixture
-def made(toys, assemble):
+def make_trainer(toys, assemble):
     """A trainer with everything that has state; another seed gives other weights."""
 
     def make(seed, optimizer=None, towers=ONE, loss=None, **options):
@@ -94,7 +94,7 @@ def made(toys, assemble):
     ],
 )
 def test_a_restored_trainer_goes_on_to_the_bit(
-    made,
+    make_trainer,
     columns,
     tmp_path,
     optimizer,
@@ -108,7 +108,7 @@ def test_a_restored_trainer_goes_on_to_the_bit(
         "towers": towers,
         "micro_batch": micro_batch,
     }
-    trainer = made(0, **options)
+    trainer = make_trainer(0, **options)
     for _ in range(3):
         trainer.step(columns)
     trainer.save(tmp_path / "state")
@@ -116,7 +116,7 @@ def test_a_restored_trainer_goes_on_to_the_bit(
     expected = [trainer.step(columns) for _ in range(4)]
     at_end = everything(trainer)
 
-    restored = made(50, **options)
+    restored = make_trainer(50, **options)
     torch.manual_seed(99)
     restored.step(columns)
     restored.load(tmp_path / "state")
@@ -128,19 +128,19 @@ def test_a_restored_trainer_goes_on_to_the_bit(
     assert not torch.equal(at_end[average], at_save[average])
 
 
-def test_a_trainer_is_saved_before_its_first_step(made, columns, tmp_path):
-    trainer = made(0)
+def test_a_trainer_is_saved_before_its_first_step(make_trainer, columns, tmp_path):
+    trainer = make_trainer(0)
     trainer.save(tmp_path)
     expected = [trainer.step(columns) for _ in range(3)]
-    restored = made(50)
+    restored = make_trainer(50)
     restored.load(tmp_path)
     assert [restored.step(columns) for _ in range(3)] == expected
 
 
-def test_saving_changes_nothing(made, columns, tmp_path):
+def test_saving_changes_nothing(make_trainer, columns, tmp_path):
     results = []
     for save in (lambda _: None, lambda trainer: trainer.save(tmp_path)):
-        trainer = made(0)
+        trainer = make_trainer(0)
         trainer.step(columns)
         save(trainer)
         results.append(trainer.step(columns))
@@ -149,11 +149,11 @@ def test_saving_changes_nothing(made, columns, tmp_path):
 
 def test_encoding_after_loading_uses_the_loaded_weights(
     toys,
-    made,
+    make_trainer,
     columns,
     tmp_path,
 ):
-    trainer, restored = made(0), made(50)
+    trainer, restored = make_trainer(0), make_trainer(50)
     trainer.step(columns)
     trainer.save(tmp_path)
     batch = toys.batch("two birds", "a house")
@@ -163,7 +163,7 @@ def test_encoding_after_loading_uses_the_loaded_weights(
     assert np.array_equal(first.encode(batch), second.encode(batch))
 
 
-def test_the_generators_of_python_numpy_and_torch_go_on(made, tmp_path):
+def test_the_generators_of_python_numpy_and_torch_go_on(make_trainer, tmp_path):
     def drawn():
         return [
             random.gauss(),
@@ -172,12 +172,12 @@ def test_the_generators_of_python_numpy_and_torch_go_on(made, tmp_path):
             torch.rand(()).item(),
         ]
 
-    trainer = made(0)
+    trainer = make_trainer(0)
     # An odd number of normals: each generator keeps one for later.
     drawn()
     trainer.save(tmp_path)
     expected = [drawn() for _ in range(3)]
-    made(50).load(tmp_path)
+    make_trainer(50).load(tmp_path)
     assert [drawn() for _ in range(3)] == expected
 
 
@@ -234,13 +234,13 @@ class NestedDescent:
 
 
 def test_an_optimizer_may_hold_lists_tuples_and_numbers(
-    made,
+    make_trainer,
     columns,
     tmp_path,
     toys,
 ):
-    trainer = made(0, NestedDescent(), loss=toys.loss())
-    restored = made(50, NestedDescent(), loss=toys.loss())
+    trainer = make_trainer(0, NestedDescent(), loss=toys.loss())
+    restored = make_trainer(50, NestedDescent(), loss=toys.loss())
     trainer.step(columns)
     trainer.save(tmp_path)
     restored.load(tmp_path)
@@ -297,12 +297,12 @@ def test_moments_follow_their_parameter_to_another_device(before, after, step):
 
 
 @pytest.mark.parametrize("extra", [{1, 2}, {1: 2.0}])
-def test_a_state_that_cannot_be_saved_is_refused(made, tmp_path, extra):
+def test_a_state_that_cannot_be_saved_is_refused(make_trainer, tmp_path, extra):
     kind = type(extra).__name__
     with pytest.raises(
         RunError, match=rf"`group\.0\.extra` of the optimiser is a {kind}, which cannot"
     ):
-        made(0, NestedDescent(extra=extra)).save(tmp_path)
+        make_trainer(0, NestedDescent(extra=extra)).save(tmp_path)
 
 
 # what does not fit
@@ -310,33 +310,33 @@ def test_a_state_that_cannot_be_saved_is_refused(made, tmp_path, extra):
 
 def test_a_state_of_another_recipe_is_refused_and_changes_nothing(
     toys,
-    made,
+    make_trainer,
     columns,
     tmp_path,
 ):
-    trainer = made(0)
+    trainer = make_trainer(0)
     trainer.step(columns)
     trainer.save(tmp_path)
     momentum = {"learned": True, "keys": frozenset({"negative"})}
     others = [
         (
-            made(1, loss=toys.momentum(memory=7, **momentum)),
+            make_trainer(1, loss=toys.momentum(memory=7, **momentum)),
             "`state.memory` is (6, 6) float32 there and (7, 6)",
         ),
         (
-            made(1, loss=toys.momentum(**momentum)),
+            make_trainer(1, loss=toys.momentum(**momentum)),
             "`state.memory` is (6, 6) float32 there and missing",
         ),
         (
-            made(1, loss=toys.loss(learned=True, memory=6)),
+            make_trainer(1, loss=toys.loss(learned=True, memory=6)),
             "`average.zh.backbone.dense.bias` is (8,) float32 there and missing",
         ),
         (
-            made(1, towers=TWO),
+            make_trainer(1, towers=TWO),
             "`weights.en.backbone.words.weight` is missing there and (64, 8) float32",
         ),
         (
-            made(1, Adafactor(lr=1e-2)),
+            make_trainer(1, Adafactor(lr=1e-2)),
             "the optimiser AdamW over groups of [3, 5] parameters, the recipe has",
         ),
     ]
@@ -351,8 +351,8 @@ def test_a_state_of_another_recipe_is_refused_and_changes_nothing(
 
 @pytest.mark.parametrize("name", ["state.json", "state.safetensors"])
 @pytest.mark.parametrize("damage", ["missing", "cut"])
-def test_a_file_that_cannot_be_read_is_named(made, tmp_path, name, damage):
-    trainer = made(0)
+def test_a_file_that_cannot_be_read_is_named(make_trainer, tmp_path, name, damage):
+    trainer = make_trainer(0)
     trainer.save(tmp_path)
     file = tmp_path / name
     if damage == "missing":
@@ -363,8 +363,8 @@ def test_a_file_that_cannot_be_read_is_named(made, tmp_path, name, damage):
         trainer.load(tmp_path)
 
 
-def test_files_of_two_states_are_refused(made, columns, tmp_path):
-    trainer = made(0)
+def test_files_of_two_states_are_refused(make_trainer, columns, tmp_path):
+    trainer = make_trainer(0)
     trainer.save(tmp_path / "first")
     trainer.step(columns)
     trainer.save(tmp_path / "second")
@@ -379,11 +379,11 @@ def test_files_of_two_states_are_refused(made, columns, tmp_path):
 @pytest.mark.parametrize("damage", ["another key", "dropped", "a parameter dropped"])
 def test_an_optimizers_tensor_that_is_not_where_it_was_written_is_damage(
     damage,
-    made,
+    make_trainer,
     columns,
     tmp_path,
 ):
-    trainer, restored = made(0), made(50)
+    trainer, restored = make_trainer(0), make_trainer(50)
     trainer.step(columns)
     trainer.save(tmp_path)
     before = everything(restored)
@@ -404,7 +404,7 @@ def test_an_optimizers_tensor_that_is_not_where_it_was_written_is_damage(
     require_same(everything(restored), before)
 
 
-def test_a_full_disk_is_told_from_a_fault(made, tmp_path, monkeypatch):
+def test_a_full_disk_is_told_from_a_fault(make_trainer, tmp_path, monkeypatch):
     (tmp_path / "state.safetensors").mkdir()
     with pytest.raises(OSError, match="directory"):
-        made(0).save(tmp_path)
+        make_trainer(0).save(tmp_path)

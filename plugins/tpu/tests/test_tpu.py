@@ -173,7 +173,7 @@ def test_numbers_reach_the_loss_as_on_torch(
 
 
 @pytest.mark.parametrize(
-    "own",
+    "parameter_settings",
     [
         ParameterSettings(lr=0.05),
         ParameterSettings(weight_decay=0.3),
@@ -192,10 +192,10 @@ def test_a_parameter_with_settings_of_its_own_moves_as_on_torch(
     place,
     columns,
     optimizer,
-    own,
+    parameter_settings,
 ):
     reached = {}
-    for settings in (own, None):
+    for settings in (parameter_settings, None):
         on_torch, on_jax = (
             train(
                 place(on),
@@ -212,7 +212,7 @@ def test_a_parameter_with_settings_of_its_own_moves_as_on_torch(
         assert float(on_jax.loss_weights["log_temperature"]) == pytest.approx(
             reached[settings], abs=1e-4
         )
-    assert abs(reached[own] - reached[None]) > 1e-3
+    assert abs(reached[parameter_settings] - reached[None]) > 1e-3
 
 
 @pytest.mark.parametrize(
