@@ -16,15 +16,15 @@ from sentbed_common import source_code_hashes as sources
 def data_directory(monkeypatch):
     """The directory with real data, also set as `SENTBED_DATA`; skips where there is none."""
     beside = Path(__file__).parent.parent.parent / "shared" / "data"
-    found = (
+    directory = (
         Path(os.environ["SENTBED_DATA"]) if os.environ.get("SENTBED_DATA") else beside
     )
-    if not found.is_dir():
+    if not directory.is_dir():
         pytest.skip(
             "needs real data: set SENTBED_DATA to a directory with senteval/downstream"
         )
-    monkeypatch.setenv("SENTBED_DATA", str(found))
-    return found
+    monkeypatch.setenv("SENTBED_DATA", str(directory))
+    return directory
 
 
 @pytest.fixture(scope="session")

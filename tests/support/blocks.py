@@ -38,8 +38,8 @@ class Block:
     @property
     def not_run(self):
         """Why it is read and not run: `<!-- not run: REASON -->`."""
-        found = self.note or ""
-        return found.removeprefix(_NOT_RUN) if found.startswith(_NOT_RUN) else None
+        note = self.note or ""
+        return note.removeprefix(_NOT_RUN) if note.startswith(_NOT_RUN) else None
 
 
 def pages():
@@ -59,15 +59,15 @@ def pages():
 def blocks(page):
     """Return the fenced blocks of a page in their order."""
     text = page.read_text("utf-8")
-    found = []
+    fenced = []
     for match in _FENCE.finditer(text):
         line = text.count("\n", 0, match.start("language")) + 1
         body = textwrap.dedent(match["text"])
-        found.append(
+        fenced.append(
             Block(page, line, match["language"], match["title"], body, match["note"])
         )
     fences = len(re.findall(r"^ *```", text, re.MULTILINE))
-    assert fences == 2 * len(found), (
+    assert fences == 2 * len(fenced), (
         f"{page}: a fence is not closed, or written in a way that is not understood"
     )
-    return found
+    return fenced

@@ -60,7 +60,7 @@ def toml_faults(text, plugins):
     except RecipeError as error:
         return [str(error)]
     top = set(data)
-    if any(top <= known for known in OTHER_TOML.values()) and not isinstance(
+    if any(top <= first_keys for first_keys in OTHER_TOML.values()) and not isinstance(
         data.get("schema"), int
     ):
         tomllib.loads(text)
@@ -128,19 +128,21 @@ def _settings_faults(text):
 
 def _filled(shown, whole):
     """Return what is shown, with what it leaves out; of a component under another `use`, nothing is added."""
-    found = dict(shown)
+    filled = dict(shown)
     for key, value in whole.items():
-        given = found.get(key)
-        if given is None:
-            found[key] = value
-        elif isinstance(given, Mapping) and isinstance(value, Mapping):
-            same = given.get("use", value.get("use")) == value.get("use")
+        shown_value = filled.get(key)
+        if shown_value is None:
+            filled[key] = value
+        elif isinstance(shown_value, Mapping) and isinstance(value, Mapping):
+            same = shown_value.get("use", value.get("use")) == value.get("use")
             # A model of another origin replaces the random one.
-            known = {
-                k: v for k, v in value.items() if not (k == "init" and "model" in given)
+            defaults = {
+                k: v
+                for k, v in value.items()
+                if not (k == "init" and "model" in shown_value)
             }
-            found[key] = {**known, **given} if same else given
-    return found
+            filled[key] = {**defaults, **shown_value} if same else shown_value
+    return filled
 
 
 # --- commands ---------------------------------------------------------------------------------------------
@@ -222,12 +224,12 @@ def command_fault(line, plugins):
 def sentbed_fault(words, plugins):
     """Return what is wrong with the arguments of `sentbed`."""
     try:
-        found = understood(words, plugins)
+        invocation = understood(words, plugins)
     except click.exceptions.Exit:
         return None
     except click.ClickException as error:
         return error.format_message()
-    return None if found is None else _names_fault(*found, plugins)
+    return None if invocation is None else _names_fault(*invocation, plugins)
 
 
 def understood(words, plugins):
@@ -244,28 +246,29 @@ def understood(words, plugins):
         if command is main and words[0] in plugins.commands:
             # Also of a plugin that is not installed, such as an example.
             name, *words = words
-            found = plugins.commands[name].value
+            subcommand = plugins.commands[name].value
         else:
-            name, found, words = command.resolve_command(context, words)
-        assert found is not None
-        command, context = found, click.Context(found, info_name=name, parent=context)
+            name, subcommand, words = command.resolve_command(context, words)
+        assert subcommand is not None
+        command = subcommand
+        context = click.Context(subcommand, info_name=name, parent=context)
     filled = command.make_context(context.info_name, list(words), parent=context.parent)
     path = filled.command_path.removeprefix("sentbed ")
     return path, filled.params
 
 
-def _names_fault(command, given, plugins):
+def _names_fault(command, parameters, plugins):
     """Return what is wrong with names and recipes that a command mentions."""
     kind = {"evaluate": "evaluator", "export": "exporter", "import": "importer"}.get(
         command
     )
-    names = [given.get(option) for option in ("evaluator", "to", "from_")]
-    if command == "show" and given.get("name"):
-        kind, names = given["kind"], [given["name"]]
+    names = [parameters.get(option) for option in ("evaluator", "to", "from_")]
+    if command == "show" and parameters.get("name"):
+        kind, names = parameters["kind"], [parameters["name"]]
     for name in filter(None, names):
         if kind and str(name).islower() and (kind, name) not in plugins.components:
             return f"there is no {kind} `{name}`"
-    for value in given.values():
+    for value in parameters.values():
         for text in value if isinstance(value, tuple) else (value,):
             if (
                 isinstance(text, str)
@@ -360,8 +363,8 @@ def python_fault(text):
 
 def _import_fault(module, name):
     try:
-        found = importlib.import_module(module)
-        if name is not None and not hasattr(found, name):
+        imported = importlib.import_module(module)
+        if name is not None and not hasattr(imported, name):
             importlib.import_module(f"{module}.{name}")
     except ImportError as error:
         return str(error)

@@ -106,9 +106,9 @@ def runtimes():
 
 
 def trackers():
-    made = [tracker() for tracker in offered(sentbed_trackers.trackers())]
-    assert made
-    for tracker in made:
+    instances = [tracker() for tracker in offered(sentbed_trackers.trackers())]
+    assert instances
+    for tracker in instances:
         assert not list(tracker.check())
         tracker.build()
 

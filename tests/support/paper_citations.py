@@ -74,11 +74,11 @@ def citations(text, paper):
     A citation is of the paper that its clause names last before it, else of `paper`; it is left out if that
     is none of the four.
     """
-    for found in _CITED.finditer(text):
-        cited = _named_before(text[: found.start()], paper)
+    for match in _CITED.finditer(text):
+        cited = _named_before(text[: match.start()], paper)
         if cited in STRUCTURE:
-            kind = found[1].lower().replace("appendice", "appendix")
-            for number in re.findall(_NUMBER, found[2]):
+            kind = match[1].lower().replace("appendice", "appendix")
+            for number in re.findall(_NUMBER, match[2]):
                 yield Citation(cited, kind, number)
 
 

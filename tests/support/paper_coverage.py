@@ -52,11 +52,11 @@ def mapping(paper):
 
 def rows(paper, table):
     """Yield every row of a table, wherever its numbers are computed."""
-    own = mapping(paper)[table]
-    for places in (own, *own.get("studies", {}).values()):
+    entry = mapping(paper)[table]
+    for places in (entry, *entry.get("studies", {}).values()):
         yield from places.get("rows", {})
-    yield from own.get("elsewhere", {})
-    yield from own.get("left_out", {})
+    yield from entry.get("elsewhere", {})
+    yield from entry.get("left_out", {})
 
 
 def printed(paper, table):
@@ -75,19 +75,22 @@ def resolve(paper, table, number):
 
     Raises `KeyError` if the mapping has neither.
     """
-    names, own = mapping(paper), mapping(paper)[table]
-    if number.row in own.get("left_out", {}):
-        return str(own["left_out"][number.row])
-    left_out = {**names.get("left_out_columns", {}), **own.get("left_out_columns", {})}
-    columns = {**names["columns"], **own.get("columns", {})}
-    if number.column in left_out and number.column not in own.get("columns", {}):
+    names, entry = mapping(paper), mapping(paper)[table]
+    if number.row in entry.get("left_out", {}):
+        return str(entry["left_out"][number.row])
+    left_out = {
+        **names.get("left_out_columns", {}),
+        **entry.get("left_out_columns", {}),
+    }
+    columns = {**names["columns"], **entry.get("columns", {})}
+    if number.column in left_out and number.column not in entry.get("columns", {}):
         return str(left_out[number.column])
     key = columns[number.column]
     key = key if isinstance(key, str) else key[number.before]
-    if number.row in own.get("elsewhere", {}):
-        name, _, cell = own["elsewhere"][number.row].partition(": ")
+    if number.row in entry.get("elsewhere", {}):
+        name, _, cell = entry["elsewhere"][number.row].partition(": ")
         return Place(name, cell, key)
-    for file, places in {table: own, **own.get("studies", {})}.items():
+    for file, places in {table: entry, **entry.get("studies", {})}.items():
         if number.row in places.get("rows", {}):
             return Place(f"{paper}/{file}", places["rows"][number.row], key)
     raise KeyError(number.row)
@@ -99,9 +102,11 @@ def offer(name, cell):
 
     Raises `StopIteration` if the study has no such cell.
     """
-    recipe = next(one.recipe for one in study(name).cells if one.name == cell)
-    found = [keys(evaluate.evaluator) for evaluate in recipe.evaluate]
-    return tuple(key for one in found for key, listed in one.items() if listed)
+    recipe = next(
+        study_cell.recipe for study_cell in study(name).cells if study_cell.name == cell
+    )
+    offered = [keys(evaluate.evaluator) for evaluate in recipe.evaluate]
+    return tuple(key for scores in offered for key, listed in scores.items() if listed)
 
 
 def keys(evaluator):
@@ -133,8 +138,8 @@ def keys(evaluator):
     return {}
 
 
-def _of(tasks, known, all_, metric):
+def _of(tasks, every_task, all_, metric):
     complete = (
         set(all_) == set(tasks) if metric == "spearman" else set(all_) <= set(tasks)
     )
-    return {**{task: task in tasks for task in known}, f"AVG/{metric}": complete}
+    return {**{task: task in tasks for task in every_task}, f"AVG/{metric}": complete}

@@ -42,8 +42,8 @@ def local(table, directory, pairs=SAMPLE):
     )
     scored = directory / "scored.tsv"
     scores = [
-        f"{one}\t{two}\t{k % 6}"
-        for k, (one, two) in enumerate(itertools.pairwise(sentences))
+        f"{first}\t{second}\t{k % 6}"
+        for k, (first, second) in enumerate(itertools.pairwise(sentences))
     ]
     scored.write_text(
         "\n".join(["sentence1\tsentence2\tscore", *scores]) + "\n", "utf-8"
@@ -136,7 +136,9 @@ def _of_keys_there(table, settings):
         return True
 
     return [
-        one for one in settings if not one.endswith("=") or there(one.removesuffix("="))
+        setting
+        for setting in settings
+        if not setting.endswith("=") or there(setting.removesuffix("="))
     ]
 
 

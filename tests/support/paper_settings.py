@@ -24,14 +24,14 @@ CHECKS = "verify.toml"
 @cache
 def recipes():
     """Return every recipe below `recipes/papers`, as `FILE: ` or `PAPER/FILE: CELL`. Nothing is built."""
-    found = {}
+    recipes_of_cells = {}
     for path in files():
         name = name_of(path)
         if name.startswith(OTHERS) or path.name == CHECKS:
             continue
         for cell, recipe in cells(name).items():
-            found[f"{name}: {cell}"] = recipe
-    return found
+            recipes_of_cells[f"{name}: {cell}"] = recipe
+    return recipes_of_cells
 
 
 @cache
@@ -47,16 +47,16 @@ def encoders():
 @cache
 def stages():
     """Return `RECIPE: CELL: STAGE` -> its hyperparameters, for every stage of every cell."""
-    found = {}
+    hyperparameters = {}
     for cell, recipe in recipes().items():
         table = unstructure(recipe)
         for stage in table["stage"]:
             trained = list(stage["train"]) or list(table["encoders"])
             encoder = table["encoders"][trained[0]]
-            found[f"{cell}: {stage['name']}"] = _stage(
+            hyperparameters[f"{cell}: {stage['name']}"] = _stage(
                 stage, encoder, table["run"]["seed"]
             )
-    return found
+    return hyperparameters
 
 
 def _encoder(encoder):
@@ -108,9 +108,9 @@ def _temperature(loss):
     return ", ".join(parts)
 
 
-def _demonstration(given):
-    several = [given] if isinstance(given, Mapping) else given
-    return "; ".join(" -> ".join(one.values()) for one in several) or "none"
+def _demonstration(demonstration):
+    several = [demonstration] if isinstance(demonstration, Mapping) else demonstration
+    return "; ".join(" -> ".join(example.values()) for example in several) or "none"
 
 
 def _stage(stage, encoder, seed):

@@ -52,7 +52,7 @@ OF_FIELDS = {
 
 def broken(cls, only=None, **fields):
     """Run the rules of a class, and return the message of each that it breaks."""
-    found = {}
+    messages = {}
     for name, rule in component_rules(cls, example=fields).items():
         if only is not None and name not in only:
             continue
@@ -61,13 +61,13 @@ def broken(cls, only=None, **fields):
         except NotRunError:
             continue
         except ConformanceError as error:
-            found[name] = "\n".join(map(str, error.failures))
-    return found
+            messages[name] = "\n".join(map(str, error.failures))
+    return messages
 
 
 @pytest.mark.sweep(5)
 @pytest.mark.parametrize(
-    ("name", "rules", "said"),
+    ("name", "rules", "message"),
     [
         ("Good", set(), ""),
         ("Thawed", {"frozen", "values"}, "decorate it with `@attrs.frozen`"),
@@ -116,10 +116,10 @@ def broken(cls, only=None, **fields):
         ("Checking", {"odd-values"}, "with word = '', `check` raises IndexError"),
     ],
 )
-def test_a_fault_of_a_class_breaks_its_rules(name, rules, said):
-    found = broken(getattr(classes, name), OF_A_CLASS | OF_FIELDS)
-    assert found.keys() == rules
-    assert re.search(said, "\n".join(found.values())), found
+def test_a_fault_of_a_class_breaks_its_rules(name, rules, message):
+    messages = broken(getattr(classes, name), OF_A_CLASS | OF_FIELDS)
+    assert messages.keys() == rules
+    assert re.search(message, "\n".join(messages.values())), messages
 
 
 @attrs.frozen
@@ -147,7 +147,7 @@ class Repeating(Enclosing):
 
 
 @pytest.mark.parametrize(
-    ("cls", "said"),
+    ("cls", "message"),
     [
         (Enclosing, ""),
         (Hiding, "`needs = ['of-the-inner']`, but its own traits have []; write"),
@@ -158,18 +158,18 @@ class Repeating(Enclosing):
         ),
     ],
 )
-def test_a_component_is_held_to_the_one_in_its_field(cls, said):
-    found = broken(cls, {"inner"}, inner={"use": "mean"})
-    assert said in found.get("inner", "")
-    assert bool(found) == bool(said)
+def test_a_component_is_held_to_the_one_in_its_field(cls, message):
+    messages = broken(cls, {"inner"}, inner={"use": "mean"})
+    assert message in messages.get("inner", "")
+    assert bool(messages) == bool(message)
 
 
 def test_a_name_that_an_installed_part_has_is_refused():
     pytest.importorskip("sentbed_poolers")
-    said = broken(classes.Taken, OF_A_CLASS)["named"]
+    message = broken(classes.Taken, OF_A_CLASS)["named"]
     assert (
         "the pooler `mean` is offered by `sentbed-poolers` already; choose another `name`"
-        in said
+        in message
     )
 
 
@@ -184,11 +184,11 @@ def test_a_name_that_is_claimed_twice_already_is_refused(
         )
     )
     clash = Clash("pooler", "mean", claims, None, "two offer it; choose one")
-    found = attrs.evolve(load_plugins(()), clashes={("pooler", "mean"): clash})
-    monkeypatch.setattr(rules_component_class, "installed", lambda: found)
-    said = broken(classes.Taken, {"named"})["named"]
+    plugins = attrs.evolve(load_plugins(()), clashes={("pooler", "mean"): clash})
+    monkeypatch.setattr(rules_component_class, "installed", lambda: plugins)
+    message = broken(classes.Taken, {"named"})["named"]
     assert (
-        said
+        message
         == "named: the pooler `mean` is offered by `sentbed-poolers` already; choose another `name`"
     )
 
@@ -198,13 +198,13 @@ def test_a_lazy_component_that_is_listed_as_something_else_is_refused(
 ):
     lazy = Lazy(f"{classes.__name__}:Good", "The best of all.")
     info = ComponentInfo("pooler", classes.Good.name, lazy, "mine", "1.0")
-    found = attrs.evolve(load_plugins(()), components={("pooler", info.name): info})
-    monkeypatch.setattr(rules_component_class, "installed", lambda: found)
-    said = broken(classes.Good, {"documented"})["documented"]
+    plugins = attrs.evolve(load_plugins(()), components={("pooler", info.name): info})
+    monkeypatch.setattr(rules_component_class, "installed", lambda: plugins)
+    message = broken(classes.Good, {"documented"})["documented"]
     first = (classes.Good.__doc__ or "").strip().partition("\n")[0]
     assert (
         f"it is listed as 'The best of all.', and its docstring begins with {first!r}"
-        in said
+        in message
     )
 
 
@@ -225,7 +225,7 @@ class Saying(classes.Last):
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         (
             {"how": "average"},
@@ -244,9 +244,9 @@ class Saying(classes.Last):
         ),
     ],
 )
-def test_what_a_pooler_says_for_exporters_and_cards_is_in_their_words(fields, said):
+def test_what_a_pooler_says_for_exporters_and_cards_is_in_their_words(fields, message):
     assert broken(Saying, {"protocol"}) == {}
-    assert said in broken(Saying, {"protocol"}, **fields)["protocol"]
+    assert message in broken(Saying, {"protocol"}, **fields)["protocol"]
 
 
 @attrs.frozen
@@ -259,8 +259,8 @@ class Unfinished(classes.Last):
 
 
 def test_traits_that_raise_without_a_message_are_named_by_the_exception():
-    said = broken(Unfinished, {"protocol"})["protocol"]
-    assert "`traits` raises NotImplementedError; see `sentbed.protocols`" in said
+    message = broken(Unfinished, {"protocol"})["protocol"]
+    assert "`traits` raises NotImplementedError; see `sentbed.protocols`" in message
 
 
 def test_the_words_for_pooling_are_those_of_the_protocol_and_of_the_exporters():
@@ -442,17 +442,17 @@ def test_a_runtime_that_says_so_builds_an_engine_without_a_trainer():
     ],
 )
 def test_a_fault_of_a_kind_breaks_its_rules(cls, fault, rules, message):
-    found = broken(cls, fault=fault)
-    assert found.keys() == rules
-    assert re.search(message, "\n".join(found.values())), found
+    messages = broken(cls, fault=fault)
+    assert messages.keys() == rules
+    assert re.search(message, "\n".join(messages.values())), messages
 
 
 def test_a_schedule_stays_between_0_and_1():
-    found = broken(parts.Ramp, top=2.0)
-    assert found.keys() == {"factor"}
+    messages = broken(parts.Ramp, top=2.0)
+    assert messages.keys() == {"factor"}
     assert (
         "step 0 of 1 has the multiplier 2.0; return a number in [0, 1]"
-        in found["factor"]
+        in messages["factor"]
     )
     assert (
         "all 1000 steps have the multiplier 0" in broken(parts.Ramp, top=0.0)["factor"]
@@ -466,9 +466,9 @@ def test_a_transform_that_keeps_its_contract_passes_every_rule():
 
 
 def test_an_importer_does_not_take_what_it_cannot_read():
-    found = broken(parts.Anything, recognised=True)
-    assert found.keys() == {"recognises"}
-    assert "for an empty directory `recognises` returns True" in found["recognises"]
+    messages = broken(parts.Anything, recognised=True)
+    assert messages.keys() == {"recognises"}
+    assert "for an empty directory `recognises` returns True" in messages["recognises"]
 
 
 @pytest.mark.sweep(3)
@@ -507,10 +507,10 @@ def test_a_heavy_import_is_named_with_its_line(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "heavy_part", module)
     spec.loader.exec_module(module)
     line = source.splitlines().index("import numpy as np") + 1
-    said = broken(module.Good, {"light"})["light"]
+    message = broken(module.Good, {"light"})["light"]
     assert (
         f"the library `numpy` is loaded before anything is built, at {tmp_path / 'heavy_part.py'}:{line}; "
-        in said
+        in message
     )
 
 
@@ -521,18 +521,18 @@ def test_a_component_whose_check_finds_something_is_not_tried_further():
         def check(self):
             return ["the file is missing; add it"]
 
-    found = component_rules(Wanting, kind="schedule")
+    rules = component_rules(Wanting, kind="schedule")
     with pytest.raises(
         NotRunError, match="`check` says: the file is missing; add it; an `example`"
     ):
-        found["factor"]()
-    said = (
+        rules["factor"]()
+    message = (
         "tried: none of the 1 rules of the kind `schedule` could be run: the component's `check` says: the "
         "file is missing; add it; an `example` with other fields may pass it; give an `example` whose `check`"
     )
-    with pytest.raises(ConformanceError, match=said):
-        found["tried"]()
-    with pytest.raises(ConformanceError, match=said):
+    with pytest.raises(ConformanceError, match=message):
+        rules["tried"]()
+    with pytest.raises(ConformanceError, match=message):
         check_component(Wanting, kind="schedule")
     reasons = {
         "tried": "the file is not for everyone",
@@ -715,8 +715,8 @@ def test_states_are_the_same_wherever_the_padding_is(
     )
     assert right.attention_mask.tolist() == [[1, 1, 0, 0], [1, 1, 1, 0]]
     assert left.attention_mask.tolist() == [[0, 0, 1, 1], [0, 1, 1, 1]]
-    for one, other in zip(right.layers, left.layers, strict=True):
-        assert one[0, :2].tolist() == other[0, 2:].tolist()
+    for right_layer, left_layer in zip(right.layers, left.layers, strict=True):
+        assert right_layer[0, :2].tolist() == left_layer[0, 2:].tolist()
     assert right.layers[-1].tolist() == right.last_hidden_state.tolist()
     assert right.last_hidden_state[0, 2:].abs().max() > 1000
     assert token_states([2, 3], side="none").attention_mask is None

@@ -173,29 +173,29 @@ LOSSES = [
 ]
 
 
-def literal(said):
+def literal(text):
     """Return a pattern in which parentheses stand for themselves."""
-    return re.compile(said.replace("(", r"\(").replace(")", r"\)"))
+    return re.compile(text.replace("(", r"\(").replace(")", r"\)"))
 
 
 @pytest.mark.sweep(6)
 @pytest.mark.parametrize(
-    ("fault", "rules", "said"), POOLERS, ids=[case[0] for case in POOLERS]
+    ("fault", "rules", "message"), POOLERS, ids=[case[0] for case in POOLERS]
 )
-def test_a_fault_of_a_pooler_breaks_its_rules(fault, rules, said):
-    found = broken(Attend, fault)
-    assert found.keys() == rules
-    assert any(map(literal(said).search, found.values())), found
+def test_a_fault_of_a_pooler_breaks_its_rules(fault, rules, message):
+    messages = broken(Attend, fault)
+    assert messages.keys() == rules
+    assert any(map(literal(message).search, messages.values())), messages
 
 
 @pytest.mark.sweep(6)
 @pytest.mark.parametrize(
-    ("fault", "rules", "said"), LOSSES, ids=[case[0] for case in LOSSES]
+    ("fault", "rules", "message"), LOSSES, ids=[case[0] for case in LOSSES]
 )
-def test_a_fault_of_a_loss_breaks_its_rules(fault, rules, said):
-    found = broken(Nearest, fault)
-    assert found.keys() == rules
-    assert any(map(literal(said).search, found.values())), found
+def test_a_fault_of_a_loss_breaks_its_rules(fault, rules, message):
+    messages = broken(Nearest, fault)
+    assert messages.keys() == rules
+    assert any(map(literal(message).search, messages.values())), messages
 
 
 @pytest.mark.parametrize("cls", [Attend, Nearest])

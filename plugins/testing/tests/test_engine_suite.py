@@ -152,11 +152,12 @@ def test_both_engines_have_the_same_weights_and_training_changes_only_a_fresh_en
     pair,
 ):
     case = a_case()
-    one, other = pair.shared(case, pair.engine), pair.shared(case, pair.reference)
-    before = pair.weights(other)
+    encoder = pair.shared(case, pair.engine)
+    reference = pair.shared(case, pair.reference)
+    before = pair.weights(reference)
     fresh = pair.fresh(case, pair.engine)
     pair.trainer(case, pair.engine, fresh).step(batch(case, fresh))
-    assert comparisons.farthest(pair.weights(one), before, 0.0) == (0.0, "")
+    assert comparisons.farthest(pair.weights(encoder), before, 0.0) == (0.0, "")
     assert comparisons.farthest(pair.weights(fresh), before, 0.0)[0] > 0
 
 
@@ -197,14 +198,14 @@ def test_the_suite_tries_only_what_is_named():
     } < set(names)
     assert [name for name in names if "/" in name and "bert/mean" not in name] == []
     assert [name for name in names if "/" in name and "info-nce" not in name] == []
-    for wrong, said in (
+    for wrong, message in (
         ({"pooler": ["meen"]}, "no case has the pooler `meen`. Did you mean `mean`?"),
         (
             {"data": ["pairs"]},
             "`parts` names the kind `data`; name some of backbone, pooler, loss",
         ),
     ):
-        with pytest.raises(ValueError, match=said.replace("?", r"\?")):
+        with pytest.raises(ValueError, match=message.replace("?", r"\?")):
             testing.engine_rules({"use": "cpu"}, parts=wrong)
 
 
@@ -294,28 +295,28 @@ def test_what_is_saved_otherwise_than_it_was_is_found(message, pair, monkeypatch
 
 
 def test_cases_are_what_fits_with_the_columns_of_each_loss(plugins):
-    found = cases(
+    fitting = cases(
         plugins,
         backbones={"small": Characters(), "wide": Characters(width=6)},
         losses={"pull": (PULL, ()), "more": (PULL, ("negative",))},
     )
-    assert [case.id for case in found] == [
+    assert [case.id for case in fitting] == [
         "small/average/pull",
         "small/average/more",
         "wide/average/pull",
         "wide/average/more",
     ]
-    assert [case.columns for case in found[:2]] == [
+    assert [case.columns for case in fitting[:2]] == [
         ("anchor", "positive"),
         ("anchor", "positive", "negative"),
     ]
 
 
 def test_installed_losses_without_parameters_are_tried_too(plugins):
-    found = {
+    loss_names = {
         case.loss_name for case in cases(plugins, backbones={"small": Characters()})
     }
-    assert found == {"pull", "sort", "grade", "chase"}
+    assert loss_names == {"pull", "sort", "grade", "chase"}
 
 
 def test_a_pooler_that_does_not_fit_makes_no_case(plugins):
@@ -331,9 +332,9 @@ def test_a_pooler_that_does_not_fit_makes_no_case(plugins):
     poolers = {"average": Average(), "decoded": Decoded()}
     losses = {"pull": (PULL, ())}
     backbones = {"silent": Characters(), "offering": Offering()}
-    found = [case.id for case in cases(plugins, backbones, poolers, losses)]
+    ids = [case.id for case in cases(plugins, backbones, poolers, losses)]
     # A backbone that does not say what it offers is believed everything, and called by what is loaded.
-    assert found == [
+    assert ids == [
         "silent/average/pull",
         "silent-decoder/decoded/pull",
         "offering/average/pull",
@@ -370,9 +371,9 @@ def test_every_pair_that_occurs_is_covered_by_few_cases():
         every, ("backbone", "pooler"), ("backbone", "loss"), ("pooler", "loss")
     )
 
-    def pairs(some):
+    def pairs(cases):
         names = [
-            (case.backbone_name, case.pooler_name, case.loss_name) for case in some
+            (case.backbone_name, case.pooler_name, case.loss_name) for case in cases
         ]
         return {pair for b, p, loss in names for pair in ((b, p), (b, loss), (p, loss))}
 
@@ -387,20 +388,23 @@ def test_every_pair_that_occurs_is_covered_by_few_cases():
 
 
 def test_differences_are_relative_to_each_array_with_a_floor():
-    one = {"a": np.array([3.0, 4.0]), "b": np.array([0.001])}
-    other = {"a": np.array([3.0, 4.5]), "b": np.array([0.002])}
+    actual = {"a": np.array([3.0, 4.0]), "b": np.array([0.001])}
+    reference = {"a": np.array([3.0, 4.5]), "b": np.array([0.002])}
     size = math.hypot(3.0, 4.5)
-    assert comparisons.farthest(one, other, 0.0) == pytest.approx((0.5, "b"))
+    assert comparisons.farthest(actual, reference, 0.0) == pytest.approx((0.5, "b"))
     # With a floor of a tenth of the whole, `b` is next to nothing.
-    assert comparisons.farthest(one, other, 0.1) == (pytest.approx(0.5 / size), "a")
-    assert comparisons.farthest({"a": one["a"]}, other, 0.1) == (math.inf, "b")
-    assert comparisons.farthest({**one, "b": np.zeros(2)}, other, 0.1) == (
+    assert comparisons.farthest(actual, reference, 0.1) == (
+        pytest.approx(0.5 / size),
+        "a",
+    )
+    assert comparisons.farthest({"a": actual["a"]}, reference, 0.1) == (math.inf, "b")
+    assert comparisons.farthest({**actual, "b": np.zeros(2)}, reference, 0.1) == (
         math.inf,
         "b",
     )
     for name in ("a", "b"):
-        broken = {**one, name: one[name] * math.nan}
-        worst, where = comparisons.farthest(broken, other, 0.1)
+        broken = {**actual, name: actual[name] * math.nan}
+        worst, where = comparisons.farthest(broken, reference, 0.1)
         assert (math.isnan(worst), where) == (True, name)
 
 
@@ -451,15 +455,15 @@ def test_saved_weights_are_read_as_the_format_defines(tmp_path):
         len(text).to_bytes(8, "little") + text + data
     )
     np.save(tmp_path / "x.npy", np.arange(3))
-    found = saved_weights(tmp_path)
+    weights = saved_weights(tmp_path)
     expected = {
         f"inner/m.safetensors:{name}": value for name, (_, _, value) in values.items()
     }
     expected["x.npy:x"] = np.arange(3)
-    assert found.keys() == expected.keys()
+    assert weights.keys() == expected.keys()
     for name, value in expected.items():
-        np.testing.assert_array_equal(found[name], value)
-        assert found[name].shape == value.shape
+        np.testing.assert_array_equal(weights[name], value)
+        assert weights[name].shape == value.shape
 
 
 def test_weights_in_another_format_are_no_agreement(tmp_path):

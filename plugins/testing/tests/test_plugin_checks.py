@@ -199,18 +199,18 @@ FAULTS_OF_TOOLS = {
 
 @pytest.mark.parametrize("fault", FAULTS_OF_TOOLS)
 def test_a_fault_of_a_tool_is_found(fault, distribute):
-    source, command, said = FAULTS_OF_TOOLS[fault]
+    source, command, message = FAULTS_OF_TOOLS[fault]
     # What a `Lazy` names is imported once in a process.
     module = "tried_" + fault.replace(" ", "_")
     source = source.replace("tried_command", module)
     distribute("tried", {"tried": source, module: command})
     examples = {"table/price": {"per_hour": 2.0}}
-    if not said:
+    if not message:
         report = check_plugin("tried:tried", examples=examples)
         assert {"commands", "tables", "sections"} < set(report.passed)
-        said = "tables: `[price]` with no keys: the required key `per_hour` is missing; give keys"
+        message = "tables: `[price]` with no keys: the required key `per_hour` is missing; give keys"
         examples = {}
-    with pytest.raises(ConformanceError, match=re.escape(said)):
+    with pytest.raises(ConformanceError, match=re.escape(message)):
         check_plugin("tried:tried", examples=examples)
 
 
@@ -218,9 +218,9 @@ def test_a_fault_of_a_tool_is_found(fault, distribute):
 def test_a_fault_of_a_plugin_is_found(fault, distribute, monkeypatch):
     # A slow import is measured once: it is as slow each time.
     monkeypatch.setattr("sentbed_testing.plugin_checks.TRIES", 1)
-    source, said = FAULTS[fault]
+    source, message = FAULTS[fault]
     distribute("tried", {"tried": source})
-    with pytest.raises(ConformanceError, match=re.escape(said)):
+    with pytest.raises(ConformanceError, match=re.escape(message)):
         check_plugin("tried")
 
 

@@ -26,8 +26,8 @@ def plugin(body):
     return f"{HEAD}\n@sentbed.hookimpl\ndef findings():\n    {body}\n"
 
 
-def only(found, what):
-    (finding,) = (finding for finding in found.findings if finding.what == what)
+def only(diagnosis, what):
+    (finding,) = (finding for finding in diagnosis.findings if finding.what == what)
     return finding
 
 
@@ -41,13 +41,13 @@ def alone():
 def with_plugins(distribute):
     """What is found with plugins of these hook bodies."""
 
-    def look(attempt=False, **bodies):
+    def diagnose(attempt=False, **bodies):
         points = distribute(
             "made-up", {name: plugin(body) for name, body in bodies.items()}
         )
         return examine(attempt, load=lambda: load_plugins(points))
 
-    return look
+    return diagnose
 
 
 # --- plugins -----------------------------------------------------------------------------------------------
@@ -56,32 +56,34 @@ def with_plugins(distribute):
 def test_findings_of_all_plugins_stand_area_by_area(
     with_plugins,
 ):
-    found = with_plugins(
+    diagnosis = with_plugins(
         first="return [Finding('zebras', 'a', 'no'), Finding('trackers', 'b', 'yes')]",
         second="return [Finding(area, 'd', 'no') for area in ('apes', 'zebras', 'devices')]",
     )
-    areas = list(dict.fromkeys(finding.area for finding in found.findings))
+    areas = list(dict.fromkeys(finding.area for finding in diagnosis.findings))
     assert areas == [area for area in AREAS if area in areas] + ["apes", "zebras"]
     assert {"installation", "machine", "devices", "data", "trackers"} <= set(areas)
-    assert [finding.what for finding in found.findings if finding.area == "zebras"] == [
+    assert [
+        finding.what for finding in diagnosis.findings if finding.area == "zebras"
+    ] == [
         "a",
         "d",
     ]
-    assert found.broken == ()
+    assert diagnosis.broken == ()
 
 
 def test_a_plugin_that_raises_is_a_finding_and_hides_no_other(
     with_plugins,
 ):
-    found = with_plugins(
+    diagnosis = with_plugins(
         good="return [Finding('devices', 'something', 'yes')]",
         bad="raise OSError('no such device')",
     )
-    assert found.broken == ("made-up:bad",)
-    failed = only(found, "findings of made-up:bad")
+    assert diagnosis.broken == ("made-up:bad",)
+    failed = only(diagnosis, "findings of made-up:bad")
     assert (failed.area, failed.status) == ("installation", "no")
     assert failed.detail == "could not look: OSError: no such device"
-    assert only(found, "something").status == "yes"
+    assert only(diagnosis, "something").status == "yes"
 
 
 def test_a_plugin_may_look_at_all_plugins(distribute):
@@ -96,9 +98,9 @@ def test_a_plugin_may_look_at_all_plugins(distribute):
 
 @pytest.mark.parametrize("body", ["return ['yes']", "return None", "yield 3"])
 def test_a_plugin_that_returns_no_findings_is_broken(body, with_plugins):
-    found = with_plugins(bad=body)
-    assert found.broken == ("made-up:bad",)
-    assert only(found, "findings of made-up:bad").detail.startswith(
+    diagnosis = with_plugins(bad=body)
+    assert diagnosis.broken == ("made-up:bad",)
+    assert only(diagnosis, "findings of made-up:bad").detail.startswith(
         "could not look: TypeError: "
     )
 
@@ -109,9 +111,9 @@ def test_a_plugin_that_cannot_be_loaded_is_broken_with_its_reason(
     points = distribute(
         "made-up", {"good": "", "bad": "raise ImportError('libthing.so is missing')"}
     )
-    found = examine(load=lambda: load_plugins(points))
-    assert found.broken == ("made-up:bad",)
-    broken = only(found, "made-up")
+    diagnosis = examine(load=lambda: load_plugins(points))
+    assert diagnosis.broken == ("made-up:bad",)
+    broken = only(diagnosis, "made-up")
     assert broken.status == "no"
     assert (
         broken.detail
@@ -129,10 +131,10 @@ def test_a_registry_that_refuses_still_leaves_what_core_finds():
             "the loss `x` is offered by `a` and by `b`; uninstall one of them"
         )
 
-    found = examine(load=refuse)
-    assert found.broken == ("plugins",)
-    assert only(found, "plugins").detail.endswith("uninstall one of them")
-    assert only(found, "cores").status in ("yes", "limited")
+    diagnosis = examine(load=refuse)
+    assert diagnosis.broken == ("plugins",)
+    assert only(diagnosis, "plugins").detail.endswith("uninstall one of them")
+    assert only(diagnosis, "cores").status in ("yes", "limited")
 
 
 def test_a_trial_is_made_only_when_asked_for(distribute):
@@ -150,9 +152,9 @@ def test_a_trial_that_fails_is_a_no_and_breaks_no_plugin(
     with_plugins,
 ):
     body = "return [Trial('hub', 'hub', 'yes', 'there', 'ask again', attempt=lambda: 1 / 0)]"
-    found = with_plugins(True, one=body)
-    assert found.broken == ()
-    assert only(found, "hub") == Finding(
+    diagnosis = with_plugins(True, one=body)
+    assert diagnosis.broken == ()
+    assert only(diagnosis, "hub") == Finding(
         "hub",
         "hub",
         "no",
@@ -206,9 +208,9 @@ def test_a_plugin_whose_requirements_are_not_met_is_limited(distribute, tmp_path
 def test_a_plugin_that_is_disabled_is_limited_and_says_by_what(distribute, monkeypatch):
     monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", "off")
     points = distribute("made-up", {"on": "", "off": ""})
-    found = examine(load=lambda: load_plugins(points))
-    finding = only(found, "made-up")
-    assert (finding.status, finding.remedy, found.broken) == ("limited", "", ())
+    diagnosis = examine(load=lambda: load_plugins(points))
+    finding = only(diagnosis, "made-up")
+    assert (finding.status, finding.remedy, diagnosis.broken) == ("limited", "", ())
     assert finding.detail == (
         "1.0; `off` is disabled by the environment variable `SENTBED_PLUGINS_DISABLE`; take it out there"
     )
@@ -272,32 +274,35 @@ def test_little_shared_memory_and_little_disk_are_limited(
 
 
 def test_the_disk_is_that_of_the_nearest_directory_that_is_there(tmp_path, monkeypatch):
-    asked = []
+    paths = []
     monkeypatch.setattr(
-        shutil, "disk_usage", lambda path: asked.append(path) or Usage(9e12, 0, 9e12)
+        shutil, "disk_usage", lambda path: paths.append(path) or Usage(9e12, 0, 9e12)
     )
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "not" / "yet"))
-    found = _machine("disk for the cache")
-    assert (found.status, found.detail) == (
+    finding = _machine("disk for the cache")
+    assert (finding.status, finding.detail) == (
         "yes",
         f"9000.0 GB free, {tmp_path / 'not' / 'yet'}",
     )
-    assert tmp_path in asked
+    assert tmp_path in paths
 
 
 def test_a_directory_that_cannot_be_written_to_is_a_no(tmp_path, monkeypatch):
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path))
     monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
-    found = _machine("disk for the cache")
-    assert (found.status, found.detail) == ("no", f"`{tmp_path}` cannot be written to")
-    assert "SENTBED_CACHE" in found.remedy
+    finding = _machine("disk for the cache")
+    assert (finding.status, finding.detail) == (
+        "no",
+        f"`{tmp_path}` cannot be written to",
+    )
+    assert "SENTBED_CACHE" in finding.remedy
 
 
 def test_a_look_of_core_that_fails_is_a_finding(monkeypatch):
     monkeypatch.setenv("SENTBED_CACHE_GB", "many")
-    found = _machine("kept vectors")
-    assert found.status == "no"
-    assert found.detail.startswith("could not look: `SENTBED_CACHE_GB` is 'many'")
+    finding = _machine("kept vectors")
+    assert finding.status == "no"
+    assert finding.detail.startswith("could not look: `SENTBED_CACHE_GB` is 'many'")
 
 
 # --- data --------------------------------------------------------------------------------------------------
@@ -330,8 +335,8 @@ def test_kept_vectors_are_those_of_the_store(tmp_path, monkeypatch):
         lambda texts: np.zeros((len(texts), 4), "f4"),
         4,
     )
-    found = _machine("kept vectors")
-    assert (found.status, found.detail) == (
+    finding = _machine("kept vectors")
+    assert (finding.status, finding.detail) == (
         "yes",
         f"0.0 GB of 2.0 GB, 2 vectors, {tmp_path / 'vectors'}",
     )
@@ -347,7 +352,8 @@ def test_unmet_requirements_say_what_was_found(tmp_path, monkeypatch):
     info = tmp_path / "thing-1.0.dist-info"
     info.mkdir()
     asks = "".join(
-        f"Requires-Dist: {one}\n" for one in ("attrs<1", "nothing-here>2", "click")
+        f"Requires-Dist: {requirement}\n"
+        for requirement in ("attrs<1", "nothing-here>2", "click")
     )
     (info / "METADATA").write_text(
         f"Metadata-Version: 2.1\nName: thing\nVersion: 1.0\n{asks}"

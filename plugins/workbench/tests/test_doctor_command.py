@@ -40,18 +40,18 @@ FOUND = Diagnosis(
 
 @pytest.fixture
 def show(monkeypatch):
-    """Run the command on a diagnosis; where `asked` is given, what it was asked for is put there."""
+    """Run the command on a diagnosis; `attempts` collects the `attempt` of each call of `examine`."""
 
     def run(
         *arguments,
-        found=FOUND,
-        asked=None,
+        diagnosis=FOUND,
+        attempts=None,
         **variables,
     ):
         monkeypatch.setattr(
             doctor,
             "examine",
-            lambda a: ([] if asked is None else asked).append(a) or found,
+            lambda a: ([] if attempts is None else attempts).append(a) or diagnosis,
         )
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
@@ -99,34 +99,34 @@ def test_on_a_terminal_details_are_wrapped_and_commands_are_not(
 
 
 def test_json_has_every_finding_with_its_fields(show):
-    found = json.loads(show("--json").output)
-    assert set(found) == {"findings", "broken", "untried"}
-    assert (found["broken"], found["untried"]) == ([], ["model hub"])
-    assert found["findings"][1] == {
+    diagnosis = json.loads(show("--json").output)
+    assert set(diagnosis) == {"findings", "broken", "untried"}
+    assert (diagnosis["broken"], diagnosis["untried"]) == ([], ["model hub"])
+    assert diagnosis["findings"][1] == {
         "area": "runtimes",
         "what": "cuda",
         "status": "no",
         "detail": "no device",
         "remedy": "`pip install --index-url https://download/cuNNN`",
     }
-    assert [list(finding) for finding in found["findings"]] == [
-        list(found["findings"][1])
+    assert [list(finding) for finding in diagnosis["findings"]] == [
+        list(diagnosis["findings"][1])
     ] * 4
 
 
 def test_nothing_is_tried_without_being_asked_to(show):
-    asked = []
-    show(asked=asked)
-    show("--try", asked=asked)
-    assert asked == [False, True]
+    attempts = []
+    show(attempts=attempts)
+    show("--try", attempts=attempts)
+    assert attempts == [False, True]
 
 
 @pytest.mark.parametrize("arguments", [(), ("--json",)])
 def test_only_a_broken_plugin_is_a_failure(show, arguments):
     missing = Diagnosis((Finding("runtimes", "cpu", "no"),), (), ())
-    assert show(*arguments, found=missing).exit_code == 0
+    assert show(*arguments, diagnosis=missing).exit_code == 0
     broken = Diagnosis(missing.findings, ("made-up:bad",), ())
-    result = show(*arguments, found=broken)
+    result = show(*arguments, diagnosis=broken)
     assert result.exit_code == 1
     assert ("made-up:bad" in result.output) == bool(arguments)
 

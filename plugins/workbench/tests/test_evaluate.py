@@ -18,13 +18,13 @@ def encoder(installed_toy, recipe_of, tmp_path):
 
 
 def test_an_encoder_on_disk_is_evaluated_with_the_fields_given(encoder, tmp_path):
-    found = evaluate_encoder(
+    evaluation = evaluate_encoder(
         str(tmp_path / "encoder"), "gap", ["target=1.5", "left=ab", "runtime.use=toy"]
     )
-    assert found.primary == pytest.approx(
+    assert evaluation.primary == pytest.approx(
         Gap("ab", target=1.5).prepare().evaluate(encoder).primary
     )
-    (score,) = found.scores
+    (score,) = evaluation.scores
     assert (score.encoder, score.evaluator) == (str(tmp_path / "encoder"), "gap")
 
 
@@ -64,12 +64,12 @@ def test_every_part_of_an_evaluation_has_a_bar_that_leaves(
         console=Console(force_terminal=True, file=io.StringIO()), disable=True
     )
     monkeypatch.setattr(evaluate, "progress_bars", lambda: progress)
-    with evaluate._bars() as told:
-        told("encode", 1, 4)
-        told("MR: classifiers", 2, 10)
+    with evaluate._bars() as show_progress:
+        show_progress("encode", 1, 4)
+        show_progress("MR: classifiers", 2, 10)
         shown = [
             (task.description, task.completed, task.total) for task in progress.tasks
         ]
         assert shown == [("encode", 1, 4), ("MR: classifiers", 2, 10)]
-        told("encode", 4, 4)
+        show_progress("encode", 4, 4)
         assert [task.description for task in progress.tasks] == ["MR: classifiers"]

@@ -64,4 +64,4 @@ def test_a_run_calls_hooks_in_the_order_that_is_printed(
     last, first, history, *others = called[0]
     assert (last.file, first.file) == ("last", "first")
     assert isinstance(history, History)
-    assert [plugins.manager.get_name(one) for one in others] == printed[1:]
+    assert [plugins.manager.get_name(listener) for listener in others] == printed[1:]

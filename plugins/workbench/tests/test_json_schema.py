@@ -64,7 +64,7 @@ class Every(Loss):
     among: int = attrs.field(default=2, validator=in_((2, 4)))
     many: tuple[int, ...] = attrs.field(default=(), validator=deep_iterable(ge(1)))
     two: tuple[str, int] = ("a", 1)
-    some: str | tuple[str, ...] = attrs.field(default=("s",), validator=min_len(1))
+    texts: str | tuple[str, ...] = attrs.field(default=("s",), validator=min_len(1))
     mapped: Mapping[str, float] = attrs.field(factory=dict)
     inner: float | Inner = 1.0
     others: tuple[Loss, ...] = ()
@@ -167,8 +167,8 @@ LOSS = 'use = "pull"'
         "among = 4",
         "many = [1, 2]",
         'two = ["b", 2]',
-        'some = "s"',
-        'some = ["s", "t"]',
+        'texts = "s"',
+        'texts = ["s", "t"]',
         "mapped = { a = 1, b = 2.5 }",
         "inner = 3",
         "inner = { first = 1 }",
@@ -207,8 +207,8 @@ def test_a_value_of_a_field_is_accepted(judge, field):
         ("many = 1", "many"),
         ('two = ["a"]', "two"),
         ("two = [1, 2]", "two.0"),
-        ("some = []", "some"),
-        ('some = ""', "some"),
+        ("texts = []", "texts"),
+        ('texts = ""', "texts"),
         ("mapped = { a = true }", "mapped.a"),
         ("inner = { second = 3 }", "inner"),
         ("inner = { first = 1, third = 3 }", "inner"),
@@ -222,9 +222,9 @@ def test_a_value_of_a_field_is_accepted(judge, field):
     ],
 )
 def test_a_value_that_a_field_cannot_have_is_refused_where_it_stands(judge, field, at):
-    found = faults(judge, RECIPE.replace(LOSS, f'use = "every", {field}'))
-    assert found
-    assert {place for place, _ in found} == {f"stage.0.loss.{at}".rstrip(".")}
+    problems = faults(judge, RECIPE.replace(LOSS, f'use = "every", {field}'))
+    assert problems
+    assert {place for place, _ in problems} == {f"stage.0.loss.{at}".rstrip(".")}
 
 
 def test_a_mistake_has_one_message(judge):
@@ -350,7 +350,7 @@ def test_a_component_whose_types_cannot_be_read_is_left_out_and_said(
 def test_what_editors_complete_from_has_every_field_of_every_component(schema, parts):
     definitions = schema["definitions"]
     for kind in ("loss", "optimizer", "data", "backbone"):
-        found = set(definitions[f"{kind}.any"]["properties"])
+        keys = set(definitions[f"{kind}.any"]["properties"])
         classes = [parts.find(kind, name).cls for name in parts.names(kind)]
         fields = {
             f.name
@@ -358,7 +358,7 @@ def test_what_editors_complete_from_has_every_field_of_every_component(schema, p
             for f in attrs.fields(cls)
             if not f.metadata.get("skip")
         }
-        assert found == {"use", *fields}
+        assert keys == {"use", *fields}
 
 
 def test_every_reference_leads_somewhere(schema):

@@ -68,7 +68,7 @@ def dev(tmp_path):
     """Overrides of the evaluator `sts`: pairs of sentences with scores."""
     rng = np.random.default_rng(0)
     pairs = [rng.choice(SENTENCES, 2, replace=False) for _ in range(40)]
-    lines = [f"{one}\t{two}\t{rng.uniform(0, 5):.2f}" for one, two in pairs]
+    lines = [f"{first}\t{second}\t{rng.uniform(0, 5):.2f}" for first, second in pairs]
     file = tmp_path / "dev.tsv"
     file.write_text("\n".join(["sentence1\tsentence2\tscore", *lines]) + "\n")
     return [f"path={file}", "split=dev"]
@@ -77,13 +77,13 @@ def dev(tmp_path):
 def test_a_uniform_average_is_the_mean_of_all_weights(three, tmp_path):
     soup = make_soup(tmp_path / "soup", three)
     assert soup.method == "uniform"
-    made, each = weights(tmp_path / "soup"), [weights(place) for place in three]
-    assert made.keys() == each[0].keys()
-    for name, value in made.items():
-        expected = sum(one[name].double() for one in each) / 3
+    means, parents = weights(tmp_path / "soup"), [weights(place) for place in three]
+    assert means.keys() == parents[0].keys()
+    for name, value in means.items():
+        expected = sum(parent[name].double() for parent in parents) / 3
         torch.testing.assert_close(value.double(), expected, rtol=0, atol=1e-7)
     name = "modules.safetensors projection.weight"
-    assert not torch.equal(each[0][name], made[name])
+    assert not torch.equal(parents[0][name], means[name])
 
 
 def test_it_records_its_parents_and_loads(three, tmp_path):
@@ -102,8 +102,8 @@ def test_it_records_its_parents_and_loads(three, tmp_path):
 
 
 def test_a_greedy_average_keeps_what_a_loop_by_hand_keeps(three, dev, tmp_path):
-    told = []
-    soup = make_soup(tmp_path / "soup", three, "sts", dev, say=told.append)
+    messages = []
+    soup = make_soup(tmp_path / "soup", three, "sts", dev, say=messages.append)
     scored = Encoder.load(tmp_path / "soup")
 
     def score_of(values):
@@ -121,15 +121,15 @@ def test_a_greedy_average_keeps_what_a_loop_by_hand_keeps(three, dev, tmp_path):
             name: sum(states[n][name].double() for n in tried) / len(tried)
             for name in states[0]
         }
-        if (found := score_of(mean)) >= best:
-            kept, best = tried, found
+        if (score := score_of(mean)) >= best:
+            kept, best = tried, score
     assert [parent.kept for parent in soup.parents] == [
         number in kept for number in range(3)
     ]
     assert [parent.score for parent in soup.parents] == pytest.approx(alone)
     assert soup.score == pytest.approx(best)
     assert 0 < len(kept) < 3
-    assert len(told) == 6
+    assert len(messages) == 6
     assert soup.evaluator["split"] == "dev"
 
 
@@ -179,6 +179,6 @@ def test_the_command_averages_and_wants_two_and_a_new_place(three, tmp_path):
     again = run(main, ["soup", output, *map(str, three)])
     assert again.exit_code
     assert "is not new" in again.output
-    one = run(main, ["soup", str(tmp_path / "one"), str(three[0])])
-    assert one.exit_code
-    assert "an average needs several encoders" in one.output
+    single = run(main, ["soup", str(tmp_path / "one"), str(three[0])])
+    assert single.exit_code
+    assert "an average needs several encoders" in single.output

@@ -51,15 +51,23 @@ def diff(put, plugins, tmp_path, monkeypatch):
     return make
 
 
-def said(differences):
+def changes(differences):
     sides = [
-        (one.path, one.a and one.a.value, one.b and one.b.value) for one in differences
+        (
+            difference.path,
+            difference.a and difference.a.value,
+            difference.b and difference.b.value,
+        )
+        for difference in differences
     ]
     return [(path, a, b) for path, a, b in sides]
 
 
 def origins(differences):
-    return [(one.a and one.a.origin, one.b and one.b.origin) for one in differences]
+    return [
+        (difference.a and difference.a.origin, difference.b and difference.b.origin)
+        for difference in differences
+    ]
 
 
 def test_a_recipe_does_not_differ_from_itself_with_every_default_written_out(
@@ -73,13 +81,13 @@ def test_a_recipe_does_not_differ_from_itself_with_every_default_written_out(
 def test_a_value_is_shown_with_who_said_it_on_either_side(diff, put):
     put("base.toml", RECIPE)
     top = 'extends = "base.toml"\n[[stage]]\nname = "pull"\noptimizer.lr = 0.25\nloss.temperature = 2\n'
-    found = diff(RECIPE, top)
-    assert said(found) == [
+    differences = diff(RECIPE, top)
+    assert changes(differences) == [
         ("stage.pull.loss.temperature", 1.0, 2.0),
         ("stage.pull.optimizer.lr", 0.5, 0.25),
     ]
-    assert origins(found) == [("default", "b.toml:5"), ("a.toml:19", "b.toml:4")]
-    assert list(text(found, ("a.toml", "b.toml"))) == [
+    assert origins(differences) == [("default", "b.toml:5"), ("a.toml:19", "b.toml:4")]
+    assert list(text(differences, ("a.toml", "b.toml"))) == [
         "--- a.toml",
         "+++ b.toml",
         "",
@@ -95,65 +103,70 @@ def test_a_value_is_shown_with_who_said_it_on_either_side(diff, put):
 
 def test_an_override_goes_for_both(diff):
     assert (
-        said(diff(RECIPE, RECIPE.replace("seed = 7", "seed = 8"), "run.seed=9")) == []
+        changes(diff(RECIPE, RECIPE.replace("seed = 7", "seed = 8"), "run.seed=9"))
+        == []
     )
 
 
 def test_what_only_one_has_is_not_set_in_the_other(diff):
-    found = diff(RECIPE, RECIPE.replace("epochs = 2", "steps = 6"))
-    assert said(found) == [
+    differences = diff(RECIPE, RECIPE.replace("epochs = 2", "steps = 6"))
+    assert changes(differences) == [
         ("stage.pull.epochs", 2, None),
         ("stage.pull.steps", None, 6),
     ]
-    assert "  + not set" in list(text(found, ("a", "b")))
+    assert "  + not set" in list(text(differences, ("a", "b")))
 
 
 def test_another_component_is_shown_by_what_files_say_of_it(diff):
     a = RECIPE.replace('loss = { use = "pull" }', 'loss = { use = "pull", noise = 1 }')
-    found = diff(
+    differences = diff(
         a, RECIPE.replace('loss = { use = "pull" }', 'loss = { use = "chase" }')
     )
-    assert said(found)[0] == ("stage.pull.loss.use", "pull", "chase")
+    assert changes(differences)[0] == ("stage.pull.loss.use", "pull", "chase")
     # `temperature` of `pull`, and all that `chase` has, are at their defaults.
-    assert ("stage.pull.loss.noise", 1.0, None) in said(found)
-    assert len(found) == 2
+    assert ("stage.pull.loss.noise", 1.0, None) in changes(differences)
+    assert len(differences) == 2
 
 
 def test_stages_belong_together_by_name(diff):
     first, second = TOWERS.index("[[stage]]"), TOWERS.rindex("[[stage]]")
     end = TOWERS.index("[[evaluate]]")
-    found = diff(TOWERS, TOWERS[:second] + TOWERS[end:])
-    assert [(one.path, one.b) for one in found] == [("stage.tune", None)]
-    assert found[0].a is not None
-    assert found[0].a.origin == f"a.toml:{TOWERS[:second].count(chr(10)) + 2}"
-    # What it has by default is left out.
-    assert found[0].a.value["data"] == {"use": "words", "rows": 7}
-    # The first one can be the one that is left out.
-    assert [one.path for one in diff(TOWERS, TOWERS[:first] + TOWERS[second:])] == [
-        "stage.pairs"
+    differences = diff(TOWERS, TOWERS[:second] + TOWERS[end:])
+    assert [(difference.path, difference.b) for difference in differences] == [
+        ("stage.tune", None)
     ]
+    assert differences[0].a is not None
+    assert differences[0].a.origin == f"a.toml:{TOWERS[:second].count(chr(10)) + 2}"
+    # What it has by default is left out.
+    assert differences[0].a.value["data"] == {"use": "words", "rows": 7}
+    # The first one can be the one that is left out.
+    assert [
+        difference.path for difference in diff(TOWERS, TOWERS[:first] + TOWERS[second:])
+    ] == ["stage.pairs"]
 
 
 def test_the_order_of_stages_decides(diff):
     first, second = TOWERS.index("[[stage]]"), TOWERS.rindex("[[stage]]")
     end = TOWERS.index("[[evaluate]]")
-    found = diff(
+    differences = diff(
         TOWERS,
         TOWERS[:first] + TOWERS[second:end] + TOWERS[first:second] + TOWERS[end:],
     )
-    assert said(found) == [("stage.order", ["pairs", "tune"], ["tune", "pairs"])]
-    assert found[0].decides
+    assert changes(differences) == [
+        ("stage.order", ["pairs", "tune"], ["tune", "pairs"])
+    ]
+    assert differences[0].decides
 
 
 def test_a_stage_with_another_name_computes_the_same(diff):
-    found = diff(TOWERS, TOWERS.replace('name = "pairs"', 'name = "first"'))
-    assert said(found) == [("stage.pairs.name", "pairs", "first")]
-    assert not found[0].decides
-    found = diff(
+    differences = diff(TOWERS, TOWERS.replace('name = "pairs"', 'name = "first"'))
+    assert changes(differences) == [("stage.pairs.name", "pairs", "first")]
+    assert not differences[0].decides
+    differences = diff(
         RECIPE,
         RECIPE.replace('name = "pull"', 'name = "x"').replace("rows = 11", "rows = 12"),
     )
-    assert [(one.path, one.decides) for one in found] == [
+    assert [(difference.path, difference.decides) for difference in differences] == [
         ("stage.pull.name", False),
         ("stage.pull.data.rows", True),
     ]
@@ -167,18 +180,20 @@ def test_the_order_of_parts_without_names_decides(diff):
         data, f'data = {{ use = "several", sources = [{b}, {a}] }}'
     )
     assert diff(mixed, mixed) == []
-    found = diff(mixed, swapped)
-    assert ("stage.pull.data.sources.0.use", "words", "lines") in said(found)
-    assert ("stage.pull.data.sources.1.use", "lines", "words") in said(found)
-    found = diff(
+    differences = diff(mixed, swapped)
+    assert ("stage.pull.data.sources.0.use", "words", "lines") in changes(differences)
+    assert ("stage.pull.data.sources.1.use", "lines", "words") in changes(differences)
+    differences = diff(
         mixed, RECIPE.replace(data, f'data = {{ use = "several", sources = [{a}] }}')
     )
-    assert [(one.path, one.b) for one in found] == [("stage.pull.data.sources.1", None)]
+    assert [(difference.path, difference.b) for difference in differences] == [
+        ("stage.pull.data.sources.1", None)
+    ]
 
 
 def test_the_order_of_evaluations_and_looks_decides_nothing(diff):
-    def two(what, one, other):
-        return f"{what}\n{one}{what}\n{other}", f"{what}\n{other}{what}\n{one}"
+    def two(what, first, second):
+        return f"{what}\n{first}{what}\n{second}", f"{what}\n{second}{what}\n{first}"
 
     a, b = two("[[evaluate]]", 'use = "gap"\n', 'use = "nearness"\n')
     c, d = two(
@@ -193,17 +208,18 @@ def test_the_order_of_evaluations_and_looks_decides_nothing(diff):
 def test_evaluations_belong_together_by_what_they_are(diff):
     gap = '[[evaluate]]\nuse = "gap"\nat = ["start", "end"]\n'
     other = '[[evaluate]]\nuse = "gap"\nat = ["start"]\n'
-    found = diff(RECIPE, RECIPE.replace(gap, other + gap))
-    assert [(one.path, one.a, one.b and one.b.value) for one in found] == [
-        ("evaluate.0", None, {"use": "gap", "at": ["start"]})
-    ]
+    differences = diff(RECIPE, RECIPE.replace(gap, other + gap))
+    assert [
+        (difference.path, difference.a, difference.b and difference.b.value)
+        for difference in differences
+    ] == [("evaluate.0", None, {"use": "gap", "at": ["start"]})]
 
 
 def test_encoders_are_named_as_in_the_file(diff):
-    assert said(diff(RECIPE, RECIPE.replace("width = 4", "width = 8"))) == [
+    assert changes(diff(RECIPE, RECIPE.replace("width = 4", "width = 8"))) == [
         ("encoder.backbone.width", 4, 8)
     ]
-    assert said(diff(TOWERS, TOWERS.replace("init_seed = 2", "init_seed = 3"))) == [
+    assert changes(diff(TOWERS, TOWERS.replace("init_seed = 2", "init_seed = 3"))) == [
         ("encoders.zh.backbone.init_seed", 2, 3)
     ]
 
@@ -218,16 +234,16 @@ def test_encoders_are_named_as_in_the_file(diff):
     ],
 )
 def test_what_decides_no_score_is_shown_and_said_to_compute_the_same(diff, change):
-    found = diff(RECIPE, RECIPE.replace(*change))
-    assert len(found) == 1
-    assert list(text(found, ("a", "b")))[-2:] == ["", NO_DIFFERENCE]
+    differences = diff(RECIPE, RECIPE.replace(*change))
+    assert len(differences) == 1
+    assert list(text(differences, ("a", "b")))[-2:] == ["", NO_DIFFERENCE]
 
 
 def test_cells_of_a_study_are_compared_by_their_labels(diff):
     axis = '[study.axes.rate]\npath = "stage.pull.optimizer.lr"\nvalues = [0.1, 0.2]\n'
-    found = diff(RECIPE + axis, RECIPE + axis, cells=("0.1", "0.2"))
-    assert said(found) == [("stage.pull.optimizer.lr", 0.1, 0.2)]
-    assert origins(found) == [("study.axes.rate 0.1", "study.axes.rate 0.2")]
+    differences = diff(RECIPE + axis, RECIPE + axis, cells=("0.1", "0.2"))
+    assert changes(differences) == [("stage.pull.optimizer.lr", 0.1, 0.2)]
+    assert origins(differences) == [("study.axes.rate 0.1", "study.axes.rate 0.2")]
     assert diff(RECIPE + axis, RECIPE + axis.replace("0.2", "0.3"), cells=["0.1"]) == []
 
 
@@ -237,7 +253,7 @@ def test_one_cell_is_that_of_the_side_that_has_a_study(diff):
         + '[study.axes.rate]\npath = "stage.pull.optimizer.lr"\nvalues = [0.1, 0.5]\n'
     )
     assert diff(RECIPE, study, cells=["0.5"]) == []
-    assert said(diff(study, RECIPE, cells=["0.1"])) == [
+    assert changes(diff(study, RECIPE, cells=["0.1"])) == [
         ("stage.pull.optimizer.lr", 0.1, 0.5)
     ]
     with pytest.raises(RecipeError, match="study"):
@@ -277,10 +293,12 @@ expected.t.cells."0.2, 4".gap = 1
 rate = { path = "stage.pull.optimizer.lr", values = [0.1, 0.2] }
 size = { path = "stage.pull.batch_size", values = [3, 4] }
 """
-    found = diff(RECIPE + study, RECIPE + study.replace(before, after))
-    assert found
-    assert {one.path.partition(".")[0] for one in found} == {"study"}
-    assert any(one.decides for one in found) is decides
+    differences = diff(RECIPE + study, RECIPE + study.replace(before, after))
+    assert differences
+    assert {difference.path.partition(".")[0] for difference in differences} == {
+        "study"
+    }
+    assert any(difference.decides for difference in differences) is decides
 
 
 # --- the command -------------------------------------------------------------------------------------------
@@ -318,10 +336,10 @@ def test_a_run_directory_stands_for_its_resolved_recipe(installed_toy, put, tmp_
 
 def test_json_says_the_same_for_programs(installed_toy, put):
     a = put("a.toml", RECIPE)
-    found = json.loads(
+    output = json.loads(
         invoke(a, put("b.toml", RECIPE.replace("seed = 7", "")), "--json").output
     )
-    assert found == {
+    assert output == {
         "a": str(a),
         "b": str(a.with_name("b.toml")),
         "same_scores": False,

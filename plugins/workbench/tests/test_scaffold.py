@@ -161,9 +161,9 @@ def test_code_and_readme_say_first_where_a_field_stands(kind, written):
         / f"sentbed_my_{in_module(kind)}"
         / f"my_{in_module(kind)}.py"
     )
-    said = ast.get_docstring(ast.parse(module.read_text())) or ""
-    assert ("`_torch.py`" in said) == (module.parent / "_torch.py").exists()
-    assert "`README.md` and in `tests/`" in said
+    docstring = ast.get_docstring(ast.parse(module.read_text())) or ""
+    assert ("`_torch.py`" in docstring) == (module.parent / "_torch.py").exists()
+    assert "`README.md` and in `tests/`" in docstring
     first = (written / kind / "README.md").read_text().partition("\n")[0]
     assert first.startswith("<!-- ")
     assert first.endswith("here, in `src/` and in `tests/`. -->")
@@ -345,8 +345,8 @@ def test_the_settings_fit_the_template_of_a_recipe_and_the_quickstart(
     point = EntryPoint(name, f"sentbed_my_{in_module(kind)}", "sentbed")
     plugins = load_plugins([*entry_points(group="sentbed"), point])
     for recipe in (template, ROOT / "recipes" / "quickstart.toml"):
-        found = load_recipe(recipe, settings(kind, name), plugins, look=False)
-        assert f'"use": "{name}"' in json.dumps(unstructure(found))
+        loaded = load_recipe(recipe, settings(kind, name), plugins, look=False)
+        assert f'"use": "{name}"' in json.dumps(unstructure(loaded))
 
 
 def test_a_directory_with_a_space_is_quoted(tmp_path):

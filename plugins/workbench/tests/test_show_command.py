@@ -112,8 +112,8 @@ def test_every_kind_can_be_listed(kind, installed_toy):
 
 
 def test_show_of_a_kind_that_nobody_offers_says_so(monkeypatch):
-    own = distribution("sentbed-workbench").entry_points.select(group="sentbed")
-    monkeypatch.setattr("sentbed._registry.registry.entry_points", lambda group: own)
+    points = distribution("sentbed-workbench").entry_points.select(group="sentbed")
+    monkeypatch.setattr("sentbed._registry.registry.entry_points", lambda group: points)
     result = invoke("show", "exporter")
     expected = "no installed plugin offers any exporter; see `sentbed plugins`\n"
     assert (result.exit_code, result.output) == (0, expected)

@@ -52,12 +52,12 @@ def test_every_value_in_force_is_listed_with_its_origin(
 
 def test_the_listing_has_every_key_of_the_file(explained):
     lines = list(explained('extends = "base.toml"').listing())
-    said = [line for line in lines if "# base.toml:" in line]
-    numbers = sorted(int(line.rpartition(":")[2]) for line in said)
+    lines_of_base = [line for line in lines if "# base.toml:" in line]
+    numbers = sorted(int(line.rpartition(":")[2]) for line in lines_of_base)
     # One value a line of the toy recipe, but for the inline tables.
     keys = [i for i, line in enumerate(RECIPE.splitlines(), start=1) if "=" in line]
     assert sorted(set(numbers)) == keys
-    assert len(said) == len(keys) + sum(
+    assert len(lines_of_base) == len(keys) + sum(
         line.count(", ") for line in RECIPE.splitlines() if "{" in line
     )
 
@@ -79,12 +79,12 @@ def test_a_value_that_stands_for_more_has_its_own_place(
 def test_keys_that_toml_wants_in_quotes_are_in_quotes(
     explained,
 ):
-    found = explained(
+    explanation = explained(
         'extends = "base.toml"\n[expected]\n"a.b/c" = { value = 1, tolerance = 1 }\n'
     )
-    assert 'expected."a.b/c".value = 1.0   # top.toml:3' in list(found.listing())
+    assert 'expected."a.b/c".value = 1.0   # top.toml:3' in list(explanation.listing())
     assert (
-        next(found.details('expected."a.b/c".value'))
+        next(explanation.details('expected."a.b/c".value'))
         == 'expected."a.b/c".value = 1.0   # top.toml:3'
     )
     keys = ("a.b", 'q"x', "", "plain-1_x", 3)
@@ -97,15 +97,15 @@ def test_a_stage_whose_name_is_no_key_of_a_path_goes_by_its_number(
     explained,
 ):
     for name in ("a.b", "7"):
-        found = explained(RECIPE.replace('name = "pull"', f'name = "{name}"'))
-        assert f'stage.0.name = "{name}"   # top.toml:16' in list(found.listing())
+        explanation = explained(RECIPE.replace('name = "pull"', f'name = "{name}"'))
+        assert f'stage.0.name = "{name}"   # top.toml:16' in list(explanation.listing())
 
 
 def test_one_value_has_the_chain_of_what_was_said_and_its_meaning(
     explained,
 ):
-    found = explained('extends = "base.toml"\nrun.seed = 8\n', "run.seed=9")
-    assert list(found.details("run.seed")) == [
+    explanation = explained('extends = "base.toml"\nrun.seed = 8\n', "run.seed=9")
+    assert list(explanation.details("run.seed")) == [
         "run.seed = 9   # --set",
         "  before: top.toml:2 said 8",
         "  before: base.toml:5 said 7",
@@ -129,10 +129,10 @@ def test_fields_of_a_component_that_was_replaced_are_part_of_the_past(
     explained,
 ):
     text = 'extends = "base.toml"\n[[stage]]\nname = "pull"\ndata = { use = "lines", path = "x" }\n'
-    found = explained(text.replace('"lines", path = "x"', '"words"'))
+    explanation = explained(text.replace('"lines", path = "x"', '"words"'))
     # The same component: its fields go on.
     assert (
-        next(found.details("stage.pull.data.rows"))
+        next(explanation.details("stage.pull.data.rows"))
         == "stage.pull.data.rows = 11   # base.toml:17"
     )
     lines = list(explained(text).details("stage.pull.data.use"))
@@ -202,8 +202,8 @@ def test_a_path_that_is_not_there_gets_a_suggestion(explained, path, message):
 
 def test_of_a_run_directory_the_resolved_recipe_is_explained(put, plugins, tmp_path):
     resolved = put("run/resolved.toml", RECIPE)
-    found = explain(tmp_path / "run", (), plugins)
-    assert next(found.details("run.seed")) == f"run.seed = 7   # {resolved}:5"
+    explanation = explain(tmp_path / "run", (), plugins)
+    assert next(explanation.details("run.seed")) == f"run.seed = 7   # {resolved}:5"
     with pytest.raises(
         RecipeError,
         match=r"the directory has no `resolved.toml`; name a recipe or a run",
@@ -228,22 +228,24 @@ def test_a_chain_of_files_is_told_the_last_first_with_what_was_replaced(explaine
         "2.toml",
         '\n[run]\nseed = 9\n[[stage]]\nname = "pull"\nloss.temperature = 4.0\n',
     )
-    found = explained(PAST)
-    assert found.history(("run", "seed")) == [
+    explanation = explained(PAST)
+    assert explanation.history(("run", "seed")) == [
         (9, "2.toml:3"),
         (8, "1.toml:2"),
         (7, "base.toml:5"),
     ]
     # Of a component that was replaced, all that was said of it.
-    assert found.history(("stage", 0, "loss", "temperature")) == [
+    assert explanation.history(("stage", 0, "loss", "temperature")) == [
         (4.0, "2.toml:6"),
         (3.0, "1.toml:5"),
     ]
-    assert found.history(("stage", 0, "loss", "use")) == [
+    assert explanation.history(("stage", 0, "loss", "use")) == [
         ("chase", "top.toml:4"),
         ("pull", "base.toml:18"),
     ]
-    assert found.history(("stage", 0, "loss")) == [({"use": "chase"}, "top.toml:4")]
+    assert explanation.history(("stage", 0, "loss")) == [
+        ({"use": "chase"}, "top.toml:4")
+    ]
 
 
 def test_leaves_are_values_and_what_is_empty():
@@ -268,12 +270,12 @@ def test_leaves_are_values_and_what_is_empty():
 
 def test_a_cell_has_the_values_that_its_axes_set(explained):
     text = f'extends = "base.toml"\n{STUDY}'
-    found = explained(text, cell="0.2, chase")
-    assert list(found.details("stage.pull.optimizer.lr"))[:2] == [
+    explanation = explained(text, cell="0.2, chase")
+    assert list(explanation.details("stage.pull.optimizer.lr"))[:2] == [
         "stage.pull.optimizer.lr = 0.2   # study.axes.rate 0.2",
         "  before: base.toml:19 said 0.5",
     ]
-    lines = list(found.listing())
+    lines = list(explanation.listing())
     assert 'stage.pull.loss.use = "chase"   # study.axes."the loss" chase' in lines
     assert "stage.pull.loss.most = 100   # default" in lines
     assert not any(line.startswith("study") for line in lines)
@@ -296,14 +298,14 @@ schedule = { use = "falling" }
 batch_size = 2
 epochs = 1
 """
-    found = explained(text, "stage.pull.data.rows=3", cell="short")
-    assert list(found.details("stage.pull.data.rows"))[:3] == [
+    explanation = explained(text, "stage.pull.data.rows=3", cell="short")
+    assert list(explanation.details("stage.pull.data.rows"))[:3] == [
         "stage.pull.data.rows = 3   # --set",
         "  before: study.axes.training short said 5",
         "  before: base.toml:17 said 11",
     ]
     assert "stage.pull.batch_size = 2   # study.axes.training short" in list(
-        found.listing()
+        explanation.listing()
     )
     assert explained(text, "stage.pull.data.rows=3", cell="none").recipe.stage == ()
 

@@ -212,11 +212,14 @@ def test_no_texts_are_no_rows(encoder, store):
 
 def test_progress_reaches_the_end_with_and_without_a_forward_pass(encoder, store):
     for _ in range(2):
-        told = []
+        parts = []
         encoder.evaluate(
-            Gap(), "e", progress=lambda *part, told=told: told.append(part), store=store
+            Gap(),
+            "e",
+            progress=lambda *part, parts=parts: parts.append(part),
+            store=store,
         )
-        assert told[-1] == ("encode", 2, 2)
+        assert parts[-1] == ("encode", 2, 2)
 
 
 @pytest.mark.parametrize("wrong", [None, ["nested"], "\ud800"])
@@ -365,9 +368,9 @@ def test_an_edited_pooler_is_another_one_whatever_file_of_its_package_was_edited
             str(tmp_path),
             *map(str, arguments),
         ]
-        found = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        assert found.returncode == 0, found.stderr
-        return found.stdout.strip()
+        process = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert process.returncode == 0, process.stderr
+        return process.stdout.strip()
 
     helper.write_text("def half(): return 1")
     first = code()
@@ -408,11 +411,11 @@ def test_no_damage_changes_a_stored_vector(damage, store, calls):
     whole = path.read_bytes()
     path.write_bytes(damage(whole))
     intact, encoded = path.read_bytes() == whole, len(calls)
-    found = kept(store, ["a", "b"])
+    after = kept(store, ["a", "b"])
     assert (len(calls) == encoded) == intact
-    assert np.array_equal(found, before) == intact
+    assert np.array_equal(after, before) == intact
     encoded = len(calls)
-    np.testing.assert_array_equal(kept(store, ["a", "b"]), found)
+    np.testing.assert_array_equal(kept(store, ["a", "b"]), after)
     assert len(calls) == encoded
     assert [path.stat().st_size for path in segments(store)] == [len(whole)]
 
@@ -428,13 +431,13 @@ def test_files_that_were_exchanged_are_encoded_again(store, calls):
         for file, place in zip(files, order, strict=True):
             file.write_bytes(contents[place])
         before = len(calls)
-        for (space, texts), place, own in zip(
+        for (space, texts), place, index in zip(
             pairs, order, range(len(pairs)), strict=True
         ):
-            found = kept(store, texts, space)
-            assert np.array_equal(found, expected[own]) == (place == own)
+            rows = kept(store, texts, space)
+            assert np.array_equal(rows, expected[index]) == (place == index)
         assert len(calls) - before == sum(
-            place != own for own, place in enumerate(order)
+            place != index for index, place in enumerate(order)
         )
 
 
@@ -469,8 +472,8 @@ def test_what_a_killed_writer_left_is_no_vector_and_goes(store, calls):
 def test_where_nothing_can_be_written_the_evaluation_goes_on_and_says_so_once(
     fault, encoder, tmp_path, monkeypatch
 ):
-    said = []
-    store = VectorCache(tmp_path / "vectors", say=said.append)
+    messages = []
+    store = VectorCache(tmp_path / "vectors", say=messages.append)
     if fault == "full":
 
         def fail(*_):
@@ -481,7 +484,7 @@ def test_where_nothing_can_be_written_the_evaluation_goes_on_and_says_so_once(
         store.root.touch()
     expected = value_of(encoder, None)
     assert [value_of(encoder, store) for _ in range(2)] == [expected] * 2
-    (message,) = said
+    (message,) = messages
     assert message.startswith(
         "vectors are not kept for later evaluations: cannot write "
     )
