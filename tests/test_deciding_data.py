@@ -18,7 +18,7 @@ def read(directory, evaluate, decide, stop=""):
         f"[[evaluate]]\n{table.strip()}\n" for table in evaluate.split(";")
     )
     recipe.write_text(f'extends = "{base}"\n{tables}[study]\n{stop}\n{decide}\n')
-    read_study(recipe, look=False)
+    read_study(recipe, check_files=False)
 
 
 STS = 'use = "senteval-sts"\ntasks = ["STSB"]'

@@ -194,7 +194,7 @@ def _load(command, parameters, place, plugins):
             path, settings, plugins, False, entries(parameters["only"]) or None
         ).cells
     else:
-        sentbed.load_recipe(path, settings, plugins, look=False)
+        sentbed.load_recipe(path, settings, plugins, check_files=False)
 
 
 @pytest.mark.parametrize("line", [line for line in COMMANDS if not _exempt(line)])
@@ -252,6 +252,6 @@ def test_the_recipe_of_every_paper_takes_every_runtime(runtime, plugins):
     assert PAPERS
     for path in PAPERS:
         recipe = sentbed.load_recipe(
-            path, [f"runtime.use={runtime}"], plugins, look=False
+            path, [f"runtime.use={runtime}"], plugins, check_files=False
         )
         assert recipe.runtime.name == runtime

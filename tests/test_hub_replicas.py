@@ -52,9 +52,11 @@ def models_of_recipes():
     for path in sorted(RECIPES.rglob("*.toml")):
         if "schema" not in tomllib.loads(path.read_text("utf-8")):
             continue
-        recipes = [sentbed.load_recipe(path, look=False)]
+        recipes = [sentbed.load_recipe(path, check_files=False)]
         if "study" in read_document(path).data:
-            recipes = [cell.recipe for cell in read_study(path, look=False).cells]
+            recipes = [
+                cell.recipe for cell in read_study(path, check_files=False).cells
+            ]
         for recipe in recipes:
             for encoder in recipe.encoders.values():
                 for field in ("model", "adapter"):

@@ -318,7 +318,7 @@ def test_the_engine_on_jax_refuses_it_too(save_whole):
     encoder = Encoder.build(part, engine, lambda: SENTENCES)
     with pytest.raises(
         sentbed.RunError,
-        match="predicts tokens, and this engine, on JAX, has no training",
+        match="predicts tokens, and the engine on JAX cannot train that",
     ):
         trainer_of(encoder, LOSS)
 

@@ -202,18 +202,24 @@ def test_what_the_head_of_a_recipe_offers_to_set_passes_check(name, settings, tm
 def test_stages_that_a_study_repeats_are_those_of_the_recipes():
     cells = {
         c.name: c.recipe
-        for c in read_study(PAPERS / "sentence-t5" / "table-2.toml", look=False).cells
+        for c in read_study(
+            PAPERS / "sentence-t5" / "table-2.toml", check_files=False
+        ).cells
     }
-    base = sentbed.load_recipe(RECIPES["sentence-t5-base"], look=False)
+    base = sentbed.load_recipe(RECIPES["sentence-t5-base"], check_files=False)
     assert cells["cqa+nli, base, t5, mean"].stage == base.stage
     assert cells["nli, base, t5, mean"].stage == base.stage[1:]
-    (simcse,) = sentbed.load_recipe(RECIPES["simcse-sup-bert-base"], look=False).stage
+    (simcse,) = sentbed.load_recipe(
+        RECIPES["simcse-sup-bert-base"], check_files=False
+    ).stage
     assert cells["simcse, base, bert, cls-mlp"].stage == (simcse,)
     table_2 = read_study(
-        PAPERS / "translation-pairs" / "table-2.toml", look=False
+        PAPERS / "translation-pairs" / "table-2.toml", check_files=False
     ).cells
     (cell,) = (cell.recipe for cell in table_2 if cell.name == "BERT base, WMT, NLI")
-    pairs = sentbed.load_recipe(RECIPES["translation-pairs-bert-base"], look=False)
+    pairs = sentbed.load_recipe(
+        RECIPES["translation-pairs-bert-base"], check_files=False
+    )
     assert pairs.encoders == cell.encoders
     assert (
         tuple(attrs.evolve(stage, micro_batch=None, watch=()) for stage in pairs.stage)

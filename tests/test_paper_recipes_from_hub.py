@@ -42,10 +42,10 @@ def cells_of(path, plugins):
     """The cells of a study, or the recipe as its only one."""
     document = read_document(path)
     if "study" in document.data:
-        for cell in read_study(path, plugins=plugins, look=False).cells:
+        for cell in read_study(path, plugins=plugins, check_files=False).cells:
             yield cell.name, cell.recipe.document, cell.recipe
     else:
-        yield path.stem, document, sentbed.load_recipe(path, look=False)
+        yield path.stem, document, sentbed.load_recipe(path, check_files=False)
 
 
 def what_is_run(recipe):

@@ -229,7 +229,9 @@ def own_recipes():
 )
 def test_every_recipe_has_a_plan(path, data_directory, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    recipe = load_recipe(path, look=False)  # most of their data is not on this machine
+    recipe = load_recipe(
+        path, check_files=False
+    )  # most of their data is not on this machine
     recipe_plan = plan(recipe)
     assert len(recipe_plan.stages) == len(recipe.stage)
     for encoder in recipe_plan.encoders.values():

@@ -148,7 +148,9 @@ def test_no_two_studies_write_to_one_directory():
 @pytest.mark.parametrize("name", ["figure-2", "table-2", "table-3", "table-4"])
 def test_sentbench_trains_every_kind_of_knowledge_on_one_corpus(name):
     study = read_study(
-        ROOT / "recipes" / "papers" / "sentbench" / f"{name}.toml", [], look=False
+        ROOT / "recipes" / "papers" / "sentbench" / f"{name}.toml",
+        [],
+        check_files=False,
     )
     data = [stage.data for cell in study.cells for stage in cell.recipe.stage]
     assert {source.name for source in data} == {"dropout", "nsp", "synonyms"}
@@ -190,7 +192,7 @@ def _loaded(load, path):
             for problem in error.problems
         ):
             raise
-        return load(path, overrides, look=False)
+        return load(path, overrides, check_files=False)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,9 @@ RECIPES = Path(__file__).resolve().parent.parent / "recipes"
 
 def test_code_and_versions_of_a_recipe_are_those_of_what_computes():
     plugins = load_plugins()
-    recipe = load_recipe(RECIPES / "quickstart.toml", plugins=plugins, look=False)
+    recipe = load_recipe(
+        RECIPES / "quickstart.toml", plugins=plugins, check_files=False
+    )
     code = computing_code(components_of(recipe), plugins)
     assert {
         "sentbed",

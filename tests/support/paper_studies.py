@@ -35,13 +35,13 @@ def files():
 @cache
 def study(name):
     """Return the expanded and checked study `PAPER/FILE`."""
-    return read_study(PAPERS / f"{name}.toml", plugins=_plugins(), look=False)
+    return read_study(PAPERS / f"{name}.toml", plugins=_plugins(), check_files=False)
 
 
 @cache
 def cells(name):
     """Return the cells of a study; a recipe that is none is its only cell, without a name."""
-    recipe = load_recipe(PAPERS / f"{name}.toml", look=False, plugins=_plugins())
+    recipe = load_recipe(PAPERS / f"{name}.toml", check_files=False, plugins=_plugins())
     if "study" not in recipe.tables:
         return {"": recipe}
     return {cell.name: cell.recipe for cell in study(name).cells}

@@ -1078,7 +1078,7 @@ class Dice(RecipeTable):
     loaded: str | None = None
     """The encoder that always wins."""
 
-    def problems(self, recipe, plugins, look):
+    def problems(self, recipe, plugins, check_files):
         if self.loaded is not None and self.loaded not in recipe.encoders:
             yield ("loaded",), f"there is no encoder `{self.loaded}`; name one"
 

@@ -215,7 +215,7 @@ def test_much_lies_beside_the_graph(exported, monkeypatch, tmp_path):
     assert (tmp_path / "model.onnx.data").stat().st_size > 1_000_000
     assert (tmp_path / "model.onnx").stat().st_size < 1_000_000
     assert (
-        "`model.onnx.data`, which has to stay beside it"
+        "`model.onnx.data`, which must stay beside it"
         in (tmp_path / "README.md").read_text()
     )
 

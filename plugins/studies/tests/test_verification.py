@@ -168,7 +168,7 @@ def test_the_checks_of_one_paper_or_of_all_are_found(tmp_path):
 def test_the_checks_of_a_paper_train_nothing_and_have_published_numbers(
     paper,
 ):
-    study = read_study(find_checks(PAPERS, paper)[paper], look=False)
+    study = read_study(find_checks(PAPERS, paper)[paper], check_files=False)
     published = {
         name for table in study.table.expected.values() for name in table.cells
     }

@@ -129,7 +129,7 @@ class Price(RecipeTable):
     per_hour: float
     """Price of an hour."""
 
-    def problems(self, recipe, plugins, look):
+    def problems(self, recipe, plugins, check_files):
         """Yield what is wrong with the price."""
         if self.per_hour < 0:
             yield ("per_hour",), "the price is below 0; give another"

@@ -345,7 +345,7 @@ def test_the_settings_fit_the_template_of_a_recipe_and_the_quickstart(
     point = EntryPoint(name, f"sentbed_my_{in_module(kind)}", "sentbed")
     plugins = load_plugins([*entry_points(group="sentbed"), point])
     for recipe in (template, ROOT / "recipes" / "quickstart.toml"):
-        loaded = load_recipe(recipe, settings(kind, name), plugins, look=False)
+        loaded = load_recipe(recipe, settings(kind, name), plugins, check_files=False)
         assert f'"use": "{name}"' in json.dumps(unstructure(loaded))
 
 

@@ -44,11 +44,11 @@ Add = Callable[..., None]
 def check(
     recipe: Recipe,
     plugins: Plugins,
-    look: bool = True,
+    check_files: bool = True,
 ) -> None:
     """Check a structured recipe, without importing heavy libraries.
 
-    Messages suggest components of `plugins`. If `look` is false, no file is read.
+    Messages suggest components of `plugins`. If `check_files` is false, no file is read.
 
     Raises:
         RecipeError: if the recipe has problems. The error lists all of them.
@@ -70,7 +70,7 @@ def check(
     for i, evaluate in enumerate(recipe.evaluate):
         _check_evaluate(recipe, evaluate, _below(add, "evaluate", i))
     for key, table in recipe.tables.items():
-        for path, message in table.problems(recipe, plugins, look):
+        for path, message in table.problems(recipe, plugins, check_files):
             add(message, key, *path)
     for i, tracker in enumerate(recipe.tracker):
         if tracker in recipe.tracker[:i]:

@@ -32,7 +32,7 @@ def load_recipe(
     path: str | Path,
     overrides: Sequence[str] = (),
     plugins: Plugins | None = None,
-    look: bool = True,
+    check_files: bool = True,
 ) -> Recipe:
     """Read, structure and check a recipe.
 
@@ -41,15 +41,17 @@ def load_recipe(
         overrides: `PATH=VALUE` as on the command line, such as `stage.nli.loss.temperature=0.01`. A value that
             is not TOML is a string; `PATH=` removes a key.
         plugins: Installed plugins; they are loaded by default.
-        look: Whether components check for the files and packages that they need.
+        check_files: Whether components check for the files and packages that they need.
 
     Raises:
         RecipeError: if the recipe has problems. The error lists all of them.
     """
     plugins = plugins or load_plugins()
     document = read_document(path, overrides)
-    recipe = structure_recipe(document, plugins, Path(path).resolve().parent, look)
-    check(recipe, plugins, look)
+    recipe = structure_recipe(
+        document, plugins, Path(path).resolve().parent, check_files
+    )
+    check(recipe, plugins, check_files)
     return recipe
 
 
@@ -107,11 +109,11 @@ def structure_recipe(
     document: Document,
     plugins: Plugins,
     base: Path,
-    look: bool = True,
+    check_files: bool = True,
 ) -> Recipe:
     """Return the recipe in a document. Relative paths in it are relative to the directory `base`.
 
-    If `look` is false, components do not check for the files and packages that they need.
+    If `check_files` is false, components do not check for the files and packages that they need.
 
     Raises:
         RecipeError: if the document has problems. The error lists all of them.
@@ -147,10 +149,10 @@ def structure_recipe(
         )
         data["encoders"] = {}
 
-    tables, more = _take_tables(data, document, plugins, base, look)
+    tables, more = _take_tables(data, document, plugins, base, check_files)
     problems += more
     problems += _take_unknown_keys(data, document, plugins)
-    recipe, more = structure(data, Recipe, document, plugins, base, rename, look)
+    recipe, more = structure(data, Recipe, document, plugins, base, rename, check_files)
     problems += more
 
     requires = data.get("requires")
@@ -223,7 +225,7 @@ def _take_tables(
     document: Document,
     plugins: Plugins,
     base: Path,
-    look: bool,
+    check_files: bool,
 ) -> tuple[dict[str, RecipeTable], list[Problem]]:
     """Remove the tables that belong to plugins from `data`; return them, structured, and their problems."""
     tables: dict[str, RecipeTable] = {}
@@ -251,7 +253,7 @@ def _take_tables(
             problems.append(document.problem(str(error), (key,)))
             continue
         tables[key], more = structure(
-            table, cls, document, plugins, base, ((), (key,)), look
+            table, cls, document, plugins, base, ((), (key,)), check_files
         )
         problems += more
     return tables, problems

@@ -317,7 +317,7 @@ def own_recipe(
     base = directory.resolve()
     document = read_document(directory / RESOLVED)
     # The machine settings are not trusted, so components must not look at the paths in them.
-    with_settings = structure_recipe(document, plugins, base, look=False)
+    with_settings = structure_recipe(document, plugins, base, check_files=False)
     document = without_machine_settings(document, with_settings)
     recipe = structure_recipe(apply_overrides(document, overrides), plugins, base)
     check(recipe, plugins)

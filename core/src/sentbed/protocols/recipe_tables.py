@@ -93,11 +93,11 @@ class RecipeTable:
         self,
         recipe: RecipeParts,
         plugins: InstalledPlugins,
-        look: bool,
+        check_files: bool,
     ) -> Iterator[tuple[tuple[str | int, ...], str]]:
         """Yield the path of a key in the table, and a message, for each problem of the table.
 
-        If `look` is false, the method must not read files.
+        If `check_files` is false, the method must not read files.
         """
         return iter(())
 

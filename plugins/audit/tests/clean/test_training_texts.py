@@ -15,6 +15,7 @@ from sentbed_audit.clean.training_texts import texts_of_file
         ("a.txt", "\ufeffone\r\ntwo, three\n", ["one", "two, three"]),
         ("a.tsv", 'one\ttwo "quoted"\n3\tfour\n', ["one", 'two "quoted"', "3", "four"]),
         ("a.csv", 'one,"two, 2"\n"three\nlines",4\n', ["one", "two, 2", "three\nlines", "4"]),
+        ("a.csv", "x" * 200_000, ["x" * 200_000]),
         (
             "a.jsonl",
             '{"a": "one", "b": ["two", {"c": "three"}], "d": 4}\n',

@@ -62,7 +62,7 @@ def data_of_stage(
     Raises:
         RecipeError: with all problems of the recipe, or if it has no such stage.
     """
-    recipe = load_recipe(path, overrides, look=False)
+    recipe = load_recipe(path, overrides, check_files=False)
     stages = {stage.name: stage for stage in recipe.stage}
     if name is None and len(stages) == 1:
         (name,) = stages

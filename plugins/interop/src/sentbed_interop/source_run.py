@@ -139,7 +139,7 @@ def parts_of(record: RunRecord) -> Any:
     """
     try:
         return structure_recipe(
-            Document(dict(record.recipe)), load_plugins(), Path.cwd(), look=False
+            Document(dict(record.recipe)), load_plugins(), Path.cwd(), check_files=False
         )
     except RecipeError:
         return None

@@ -60,7 +60,7 @@ class Search(RecipeTable):
         self,
         recipe: RecipeParts,
         plugins: InstalledPlugins,
-        look: bool,
+        check_files: bool,
     ) -> Iterator[tuple[KeyPath, str]]:
         """Yield key path and message of each problem of the search in this recipe."""
         recipe = cast(Recipe, recipe)
@@ -78,7 +78,7 @@ class Search(RecipeTable):
             yield ("with",), problem_of_test_data(reason, self.evaluator)
 
         searched = recipe.encoders.get(self.encoder or recipe.main_encoder)
-        if searched is None or not look:
+        if searched is None or not check_files:
             return
 
         for encoder in recipe.encoders.values():

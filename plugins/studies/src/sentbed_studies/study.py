@@ -164,7 +164,7 @@ def read_study(
     path: str | Path,
     overrides: Sequence[str] = (),
     plugins: Plugins | None = None,
-    look: bool = True,
+    check_files: bool = True,
     only: Entries | None = None,
     on_this_machine: bool = True,
 ) -> Study:
@@ -177,7 +177,7 @@ def read_study(
         overrides: As in `load_recipe`. An override is applied to every cell that has its path. It is an error
             if the axes set its value, unless they set the same value in all cells.
         plugins: By default the installed ones.
-        look: Whether to check that files and models exist, as in `load_recipe`.
+        check_files: Whether to check that files and models exist, as in `load_recipe`.
         only: Cells that are to be run now, as in `Study.only`; by default all. If files of other cells are
             missing on this machine, this is a remark and no error.
         on_this_machine: Whether the cells are run on this machine, so that their runtime must be available.
@@ -188,14 +188,14 @@ def read_study(
     plugins = plugins or load_plugins()
     document = read_document(path, overrides)
     base = Path(path).resolve().parent
-    return expand(document, plugins, base, look, only, on_this_machine)
+    return expand(document, plugins, base, check_files, only, on_this_machine)
 
 
 def expand(
     document: Document,
     plugins: Plugins,
     base: Path,
-    look: bool = True,
+    check_files: bool = True,
     only: Entries | None = None,
     on_this_machine: bool = True,
 ) -> Study:
@@ -218,7 +218,7 @@ def expand(
     _require_none(refused_overrides(document, to_run))
 
     reader = _CellReader(document, table, prompts, plugins, base)
-    checked = _check_combinations(reader, every, entries, look, on_this_machine)
+    checked = _check_combinations(reader, every, entries, check_files, on_this_machine)
     _require_none(_with_cell_named(checked.faults, len(every)))
 
     remarks = []
@@ -248,7 +248,7 @@ def expand(
     _require_none(_cannot_stop(study))
     _require_none(_too_few_cells(study))
 
-    if look:
+    if check_files:
         published = read_published(table.references, document)
         study = attrs.evolve(study, published=published)
     return study
@@ -270,20 +270,20 @@ def _check_combinations(
     reader: _CellReader,
     every: Sequence[Combination],
     entries: Entries | None,
-    look: bool,
+    check_files: bool,
     on_this_machine: bool,
 ) -> _CheckedCombinations:
     """Check every combination. `entries` is `only` of `expand`, which describes the other arguments, too."""
     checked = _CheckedCombinations()
     for combination in every:
         name, labels = combination.name, combination.labels
-        recipes, problems = reader.recipes(combination, look, on_this_machine)
+        recipes, problems = reader.recipes(combination, check_files, on_this_machine)
         is_left_out = entries is not None and not matches_any(labels, entries)
-        if problems and look and is_left_out:
+        if problems and check_files and is_left_out:
             # The cell is not run now: check it again, without regard to what this machine lacks.
             missing = problems
             recipes, problems = reader.recipes(
-                combination, look=False, on_this_machine=False
+                combination, check_files=False, on_this_machine=False
             )
             if recipes:
                 for problem in missing:
@@ -433,7 +433,7 @@ class _CellReader:
     def recipes(
         self,
         combination: Combination,
-        look: bool,
+        check_files: bool,
         on_this_machine: bool,
     ) -> tuple[dict[str, Recipe], Sequence[Problem]]:
         """Return the recipe of a combination with each prompt of the study: label of the prompt -> recipe.
@@ -443,14 +443,14 @@ class _CellReader:
         arguments.
         """
         if not self.prompts:
-            recipe, problems = self._recipe(combination, look, on_this_machine)
+            recipe, problems = self._recipe(combination, check_files, on_this_machine)
             return {} if recipe is None else {"": recipe}, problems
 
         recipes = {}
         labels: dict[Problem, list[str]] = {}
         for prompt in self.prompts:
             prompted = prompt.applied_to(combination)
-            recipe, problems = self._recipe(prompted, look, on_this_machine)
+            recipe, problems = self._recipe(prompted, check_files, on_this_machine)
             if recipe is not None:
                 recipes[prompt.label] = recipe
             for problem in problems:
@@ -470,14 +470,14 @@ class _CellReader:
     def _recipe(
         self,
         combination: Combination,
-        look: bool,
+        check_files: bool,
         on_this_machine: bool,
     ) -> tuple[Recipe | None, Sequence[Problem]]:
         """Return the recipe of a combination and no problems, or None and the problems."""
         cell, problems = cell_document(self.document, combination)
         try:
-            recipe = structure_recipe(cell, self.plugins, self.base, look)
-            check(recipe, self.plugins, look)
+            recipe = structure_recipe(cell, self.plugins, self.base, check_files)
+            check(recipe, self.plugins, check_files)
         except RecipeError as error:
             problems += error.problems
 
@@ -491,7 +491,7 @@ class _CellReader:
                 "a cell of a study runs in one process; set `devices` and `nodes` to 1, or use `sentbed run` "
                 "with a recipe of its own"
             )
-        elif look and on_this_machine:
+        elif check_files and on_this_machine:
             message = runtime.unavailable()
         if message:
             return None, [cell.problem(message, ("runtime",))]

@@ -129,7 +129,7 @@ class _Plugin:
 
         try:
             return structure_recipe(
-                Document(table), self.plugins, Path.cwd(), look=False
+                Document(table), self.plugins, Path.cwd(), check_files=False
             )
         except RecipeError as error:
             raise NotRunError(
@@ -544,7 +544,7 @@ def tables(plugin: _Plugin) -> Findings:
     for name, table in recipe.tables.items():
         fix = "yield (path below the table, a sentence that ends in what to do), and raise nothing"
         try:
-            problems_of_table = list(table.problems(recipe, plugin.plugins, look=False))
+            problems_of_table = list(table.problems(recipe, plugin.plugins, False))
         except Exception as error:  # noqa: BLE001 - any exception is a finding
             yield f"`problems` of `[{name}]` raises {reason_of(error)}", fix
             continue

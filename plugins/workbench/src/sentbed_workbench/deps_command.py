@@ -24,7 +24,7 @@ def deps(recipe: str, overrides: tuple[str, ...]) -> None:
     from sentbed.tools import components_of, load_plugins, load_recipe
 
     plugins = load_plugins()
-    loaded = load_recipe(recipe, overrides, plugins, look=False)
+    loaded = load_recipe(recipe, overrides, plugins, check_files=False)
     versions = versions_of(components_of(loaded), plugins)
     for key in loaded.tables:
         offer = plugins.tables[key]

@@ -55,7 +55,7 @@ def plan(
         loaded = load_recipe(recipe, overrides)
     except RecipeError as error:
         # Files missing on this machine may exist on the machine that runs the recipe.
-        loaded = load_recipe(recipe, overrides, look=False)
+        loaded = load_recipe(recipe, overrides, check_files=False)
         for message in dict.fromkeys(problem.message for problem in error.problems):
             echo(f"not here: {message}", err=True)
 

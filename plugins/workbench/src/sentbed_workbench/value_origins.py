@@ -201,7 +201,7 @@ def explain(
         document = layers[-1][0]
 
     try:
-        recipe = structure_recipe(document, plugins, base, look=False)
+        recipe = structure_recipe(document, plugins, base, check_files=False)
     except RecipeError as error:
         key = variants_key(document, plugins)
         if cell is None and key is not None:

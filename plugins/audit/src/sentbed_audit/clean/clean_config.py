@@ -42,12 +42,12 @@ class Clean(RecipeTable):
         self,
         recipe: RecipeParts,
         plugins: InstalledPlugins,
-        look: bool,
+        check_files: bool,
     ) -> Iterator[tuple[tuple[str | int, ...], str]]:
         """Yield a problem for each missing file, and one if there are no training texts at all."""
         if not self.training and not self.data and not (self.stages and recipe.stage):
             yield (), "there are no training texts; name files in `training`"
-        if not look:
+        if not check_files:
             return
         for number, path in enumerate(self.training):
             try:

@@ -34,7 +34,7 @@ def recipes_of(data: StudyData, plugins: Plugins) -> list[Recipe]:
                 directory = Path(os.path.normpath(base / run.directory))
                 document = read_document(directory / RESOLVED)
                 recipe = structure_recipe(
-                    document, plugins, directory.resolve(), look=False
+                    document, plugins, directory.resolve(), check_files=False
                 )
                 recipes.append(recipe)
                 break
