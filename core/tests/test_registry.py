@@ -1116,7 +1116,8 @@ def test_a_package_in_a_zip_file_is_loaded(tmp_path, monkeypatch, distribute):
     zipped = EntryPoint("zipped", "zipped", "sentbed")
     vars(zipped).update(dist=point.dist)
     plugins = load_plugins([zipped])
-    assert [plugin.problem for plugin in plugins.plugins] == [None]
+    (plugin,) = plugins.plugins
+    assert plugin.problem is None
     assert plugins.names("loss") == ["mine"]
 
 
@@ -1126,7 +1127,8 @@ def test_an_object_that_fails_when_it_is_asked_for_an_attribute_breaks_no_plugin
     proxy = "class Proxy:\n    def __getattr__(self, name):\n        raise ImportError(name)\n"
     points = distribute("d", {"d_plugin": f"{LOSS}\n{proxy}\nlazy = Proxy()\n"})
     plugins = load_plugins(points)
-    assert [plugin.problem for plugin in plugins.plugins] == [None]
+    (plugin,) = plugins.plugins
+    assert plugin.problem is None
     assert plugins.names("loss") == ["mine"]
 
 
