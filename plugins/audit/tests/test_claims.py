@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import attrs
 import numpy as np
 import pandas
 import pytest
@@ -117,13 +116,6 @@ def test_equal_scores_are_neither_won_nor_lost():
     values[1, 3:5] += 0.1
     (pair,) = claims(values).neighbours
     assert (pair.wins, pair.losses, pair.is_conflict) == (3, 2, False)
-
-
-def test_two_duplicates_have_no_ranking_without_one_of_them():
-    comparable = attrs.evolve(
-        table(np.tile(random_scores(1), (2, 1))), duplicates=(("m0", "m1"),)
-    )
-    assert claims_of(comparable, {}).without_duplicates == ()
 
 
 def test_without_a_part_the_ranking_is_that_of_the_rest():
