@@ -70,10 +70,8 @@ class Lexicon:
     """How many senses of a word give synonyms, the most frequent senses first."""
     _synonyms: dict[str, tuple[str, ...]] = attrs.field(factory=dict, init=False)
     """Word -> results of `synonyms`."""
-    _lemmas: dict[tuple[str, str | None], tuple[str, ...]] = attrs.field(
-        factory=dict, init=False
-    )
-    """Word and part of speech -> results of `lemmas`."""
+    _lemmas: dict[str, tuple[str, ...]] = attrs.field(factory=dict, init=False)
+    """`WORD/PART` -> results of `lemmas`."""
 
     def synonyms(self, word: str) -> tuple[str, ...]:
         """Return the synonyms of a lower-case word, those of its most frequent sense first.
@@ -94,7 +92,7 @@ class Lexicon:
 
         `part` is WordNet's letter for a part of speech (`n`, `v`, `a`, `r`), or None for all parts of speech.
         """
-        key = (word.lower(), part)
+        key = f"{word.lower()}/{part}"
         if key not in self._lemmas:
             with _readable(self.place):
                 names = []
