@@ -188,9 +188,15 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
     assert names(tmp_path) == ["00-00000010"]
 
 
-def test_a_tracker_whose_state_is_not_for_json_is_told_at_once(tmp_path):
-    with pytest.raises(
-        PluginError, match=r"a tracker's state cannot be written as JSON: .* PosixPath"
-    ):
-        states.write_state(tmp_path, 0, 0, {"trackers": {"mine": Path("a/b")}}, None)
+CIRCULAR: dict[str, object] = {}
+CIRCULAR["itself"] = CIRCULAR
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"), [(Path("a/b"), "PosixPath"), (CIRCULAR, "Circular reference")]
+)
+def test_a_tracker_whose_state_is_not_for_json_is_told_at_once(state, reason, tmp_path):
+    message = rf"a tracker's state cannot be written as JSON: .*{reason}"
+    with pytest.raises(PluginError, match=message):
+        states.write_state(tmp_path, 0, 0, {"trackers": {"mine": state}}, None)
     assert not any((tmp_path / "states").iterdir())

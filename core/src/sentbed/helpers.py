@@ -49,4 +49,5 @@ if TYPE_CHECKING:
     from sentbed.protocols.tokens import pad
 
 if not TYPE_CHECKING:
+    # `_lazy` reads the names from the imports above.
     __getattr__, __dir__ = _lazy(__name__)

@@ -238,6 +238,8 @@ class Next(CellSampler):
             )
         if self.fault == "writes" and isinstance(scores, dict):
             scores[free[0]] = None
+        if self.fault == "writes cells":
+            cells[0]["pooler"] = "other"
         return free[: count + (self.fault == "more")]
 
 

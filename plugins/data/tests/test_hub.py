@@ -122,6 +122,11 @@ def test_a_directory_that_does_not_exist_is_a_problem(tmp_path):
     assert "does not exist" in problem
 
 
+def test_a_directory_in_the_home_directory_is_expanded(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert parse("hub:~/set").name == str(tmp_path / "set")
+
+
 def test_a_gated_data_set_says_its_page(monkeypatch):
     httpx = pytest.importorskip("httpx")
     constants = pytest.importorskip("huggingface_hub.constants")

@@ -26,6 +26,25 @@ def test_a_word_has_the_synonyms_of_its_most_frequent_sense(wordnet, word, synon
     assert open_lexicon(str(wordnet), 1).synonyms(word) == synonyms
 
 
+def test_a_word_is_compared_with_the_words_it_may_be_a_form_of_not_their_synonyms(
+    wordnet,
+):
+    # `number` (50) may be a form of `numb` (2), which shares its sense with a frequent word.
+    counts = wordnet / "cntlist.rev"
+    text = counts.read_text()
+    assert "unfeeling%3:01:00:: 1 1\n" in text
+    counts.write_text(
+        text.replace("unfeeling%3:01:00:: 1 1", "unfeeling%3:01:00:: 1 99")
+    )
+    assert open_lexicon(str(wordnet), 1).synonyms("number") == ("figure",)
+
+
+def test_lemmas_of_a_part_of_speech_are_no_synonyms_of_a_token_with_a_slash(wordnet):
+    lexicon = open_lexicon(str(wordnet), 1)
+    assert lexicon.lemmas("garden", "n") == ("garden", "kitchen_plot")
+    assert lexicon.synonyms("garden/n") == ()
+
+
 def test_further_senses_of_the_same_part_of_speech_follow(wordnet):
     assert open_lexicon(str(wordnet), 2).synonyms("house") == (
         "dwelling",

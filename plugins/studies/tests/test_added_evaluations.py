@@ -298,6 +298,13 @@ def test_the_plan_says_what_is_added_left_out_trained_again_and_what_differs(
     assert line.startswith(
         "run again: 1 finished run lies under other keys: sentbed: other code; torch 2.1 -> "
     )
+    # A second run of the cell does not hide what is known of the first.
+    (other,) = directory.glob(f"cells/0.5-seed1-{'0' * 10}")
+    damaged = other.with_name(other.name[:-10] + "1" * 10)
+    shutil.copytree(other, damaged)
+    (damaged / "keys.json").write_text("{}")
+    assert line in plan(directory)
+    shutil.rmtree(damaged)
     for encoder in directory.glob("cells/*/encoder"):
         shutil.rmtree(encoder)
     (line,) = (line for line in plan(directory) if "--retrain" in line)
@@ -364,8 +371,8 @@ def test_the_plan_says_that_nothing_is_known_of_evaluations_of_damaged_keys(
     study_with(GAP)
     lines = plan(directory)
     assert (
-        "left out: scores of 2 finished runs, computed under other keys: nothing says what decided them; "
-        "they stay on disk"
+        "left out: scores of 2 finished runs, computed under other keys: what determined these keys is not "
+        "recorded; they stay on disk"
     ) in lines
     assert LEFT_OUT not in lines
 

@@ -395,6 +395,7 @@ OF_KINDS: Mapping[type[Any], list[tuple[str, set[str], str]]] = {
             "a second call gives other cells; seed a random generator",
         ),
         ("writes", {"repeats"}, "it changes `scores`; change a copy"),
+        ("writes cells", {"repeats"}, "it changes `cells`; change a copy"),
     ],
     parts.Nowhere: [
         ("variants", {"variants"}, "has 'nowhere'"),

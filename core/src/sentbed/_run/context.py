@@ -99,11 +99,11 @@ class RunContext:
     stepped: bool = False
     """Whether this process has taken a training step, or has reached the end of training.
 
-    If not, a resumed run has no better weights than those that are saved.
+    If not, a resumed run need not save its encoders: those on disk have the same weights.
     """
 
     stages: int | None = None
-    """Number of stages to run, for other runs that go on from their end; None means all stages."""
+    """Number of stages to run if only the first are run, from whose end other runs go on; None means all."""
     share: (
         Callable[
             [VectorStore, Mapping[str, Encoder], Callable[[str], None]], VectorStore

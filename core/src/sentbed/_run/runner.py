@@ -375,7 +375,7 @@ def _save_last(
     """Save the encoders of a whole run, unless the encoders that are already saved are as good."""
     if not context.is_whole or context.loaded:
         return
-    # A resumed run that has not taken a step has no better weights than those that are saved.
+    # If a resumed run has not taken a step, the encoders on disk have the same weights.
     if context.stepped or resumed is None:
         _save(context, encoders)
 

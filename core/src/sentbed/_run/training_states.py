@@ -80,7 +80,7 @@ def write_state(
             trainer(directory / TRAINER)
         try:
             text = json.dumps({"schema": SCHEMA, **content})
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise PluginError(
                 f"a tracker's state cannot be written as JSON: {error}"
             ) from error

@@ -133,10 +133,10 @@ class TextEncoder(ABC):
     def through(
         self, wrap: Callable[[PlacedEncoder], PlacedEncoder]
     ) -> TextEncoder | None:
-        """Return a copy of the encoder with its placed encoder wrapped, in order to count or time the batches.
+        """Return a copy of the encoder that encodes with `wrap(placed_encoder)`, for example to time batches.
 
-        The copy encodes with `wrap(placed_encoder)`. It uses no vector store and reports no progress. Return
-        None if there is no placed encoder.
+        The placed encoder is the backbone, the pooler and the head on a device. The copy uses no vector store and
+        reports no progress. Return None if there is no placed encoder.
         """
         return None
 
@@ -423,7 +423,8 @@ class DrivesEncoder:
     drive: Callable[[TextEncoder], Evaluation]
     """Returns the scores of an encoder."""
     texts: Callable[[], Iterable[str]] = tuple
-    """Returns texts on which the tokenizer of a random encoder is trained if no stage has texts for it."""
+    """Returns texts for training the tokenizer of a randomly initialised encoder, used if no training stage has
+    texts for it."""
 
     def evaluate(self, encoder: TextEncoder | Any) -> Evaluation:
         """Return the scores of an encoder, which may be any object with `encode(texts)`."""
@@ -477,7 +478,7 @@ class Evaluator(Component):
             yield from inner.similarity_misfits(similarity)
 
     @abstractmethod
-    def prepare(self) -> Prepared | DrivesEncoder:
+    def prepare(self) -> Preparation:
         """Read all data, and return the prepared evaluation.
 
         A run prepares each evaluator once, before anything is built. An evaluator that must call the encoder

@@ -81,7 +81,6 @@ def audit_record(audit: Audit) -> Any:
         record["leaders"] = claims.leaders
         record["without_task"] = _records(claims.without_task)
         record["without_type"] = _records(claims.without_type)
-        record["without_duplicates"] = _records(claims.without_duplicates)
     return plain(record)
 
 
@@ -394,10 +393,9 @@ def _neighbours_section(neighbours: Sequence[Neighbours]) -> Section:
 
 
 def _without_section(claims: Claims) -> Section:
-    """Return the section with the changes of the ranking without each task, type of tasks or duplicates."""
+    """Return the section with the changes of the ranking without each task and each type of tasks."""
     parts = (
         ("a type of tasks", claims.without_type),
-        ("duplicates", claims.without_duplicates),
         ("a task", claims.without_task),
     )
     first = str(claims.scores.index[0])

@@ -99,7 +99,7 @@ class Neighbours:
 
 @attrs.frozen
 class WithoutPart:
-    """Changes of the ranking by mean when a task, a type of tasks or duplicate models are left out."""
+    """Changes of the ranking by mean when a task or a type of tasks is left out."""
 
     left_out: str
     first: str
@@ -130,7 +130,6 @@ class Claims:
     neighbours: tuple[Neighbours, ...]
     without_task: tuple[WithoutPart, ...]
     without_type: tuple[WithoutPart, ...]
-    without_duplicates: tuple[WithoutPart, ...]
     types: Mapping[str, str]
     """Type of each task whose type is known."""
 
@@ -211,7 +210,6 @@ def claims_of(
             without_columns(scores, {task: [task] for task in scores.columns})
         ),
         without_type=tuple(without_columns(scores, tasks_of_type)),
-        without_duplicates=tuple(_without_duplicates(scores, comparable.duplicates)),
         types=type_of_task,
     )
 
@@ -330,23 +328,6 @@ def without_columns(
         rest = scores.drop(columns=list(tasks))
         if not rest.empty:
             yield _changed(name, ranks, rest.mean(axis=1))
-
-
-def _without_duplicates(
-    scores: pandas.DataFrame, duplicates: Sequence[Sequence[str]]
-) -> Iterator[WithoutPart]:
-    """Yield, for each group of duplicates, the changes of the ranking if only its first model is kept.
-
-    A group is skipped if this leaves no two models to rank.
-    """
-    for group in duplicates:
-        present = [name for name in group if name in scores.index]
-        if len(present) > 1:
-            rest = scores.drop(index=present[1:])
-            if len(rest) < 2:
-                continue
-            ranks = scores.mean(axis=1).loc[rest.index].rank(ascending=False)
-            yield _changed(", ".join(present[1:]), ranks, rest.mean(axis=1))
 
 
 def _changed(

@@ -36,7 +36,10 @@ def library_findings() -> Iterator[Finding]:
 
 
 def collection_findings(plugins: Plugins) -> Iterator[Finding]:
-    """Yield which known collections are complete. Rows are not counted, since that would take too long."""
+    """Yield which collections of data files that `sentbed data get` can fetch are complete.
+
+    Rows are not counted, since that would take too long.
+    """
     base = data_root()
     names: dict[str, list[str]] = {"complete": [], "incomplete": [], "missing": []}
     for name, collection in collections(plugins).items():

@@ -33,7 +33,7 @@ class HubLocation:
     """The parts of a `hub:` location."""
 
     name: str
-    """Id of the data set, or path of a local directory."""
+    """Id of the data set, or path of a local directory; `parse` expands `~` in it."""
     file: str | None
     """Path of a file in the repository; None if the location is the data set."""
 
@@ -45,7 +45,11 @@ class HubLocation:
 
 def parse(location: str) -> HubLocation:
     """Return the parts of a location that begins with `HUB`."""
-    place = HubLocation(location.removeprefix(HUB), None)
+    name = location.removeprefix(HUB)
+    if name.startswith("~"):
+        name = str(Path(name).expanduser())
+
+    place = HubLocation(name, None)
     if place.is_directory:
         return place
 
@@ -250,7 +254,7 @@ def _files_of(location: str, revision: str | None) -> FilesOf:
 
     def files() -> Sequence[str]:
         if place.is_directory:
-            directory = Path(place.name).expanduser()
+            directory = Path(place.name)
             paths = filter(Path.is_file, sorted(directory.rglob("*")))
             return [path.relative_to(directory).as_posix() for path in paths]
 

@@ -88,7 +88,7 @@ class Scored(FileSource):
             yield from self._problems_of_format()
 
     def _problems_of_format(self) -> Iterator[str]:
-        """Yield problems of a file that is no table: options that name columns, or the name of an STS file."""
+        """Yield problems of a format other than `table`: names of columns, or a wrong name of an STS file."""
         columns_of_tables = {
             "anchor": "sentence1",
             "positive": "sentence2",
@@ -181,14 +181,20 @@ class Scored(FileSource):
 
         if self.format == "sick":
             scored_rows = selected_fields(
-                path, rows, _SICK, True, "a text must not contain a tab"
+                path, rows, _SICK, header=True, hint="a text must not contain a tab"
             )
         else:
             scored_rows = _benchmark(path, rows)
 
         names = ("anchor", "positive", "score")
         yield from checked_rows(
-            scored_rows, names, path, self.limit, None, (), {"score": self._range}
+            scored_rows,
+            names,
+            path,
+            self.limit,
+            row_word=None,
+            labels=(),
+            numbers={"score": self._range},
         )
 
     def _semeval(
@@ -215,15 +221,22 @@ class Scored(FileSource):
 
         texts = (_first_two(path, line, fields) for line, fields in pairs)
         checked_pairs = checked_rows(
-            texts, ("anchor", "positive"), path, self.limit, None, (), {}
+            texts,
+            ("anchor", "positive"),
+            path,
+            self.limit,
+            row_word=None,
+            labels=(),
+            numbers={},
         )
         # With `limit`, there are fewer pairs than scores.
-        for (line, score), pair in zip(scores, checked_pairs, strict=False):
-            if not score[0].strip():
+        for (line, fields), pair in zip(scores, checked_pairs, strict=False):
+            score = fields[0]
+            if not score.strip():
                 left_out[_UNSCORED] = left_out.get(_UNSCORED, 0) + 1
                 continue
 
-            value = parse_number(score[0], self._range)
+            value = parse_number(score, self._range)
             if isinstance(value, str):
                 raise DataError(value, gold, line)
 

@@ -11,7 +11,7 @@ from sentbed_data.csv_tsv_jsonl import decoded_lines, without_line_end
 
 
 def as_tuple(path: str | tuple[str, ...]) -> tuple[str, ...]:
-    """Return as a tuple a recipe field that may be one path or name, or a tuple of several."""
+    """Return a tuple of the paths or names in a recipe field, which may be a single one."""
     if isinstance(path, str):
         return (path,)
     return path

@@ -67,18 +67,25 @@ class Lexicon:
     fingerprint: str
     """SHA-256 over the files."""
     senses: int
-    """Number of a word's most frequent senses whose words are synonyms."""
-    _cache: dict[str, tuple[str, ...]] = attrs.field(factory=dict, init=False)
+    """How many senses of a word give synonyms, the most frequent senses first."""
+    _synonyms: dict[str, tuple[str, ...]] = attrs.field(factory=dict, init=False)
+    """Word -> results of `synonyms`."""
+    _lemmas: dict[str, tuple[str, ...]] = attrs.field(factory=dict, init=False)
+    """`WORD/PART` -> results of `lemmas`."""
 
     def synonyms(self, word: str) -> tuple[str, ...]:
-        """Return the synonyms of a lower-case word by the rules `careful` (see `Synonyms`), sense by sense."""
+        """Return the synonyms of a lower-case word, those of its most frequent sense first.
+
+        Function words have none, nor has a word that is more likely a form of another word (`saw`). These are the
+        rules `careful` of `sentbed_data.synonyms.Synonyms`.
+        """
         if word in _FUNCTION_WORDS:
             return ()
-        if word not in self._cache:
+        if word not in self._synonyms:
             with _readable(self.place):
-                self._cache[word] = self._look_up(word)
+                self._synonyms[word] = self._look_up(word)
 
-        return self._cache[word]
+        return self._synonyms[word]
 
     def lemmas(self, word: str, part: str | None) -> tuple[str, ...]:
         """Return the lemmas of all senses of a word or its base forms; a lemma of several senses is repeated.
@@ -86,27 +93,49 @@ class Lexicon:
         `part` is WordNet's letter for a part of speech (`n`, `v`, `a`, `r`), or None for all parts of speech.
         """
         key = f"{word.lower()}/{part}"
-        if key not in self._cache:
+        if key not in self._lemmas:
             with _readable(self.place):
                 names = []
                 for lemma in _lemmas_of(self.reader.synsets(word, part)):
                     names.append(lemma.name())
-                self._cache[key] = tuple(names)
+                self._lemmas[key] = tuple(names)
 
-        return self._cache[key]
+        return self._lemmas[key]
+
+    def _senses(self, word: str) -> tuple[list[list[Any]], list[Any]]:
+        """Return a word's senses by part of speech, and the lemmas of which it may be an inflected form.
+
+        For `saw`, these are the senses of the noun and of the verb `saw`, and the lemmas `see`, one per sense.
+        """
+        senses_by_part: list[list[Any]] = []
+        other_lemmas: list[Any] = []
+        for part in "nvar":
+            # `synsets` returns the senses of the word and of its base forms.
+            base_forms = self.reader.base_forms(word, part)
+            senses: list[Any] = []
+            for synset in self.reader.synsets(word, part):
+                if self._lemma(synset, word):
+                    senses.append(synset)
+                    continue
+                for lemma in synset.lemmas():
+                    if lemma.name().lower() in base_forms:
+                        other_lemmas.append(lemma)
+
+            if senses:
+                senses_by_part.append(senses)
+
+        return senses_by_part, other_lemmas
 
     def _look_up(self, word: str) -> tuple[str, ...]:
         """Return the synonyms of a word; none if it is more likely a form of another word."""
-        readings, senses_of_others = self._readings(word)
-        if not readings:
+        senses_by_part, other_lemmas = self._senses(word)
+        if not senses_by_part:
             return ()
 
-        senses = readings[0]
-        if senses_of_others or len(readings) > 1:
-            senses = max(readings, key=partial(self._frequency, word))
-            counts = [lemma.count() for lemma in _lemmas_of(senses_of_others)]
-            if self._frequency(word, senses) <= max(counts, default=-1):
-                return ()
+        senses = max(senses_by_part, key=partial(self._frequency, word))
+        counts_of_others = [lemma.count() for lemma in other_lemmas]
+        if self._frequency(word, senses) <= max(counts_of_others, default=-1):
+            return ()
 
         synonyms = []
         for lemma in _lemmas_of(senses[: self.senses]):
@@ -115,27 +144,6 @@ class Lexicon:
                 synonyms.append(name)
 
         return tuple(dict.fromkeys(synonyms))
-
-    def _readings(self, word: str) -> tuple[list[list[Any]], list[Any]]:
-        """Return a word's senses by part of speech, and the senses of other words of which it may be a form.
-
-        NLTK's `synsets` returns both kinds of senses. They are told apart by the lemmas: the word is no lemma
-        of the other words' senses.
-        """
-        readings: list[list[Any]] = []
-        foreign: list[Any] = []
-        for part in "nvar":
-            senses: list[Any] = []
-            for synset in self.reader.synsets(word, part):
-                if self._lemma(synset, word):
-                    senses.append(synset)
-                else:
-                    foreign.append(synset)
-
-            if senses:
-                readings.append(senses)
-
-        return readings, foreign
 
     def _frequency(self, word: str, senses: list[Any]) -> int:
         """Return how often a word occurs in WordNet's corpus in the most frequent of these senses."""
@@ -220,6 +228,11 @@ def open_lexicon(lexicon: str | None, senses: int) -> Lexicon:
             return nltk.data.SeekableUnicodeStreamReader(
                 BytesIO(files[file]), self._ENCODING
             )
+
+        def base_forms(self, word: str, part: str) -> list[str]:
+            """Return the words of which a word may be a form (itself, too), as `synsets` looks them up."""
+            forms: list[str] = self._morphy(word, part)
+            return forms
 
         def map_wn(self, version: str = "wordnet") -> None:
             """Do nothing: the map is for languages that are not used, and would need a second WordNet."""

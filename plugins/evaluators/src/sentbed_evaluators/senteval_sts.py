@@ -77,10 +77,10 @@ class SentEvalSTS(FileSuite):
     `STSB-train`, `SICKR` (test; 4,927 pairs, the papers' protocol), `SICKR-dev`, `SICKR-train`, `SICKR-all`
     (9,927 pairs, MTEB's protocol). Default: the seven tasks of the papers."""
     data_dir: FilePath | None = None
-    """SentEval's `downstream` directory or one above it (`data`, or the parent of `senteval`); default:
-    `SENTBED_DATA`."""
+    """Directory of SentEval's data: `downstream` itself, or a directory that contains `downstream`,
+    `data/downstream` or `senteval/downstream`; default: `SENTBED_DATA`."""
     check_sizes: bool = True
-    """Whether other numbers of pairs than published are an error."""
+    """Whether it is an error if a task has another number of pairs than published."""
     whitening: Whitening | None = None
     """Whitening of the vectors before they are scored; `{}` keeps all components. Default: no whitening."""
     skip_missing: bool = False
@@ -205,7 +205,8 @@ def _means_over_subsets(
 ) -> Iterator[Score]:
     """Yield the two means over the subsets of a task; `score` is the correlation over all pairs of the task.
 
-    `clusters` has the cluster of each pair, as in the items of `score`.
+    `clusters` has a number per pair; pairs with the same two texts have the same number, and are resampled
+    together.
     """
     import numpy as np
 

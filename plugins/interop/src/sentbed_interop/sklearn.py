@@ -29,7 +29,7 @@ class SentbedVectorizer(
     TransformerMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
 ):
-    """Transformer of texts into their vectors from a saved encoder.
+    """scikit-learn transformer that encodes texts with a saved encoder.
 
     `encoder` is the directory of the encoder, and `precision` the precision of the runtime `cpu`: `fp32`, `bf16`
     or `auto`. Python code that comes with the model runs only with `trust_remote_code`.
@@ -60,9 +60,9 @@ class SentbedVectorizer(
 
     def _encoder(self) -> Encoder:
         options = self.encoder, self.precision, self.trust_remote_code
-        self._held: LazyEncoder = getattr(self, "_held", LazyEncoder(*options)).at(
-            *options
-        )
+        held: LazyEncoder = getattr(self, "_held", LazyEncoder(*options))
+        # `at` returns a new one if `set_params` has changed the options.
+        self._held = held.at(*options)
         return self._held.encoder
 
     @property

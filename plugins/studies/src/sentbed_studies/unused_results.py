@@ -32,7 +32,7 @@ from sentbed_studies.shared_work_plan import Task
 SHOWN = 6
 """Maximum number of differences that are listed per group of runs."""
 
-UNKNOWN = "nothing says what decided them"
+UNKNOWN = "what determined these keys is not recorded"
 """Listed instead of differences if `keys.json` is damaged, or if an old version has recorded only the keys."""
 
 OTHER_CONTENT = re.compile(r"'[0-9a-f]{64}' -> '[0-9a-f]{64}'")
@@ -160,19 +160,25 @@ def _unused_runs(states: Sequence[RunState], study: Path) -> Iterator[str]:
     """Yield how many cells must be run again although a run with another key has finished, and what differs."""
     cells_by_differences: Counter[tuple[str, ...]] = Counter()
     for state in states:
-        if state.status is not None:
+        has_begun = state.status is not None
+        if has_begun:
             continue
         differences_from_runs = []
         for content in _contents_of_other_runs(state.task, study):
             of_run = content_differences(content, state.task.content)
             differences_from_runs.append(of_run)
         if differences_from_runs:
-            fewest = min(differences_from_runs, key=len)
+            fewest = min(differences_from_runs, key=_rank_of_differences)
             cells_by_differences[tuple(fewest)] += 1
 
     for differing, number in cells_by_differences.items():
         verb = "lies" if number == 1 else "lie"
         yield f"run again: {count(number, 'finished run')} {verb} under other keys: {_listed(differing)}"
+
+
+def _rank_of_differences(differing: Sequence[str]) -> tuple[bool, int]:
+    """Return a sort key of a run's differences: the fewest first, and unknown differences last."""
+    return UNKNOWN in differing, len(differing)
 
 
 def _listed(differing: Sequence[str]) -> str:
@@ -220,9 +226,10 @@ def content_differences(before: Content, after: Content) -> list[str]:
 
 
 def _flat(content: Any) -> Any:
-    """Return JSON data of a content with the paths that users know from the recipe.
+    """Return a content nested as in the recipe, so that differences are listed by the recipe's keys.
 
-    In each table, the entries of `fields` are moved up into the table, and `read` is renamed to `files`.
+    Such a key is `loss.temperature`. In each table, the entries of `fields` are moved up into the table, and
+    `read` is renamed to `files`.
     """
     if isinstance(content, list):
         return [_flat(value) for value in content]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING
 
 from sentbed_testing.component_under_test import Subject
@@ -25,7 +26,8 @@ def choice(subject: Subject) -> Findings:
         while len(scores) < len(CELLS):
             remaining = set(range(len(CELLS))) - scores.keys()
             count = min(batch_size, len(remaining))
-            chosen = list(subject.ready.choose(CELLS, dict(scores), count, 0))
+            cells = deepcopy(CELLS)
+            chosen = list(subject.ready.choose(cells, dict(scores), count, 0))
             if len(chosen) != count or len(remaining.intersection(chosen)) != count:
                 yield (
                     f"with {len(scores)} of {len(CELLS)} cells chosen, it returns {chosen!r:.60} for a "
@@ -44,9 +46,12 @@ def repeats(subject: Subject) -> Findings:
     """A second call with equal arguments returns the same cells, and does not change its arguments."""
     scores: dict[int, float | None] = {3: 0.5, 11: None, 0: 2.0, 7: -1.0}
     passed_scores = dict(scores)
-    choices = [
-        list(subject.ready.choose(CELLS, passed_scores, 4, seed)) for seed in (0, 1, 0)
-    ]
+    passed_cells = deepcopy(CELLS)
+    choices = []
+    for seed in (0, 1, 0):
+        choice = subject.ready.choose(passed_cells, passed_scores, 4, seed)
+        choices.append(list(choice))
+
     if choices[0] != choices[2]:
         yield (
             "a second call gives other cells",
@@ -55,6 +60,9 @@ def repeats(subject: Subject) -> Findings:
 
     if list(passed_scores.items()) != list(scores.items()):
         yield "it changes `scores`", "change a copy"
+
+    if passed_cells != CELLS:
+        yield "it changes `cells`", "change a copy"
 
 
 RULES = {"choice": choice, "repeats": repeats}

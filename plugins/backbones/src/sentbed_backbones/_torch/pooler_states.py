@@ -16,16 +16,26 @@ from sentbed_backbones._torch.interventions import Batch, last_tokens
 class PoolerStates(nn.Module):
     """A forward pass that returns what a pooler reads: states averaged over layers, the mask token's state.
 
-    `readings` has the numbers of the layers to average: first those of the backbone, then those of each prompt
-    that names layers. If there is more than one such set of numbers, each call needs the argument `readings`:
-    for each row, the index of its set. With `hides`, tokens may be hidden from the pooler: each call needs the
-    argument `hidden`, and the returned mask is never None. See `TokenBatch`.
+    `states` is the module of the forward pass. It is called in one of three forms, each of which returns
+    `TokenStates`:
+
+    - `(input_ids, attention_mask | None)` on all backbones;
+    - `(input_ids, attention_mask | None, prefix, auxiliary=...)` on backbones that share a prefix; `prefix` has
+      the token ids that precede every row;
+    - `(input_ids, attention_mask | None, position_ids=...)` on backbones for `TemplateDenoising`.
+
+    `layer_sets` has sets of layer numbers: that of the backbone, then that of each prompt that names layers. The
+    states of a set's layers are averaged. If there are several sets, each call needs the argument `readings`, the
+    index of the set for each row. With `keep_layers`, the result has the states of every layer, too. `mask_id`
+    is the id of the mask token, or None if the pooler does not read its state. With `hides`, tokens may be
+    hidden from the pooler: each call needs the argument `hidden`, and the returned mask is never None. See
+    `TokenBatch`.
     """
 
     def __init__(
         self,
         states: Any,
-        readings: Sequence[tuple[int, ...]],
+        layer_sets: Sequence[tuple[int, ...]],
         keep_layers: bool,
         mask_id: int | None,
         hides: bool = False,
@@ -33,7 +43,8 @@ class PoolerStates(nn.Module):
         super().__init__()
         self.states = states
         self.reentrant: bool = getattr(states, "reentrant", False)
-        self.readings = readings
+        """Whether several threads may call the module at the same time."""
+        self.layer_sets = layer_sets
         self.keep_layers = keep_layers
         self.mask_id = mask_id
         self.hides = hides
@@ -89,7 +100,7 @@ class PoolerStates(nn.Module):
         missing = []
         if self.hides and hidden is None:
             missing.append("hidden")
-        if len(self.readings) > 1 and readings is None:
+        if len(self.layer_sets) > 1 and readings is None:
             missing.append("readings")
         if missing:
             raise ModelError(
@@ -99,12 +110,12 @@ class PoolerStates(nn.Module):
 
     def chosen(self, states: TokenStates, readings: Tensor | None) -> Tensor:
         """Return the states of each row, averaged over the layers that it reads, `(batch, length, width)`."""
-        vectors = self.mean_of_layers(states, self.readings[0])
-        for place, numbers in enumerate(self.readings[1:], 1):
+        vectors = self.mean_of_layers(states, self.layer_sets[0])
+        for index, numbers in enumerate(self.layer_sets[1:], 1):
             assert readings is not None
             # All rows are computed with each set of layers: a compiled graph cannot select rows by their
             # content.
-            is_read = (readings == place)[:, None, None]
+            is_read = (readings == index)[:, None, None]
             vectors = torch.where(
                 is_read, self.mean_of_layers(states, numbers), vectors
             )
@@ -176,7 +187,7 @@ class TemplateDenoising(nn.Module):
         places = self.first_position + order + sentence * is_behind
 
         ids = ids.expand(len(lengths), -1)
-        states: TokenStates = self.read.states(ids, None, places)
+        states: TokenStates = self.read.states(ids, None, position_ids=places)
         chosen: Tensor = self.read.chosen(states, readings)
         return chosen[:, template.mask_place]
 

@@ -21,7 +21,7 @@ from sentbed_hardware.engine_parts.encoding_engine import (
     EncodingEngine,
     Project,
 )
-from sentbed_hardware.engine_parts.traced_graph import (
+from sentbed_hardware.engine_parts.tracing import (
     INPUTS,
     inputs_to_trace,
     parts_of,

@@ -12,7 +12,7 @@ import torch
 from sentbed import ModelError
 from sentbed.errors import foreign
 from sentbed_hardware.engine_parts.encoder_module import TraceableEncoder
-from sentbed_hardware.engine_parts.traced_graph import INPUTS, quiet_tracing
+from sentbed_hardware.engine_parts.tracing import INPUTS, quiet_tracing
 
 OUTPUT = "vectors"
 """Name of the output of a graph."""

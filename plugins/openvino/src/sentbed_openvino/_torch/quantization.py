@@ -16,7 +16,7 @@ import torch
 from nncf.quantization.range_estimator import RangeEstimatorParametersSet
 from numpy.typing import NDArray
 from sentbed.protocols import BuiltBackbone
-from sentbed_hardware.engine_parts.traced_graph import INPUTS, without_log
+from sentbed_hardware.engine_parts.tracing import INPUTS, without_log
 
 SMOOTHING = 0.75
 """SmoothQuant's exponent alpha: the share of the inputs' range that is moved to the weights."""

@@ -1,4 +1,7 @@
-"""Places and ranks of the rows in a column of a study's table."""
+"""Places and ranks of the rows in a column of a study's table.
+
+A place (1 or 2) marks the best and second-best score of the whole column; a rank counts within a group of rows.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,10 @@ from sentbed_report.tables.estimate import MEAN_DECIMALS, Estimate, Place
 
 
 def ranked_rows(data: StudyData, keys: Sequence[RowKey]) -> list[RowKey]:
-    """Return the rows that get places and ranks: their cells have finished and were not stopped.
+    """Return the rows that get places and ranks.
 
-    The mean of a stopped cell lacks the later seeds. If all cells score badly under the later seeds, the
+    Their cells (combinations of the values of the study's axes) have finished with all seeds. The mean of a
+    stopped cell lacks the later seeds. If all cells score badly under the later seeds, the
     stopped cell's mean looks too good.
     """
     complete = set()
@@ -24,7 +28,13 @@ def ranked_rows(data: StudyData, keys: Sequence[RowKey]) -> list[RowKey]:
         if cell.status == "finished":
             complete.add(cell.name)
     complete -= data.stopped
-    return [key for key in keys if key[0] in complete]
+
+    rows = []
+    for key in keys:
+        cell_name, _ = key
+        if cell_name in complete:
+            rows.append(key)
+    return rows
 
 
 def with_marks(
@@ -82,9 +92,10 @@ def _ranks(
     column: Column,
     means: Mapping[RowKey, float],
 ) -> dict[RowKey, int]:
-    """Return the rank of each row among the rows that have the same labels on the axes `StudyData.ranks`.
+    """Return the rank of each row in its group.
 
-    Means are compared with more decimals than are printed. Equal means share the smallest of their ranks.
+    A group has the rows whose cells have equal labels on the axes that `StudyData.ranks` names. Means are
+    compared with more decimals than are printed. Equal means share the smallest of their ranks.
     """
     if data.ranks is None:
         return {}

@@ -32,14 +32,18 @@ TOLERANCE = 1e-4
 """Largest accepted difference from PyTorch's vectors, relative to the largest number of a batch."""
 
 SHAPES = ((1,), (2, 1), (3, 9, 5, 9, 1), (9, 9, 9), (24, 2))
-"""Batches with which a graph is checked: for each batch, the lengths of its texts in tokens. They differ from the
-inputs to trace in the numbers of rows and tokens."""
+"""Batches with which a graph is checked: for each batch, the lengths of its texts in tokens. Each batch differs
+from the inputs to trace in the number of rows, of tokens, or of both."""
 
 
 def parts_of(backbone: BuiltBackbone, module: EncoderModule) -> str:
-    """Return a noun phrase for messages with the backbone and the pooler of an encoder."""
-    release, pooler = release_of(type(backbone).__module__), module.owners[1].name
-    return f"the backbone of {release} with the pooler `{pooler}`"
+    """Return the encoder's name in error messages.
+
+    Such a name is "the backbone of sentbed-backbones 1.0 with the pooler `mean`".
+    """
+    release = release_of(type(backbone).__module__)
+    _, pooler = module.owners
+    return f"the backbone of {release} with the pooler `{pooler.name}`"
 
 
 def sample_ids(backbone: BuiltBackbone) -> NDArray[np.int32]:
@@ -63,8 +67,8 @@ def inputs_to_trace(ids: NDArray[np.int32]) -> tuple[Tensor, Tensor]:
 def quiet_tracing() -> Iterator[None]:
     """Silence the warnings of tracing, and restore the settings that tracing changes.
 
-    torch warns that tracing is deprecated, and that sizes may become constants. The second fault is found by
-    `require_same_vectors`.
+    torch warns that tracing is deprecated, and that sizes may become constants. The latter warning is not
+    needed: `require_same_vectors` finds sizes that became constants.
 
     After a failed trace, two settings of the process stay changed. OpenVINO sets the root logger's level to
     ERROR. torch's exporter to ONNX switches off autocast's cache; without this cache, training in bf16 keeps a
@@ -103,8 +107,8 @@ def require_same_vectors(
 ) -> None:
     """Compare the vectors of a graph with those of its torch module, on the batches of `SHAPES`.
 
-    `project` computes the graph. Tokens are drawn from `ids`, and texts are cut to `longest` tokens. The message
-    names the encoder as `parts`.
+    `project` runs the graph: it returns the vectors of ids and a mask. Tokens are drawn from `ids`, and texts are
+    cut to `longest` tokens. `parts` names the encoder in the error's message.
 
     Raises:
         ModelError: if a vector differs, for example because tracing made a size a constant.
