@@ -12,7 +12,7 @@ from sentbed_report.study.decisions import Claim, Decisions, Rule
 from sentbed_report.study.selection import select
 from sentbed_report.study.study_data import AxisInfo
 from sentbed_report.study_page.answer import answer_lines
-from toy_study import with_fields
+from toy_study import with_added, with_fields
 
 POOLER = AxisInfo("pooler", ("first", "mean", "last"))
 LEVELS = {"first": 60.0, "mean": 80.0, "last": 70.0}
@@ -74,6 +74,23 @@ def test_a_tie(study_of):
     )
 
 
+def test_rows_of_another_encoder_are_compared_with_the_best_cell(study_of):
+    data = study_of(around(LEVELS), [POOLER], "first", items=True)
+
+    other = study_of(around({**LEVELS, "first": 90.0}), [POOLER], "first", items=True)
+    other_runs = {}
+    for cell in with_fields(other, encoder="other").cells:
+        for run in cell.runs:
+            other_runs[run.cell, run.seed] = run.scores
+    data = with_added(data, lambda run: other_runs[run.cell, run.seed], "first")
+    lines = answers(data)
+    assert lines["Best"].startswith("mean: ")
+    assert lines["Not told apart from the best"] == (
+        "none; better than mean in transfer, p: MR (accuracy): first/other"
+    )
+    assert lines["Next"].startswith("evaluate one encoder only: the best cell is ")
+
+
 def test_a_task_under_another_protocol_is_a_problem(study_of):
     numbers = {cell: {1: {"MR": level, "CR": level}} for cell, level in LEVELS.items()}
     data = with_fields(
@@ -120,6 +137,24 @@ def test_a_winner_on_development_data_that_is_not_the_best_on_test_data(study_of
     assert lines["Next"].startswith(
         "use more development data: the cell that it chose is not the best"
     )
+
+
+def test_without_test_data_nothing_is_said_about_test_data(study_of):
+    chosen_by, other = (
+        around(LEVELS, task="D"),
+        around({"first": 70.0, "mean": 20.0, "last": 90.0}),
+    )
+    numbers = {}
+    for cell in LEVELS:
+        numbers[cell] = {
+            seed: {**chosen_by[cell][seed], **other[cell][seed]} for seed in (1, 2, 3)
+        }
+
+    data = study_of(numbers, [POOLER], "first", items=True, decide=Decide(("D",)))
+    lines = answers(with_fields(data, protocol=DEVELOPMENT))
+    assert lines["Best"].startswith("mean")
+    assert "better than mean" in lines["Not told apart from the best"]
+    assert lines["Mind"] == "all scores are on development data"
 
 
 def test_a_degenerate_cell_is_named_and_is_not_the_best(study_of):
