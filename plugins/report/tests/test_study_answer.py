@@ -75,14 +75,14 @@ def test_a_tie(study_of):
 
 
 def test_rows_of_another_encoder_are_compared_with_the_best_cell(study_of):
-    data = study_of(around(LEVELS), [POOLER], "first", items=True)
+    other = study_of(around({"first": 90.0}), [POOLER], "first", items=True)
+    other = with_fields(other, encoder="other")
+    scores = {}
+    for run in other.cells[0].runs:
+        scores[run.seed] = run.scores
 
-    other = study_of(around({**LEVELS, "first": 90.0}), [POOLER], "first", items=True)
-    other_runs = {}
-    for cell in with_fields(other, encoder="other").cells:
-        for run in cell.runs:
-            other_runs[run.cell, run.seed] = run.scores
-    data = with_added(data, lambda run: other_runs[run.cell, run.seed], "first")
+    data = study_of(around(LEVELS), [POOLER], "first", items=True)
+    data = with_added(data, lambda run: scores[run.seed], "first")
     lines = answers(data)
     assert lines["Best"].startswith("mean: ")
     assert lines["Not told apart from the best"] == (
@@ -140,18 +140,16 @@ def test_a_winner_on_development_data_that_is_not_the_best_on_test_data(study_of
 
 
 def test_without_test_data_nothing_is_said_about_test_data(study_of):
-    chosen_by, other = (
-        around(LEVELS, task="D"),
-        around({"first": 70.0, "mean": 20.0, "last": 90.0}),
-    )
-    numbers = {}
-    for cell in LEVELS:
-        numbers[cell] = {
-            seed: {**chosen_by[cell][seed], **other[cell][seed]} for seed in (1, 2, 3)
-        }
+    chosen_by = around(LEVELS, task="D")
+    other = around({"first": 70.0, "mean": 20.0, "last": 90.0})
+    for cell, scores_of_seeds in other.items():
+        for seed, scores in scores_of_seeds.items():
+            scores.update(chosen_by[cell][seed])
 
-    data = study_of(numbers, [POOLER], "first", items=True, decide=Decide(("D",)))
-    lines = answers(with_fields(data, protocol=DEVELOPMENT))
+    decide = Decide(("D",))
+    data = study_of(other, [POOLER], "first", items=True, decide=decide)
+    data = with_fields(data, protocol=DEVELOPMENT)
+    lines = answers(data)
     assert lines["Best"].startswith("mean")
     assert "better than mean" in lines["Not told apart from the best"]
     assert lines["Mind"] == "all scores are on development data"

@@ -378,7 +378,7 @@ def _next_step_of_ranking(
     if _better_rows(groups, chosen_row):
         if data.decide is None:
             # The cell was chosen by the scores of its first encoder in this very table.
-            return "evaluate one encoder only: the best cell is chosen by its first, and rows of others are better"
+            return "evaluate one encoder only: the best cell is chosen by its first, and others are better"
         return "use more development data: the cell that it chose is not the best on test data"
     others = _other_rows(main, groups, chosen_row)
     if not any(row.is_like(chosen_row) for row in others):
