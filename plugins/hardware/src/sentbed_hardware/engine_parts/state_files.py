@@ -57,14 +57,16 @@ def read_state(
     try:
         path = directory / VALUES_FILE
         values: dict[str, Any] = read_json(path)
-        if not isinstance(values, dict):
-            raise ValueError("it is no JSON object")
         path = directory / TENSORS_FILE
         with safe_open(path, "np") as file:
             notes = file.metadata() or {}
         tensors: dict[str, Any] = load_file(path)
     except (OSError, ValueError, DataError, SafetensorError) as error:
         raise ModelError(f"`{path}` cannot be read: {error}; {REMEDY}") from error
+
+    if not isinstance(values, dict):
+        path = directory / VALUES_FILE
+        raise ModelError(f"`{path}` cannot be read: it is no JSON object; {REMEDY}")
 
     has_same_names = values.get("tensors") == sorted(tensors)
     if not has_same_names or values.get(DIGEST) != notes.get(DIGEST):
