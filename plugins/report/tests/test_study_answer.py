@@ -195,7 +195,9 @@ def test_one_seed(study_of):
 
 
 def test_one_cell_has_nothing_to_be_compared_with(study_of):
-    lines = answers(study_of(around({"mean": 80.0}), [POOLER], "mean", items=True))
+    numbers = around({"mean": 80.0})
+    data = study_of(numbers, [POOLER], "mean", items=True)
+    lines = answers(data)
     assert [*lines] == ["Best", "Next"]
     assert lines["Best"].endswith(") over 3 seeds; the only cell")
     assert "widened" not in lines["Best"]
@@ -267,12 +269,13 @@ def test_an_interaction_of_two_axes(study_of):
         "mean, ctr": 70.0,
         "mean, cls": 80.0,
     }
-    assert (
-        "depends"
-        not in answers(study_of(around(added), axes, "first, ctr", items=True))[
-            "Effects"
-        ]
+    data = study_of(
+        around(added),
+        axes,
+        "first, ctr",
+        items=True,
     )
+    assert "depends" not in answers(data)["Effects"]
 
 
 def test_runs_without_axes_have_no_effects(study_of):
