@@ -522,7 +522,7 @@ def test_a_template_longer_than_max_length_where_both_count_says_what_to_raise()
     with pytest.raises(
         ModelError,
         match=exactly(
-            "a prompt without its sentence has more than the 6 tokens of `max_length`, which counts both; "
+            "a prompt without its sentence has 6 tokens or more, and `max_length` (6) counts both; "
             "raise `max_length` or shorten the template"
         ),
     ):

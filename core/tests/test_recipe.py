@@ -659,6 +659,22 @@ def test_an_override_of_every_evaluation_sets_keys_of_the_table_and_below_a_key(
             "end start",
         ),
         (["evaluate.*.at=['end']", "evaluate.*.at=['start']"], "start start start"),
+        (
+            [
+                "evaluate.*.at=['start']",
+                "evaluate.*.at=['end']",
+                "evaluate.1.at=['start']",
+            ],
+            "end start end",
+        ),
+        (
+            [
+                "evaluate.0.at=['end']",
+                "evaluate.*.at=['start']",
+                "evaluate.1.at=['end']",
+            ],
+            "start end start",
+        ),
     ],
 )
 def test_of_overrides_of_every_evaluation_and_of_one_the_last_wins(

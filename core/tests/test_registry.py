@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import zipfile
 from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -1105,6 +1106,30 @@ def test_a_preferred_plugin_that_is_disabled_is_said_to_be(
         f"{file}:3 prefers `second-dist` for the loss `mine`, and `second_plugin` is disabled",
     )
     assert plugins.find("loss", "mine").distribution == "first-dist"
+
+
+def test_a_package_in_a_zip_file_is_loaded(tmp_path, monkeypatch, distribute):
+    with zipfile.ZipFile(tmp_path / "packages.zip", "w") as archive:
+        archive.writestr("zipped/__init__.py", LOSS)
+    monkeypatch.syspath_prepend(tmp_path / "packages.zip")
+    (point,) = distribute("d", {"d_plugin": LOSS})
+    zipped = EntryPoint("zipped", "zipped", "sentbed")
+    vars(zipped).update(dist=point.dist)
+    plugins = load_plugins([zipped])
+    (plugin,) = plugins.plugins
+    assert plugin.problem is None
+    assert plugins.names("loss") == ["mine"]
+
+
+def test_an_object_that_fails_when_it_is_asked_for_an_attribute_breaks_no_plugin(
+    distribute,
+):
+    proxy = "class Proxy:\n    def __getattr__(self, name):\n        raise ImportError(name)\n"
+    points = distribute("d", {"d_plugin": f"{LOSS}\n{proxy}\nlazy = Proxy()\n"})
+    plugins = load_plugins(points)
+    (plugin,) = plugins.plugins
+    assert plugin.problem is None
+    assert plugins.names("loss") == ["mine"]
 
 
 def test_a_module_that_hides_the_hook_of_its_name_is_refused(

@@ -94,6 +94,17 @@ def test_whatever_a_module_computes_with_is_in_its_fingerprint():
     assert len(set(fingerprints)) == len(CHANGES) + 2
 
 
+def test_a_field_that_has_no_value_yet_is_left_out():
+    @attrs.define
+    class Lazy:
+        width: int
+        cache: int = attrs.field(init=False)
+
+    module = Scaling()
+    module.window = Lazy(3)
+    assert fingerprint(module, None) is not None
+
+
 def test_what_changes_no_vector_is_not_in_the_fingerprint():
     expected = fingerprint(Scaling(), None)
     module = Scaling().eval().requires_grad_(False)

@@ -25,7 +25,8 @@ def toy_points(toy_points):
     return [*toy_points, *tool_points]
 
 
-@pytest.fixture(scope="session", autouse=True)
+# For a session, it would also hold for the tests of other distributions in the same process.
+@pytest.fixture(scope="module", autouse=True)
 def _fixed_rates():
     """Plans need no measurement of this processor: 1 to 2 GFLOP/s, and 4 GB/s."""
     with pytest.MonkeyPatch.context() as patch:

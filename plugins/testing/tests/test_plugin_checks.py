@@ -364,3 +364,15 @@ def test_a_private_import_is_named_with_its_line(distribute):
 @pytest.mark.parametrize("name", ["trackers", "jobs", "workbench", "testing"])
 def test_ours_keep_the_rules(name):
     assert check_plugin(f"sentbed-{name}").passed[-1] == "sections"
+
+
+def test_a_plugin_in_a_namespace_package_is_checked(distribute, tmp_path):
+    distribute("tried", {"tried": GOOD})
+    site = tmp_path / "site"
+    (site / "tried_namespace").mkdir()
+    source = GOOD.replace('"steady"', '"even"')
+    (site / "tried_namespace" / "even.py").write_text(source)
+    points = "[sentbed]\neven = tried_namespace.even\n"
+    (site / "tried-1.0.dist-info" / "entry_points.txt").write_text(points)
+    report = check_plugin("tried", examples={"schedule/even": {"rate": 0.5}})
+    assert {"private", "hooks"} <= set(report.passed)

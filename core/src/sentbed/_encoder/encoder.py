@@ -33,7 +33,7 @@ from sentbed._recipe.machine_settings import without_machine_settings
 from sentbed._recipe.prompts import Prompt, PromptTokenizer
 from sentbed._recipe.recipe import SCHEMA, SHORTEST, EncoderRecipe
 from sentbed._registry.computing_code import components_of
-from sentbed._registry.registry import Plugins, load_plugins, releases_of
+from sentbed._registry.registry import Plugins, load_plugins
 from sentbed.errors import (
     ModelError,
     NotFiniteError,
@@ -557,10 +557,11 @@ class Encoder:
         except NotFiniteError:
             return False
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, plugins: Plugins | None = None) -> None:
         """Write the encoder's weights, its tokenizer and its part of the recipe to a directory, atomically.
 
-        The directory may exist if it is empty or a saved encoder, which is then replaced.
+        The directory may exist if it is empty or a saved encoder, which is then replaced. `plugins` are the
+        installed plugins, among which those of the encoder's components are found; they are loaded by default.
 
         Raises:
             RunError: if the directory has something else, or cannot be written.
@@ -582,7 +583,7 @@ class Encoder:
 
         def fill(directory: Path) -> None:
             sums = self.placed.save(directory)
-            table = encoder_table(self.recipe, target)
+            table = encoder_table(self.recipe, target, plugins)
             write_atomic(directory / ENCODER_FILE, tomli_w.dumps(table))
             write_sums(directory, sums)
 
@@ -612,12 +613,24 @@ def _completed(
     )
 
 
-def encoder_table(recipe: EncoderRecipe, directory: Path) -> dict[str, Any]:
-    """Return the data of `encoder.toml` for an encoder that is saved in `directory`."""
+def encoder_table(
+    recipe: EncoderRecipe,
+    directory: Path,
+    plugins: Plugins | None = None,
+) -> dict[str, Any]:
+    """Return the data of `encoder.toml` for an encoder that is saved in `directory`.
+
+    The plugins of the encoder's components are found among `plugins`, which are loaded by default.
+    """
     table = {"schema": SCHEMA, **unstructure(recipe, directory)}
-    releases = releases_of(components_of(recipe))
+    plugins = plugins or load_plugins()
+    releases: dict[str, str] = {}
+    for cls in components_of(recipe):
+        info = plugins.origin(cls)
+        if info is not None:
+            releases[info.distribution] = info.version
     if releases:
-        table[DISTRIBUTIONS] = releases
+        table[DISTRIBUTIONS] = dict(sorted(releases.items()))
     return table
 
 

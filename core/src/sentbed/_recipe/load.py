@@ -178,6 +178,8 @@ def _with_overrides_everywhere(document: Document, plugins: Plugins) -> Document
         # `structure` reports it.
         return document
 
+    # Before any `evaluate.*` is applied, which leaves the same trace as an override of one evaluation.
+    places = document.places
     paths = [override.partition("=")[0].strip() for override in document.overrides]
     for position, path in enumerate(paths):
         if not path.startswith(EVERYWHERE):
@@ -194,12 +196,24 @@ def _with_overrides_everywhere(document: Document, plugins: Plugins) -> Document
             )
             raise RecipeError([Problem(message)])
 
+        is_set_earlier = any(_sets_one(earlier, keys) for earlier in paths[:position])
+        set_later = set()
+        for later in paths[position + 1 :]:
+            if _sets_one(later, keys):
+                set_later.add(document.key_path(later))
+
         overrides = []
-        is_set_later = any(_sets_one(later, keys) for later in paths[position + 1 :])
         for i in indices:
+            key_path: KeyPath = ("evaluate", i, *keys)
             # The later override is recognised by its trace: its own index may be that of before a removal.
-            place = document.places.get(("evaluate", i, *keys))
-            if not (is_set_later and place == (COMMAND_LINE, None)):
+            is_set_later = bool(set_later) and places.get(key_path) == (
+                COMMAND_LINE,
+                None,
+            )
+            if is_set_later and is_set_earlier:
+                # The trace may be that of the earlier override.
+                is_set_later = key_path in set_later
+            if not is_set_later:
                 overrides.append(override.replace("*", str(i), 1))
         document = apply_overrides(document, overrides)
     return document

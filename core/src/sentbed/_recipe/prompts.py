@@ -408,8 +408,8 @@ class PromptTokenizer(Tokenizer):
                 limits[row] = limits.get(row, max_length) - excess
                 if limits[row] < 1 and longest < self.longest:
                     raise ModelError(
-                        f"a prompt without its sentence has more than the {longest} tokens of `max_length`, "
-                        "which counts both; raise `max_length` or shorten the template"
+                        f"a prompt without its sentence has {longest} tokens or more, and `max_length` "
+                        f"({longest}) counts both; raise `max_length` or shorten the template"
                     )
                 if not self.counts_prompt or limits[row] < 1:
                     raise ModelError(

@@ -81,7 +81,7 @@ def _imported(offer: Offer) -> Any:
     what = f"the {offer.kind} `{offer.name}` of `{offer.distribution}` {offer.version}"
     remedy = "mend, disable or uninstall the plugin"
     try:
-        with watched(what, module):
+        with watched(what):
             value = getattr(import_module(module), name)
     except KeyboardInterrupt:
         raise

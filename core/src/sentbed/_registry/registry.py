@@ -74,9 +74,11 @@ class _PluginManager(pluggy.PluginManager):
         """Return the options of a hook implementation; None if the name is not one."""
         if name.startswith("__"):
             return None
-        is_module = inspect.ismodule(plugin)
-        if is_module and not hasattr(vars(plugin).get(name), "sentbed_impl"):
-            return None
+        if inspect.ismodule(plugin):
+            value = vars(plugin).get(name)
+            # Other objects may import a library, or fail, when an attribute of theirs is asked for.
+            if not (inspect.isroutine(value) and hasattr(value, "sentbed_impl")):
+                return None
         return super().parse_hookimpl_opts(plugin, name)
 
 
@@ -204,7 +206,7 @@ def load_plugins(
     installed = [(_name_and_version(point), point) for point in points]
     for origin, point in sorted(installed, key=lambda pair: (pair[0], pair[1].name)):
         info = PluginInfo(point.name, *origin, point.value)
-        with watched(info.label, point.value.partition(":")[0]):
+        with watched(info.label):
             info, offers = _load(manager, point, info, settings, kinds_of_hooks)
         infos.append(info)
         for offer in offers:
@@ -238,20 +240,6 @@ def load_plugins(
         commands_and_tables[COMMAND],
         commands_and_tables[TABLE],
     )
-
-
-def releases_of(classes: Iterable[type]) -> dict[str, str]:
-    """Return the version of each distribution whose plugins are in the package of one of the classes.
-
-    No plugin is imported.
-    """
-    packages = {cls.__module__.partition(".")[0] for cls in classes}
-    releases = {}
-    for point in entry_points(group=GROUP):
-        if point.module.partition(".")[0] in packages:
-            name, version = _name_and_version(point)
-            releases[name] = version
-    return dict(sorted(releases.items()))
 
 
 def _apply_order(
@@ -319,7 +307,9 @@ def _require_unhidden(plugin: object, hooks: Iterable[str]) -> None:
     """Raise `PluginError` if a plugin's package has a submodule with the name of a hook, which hides the hook."""
     files: set[str] = set()
     for directory in getattr(plugin, "__path__", ()):
-        files |= {path.name for path in Path(directory).iterdir()}
+        # A place in a zip file cannot be listed, for example.
+        with suppress(OSError):
+            files |= {path.name for path in Path(directory).iterdir()}
     for name in hooks:
         if f"{name}.py" in files or inspect.ismodule(getattr(plugin, name, None)):
             raise PluginError(

@@ -23,15 +23,8 @@ A key is what messages call the plugin or the component.
 
 
 @contextmanager
-def watched(what: str, module: str) -> Iterator[None]:
-    """Measure the import of a module in the block; add a message on `what` if it is slow or heavy.
-
-    Nothing is measured if the module has been imported before.
-    """
-    if module in sys.modules:
-        yield
-        return
-
+def watched(what: str) -> Iterator[None]:
+    """Measure the imports in the block; if they are slow or load one of `LIBRARIES`, add a message on `what`."""
     loaded_before = sys.modules.keys() & LIBRARIES
     start = time.process_time()
     try:

@@ -96,7 +96,7 @@ class Keeper:
         sums = {}
         for name, encoder in self.trained.items():
             paths[name] = self._directory(kept.step) / name
-            encoder.save(paths[name])
+            encoder.save(paths[name], self.context.evaluations.plugins)
             sums[name] = sha256(paths[name])
         return attrs.evolve(kept, paths=paths, sums=sums)
 

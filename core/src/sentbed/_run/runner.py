@@ -498,7 +498,7 @@ def _save(context: RunContext, encoders: dict[str, Encoder]) -> None:
             context.facts.setdefault("not_saved", []).append(name)
             continue
         try:
-            encoder.save(directories[name])
+            encoder.save(directories[name], context.evaluations.plugins)
         except SentbedError as error:
             errors.append(error)
     if errors:

@@ -30,7 +30,10 @@ LONGEST_PROMPT = 10_000
 """Largest number of characters of a prompt that is imported."""
 
 DOCUMENTS = ("document", "passage", "corpus")
-"""Names of a prompt for documents. sentence-transformers takes the first of them that a folder has."""
+"""Names of a prompt for documents, the preferred one first.
+
+sentence-transformers 6 uses the later ones only if they are named, since its models always have `document`.
+"""
 
 _PLACES = (TEXT, MASK, INSTRUCTION, "*sent_0*")
 """Placeholders of a template. In a prompt of sentence-transformers, they are plain text."""

@@ -63,7 +63,10 @@ def with_overrides(
         if value is _NO_ELEMENT or (override.removes and value is None):
             continue
 
-        cell = apply_overrides(cell, [override.text])
+        # The override stands among those of the document already: once more, behind a later `evaluate.*`, it
+        # would count more than that.
+        changed = apply_overrides(cell, [override.text])
+        cell = attrs.evolve(changed, overrides=cell.overrides)
         # If the override sets a table, values that axes set inside this table are set again after it.
         inside = {}
         for path, value in combination.settings.items():

@@ -144,11 +144,14 @@ class _Plugin:
     @property
     def root(self) -> Path:
         """Directory of the plugin's package, or the file of a plugin that is a single module."""
-        spec = find_spec(self.module.partition(".")[0])
-        assert spec is not None
-        assert spec.origin is not None
-        directories = spec.submodule_search_locations or [spec.origin]
-        return Path(directories[0])
+        parts = self.module.split(".")
+        for end in range(1, len(parts) + 1):
+            spec = find_spec(".".join(parts[:end]))
+            # A namespace package has no file of its own, and may have plugins of other distributions.
+            if spec is not None and spec.origin is not None:
+                directories = spec.submodule_search_locations or [spec.origin]
+                return Path(directories[0])
+        raise NotRunError(f"the files of `{self.module}` cannot be found")
 
     @property
     def files(self) -> list[Path]:

@@ -141,6 +141,15 @@ def _is_empty(value: object) -> bool:
     return value is None or value is False or value == [] or value == {}
 
 
+def _set_fields(value: Any) -> dict[str, Any]:
+    """Return the fields of an attrs object, except those that have no value yet."""
+    fields = {}
+    for field in attrs.fields(type(value)):
+        if hasattr(value, field.name):
+            fields[field.name] = getattr(value, field.name)
+    return fields
+
+
 def _plain(value: Any) -> object:
     """Return an attribute as a value for JSON.
 
@@ -178,7 +187,7 @@ def _plain(value: Any) -> object:
     attributes = getattr(value, "__dict__", None)
     if attrs.has(type(value)):
         # Most classes of attrs have slots in place of `__dict__`.
-        attributes = attrs.asdict(value, recurse=False)
+        attributes = _set_fields(value)
     elif callable(value):
         attributes = None
     if attributes:
