@@ -343,8 +343,8 @@ def test_explain_of_an_incomplete_study_hints_at_cells(installed_toy, put):
 
 def test_the_help_of_diff_has_each_of_its_exit_codes():
     text = " ".join(invoke("diff", "-h").output.split())
-    assert "is 0 if no score can differ" in text
-    assert ", 1 if one can, 2 if a recipe cannot be read." in text
+    assert "is 0 if both recipes give the same scores: " in text
+    assert "is 1 if a score may differ, and 2 if a recipe cannot be read." in text
     assert invoke("diff", "none.toml", "none.toml").exit_code == 2
 
 

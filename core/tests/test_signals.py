@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
@@ -50,6 +51,37 @@ def test_the_first_signal_waits_for_what_is_being_done_and_the_second_does_not(
         assert messages == ["SIGTERM: ending after this step; once more to end at once"]
         with pytest.raises(KeyboardInterrupt), stop.patient():
             os.kill(os.getpid(), signal.SIGTERM)
+
+
+class InterruptedStream(io.RawIOBase):
+    """A stream during whose first write a signal arrives."""
+
+    def __init__(self):
+        self.content = b""
+
+    def writable(self):
+        return True
+
+    def write(self, content):
+        if not self.content:
+            self.content = b"first"
+            os.kill(os.getpid(), signal.SIGTERM)
+        self.content += bytes(content)
+        return len(content)
+
+
+def test_a_signal_during_a_write_to_standard_error_is_recorded(
+    default_handlers, monkeypatch, capfd
+):
+    stream = io.TextIOWrapper(
+        io.BufferedWriter(InterruptedStream()), write_through=True
+    )
+    monkeypatch.setattr("sys.stderr", stream)
+    stop = Stop()
+    with stop.listening(), stop.patient():
+        print("a warning", file=sys.stderr, flush=True)
+    assert stop.asked == "SIGTERM"
+    assert "SIGTERM: ending after this step" in capfd.readouterr().err
 
 
 def test_handlers_are_put_back_and_those_of_others_left_alone(default_handlers):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 """Signals that end a run: SIGTERM is sent by batch systems, SIGINT by Ctrl-C."""
@@ -31,7 +31,7 @@ class Stop:
     def __init__(self, say: Callable[[str], None] | None = None) -> None:
         self.asked: str | None = None
         self._last_time = -math.inf
-        self._say = say or partial(print, file=sys.stderr)
+        self._say = say or _print_error
         self._patient = False
 
     @contextmanager
@@ -74,3 +74,12 @@ class Stop:
             raise KeyboardInterrupt(f"ended by {name}")
         self.asked = name
         self._say(f"{name}: ending after this step; once more to end at once")
+
+
+def _print_error(message: str) -> None:
+    """Print a message to standard error."""
+    try:
+        print(message, file=sys.stderr)
+    except RuntimeError:
+        # The signal came during a write to standard error, whose buffer refuses another one within it.
+        os.write(2, f"{message}\n".encode())

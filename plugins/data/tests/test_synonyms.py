@@ -6,7 +6,7 @@ import os
 import attrs
 import pytest
 from sentbed import DataError
-from sentbed_data.nlpaug_rules import TAGGER_FILES, find_tagger
+from sentbed_data.nlpaug_rules import TAGGER, TAGGER_FILES, find_tagger
 from sentbed_data.synonyms import Synonyms
 from sentbed_data.wordnet import find_lexicon
 
@@ -245,6 +245,18 @@ def test_the_tagger_is_found_in_a_directory_of_nltk(nlpaug, tagger, monkeypatch)
         named.open().fingerprint
         != attrs.evolve(named, rules="careful", tagger=None).open().fingerprint
     )
+
+
+@pytest.mark.parametrize("below", ["nltk_data", "share/nltk_data", "lib/nltk_data"])
+def test_the_tagger_is_found_where_nltk_looks(below, tmp_path, monkeypatch):
+    monkeypatch.delenv("NLTK_DATA", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr("sys.prefix", str(tmp_path / "environment"))
+    directory = tmp_path / "environment" / below / "taggers" / TAGGER
+    directory.mkdir(parents=True)
+    for name in TAGGER_FILES:
+        (directory / name).touch()
+    assert find_tagger(None) == directory
 
 
 @pytest.mark.parametrize("variable", ["WNSEARCHDIR", "WNHOME", None])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import random
 import re
 from typing import Any, ClassVar
@@ -363,8 +364,31 @@ def test_a_file_that_cannot_be_read_is_named(make_trainer, tmp_path, name, damag
         trainer.load(tmp_path)
 
 
-def test_files_of_two_states_are_refused(make_trainer, columns, tmp_path):
+@pytest.mark.parametrize("content", ["[]", "1"])
+def test_values_that_are_no_object_are_named(make_trainer, tmp_path, content):
     trainer = make_trainer(0)
+    trainer.save(tmp_path)
+    file = tmp_path / "state.json"
+    file.write_text(content)
+    with pytest.raises(ModelError, match=rf"`{re.escape(str(file))}` cannot be read: "):
+        trainer.load(tmp_path)
+
+
+def test_values_that_cannot_be_opened_are_named(make_trainer, tmp_path):
+    trainer = make_trainer(0)
+    trainer.save(tmp_path)
+    file = tmp_path / "state.json"
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(ModelError, match=rf"`{re.escape(str(file))}` cannot be read: "):
+        trainer.load(tmp_path)
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+def test_files_of_two_states_are_refused(steps, make_trainer, columns, tmp_path):
+    trainer = make_trainer(0)
+    for _ in range(steps):
+        trainer.step(columns)
     trainer.save(tmp_path / "first")
     trainer.step(columns)
     trainer.save(tmp_path / "second")

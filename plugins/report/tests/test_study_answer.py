@@ -12,7 +12,7 @@ from sentbed_report.study.decisions import Claim, Decisions, Rule
 from sentbed_report.study.selection import select
 from sentbed_report.study.study_data import AxisInfo
 from sentbed_report.study_page.answer import answer_lines
-from toy_study import with_fields
+from toy_study import with_added, with_fields
 
 POOLER = AxisInfo("pooler", ("first", "mean", "last"))
 LEVELS = {"first": 60.0, "mean": 80.0, "last": 70.0}
@@ -24,11 +24,23 @@ def around(levels, seeds=(1, 2, 3), task="MR"):
     """Scores of each cell near its level, under each seed another one."""
     numbers = {}
     for place, (cell, level) in enumerate(levels.items(), 1):
-        numbers[cell] = {
-            seed: {task: level + JITTER[seed * place % 3]} for seed in seeds
-        }
+        numbers[cell] = {}
+        for seed in seeds:
+            score = level + JITTER[seed * place % 3]
+            numbers[cell][seed] = {task: score}
 
     return numbers
+
+
+def with_further_task(numbers, further):
+    """Scores of each cell and seed in the tasks of both."""
+    joined = {}
+    for cell, scores_of_seeds in numbers.items():
+        joined[cell] = {}
+        for seed, scores in scores_of_seeds.items():
+            joined[cell][seed] = scores | further[cell][seed]
+
+    return joined
 
 
 DEVELOPMENT = {"encoder": {}, "evaluator": {"id": "p", "split": "dev"}}
@@ -74,6 +86,22 @@ def test_a_tie(study_of):
     )
 
 
+def test_rows_of_another_encoder_are_compared_with_the_best_cell(study_of):
+    other = study_of(around({"first": 90.0}), [POOLER], "first", items=True)
+    other = with_fields(other, encoder="other")
+    scores = {}
+    for run in other.cells[0].runs:
+        scores[run.seed] = run.scores
+
+    data = study_of(around(LEVELS), [POOLER], "first", items=True)
+    data = with_added(data, lambda run: scores[run.seed], "first")
+    lines = answers(data)
+    assert lines["Not told apart from the best"] == (
+        "none; better than mean in transfer, p: MR (accuracy): first/other"
+    )
+    assert lines["Next"].startswith("evaluate one encoder only: the best cell is ")
+
+
 def test_a_task_under_another_protocol_is_a_problem(study_of):
     numbers = {cell: {1: {"MR": level, "CR": level}} for cell, level in LEVELS.items()}
     data = with_fields(
@@ -99,16 +127,8 @@ def test_all_on_development_data(study_of):
 
 
 def test_a_winner_on_development_data_that_is_not_the_best_on_test_data(study_of):
-    test, development = (
-        around({"first": 70.0, "mean": 65.0, "last": 75.0}),
-        around(LEVELS, task="D"),
-    )
-    numbers = {}
-    for cell in LEVELS:
-        numbers[cell] = {
-            seed: {**development[cell][seed], **test[cell][seed]} for seed in (1, 2, 3)
-        }
-
+    test = around({"first": 70.0, "mean": 65.0, "last": 75.0})
+    numbers = with_further_task(around(LEVELS, task="D"), test)
     data = study_of(numbers, [POOLER], "first", items=True, decide=Decide())
     lines = answers(with_fields(data, task="D", protocol=DEVELOPMENT))
     assert lines["Best"].startswith("mean: MR (accuracy) 65.02 (")
@@ -120,6 +140,19 @@ def test_a_winner_on_development_data_that_is_not_the_best_on_test_data(study_of
     assert lines["Next"].startswith(
         "use more development data: the cell that it chose is not the best"
     )
+
+
+def test_without_test_data_nothing_is_said_about_test_data(study_of):
+    chosen_by = around(LEVELS, task="D")
+    other = around({"first": 70.0, "mean": 20.0, "last": 90.0})
+    numbers = with_further_task(chosen_by, other)
+    decide = Decide(("D",))
+    data = study_of(numbers, [POOLER], "first", items=True, decide=decide)
+    data = with_fields(data, protocol=DEVELOPMENT)
+    lines = answers(data)
+    assert lines["Best"].startswith("mean")
+    assert "better than mean" in lines["Not told apart from the best"]
+    assert lines["Mind"] == "all scores are on development data"
 
 
 def test_a_degenerate_cell_is_named_and_is_not_the_best(study_of):
@@ -162,7 +195,9 @@ def test_one_seed(study_of):
 
 
 def test_one_cell_has_nothing_to_be_compared_with(study_of):
-    lines = answers(study_of(around({"mean": 80.0}), [POOLER], "mean", items=True))
+    numbers = around({"mean": 80.0})
+    data = study_of(numbers, [POOLER], "mean", items=True)
+    lines = answers(data)
     assert [*lines] == ["Best", "Next"]
     assert lines["Best"].endswith(") over 3 seeds; the only cell")
     assert "widened" not in lines["Best"]
@@ -234,12 +269,13 @@ def test_an_interaction_of_two_axes(study_of):
         "mean, ctr": 70.0,
         "mean, cls": 80.0,
     }
-    assert (
-        "depends"
-        not in answers(study_of(around(added), axes, "first, ctr", items=True))[
-            "Effects"
-        ]
+    data = study_of(
+        around(added),
+        axes,
+        "first, ctr",
+        items=True,
     )
+    assert "depends" not in answers(data)["Effects"]
 
 
 def test_runs_without_axes_have_no_effects(study_of):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tomllib
 from pathlib import Path
 
 import attrs
@@ -361,6 +362,20 @@ def test_a_changed_recipe_is_refused_while_another_process_works_by_the_first(
     }
     run_study(changed, directory, only=ONE_CELL)
     assert not list((directory / "locks").glob("at-work-*"))
+
+
+def test_a_long_name_is_cut_and_still_tells_runs_apart(put, directory):
+    recipe = (TOWERS + AXES).replace('name = "towers"', f'name = "{"t" * 95}"')
+    study = read_study(
+        put("study.toml", recipe.replace("seeds = [1]", "seeds = [1, 2]"))
+    )
+    run_study(study, directory)
+    names = set()
+    for file in directory.glob("cells/*/resolved.toml"):
+        name = tomllib.loads(file.read_text())["run"]["name"]
+        assert len(name) <= 100
+        names.add(name)
+    assert len(names) == 8
 
 
 def test_a_directory_that_holds_something_else_is_left_alone(study, directory):

@@ -29,8 +29,9 @@ from sentbed_testing import (
     parametrize_with_rules,
     rules_component_class,
 )
-from sentbed_testing.component_under_test import deduce_kind
+from sentbed_testing.component_under_test import deduce_kind, installed
 from sentbed_testing.conformance import MODULES, is_in_package
+from sentbed_testing.engine_cases import BACKBONES, part
 
 sentences, tiny_encoder, token_states = (
     fixtures.sentences,
@@ -726,6 +727,17 @@ def test_states_are_the_same_wherever_the_padding_is(
 def test_an_encoder_is_built_around_a_pooler(tiny_encoder, sentences):
     encoder = tiny_encoder(pooler=classes.Good())
     assert encoder.encode(sentences[:3]).shape == (3, encoder.width)
+
+
+def test_a_backbone_that_does_not_suit_the_pooler_fails_with_the_reason(tiny_encoder):
+    plugins = installed()
+    static = part("backbone", BACKBONES["static"], plugins)
+    decoder = plugins.find("pooler", "decoder").cls()
+    message = (
+        "pooler: the pooler `decoder` needs .*, and the backbone `static` has none"
+    )
+    with pytest.raises(pytest.fail.Exception, match=message):
+        tiny_encoder(backbone=static, pooler=decoder)
 
 
 CALLS = [

@@ -1,6 +1,7 @@
 """Trackers and plugins that follow a run through lifecycle hooks.
 
-A tracker or plugin whose hook raises an error is not called again; the run goes on.
+A tracker or plugin whose hook raises an error is not called again; the run goes on. It ends if the tracker is
+`required`, or if the error is a `SentbedError` at the start of the run.
 """
 
 from __future__ import annotations
@@ -76,7 +77,10 @@ def following(
     plugins: Plugins,
     history: History,
 ) -> Iterator[None]:
-    """Register the history and the trackers of a run in a `with` block, and turn errors of hooks into warnings.
+    """Register the history and the trackers of a run in a `with` block, and guard the hooks (see `_guarded`).
+
+    Errors of the history are not guarded, since a run without its history is not complete. Hook wrappers are not
+    guarded either, since they are generators, which pluggy resumes.
 
     Raises:
         PluginError: if the object that a tracker builds cannot follow a run.
@@ -127,10 +131,11 @@ def _guarded(
     owner: str,
     failed: set[str],
 ) -> Callable[..., Any]:
-    """Return the function of a hook, wrapped so that it warns instead of raising.
+    """Return the function of a hook, wrapped so that it turns most errors into warnings.
 
     `failed` has the names of the plugins whose hooks have failed; they are not called any more. `owner` names the
-    plugin in messages.
+    plugin in messages. The function raises `SentbedError` if the hook raises it and either the tracker is
+    `required` or the run starts, and `PluginError` if the hook of a `required` tracker raises another error.
     """
     function: Callable[..., Any] = implementation.function
     plugin = implementation.plugin

@@ -21,6 +21,9 @@ def read_digests(directory: Path) -> dict[str, str] | None:
     """Return name -> SHA-256 of each shard's file; None if the file of hashes is missing or cannot be opened.
 
     A damaged line is left out, so that its shard counts as damaged.
+
+    Raises:
+        RunError: if the file of hashes is larger than `LARGEST`.
     """
     file = directory / FILE
     if not file.is_file():

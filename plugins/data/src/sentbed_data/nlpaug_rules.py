@@ -112,12 +112,17 @@ def find_tagger(tagger: str | None) -> Path:
 def _tagger_of_nltk() -> Path:
     """Return the tagger's directory among NLTK's data. Raises `DataError` if there is none."""
     names = os.environ.get("NLTK_DATA", "").split(os.pathsep)
+    # The order is that of `nltk.data.path` on Unix.
     directories = [
         *map(Path, filter(None, names)),
         Path("~/nltk_data").expanduser(),
         Path(sys.prefix) / "nltk_data",
+        Path(sys.prefix) / "share" / "nltk_data",
+        Path(sys.prefix) / "lib" / "nltk_data",
         Path("/usr/share/nltk_data"),
         Path("/usr/local/share/nltk_data"),
+        Path("/usr/lib/nltk_data"),
+        Path("/usr/local/lib/nltk_data"),
     ]
     for directory in directories:
         place = directory / "taggers" / TAGGER

@@ -26,7 +26,7 @@ def export(
     overrides: tuple[str, ...],
     trust_remote_code: bool,
 ) -> None:
-    """Write the encoder in ENCODER to the new directory OUTPUT, for another library.
+    """Write the encoder in ENCODER to the new directory OUTPUT, in the format of `--to`.
 
     Adapters are merged into the weights. Vectors stay the same up to rounding in the backbone's `dtype`.
     """

@@ -177,14 +177,14 @@ def _print_comparison(directory: Path) -> bool:
 def _print_numbers_and_missing(study: Study, labels: Entries) -> None:
     """Print which files and libraries the selected cells lack on this machine, and their published numbers."""
     from sentbed_studies.published_number_verdicts import published_of, published_table
-    from sentbed_studies.study_plan import listed
+    from sentbed_studies.study_plan import remark_text
 
     selected = study
     if labels:
         selected = study.only(labels)
     # What is missing comes first: below the numbers of a paper it would be overlooked.
     for remark in selected.remarks:
-        echo(f"missing here: {listed(remark)}")
+        echo(f"missing here: {remark_text(remark)}")
 
     for line in (*published_of(study), *published_table(selected)):
         echo(line)

@@ -1,4 +1,9 @@
-"""Runs a study: first the stages that cells share, then the cells. Finished runs are not repeated."""
+"""Runs a study: first the stages that cells share, then the cells. Finished runs are not repeated.
+
+A `Task` is one run of a cell, with one seed and prompt. A `Prefix` is one run of stages that cells share. A
+`Work` is all runs of a study, or of a part of its cells. A `Job` is a run of either kind with its recipe. A
+`Bundle` is the jobs that one worker does in sequence. An `Outcome` is the result of a job.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 
 import attrs
@@ -37,6 +43,8 @@ from sentbed_studies.write_study_directory import at_work, note_confirmation
 
 STUDY_FILES = re.compile(r"\.?study\.(json|toml)(\..+)?|locks")
 """Names of the files that may be in a study's directory before its first run."""
+LONGEST_NAME = 100
+"""Maximum number of characters of a run's name, as in `[run]` of a recipe."""
 PAUSE = 0.5
 """Seconds between two checks whether another process still works on a run."""
 
@@ -48,7 +56,7 @@ class StudyResult:
     directory: Path
     failed: tuple[Outcome, ...]
     worked: bool
-    """Whether at least one run was done; False if all had been finished before."""
+    """Whether this call started at least one run, which may have failed; False if all had finished before."""
 
 
 def run_study(  # noqa: PLR0913 - keywords
@@ -70,7 +78,7 @@ def run_study(  # noqa: PLR0913 - keywords
     Finished runs are not repeated, and interrupted runs are resumed: the directory of a run is named by its key,
     a hash of everything that determines the weights (`CellKeys`). Evaluations that were added to the recipe are
     computed with the saved encoders of finished runs. Several processes may work on the same study; then each
-    cell is run by one of them.
+    run is done by one of them.
 
     Args:
         study: The study.
@@ -97,7 +105,7 @@ def run_study(  # noqa: PLR0913 - keywords
     work = whole.of(study.only(only).cells) if only else whole
 
     to_train_again = _runs_to_train_again(directory, work, retrain)
-    _begin(directory)
+    _require_place_of_study(directory)
     with at_work(directory, study, whole, first_batch(study)):
         directory = directory.resolve()
         for task in to_train_again:
@@ -167,6 +175,7 @@ def _parts(
         )
         for task in work.tasks:
             if task.cell.name not in names:
+                # Not `runner.drop`: `runner.total` has never counted these runs.
                 runner.dropped.add(task.directory)
         work = work.of([cell for cell in study.cells if cell.name in names])
         seeds_done = 1
@@ -224,7 +233,10 @@ def _run_work(
     work: Work,
     runner: _Runner,
 ) -> None:
-    """Run the shared stages, shorter prefixes first, and then the cells."""
+    """Run the stages that cells share, and then the cells.
+
+    A shared stage continues from the shared stages before it. Those with the fewest before them are run first.
+    """
     unstarted = []
     for task in work.tasks:
         if manifest_status(runner.directory / task.directory) is None:
@@ -253,11 +265,20 @@ def _run_work(
 
 
 def _run_name(study: Study, cell: Cell) -> str:
-    """Return the `run.name` of a cell: names of the study and of the cell, prompt and seed."""
+    """Return the `run.name` of a cell: names of the study and of the cell, prompt and seed.
+
+    If it is too long for a name, the names of study and cell are cut, and a hash of the cell's name is added.
+    """
     name = f"{study.name}.{slug(cell.name)}"
-    if not cell.prompt:
-        return f"{name}-seed{cell.seed}"
-    return f"{name}-{prompt_slug(cell.prompt)}-seed{cell.seed}"[:100]
+    end = f"-seed{cell.seed}"
+    if cell.prompt:
+        end = f"-{prompt_slug(cell.prompt)}{end}"
+
+    room = LONGEST_NAME - len(end)
+    if len(name) <= room:
+        return name + end
+    digest = sha256(cell.name.encode()).hexdigest()[:8]
+    return f"{name[: room - 9]}-{digest}{end}"
 
 
 def _single_run(recipe: Recipe) -> Recipe:
@@ -293,11 +314,11 @@ def _remove_shared(
                 remove_run(run)
 
 
-def _begin(directory: Path) -> None:
-    """Create the directory of a study, if there is none.
+def _require_place_of_study(directory: Path) -> None:
+    """Refuse a directory with files of anything but a study; it may also be missing or empty.
 
     Raises:
-        RunError: if a link leads out of the directory, or if it exists and is not a study's.
+        RunError: if a link leads out of the directory, or if it holds anything else.
     """
     require_links_within(directory)
     names = []
@@ -305,6 +326,7 @@ def _begin(directory: Path) -> None:
         names = [path.name for path in directory.iterdir()]
     # If `study.json` is missing, another process may have just begun the study, or was killed at its beginning.
     if STUDY not in names and not all(map(STUDY_FILES.fullmatch, names)):
+        # Raises an error that names what the directory holds.
         new_directory(directory)
 
 
@@ -324,7 +346,7 @@ class _Runner:
     """Number of runs of cells that have ended."""
     failed: list[Outcome] = attrs.field(factory=list)
     worked: bool = False
-    """Whether at least one run was done or failed, and was not finished before."""
+    """Whether at least one run was started, which may have failed; False if all had finished before."""
     dropped: set[Path] = attrs.field(factory=set)
     """Directories of the runs that will not be done."""
 

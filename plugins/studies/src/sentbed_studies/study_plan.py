@@ -142,6 +142,7 @@ class StudyPlan:
             yield "  time left: unknown"
         time = left.in_words()
         if time is None:
+            # The time is unknown, or nothing is left to do.
             return
 
         yield f"  time left: {more_than}{time} on this machine, {count(left.workers, 'cell')} at a time"
@@ -170,7 +171,7 @@ def plan_study(
     Args:
         study: The study.
         directory: Directory of the study.
-        plugins: Installed plugins, whose code is a part of the keys.
+        plugins: Installed plugins, whose code is a part of the key by which a run is recognised.
         only: Cells to run, as in `Study.only`; by default all. If cells are selected, they are run with all
             their seeds, without early stopping, and no cell is run with fresh seeds.
         share: Whether cells share stages and forward passes.
@@ -277,7 +278,7 @@ def _description(study: Study) -> Iterator[str]:
         yield f"  remark: {message}"
 
     for remark in study.remarks:
-        yield f"  not here, and not asked for now: {listed(remark)}"
+        yield f"  not here, and not asked for now: {remark_text(remark)}"
 
     stop = study.table.stop
     if stop is not None:
@@ -304,7 +305,7 @@ def _words_on_confirmation(study: Study, confirmation: Confirmation) -> str:
     return f"the chosen cell, {cell}, is run with {seeds}; the estimate counts {runs}"
 
 
-def listed(remark: Remark) -> str:
+def remark_text(remark: Remark) -> str:
     """Return a remark as text: the names of its first cells, and the message."""
     cells = "; ".join(remark.cells[:SHOWN])
     if len(remark.cells) > SHOWN:

@@ -19,7 +19,7 @@ from sentbed_testing.rules_runtime import description_faults
 from sentbed_testing.sentences import SENTENCES
 
 STILL = 1e-12
-"""Learning rate that is too small to change an fp32 weight."""
+"""Learning rate that is too small to change a vector."""
 
 
 def check_state(

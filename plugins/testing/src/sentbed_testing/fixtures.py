@@ -41,7 +41,8 @@ def tiny_encoder() -> Callable[..., Encoder]:
     """Return a function that builds a tiny random encoder: `tiny_encoder(pooler=MyPooler())`.
 
     The function also takes a `backbone`, a `prompt` and a `max_length`. If no backbone or pooler is given, it
-    chooses an installed one. It skips the test if nothing suitable is installed.
+    chooses an installed one. It skips the test if nothing suitable is installed. The test fails if a given
+    backbone and the pooler or the prompt cannot be combined.
     """
     return _tiny_encoder
 
@@ -68,13 +69,18 @@ def _tiny_encoder(
             if table["use"] in names
         ]
 
+    problems = []
     for candidate in candidates:
         recipe = EncoderRecipe(candidate, pooler, max_length=max_length, prompt=prompt)
-        if not any(misfits(recipe, plugins)):
+        problems = list(misfits(recipe, plugins))
+        if not problems:
             engine = plugins.find("runtime", "cpu").cls().build()
             engine.seed(0)
             return Encoder.build(recipe, engine, lambda: SENTENCES)
 
+    if backbone is not None:
+        reasons = [f"{path}: {message}" for path, message in problems]
+        pytest.fail("; ".join(reasons))
     pytest.skip("no installed backbone suits the pooler: install `sentbed-backbones`")
 
 

@@ -31,8 +31,8 @@ def diff(
     """Say in which values the recipes A and B differ, and which file each value comes from.
 
     A and B are recipes or run directories; defaults and extended recipes are included. The exit code is 0 if
-    no score can differ (only names of the run and of stages, checkpoints or trackers do), 1 if one can, 2 if
-    a recipe cannot be read.
+    both recipes give the same scores: they differ at most in the names of the run and its stages, in
+    checkpoints or in trackers. It is 1 if a score may differ, and 2 if a recipe cannot be read.
     """
     import json
 

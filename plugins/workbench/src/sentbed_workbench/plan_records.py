@@ -56,7 +56,8 @@ class EncoderPlan:
 
         The result is None if the device's speed is unknown, or if the encoder only looks up vectors.
         """
-        flops = self.known_size.forward.of(Lengths(1, LENGTH, LENGTH**2)) / LENGTH
+        text = Lengths(texts=1, tokens=LENGTH, squares=LENGTH**2)
+        flops = self.known_size.forward.of(text) / LENGTH
         if device.rates is None or flops == 0:
             return None
         slow, fast = device.rates

@@ -169,20 +169,27 @@ class _TaskGroup:
         self.generator = np.random.RandomState(training.seed)
         held_out_permutation = tasks[0].held_out_permutation
         if held_out_permutation:
+            # SentEval draws the held-out rows and the order of each epoch from one generator. The first draw is
+            # repeated here, so that the following ones are the same.
             self.generator.permutation(held_out_permutation)
 
         train = np.stack([task.train for task in tasks])
         self.train = torch.from_numpy(train).to(device)
+        """Indices of the training rows, `(tasks, rows)`."""
         self.development = []
+        """Indices of the development rows of each task, `(rows,)`."""
         for task in tasks:
             self.development.append(torch.from_numpy(task.development).to(device))
 
         penalties = torch.tensor([task.penalties for task in tasks], device=device)
         self.penalties = penalties.repeat_interleave(classes, 1)[..., None]
+        """`(tasks, penalties * classes, 1)`."""
         initial = _initial_weights(width, classes, training.seed).to(device)
         self.weights = initial.repeat(len(tasks), penalties.shape[1], 1)
+        """`(tasks, penalties * classes, width + 1)`; the bias is last."""
         zeros = torch.zeros_like(self.weights)
         self.moments = [zeros, zeros.clone()]
+        """First and second moments of the gradients, each of the shape of `weights`."""
         self.steps = 0
 
     def run(self, done: Done) -> list[Fitted]:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from sentbed import ModelError
+from safetensors import SafetensorError, safe_open
+from sentbed import DataError, ModelError
 from sentbed.helpers import read_json
 
 from sentbed_hardware._common.tensor_files import write_tensors
 
 TENSORS_FILE = "state.safetensors"
 VALUES_FILE = "state.json"
+DIGEST = "digest"
+"""Key of the SHA-256 of the values, which is in both files, to tell the files of one state from those of two."""
 REMEDY = "go on from another state, or start again"
 """The end of messages about a state that cannot be used."""
 
@@ -33,8 +36,10 @@ def write_state(
         OSError: if a file cannot be written, for example because the disk is full.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    write_tensors(tensors, directory / TENSORS_FILE, save_file=save_file)
-    content = json.dumps({**values, "tensors": sorted(tensors)})
+    digest = sha256(json.dumps(dict(values)).encode()).hexdigest()
+    path = directory / TENSORS_FILE
+    write_tensors(tensors, path, {DIGEST: digest}, save_file)
+    content = json.dumps({**values, "tensors": sorted(tensors), DIGEST: digest})
     (directory / VALUES_FILE).write_text(content, "utf-8")
 
 
@@ -46,17 +51,25 @@ def read_state(
     `load_file` is safetensors' function for the library of the tensors.
 
     Raises:
-        ModelError: if a file cannot be read, or if the two files belong to different states.
+        ModelError: if a file cannot be read, or if the two files belong to different states: they differ in the
+            names of the tensors or in the digest of the values. Files of older versions have no digest.
     """
     try:
         path = directory / VALUES_FILE
         values: dict[str, Any] = read_json(path)
         path = directory / TENSORS_FILE
+        with safe_open(path, "np") as file:
+            notes = file.metadata() or {}
         tensors: dict[str, Any] = load_file(path)
-    except (OSError, ValueError, SafetensorError) as error:
+    except (OSError, ValueError, DataError, SafetensorError) as error:
         raise ModelError(f"`{path}` cannot be read: {error}; {REMEDY}") from error
 
-    if values.get("tensors") != sorted(tensors):
+    if not isinstance(values, dict):
+        path = directory / VALUES_FILE
+        raise ModelError(f"`{path}` cannot be read: it is no JSON object; {REMEDY}")
+
+    has_same_names = values.get("tensors") == sorted(tensors)
+    if not has_same_names or values.get(DIGEST) != notes.get(DIGEST):
         raise ModelError(
             f"`{TENSORS_FILE}` and `{VALUES_FILE}` in `{directory}` belong to different states; {REMEDY}"
         )

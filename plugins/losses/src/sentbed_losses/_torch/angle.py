@@ -1,4 +1,4 @@
-"""The module of the loss `angle`."""
+"""The PyTorch module that computes the loss `angle`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ class AngleLoss(CoSENTLoss):
         """Return AnglE's similarity of each row of `u` and `v`, fp32 `(rows,)`."""
         a, b = _halves(u)
         c, d = _halves(v)
+        # In each dimension, the real plus the imaginary part of u times the conjugate of v. The quotient u / v of
+        # the paper divides by the squared length of v, which is 1.
         terms = a * c + b * d + b * c - a * d
         return terms.sum(dim=-1).abs()
 

@@ -1,4 +1,4 @@
-"""The module of the loss `cosent`."""
+"""The PyTorch module that computes the loss `cosent`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The module of the loss `nli-softmax`."""
+"""The PyTorch module that computes the loss `nli-softmax`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Significance tests of a study's axes in a table's last column: effects of labels, interactions of two axes."""
+"""Significance tests of a study's axes.
+
+An axis is a factor of the study, and its labels are the levels of the factor. The tests are of the effect of each
+label and of the interactions of two axes, on the scores in the last column of a table of results.
+"""
 
 from __future__ import annotations
 
@@ -119,6 +123,7 @@ def interaction_tests(
     axes = [axis for axis in data.axes if axis.name in references]
     contrasts: dict[tuple[str, ...], Weights] = {}
     for first, second in combinations(axes, 2):
+        # Axes whose labels always vary together have no interaction.
         if second.name in together_with(data, first):
             continue
         interactions = _interaction_contrasts(
@@ -177,10 +182,12 @@ def _interaction_contrasts(
 def _contrast_weights(
     corners: Sequence[tuple[Mapping[Context, SummaryRow], int]],
 ) -> Weights:
-    """Return the weight of each row in a contrast: a sum of corners, each with its sign.
+    """Return the weight of each row in a contrast.
 
-    A corner has the cells with given labels on the examined axes, as context -> row; the context is the cell's
-    labels on all other axes. The contrast is the mean over the contexts in which every corner has a cell.
+    A corner is one combination of labels on the examined axes: context -> row of the cell with these labels,
+    and the sign of these rows in the contrast. The context is the cell's labels on all other axes. The weight
+    of a row is the sign of its corner, divided by the number of contexts that all corners have. Rows of other
+    contexts have no weight.
     """
     contexts = []
     for context in corners[0][0]:

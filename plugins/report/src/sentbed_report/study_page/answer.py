@@ -1,4 +1,4 @@
-"""The answer of a study, at most six lines at the top of its report: best cell, problems, next step."""
+"""The answer of a study, at most five lines at the top of its report: best cell, problems, next step."""
 
 from __future__ import annotations
 
@@ -35,14 +35,17 @@ def answer_lines(
     Lines without content are left out.
     """
     main = main_table(summaries)
-    chosen = "" if selection is None else selection.cell
+    chosen = selection
+    if chosen is None and main is not None:
+        chosen = _chosen_by_main_table(data, summaries, main)
+    chosen_cell = "" if chosen is None else chosen.cell
     lines = []
 
-    best = _best(data, summaries, selection, main)
+    best = _best(data, chosen, selection, main)
     if best:
         lines.append(AnswerLine("Best", best))
     if main is not None and main.groups is not None and len(data.cells) > 1:
-        alike = _not_told_apart(main, main.groups, chosen)
+        alike = _not_told_apart(main, main.groups, chosen_cell)
         lines.append(AnswerLine("Not told apart from the best", alike))
 
     for findings_of_table in findings:
@@ -54,7 +57,7 @@ def answer_lines(
     if problems:
         lines.append(AnswerLine("Mind", problems))
 
-    step = _next_step(data, main, chosen)
+    step = _next_step(data, main, chosen_cell)
     if step:
         lines.append(AnswerLine("Next", step))
     return lines
@@ -77,24 +80,30 @@ def main_table(summaries: Sequence[Summary]) -> Summary | None:
     return on_development_data
 
 
-def _best(
+def _chosen_by_main_table(
     data: StudyData,
     summaries: Sequence[Summary],
+    main: Summary,
+) -> Selection | None:
+    """Choose a cell by the tasks of the main table, in a study without `[study.decide]`."""
+    tasks = []
+    for column in main.columns:
+        if column.ranked and not column.average:
+            tasks.append(column.task)
+    decide = Decide(tuple(tasks), main.evaluator, test_data=not main.development)
+    return select(attrs.evolve(data, decide=decide), summaries)
+
+
+def _best(
+    data: StudyData,
+    chosen: Selection | None,
     selection: Selection | None,
     main: Summary | None,
 ) -> str:
-    """Return the best cell, and how it was chosen; empty if the study has no best cell.
+    """Return the chosen cell, and how it was chosen; empty if the study has no best cell.
 
-    In a study without `[study.decide]`, the cell is chosen by the tasks of the main table.
+    `selection` is the choice by `[study.decide]`; without that table, it is None.
     """
-    chosen = selection
-    if chosen is None and main is not None:
-        tasks = []
-        for column in main.columns:
-            if column.ranked and not column.average:
-                tasks.append(column.task)
-        decide = Decide(tuple(tasks), main.evaluator, test_data=not main.development)
-        chosen = select(attrs.evolve(data, decide=decide), summaries)
     if chosen is None or (selection is None and not chosen.cell):
         return ""
 
@@ -112,30 +121,30 @@ def _best(
 
 
 def _with_score(
-    selection: Selection,
+    chosen: Selection,
     main: Summary | None,
     how: str,
 ) -> str:
     """Return the chosen cell with its score and interval in the main table, and how it was chosen."""
-    score = _score_of(selection, main)
-    text = selection.cell
+    score = _score_of(chosen, main)
+    text = chosen.cell
     if score is not None and main is not None:
         text += f": {_score_name(main)} {number(score.mean, main.digits)}"
         if score.low is not None and score.high is not None:
             widened = ""
-            if selection.among > 1 and not selection.fresh_seeds:
+            if chosen.among > 1 and not chosen.fresh_seeds:
                 widened = ", widened for the choice"
             interval = interval_text((score.low, score.high), main.digits)
             text += f" ({interval}{widened})"
-        noun = "fresh seed" if selection.fresh_seeds else "seed"
+        noun = "fresh seed" if chosen.fresh_seeds else "seed"
         seeds = count(score.seeds, noun)
-        if selection.prompts:
-            seeds = f"{count(selection.prompts, 'prompt')} and {seeds}"
+        if chosen.prompts:
+            seeds = f"{count(chosen.prompts, 'prompt')} and {seeds}"
         text += f" over {seeds}"
 
     text += f"; {how}"
-    if selection.ties:
-        text += f"; as good: {first_names(selection.ties)}"
+    if chosen.ties:
+        text += f"; as good: {first_names(chosen.ties)}"
     return text
 
 
@@ -152,13 +161,13 @@ def _score_name(main: Summary) -> str:
     return f"{column.heading} ({', '.join(details)})"
 
 
-def _score_of(selection: Selection, main: Summary | None) -> ChosenScore | None:
+def _score_of(chosen: Selection, main: Summary | None) -> ChosenScore | None:
     """Return the chosen cell's score in the last column of the main table; None if it has none there."""
     if main is None:
         return None
     column = main.columns[-1]
     key = (main.evaluator, main.protocol, column.task, column.metric)
-    for score in selection.scores:
+    for score in chosen.scores:
         if (score.evaluator, score.protocol, score.task, score.metric) == key:
             return score
     return None
@@ -167,20 +176,25 @@ def _score_of(selection: Selection, main: Summary | None) -> ChosenScore | None:
 def _not_told_apart(
     main: Summary,
     groups: RankGroups,
-    chosen: str,
+    chosen_cell: str,
 ) -> str:
-    """Return which rows the tests cannot tell apart from the best row, or which rows are better than it."""
+    """Return which rows the tests cannot tell apart from the chosen cell's row.
+
+    If the tests show rows to be better than it, return these, too.
+    """
     title = title_of(main)
     if not groups.rows or not groups.lettered:
         return f"unknown in {title}: {groups.reason}"
 
-    best = _best_row(groups, chosen)
-    others = _other_rows(main, groups, best)
-    alike = [row.name for row in others if row.is_like(best)]
-    better = _better_rows(groups, best)
+    chosen_row = _chosen_row(groups, chosen_cell)
+    others = _other_rows(main, groups, chosen_row)
+    alike = [row.name for row in others if row.is_like(chosen_row)]
+    better = _better_rows(groups, chosen_row)
     if better:
         names = first_names(alike) if alike else "none"
-        return f"{names}; better than {best.name} in {title}: {first_names(better)}"
+        return (
+            f"{names}; better than {chosen_row.name} in {title}: {first_names(better)}"
+        )
 
     shown_to_be_worse = ""
     if main.stopped_rows:
@@ -189,37 +203,43 @@ def _not_told_apart(
         compared = "other"
         if len(others) > 1:
             compared = f"{len(others):,} others"
-        return f"none: {best.name} is better than the {compared} in {title}{shown_to_be_worse}"
+        return f"none: {chosen_row.name} is better than the {compared} in {title}{shown_to_be_worse}"
     return f"{first_names(alike)} ({len(alike)} of {count(len(others), 'other')}; {title}){shown_to_be_worse}"
 
 
 def _other_rows(
     main: Summary,
     groups: RankGroups,
-    best: GroupedRow,
+    chosen_row: GroupedRow,
 ) -> list[GroupedRow]:
-    """Return all rows but the best and those of stopped cells, which have too few seeds to be told apart."""
+    """Return all rows but the chosen cell's and those of stopped cells.
+
+    Stopped cells have too few seeds to be told apart.
+    """
     stopped = set(main.stopped_rows)
     others = []
     for row in groups.rows:
-        if row is not best and row.name not in stopped:
+        if row is not chosen_row and row.name not in stopped:
             others.append(row)
     return others
 
 
-def _best_row(groups: RankGroups, chosen: str) -> GroupedRow:
-    """Return the row of the chosen cell; if it has no row, or no cell was chosen, the best row of the table."""
+def _chosen_row(groups: RankGroups, chosen_cell: str) -> GroupedRow:
+    """Return the row of the chosen cell.
+
+    If no cell was chosen, or it has no row, return the first row, which has the best mean.
+    """
     for row in groups.rows:
-        if row.cell == chosen:
+        if row.cell == chosen_cell:
             return row
     return groups.rows[0]
 
 
-def _better_rows(groups: RankGroups, best: GroupedRow) -> list[str]:
-    """Return the names of the rows that the tests show to be better than the row `best`."""
+def _better_rows(groups: RankGroups, chosen_row: GroupedRow) -> list[str]:
+    """Return the names of the rows that the tests show to be better than the chosen cell's row."""
     better = []
-    for row in groups.rows[: groups.rows.index(best)]:
-        if not row.is_like(best):
+    for row in groups.rows[: groups.rows.index(chosen_row)]:
+        if not row.is_like(chosen_row):
             better.append(row.name)
     return better
 
@@ -238,7 +258,7 @@ def _problems(
 
     if main is not None:
         yield from _few_seeds(main)
-        if selection is not None:
+        if selection is not None and not main.development:
             yield from _better_than_chosen(main, selection)
         if main.development:
             yield "all scores are on development data"
@@ -263,9 +283,9 @@ def _better_than_chosen(main: Summary, selection: Selection) -> Iterator[str]:
     """Yield a warning if the tests show that cells are better on test data than the chosen one."""
     if main.groups is None or not main.groups.rows:
         return
-    best = _best_row(main.groups, selection.cell)
-    if _better_rows(main.groups, best):
-        yield f"{best.name} is not the best on test data"
+    chosen_row = _chosen_row(main.groups, selection.cell)
+    if _better_rows(main.groups, chosen_row):
+        yield f"{chosen_row.name} is not the best on test data"
 
 
 def _degenerate_rows(summaries: Sequence[Summary]) -> dict[str, str]:
@@ -308,7 +328,7 @@ def _few_seeds(main: Summary) -> Iterator[str]:
 def _next_step(
     data: StudyData,
     main: Summary | None,
-    chosen: str,
+    chosen_cell: str,
 ) -> str:
     """Return what the reader should do next to make the answer more certain."""
     statuses = status_counts(data)
@@ -320,13 +340,13 @@ def _next_step(
         return "add an evaluator on test data"
     if len(data.cells) == 1:
         return "add cells to compare it with"
-    return _next_step_of_comparison(data, main, chosen)
+    return _next_step_of_comparison(data, main, chosen_cell)
 
 
 def _next_step_of_comparison(
     data: StudyData,
     main: Summary,
-    chosen: str,
+    chosen_cell: str,
 ) -> str:
     """Return what the reader should do next if all runs have finished, with test data; empty if unknown."""
     degenerate = main.degenerate_rows
@@ -341,23 +361,27 @@ def _next_step_of_comparison(
         )
     if main.groups is None:
         return ""
-    return _next_step_of_ranking(data, main, main.groups, chosen)
+    return _next_step_of_ranking(data, main, main.groups, chosen_cell)
 
 
 def _next_step_of_ranking(
     data: StudyData,
     main: Summary,
     groups: RankGroups,
-    chosen: str,
+    chosen_cell: str,
 ) -> str:
     """Return what the reader should do next to tell the best cell from the others."""
     if not groups.rows or not groups.lettered:
         return "compare the best cells in a study of their own, with fresh seeds"
 
-    best = _best_row(groups, chosen)
-    if _better_rows(groups, best):
+    chosen_row = _chosen_row(groups, chosen_cell)
+    if _better_rows(groups, chosen_row):
+        if data.decide is None:
+            # The cell was chosen by the scores of its first encoder in this very table.
+            return "evaluate one encoder only: the best cell is chosen by its first, and others are better"
         return "use more development data: the cell that it chose is not the best on test data"
-    if not any(row.is_like(best) for row in _other_rows(main, groups, best)):
+    others = _other_rows(main, groups, chosen_row)
+    if not any(row.is_like(chosen_row) for row in others):
         return "use the best cell, which stands out, or confirm it on data that the study has not seen"
 
     more = "seeds"
@@ -365,7 +389,7 @@ def _next_step_of_ranking(
         if power.hangs_on_prompts:
             more = "prompts"
         for row, judged in judged_rows(main):
-            if row.cell == best.cell and not judged.significant:
+            if row.cell == chosen_row.cell and not judged.significant:
                 if power.hangs_on_prompts:
                     needed = prompts_text(power, judged)
                 else:
