@@ -478,7 +478,7 @@ class Evaluator(Component):
             yield from inner.similarity_misfits(similarity)
 
     @abstractmethod
-    def prepare(self) -> Preparation:
+    def prepare(self) -> Prepared | DrivesEncoder:
         """Read all data, and return the prepared evaluation.
 
         A run prepares each evaluator once, before anything is built. An evaluator that must call the encoder
