@@ -796,7 +796,7 @@ def test_an_encoder_that_cannot_be_saved_does_not_cost_the_others(
 ):
     save = Encoder.save
 
-    def fail(self, path):
+    def fail(self, path, plugins):
         if path == out / "encoder" / "en":
             raise RunError("no space for it")
         save(self, path)
@@ -911,7 +911,7 @@ def test_an_interrupted_run_has_a_report_and_an_encoder_that_loads(
 def test_an_error_in_saving_does_not_hide_that_a_run_was_interrupted(
     out, monkeypatch, run_recipe
 ):
-    def fail(self, path):
+    def fail(self, path, plugins):
         raise RunError("no space for it")
 
     monkeypatch.setattr(Encoder, "save", fail)
