@@ -212,12 +212,12 @@ def rooms(root: Path) -> dict[str, Path]:
     rooms is their own directory.
     """
     sources = [*sorted(root.glob("*/src")), *sorted(root.glob("plugins/*/src"))]
-    rooms = {path.parent.relative_to(root).as_posix(): path for path in sources}
+    directories = {path.parent.relative_to(root).as_posix(): path for path in sources}
 
     tests = [*sorted(root.glob("*/tests")), *sorted(root.glob("plugins/*/tests"))]
     for path in (*tests, root / "tests", root / "tools", root / "benchmarks"):
-        rooms[path.relative_to(root).as_posix()] = path
-    return rooms
+        directories[path.relative_to(root).as_posix()] = path
+    return directories
 
 
 def measure(root: Path) -> dict[str, Figures]:

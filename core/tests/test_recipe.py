@@ -685,6 +685,15 @@ def test_of_overrides_of_every_evaluation_and_of_one_the_last_wins(
     assert " ".join(evaluate.at[0] for evaluate in recipe.evaluate) == expected
 
 
+def test_of_overrides_of_an_array_element_in_every_evaluation_and_in_one_the_last_wins(
+    recipe_of,
+):
+    text = f'{RECIPE}[[evaluate]]\nuse = "across"\nat = ["end", "start"]\n'
+    recipe = recipe_of(text, "evaluate.*.at.0='start'", "evaluate.1.at.0='end'")
+    assert recipe.evaluate[0].at == ("start", "end")
+    assert recipe.evaluate[1].at == ("end", "start")
+
+
 @pytest.mark.parametrize("value", ["3", '{ use = "gap" }'])
 def test_an_override_of_every_evaluation_hides_no_wrong_evaluate(recipe_of, value):
     text = RECIPE.replace("[[evaluate]]", "[more]")

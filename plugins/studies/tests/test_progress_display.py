@@ -103,9 +103,10 @@ def test_a_line_that_is_half_written_is_read_when_it_is_whole(tmp_path):
         '{"event": "stage_started", "stage": "nli"}',
         '{"event": "run_resumed", "time": "now"}',
         '{"event": "step_finished", "stage": "x", "step": 2, "time": [], "loss": 1}',
+        '{"event": "step_finished", "stage": "x", "step": Infinity, "time": 1, "loss": 1}',
         "[" * 100_000,
     ],
-    ids=range(7),
+    ids=range(8),
 )
 def test_a_damaged_line_of_the_log_is_left_out(line, tmp_path):
     followed = RunLog(tmp_path)

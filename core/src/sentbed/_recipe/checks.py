@@ -315,20 +315,21 @@ def _check_watches(
 ) -> None:
     """Add the problems of a stage's `watch`."""
     for i, watch in enumerate(stage.watch):
-        _check_repeated(recipe, stage, watch, _below(add, "watch", i))
+        _check_evaluation_in_stage(recipe, stage, watch, _below(add, "watch", i))
 
 
-def _check_repeated(
+def _check_evaluation_in_stage(
     recipe: Recipe,
     stage: Stage,
-    use: Validate | Watch,
+    evaluation: Validate | Watch,
     add: Add,
 ) -> None:
     """Add the problems of an evaluation that is repeated during a stage."""
     trained = recipe.trained(stage)
-    if use.encoder is not None or len(trained) > 1:
-        _check_encoder_name(recipe, use.encoder, add, "encoder")
-    _check_use(recipe, use.evaluator, use.encoder or trained[0], use.second, add)
+    if evaluation.encoder is not None or len(trained) > 1:
+        _check_encoder_name(recipe, evaluation.encoder, add, "encoder")
+    name = evaluation.encoder or trained[0]
+    _check_use(recipe, evaluation.evaluator, name, evaluation.second, add)
 
 
 def _check_validation(
@@ -341,7 +342,7 @@ def _check_validation(
     if validate is None:
         return
     add_below = _below(add, "validate")
-    _check_repeated(recipe, stage, validate, add_below)
+    _check_evaluation_in_stage(recipe, stage, validate, add_below)
     name = validate.encoder
     if name in recipe.encoders and name not in recipe.trained(stage):
         add_below(

@@ -204,7 +204,7 @@ def _with_overrides_everywhere(document: Document, plugins: Plugins) -> Document
 
         overrides = []
         for i in indices:
-            key_path: KeyPath = ("evaluate", i, *keys)
+            key_path = document.key_path(path.replace("*", str(i), 1))
             # The later override is recognised by its trace: its own index may be that of before a removal.
             is_set_later = bool(set_later) and places.get(key_path) == (
                 COMMAND_LINE,

@@ -502,6 +502,15 @@ class Recipe:
         return {column: stage.columns.get(column, trained[0]) for column in stage.texts}
 
 
+def evaluations_of(recipe: Recipe, name: str) -> tuple[Evaluate, ...]:
+    """Return the entries of `[[evaluate]]` that use an encoder, as the first or the second one."""
+    entries = []
+    for entry in recipe.evaluate:
+        if name in (entry.encoder or recipe.main_encoder, entry.second):
+            entries.append(entry)
+    return tuple(entries)
+
+
 def first_stages(recipe: Recipe, count: int) -> Recipe:
     """Return the recipe with only its first `count` stages, and with only the evaluations before training."""
     evaluations = []

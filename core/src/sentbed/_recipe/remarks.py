@@ -8,7 +8,7 @@ from itertools import chain
 from sentbed._component_faults import sentences
 from sentbed._document.structuring import parts_in
 from sentbed._recipe.checks import loss_of
-from sentbed._recipe.recipe import Recipe, Stage, written_path
+from sentbed._recipe.recipe import Recipe, Stage, evaluations_of, written_path
 from sentbed._recipe.task_prompt_keys import unused_keys
 from sentbed.errors import SentbedError, listed
 from sentbed.protocols import Component
@@ -69,10 +69,7 @@ def untrained_layers(recipe: Recipe) -> Iterator[str]:
 def unused_task_prompts(recipe: Recipe) -> Iterator[str]:
     """Yield a warning for each encoder that has prompts in `task_prompts` that none of its evaluations uses."""
     for name, encoder in recipe.encoders.items():
-        evaluators = []
-        for evaluate in recipe.evaluate:
-            if name in (evaluate.encoder or recipe.main_encoder, evaluate.second):
-                evaluators.append(evaluate.evaluator)
+        evaluators = [entry.evaluator for entry in evaluations_of(recipe, name)]
         unused = unused_keys(encoder.task_prompts or (), evaluators)
         if unused:
             yield (

@@ -412,7 +412,9 @@ def _warnings(
         kind, _, component = kind_and_name.partition("/")
         plugins = _plugins_called(name, infos)
         offers = claims.get((kind, component), ())
-        is_offered = any(fits(name, o.distribution, o.plugin) for o in offers)
+        is_offered = any(
+            fits(name, offer.distribution, offer.plugin) for offer in offers
+        )
         if is_offered or not plugins:
             continue
 
@@ -476,12 +478,12 @@ def _offers(
             raise _FaultError(message, next(_functions(caller, plugin), None))
 
     offers: dict[tuple[str, str], Offer] = {}
-    for caller in callers:
-        kind = kinds_of_hooks.get(caller.name)
-        if kind is None:
+    callers_by_hook = {caller.name: caller for caller in callers}
+    for hook, kind in kinds_of_hooks.items():
+        if hook not in callers_by_hook:
             continue
-        for function in _functions(caller, plugin):
-            for name, offered in _names_and_offers(function(), caller.name, function):
+        for function in _functions(callers_by_hook[hook], plugin):
+            for name, offered in _names_and_offers(function(), hook, function):
                 fault = offer_fault(kind, name, offered)
                 if fault is None and (kind, name) in offers:
                     fault = f"it offers the {kind} `{name}` twice; give each a name of its own"

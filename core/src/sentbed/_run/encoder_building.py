@@ -9,7 +9,7 @@ import attrs
 
 from sentbed._component_faults import returned
 from sentbed._encoder.encoder import Encoder, engine_of
-from sentbed._recipe.recipe import Recipe, written_path
+from sentbed._recipe.recipe import Recipe, evaluations_of, written_path
 from sentbed._run.evaluations import Evaluations
 from sentbed._seeds import derive
 from sentbed.errors import ModelError, RunError, listed
@@ -106,12 +106,8 @@ def _tokenizer_texts(
         return
 
     # The data of the other encoders' evaluations may be large, or missing.
-    entries = []
-    for entry in recipe.evaluate:
-        if name in (entry.encoder or recipe.main_encoder, entry.second):
-            entries.append(entry)
-    own_recipe = attrs.evolve(recipe, evaluate=tuple(entries))
-    yield from evaluations.texts(own_recipe).get(name, ())
+    recipe_of_encoder = attrs.evolve(recipe, evaluate=evaluations_of(recipe, name))
+    yield from evaluations.texts(recipe_of_encoder).get(name, ())
 
 
 def head_seed(recipe: Recipe, name: str) -> int:

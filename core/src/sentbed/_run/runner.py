@@ -405,8 +405,8 @@ def _require_same_models(context: RunContext, encoders: Mapping[str, Encoder]) -
                 f"the tokenizer of `{name}` is not the one that the run was started with: its file has "
                 "changed, or texts that it is trained on, which are those of all stages"
             )
+    remedy = "put them back, or allow changes to go on with them"
     for message in changed:
-        remedy = "put them back, or allow changes to go on with them"
         accept_change(context, message, remedy)
 
     context.facts["weights"] = weights

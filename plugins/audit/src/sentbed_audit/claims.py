@@ -266,8 +266,8 @@ def corrected_p_values(p_values: Floats) -> Floats:
     """Return p-values corrected by Holm's method; NaN stays NaN, and is not counted as a test."""
     corrected = np.full(len(p_values), np.nan)
     is_tested = np.isfinite(p_values)
-    of_tests = holm(dict(enumerate(p_values[is_tested].tolist())))
-    corrected[is_tested] = list(of_tests.values())
+    p_value_of_test = dict(enumerate(p_values[is_tested].tolist()))
+    corrected[is_tested] = list(holm(p_value_of_test).values())
     return corrected
 
 

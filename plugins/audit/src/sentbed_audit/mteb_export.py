@@ -92,11 +92,13 @@ def _models(directory: Path, model: str) -> Iterator[ModelScores]:
     """Yield the scores of each encoder, from the directory of a run or from each run of a study."""
     if (directory / "study.json").is_file():
         data = read_data(directory)
-        taken: set[str] = set()
         # Labels of several prompts may be equal once characters have been replaced.
         names_of_prompts = {"": ""}
+        taken_labels: set[str] = set()
         for prompt in data.prompts:
-            names_of_prompts[prompt] = "-" + unique_name(reduced(prompt), taken)
+            label = unique_name(reduced(prompt), taken_labels)
+            names_of_prompts[prompt] = f"-{label}"
+        taken: set[str] = set()
         for cell in data.cells:
             name_of_cell = unique_name(f"{model}-{reduced(cell.name)}", taken)
             for run in cell.runs:

@@ -93,14 +93,16 @@ def overlap(
     if runs is not None:
         scores, not_counted = scores_of_runs(runs, result)
         tables.append(scores)
-        clean = on_clean_items(runs, result)
-        summaries = summarise(clean)
         # A single cell has no other to be compared with; its scores are in the first table.
-        if len(runs.cells) > 1:
-            tables += comparison_tables(summaries)
-        if report_directory is not None:
-            write_exports(report_directory, clean, summaries)
-            page = write_study_report(report_directory, clean, summaries)
+        has_comparison = len(runs.cells) > 1
+        if has_comparison or report_directory is not None:
+            clean = on_clean_items(runs, result)
+            summaries = summarise(clean)
+            if has_comparison:
+                tables += comparison_tables(summaries)
+            if report_directory is not None:
+                write_exports(report_directory, clean, summaries)
+                page = write_study_report(report_directory, clean, summaries)
 
     if as_json:
         records = plain([to_records(table) for table in tables])

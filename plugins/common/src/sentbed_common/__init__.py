@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from sentbed_common.bounded_gzip import unpacked_stream
     from sentbed_common.bounded_text_lines import (
         bounded_lines,
+        csv_reader,
         json_object,
         strict_json,
     )

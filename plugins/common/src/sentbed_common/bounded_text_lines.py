@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import IO, Any, AnyStr
 
 from sentbed.errors import DataError
@@ -82,3 +83,10 @@ def json_object(
         )
 
     return row
+
+
+def csv_reader(lines: Iterable[str], delimiter: str = ",") -> Any:
+    """Return Python's strict reader of CSV, for fields of up to `LONGEST_LINE` characters."""
+    # Python's limit of 131,072 characters is for all readers of the process.
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
+    return csv.reader(lines, delimiter=delimiter, strict=True)

@@ -175,14 +175,26 @@ def open_arrow_file(
             for first, rows in batch.slices():
                 for name, column in zip(names, batch.columns, strict=True):
                     texts = column.array(file, first, rows).to_pylist()
-                    for row, text in enumerate(texts, start + first + 1):
-                        if problem := problem_of_text(text):
-                            place = f"row {row}, column `{name}`"
-                            raise DataError(f"{place}: {problem}", path)
+                    _require_texts(texts, name, path, start + first + 1)
 
             start += batch.rows
 
     return file, batches
+
+
+def _require_texts(
+    texts: Sequence[object],
+    column: str,
+    path: Path,
+    first_row: int,
+) -> None:
+    """Raise `DataError` for the first text that `problem_of_text` refuses.
+
+    `first_row` is the row of the first text in the file.
+    """
+    for row, text in enumerate(texts, first_row):
+        if problem := problem_of_text(text):
+            raise DataError(f"row {row}, column `{column}`: {problem}", path)
 
 
 def batches_of(

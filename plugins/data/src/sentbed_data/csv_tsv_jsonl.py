@@ -13,8 +13,13 @@ from pathlib import Path
 from typing import IO, TypeAlias
 
 from sentbed import DataError
-from sentbed.helpers import LONGEST_LINE, open_file
-from sentbed_common import bounded_lines, json_object, unpacked_stream
+from sentbed.helpers import open_file
+from sentbed_common import (
+    bounded_lines,
+    csv_reader,
+    json_object,
+    unpacked_stream,
+)
 
 Rows: TypeAlias = Iterator[tuple[int, Sequence[object]]]
 """Rows of a file. Each has a number, from 1 (the line's or, in formats without lines, the row's), and the
@@ -121,9 +126,7 @@ def without_line_end(line: str) -> str:
 
 def csv_rows(path: Path, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
     """Yield the number of each row's first line, and the row's fields."""
-    # Python's limit of 131,072 characters is for all readers of the process; other formats may have longer texts.
-    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
-    reader = csv.reader(lines, strict=True)
+    reader = csv_reader(lines)
     line = 1
     while True:
         try:

@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 from sentbed import DataError, locate
 from sentbed.errors import listed, suggest
-from sentbed.helpers import LONGEST_LINE, open_file
-from sentbed_common import bounded_lines
+from sentbed.helpers import open_file
+from sentbed_common import bounded_lines, csv_reader
 
 _MARK = "\ufeff"
 _BYTES_OF_MARK = codecs.BOM_UTF8.decode("latin-1")
@@ -130,11 +130,7 @@ def csv_rows(
 
     A row may have several lines. Raises `DataError`, with file and line, if the quoting is invalid.
     """
-    # Python's limit of 131,072 characters is for all readers of the process; other formats may have longer texts.
-    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
-    reader = csv.reader(
-        (text + "\n" for _, text in numbered_lines), delimiter=delimiter, strict=True
-    )
+    reader = csv_reader((text + "\n" for _, text in numbered_lines), delimiter)
     while True:
         line = reader.line_num + 1
         try:

@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 from sentbed import Encoder
-from sentbed.errors import DataError, RunError
+from sentbed.errors import RunError
 from sentbed.helpers import read_json, remove_directory, write_atomic
 from sentbed.tools import (
     ENCODER,
@@ -27,7 +27,12 @@ from sentbed.tools import (
     saved_encoders,
     saved_recipe,
 )
-from sentbed_report.study.read_cell_run import KEYS, added_run, manifest_status
+from sentbed_report.study.read_cell_run import (
+    KEYS,
+    UNREADABLE,
+    added_run,
+    manifest_status,
+)
 
 from sentbed_studies.cell_keys import Content, EvaluationKey, key_of
 from sentbed_studies.shared_work_plan import Task, Work
@@ -75,7 +80,7 @@ def drop_evaluations_at_end(run: Path, recipe: Recipe) -> tuple[Evaluate, ...]:
     try:
         keys = read_json(run / KEYS)
         keys["evaluations"] = keys["evaluations"][: keys["starts"]]
-    except (OSError, ValueError, LookupError, TypeError, DataError) as error:
+    except UNREADABLE as error:
         raise RunError(
             f"`{run / KEYS}` is damaged: it does not say which evaluations the run has made; remove `{run}`, "
             "and the run begins anew"
@@ -135,7 +140,7 @@ def run_states(study: Path, work: Work) -> list[RunState]:
         run = study / task.directory
         try:
             key = read_json(run / KEYS)["key"]
-        except (OSError, ValueError, LookupError, TypeError, DataError):
+        except UNREADABLE:
             # Without a readable `keys.json`, the key in the name of the directory counts.
             key = task.key
         if key != task.key:

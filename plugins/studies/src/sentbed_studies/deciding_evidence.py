@@ -128,12 +128,12 @@ class DecidingEvidence:
                 except RunError as error:
                     left_out[cell] = str(error)
 
-        compared = [cell for cell in means if cell not in left_out]
-        values = {cell: _means(scores[cell], over="prompts") for cell in compared}
+        comparable = [cell for cell in means if cell not in left_out]
+        values = {cell: _means(scores[cell], over="prompts") for cell in comparable}
         under_prompts = None
         if len(self._prompts) > 1 and self.prompts_are_sample:
             under_prompts = {
-                cell: _means(scores[cell], over="seeds") for cell in compared
+                cell: _means(scores[cell], over="seeds") for cell in comparable
             }
         return Evidence(values, items, left_out, under_prompts)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import ClassVar, cast
 
 import attrs
@@ -112,11 +113,8 @@ def _remedy(candidates: str, plugins: Plugins) -> str:
 
     Return an empty text if the file is there, or if no plugin offers it.
     """
-    try:
+    with suppress(DataError):
         locate(candidates)
-    except DataError:
-        pass
-    else:
         return ""
 
     collections: list[Sequence[KnownData]] = plugins.manager.hook.known_data()

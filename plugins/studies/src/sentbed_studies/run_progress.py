@@ -65,7 +65,10 @@ class _Step:
 
     @classmethod
     def of(cls, event: Mapping[str, Any]) -> _Step:
-        """Return the step of an event of the log. Raises `LookupError`, `TypeError` or `ValueError`."""
+        """Return the step of an event of the log.
+
+        Raises `LookupError`, `TypeError`, `ValueError` or `OverflowError`.
+        """
         loss = event["loss"]
         if loss is not None:
             loss = float(loss)
@@ -104,7 +107,9 @@ class RunLog:
         """
         for line in self._new_lines():
             # A disk that was full, or a stranger, may have left a line that is no event.
-            with suppress(ValueError, LookupError, TypeError, RecursionError):
+            with suppress(
+                ValueError, LookupError, TypeError, OverflowError, RecursionError
+            ):
                 self._read_event(json.loads(line))
 
         if self.began is None:

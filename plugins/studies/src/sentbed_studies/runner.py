@@ -274,11 +274,11 @@ def _run_name(study: Study, cell: Cell) -> str:
     if cell.prompt:
         end = f"-{prompt_slug(cell.prompt)}{end}"
 
-    room = LONGEST_NAME - len(end)
-    if len(name) <= room:
+    if len(name) + len(end) <= LONGEST_NAME:
         return name + end
     digest = sha256(cell.name.encode()).hexdigest()[:8]
-    return f"{name[: room - 9]}-{digest}{end}"
+    end = f"-{digest}{end}"
+    return name[: LONGEST_NAME - len(end)] + end
 
 
 def _single_run(recipe: Recipe) -> Recipe:

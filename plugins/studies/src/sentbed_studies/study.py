@@ -135,7 +135,9 @@ class Study:
         return cells
 
     def only(self, entries: Entries) -> Study:
-        """Return the study with only the cells that match one of `entries`; see `StudyTable.exclude`.
+        """Return the study with only the cells, excluded ones too, that match one of `entries`.
+
+        Entries have the form of `StudyTable.exclude`.
 
         Raises:
             RecipeError: if an entry names an unknown axis or label, if no cell matches, or if the study has a
@@ -150,6 +152,9 @@ class Study:
         if not cells:
             message = "no cell of the study is among those asked for; ask for others"
             raise RecipeError([Problem(message)])
+        excluded = tuple(
+            cell for cell in self.excluded if matches_any(cell.labels, entries)
+        )
 
         names = {cell.name for cell in cells}
         remarks = []
@@ -157,7 +162,12 @@ class Study:
             selected = tuple(name for name in remark.cells if name in names)
             if selected:
                 remarks.append(Remark(remark.message, selected))
-        return attrs.evolve(self, cells=cells, remarks=tuple(remarks))
+        return attrs.evolve(
+            self,
+            cells=cells,
+            excluded=excluded,
+            remarks=tuple(remarks),
+        )
 
 
 def read_study(

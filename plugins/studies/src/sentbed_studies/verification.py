@@ -19,7 +19,6 @@ from sentbed_report.study.read_study_directory import is_study, read_data
 from sentbed_report.tables.terminal import aligned
 from sentbed_workbench.resource_plan import Planner
 
-from sentbed_studies.axes import matches_any
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.paper_recipe_files import CHECKS
 from sentbed_studies.published_number_verdicts import (
@@ -31,7 +30,7 @@ from sentbed_studies.published_number_verdicts import (
     verdict,
 )
 from sentbed_studies.shared_work_plan import Task, Work, plan_work
-from sentbed_studies.study import Entries, Study, read_study, with_labels_of_axes
+from sentbed_studies.study import Entries, Study, read_study
 from sentbed_studies.study_command import run_plan
 from sentbed_studies.study_plan import plan_study
 from sentbed_studies.study_reports import write_reports
@@ -195,13 +194,7 @@ def read_verification(
     """
     # With `only=()`, files that are missing are remarks.
     study = read_study(file, overrides, plugins, only=())
-    selected = study
-    if only:
-        entries = with_labels_of_axes(only, study.axes)
-        excluded = [
-            cell for cell in study.excluded if matches_any(cell.labels, entries)
-        ]
-        selected = attrs.evolve(study.only(only), excluded=tuple(excluded))
+    selected = study.only(only) if only else study
     directory = parent / study.name
     work = plan_work(selected.cells, CellKeys(plugins))
     checks = _read_checks(selected, work, directory)

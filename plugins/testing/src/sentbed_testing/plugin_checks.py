@@ -156,9 +156,10 @@ class _Plugin:
     @property
     def files(self) -> list[Path]:
         """Source files of the plugin."""
-        if self.root.is_file():
-            return [self.root]
-        return sorted(self.root.rglob("*.py"))
+        root = self.root
+        if root.is_file():
+            return [root]
+        return sorted(root.rglob("*.py"))
 
 
 @attrs.frozen(eq=False)

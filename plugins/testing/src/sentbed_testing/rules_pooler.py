@@ -217,7 +217,8 @@ def _largest_gradient_of_padding(
     for gradient in grad(vectors.sum(), inputs, allow_unused=True):
         if gradient is not None:
             of_padding = gradient[is_padding]
-            largest = max(largest, distance(of_padding, 0 * of_padding.nan_to_num()))
+            zeros = load_torch().zeros_like(of_padding)
+            largest = max(largest, distance(of_padding, zeros))
     return largest
 
 

@@ -49,8 +49,8 @@ def repeats(subject: Subject) -> Findings:
     passed_cells = deepcopy(CELLS)
     choices = []
     for seed in (0, 1, 0):
-        choice = subject.ready.choose(passed_cells, passed_scores, 4, seed)
-        choices.append(list(choice))
+        chosen = subject.ready.choose(passed_cells, passed_scores, 4, seed)
+        choices.append(list(chosen))
 
     if choices[0] != choices[2]:
         yield (

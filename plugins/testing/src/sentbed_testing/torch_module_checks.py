@@ -66,9 +66,13 @@ def same(value: Any, other: Any) -> bool:
     if isinstance(value, list | tuple) and isinstance(other, list | tuple):
         return len(value) == len(other) and all(map(same, value, other))
     if attrs.has(type(value)) and type(value) is type(other):
-        return same(
-            attrs.asdict(value, recurse=False), attrs.asdict(other, recurse=False)
-        )
+        for field in attrs.fields(type(value)):
+            left = getattr(value, field.name, None)
+            right = getattr(other, field.name, None)
+            # A field that the class itself does not compare is no part of the value.
+            if field.eq and not same(left, right):
+                return False
+        return True
     try:
         if bool(value == other):
             return True

@@ -110,10 +110,10 @@ class Explanation:
         """
         keys, value, meaning = self._find(_keys(path))
         below = [at for at, _ in self.values() if at[: len(keys)] == keys]
-        if value is not None and not below:
+        while value is not None and not below:
             # An element of an array, such as `tasks.0`: the array has the origin, and is shown as a whole.
             keys = keys[:-1]
-            below = [keys]
+            below = [at for at, _ in self.values() if at[: len(keys)] == keys]
         if value is None:
             yield f"{self.spelled(keys)} is not set   # {self.origin(keys)}"
             below = [keys]
@@ -422,6 +422,8 @@ def _contents(part: Any) -> dict[str, tuple[Any, str]]:
             value = getattr(part, field.name)
             if field.metadata.get("inline"):
                 contents = {**_contents(value), **contents}
+            elif field.metadata.get("spread"):
+                contents |= _contents(value)
             elif not field.metadata.get("skip"):
                 contents[field.metadata.get("key", field.name)] = (
                     value,

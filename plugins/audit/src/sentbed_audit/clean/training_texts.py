@@ -11,9 +11,14 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from sentbed.errors import DataError
-from sentbed.helpers import LONGEST_LINE, open_file
+from sentbed.helpers import open_file
 from sentbed.protocols import DataSource
-from sentbed_common import bounded_lines, json_object, unpacked_stream
+from sentbed_common import (
+    bounded_lines,
+    csv_reader,
+    json_object,
+    unpacked_stream,
+)
 
 ROWS = 4096
 """Number of rows that are read from a data source at a time."""
@@ -101,9 +106,7 @@ def _decoded(
 
 def _fields(lines: Iterator[str], path: Path) -> Iterator[str]:
     """Yield the fields of all rows of CSV; raises `DataError` for an invalid row."""
-    # Python's limit of 131,072 characters is for all readers of the process; a text may be as long as a line.
-    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
-    rows = csv.reader(lines, strict=True)
+    rows = csv_reader(lines)
     try:
         for row in rows:
             yield from row

@@ -184,12 +184,12 @@ def _plain(value: Any) -> object:
         hashed = {key: config[key] for key in config.keys() - {*NOT_THE_MODEL}}
         return _plain(hashed)
 
-    attributes = getattr(value, "__dict__", None)
+    attributes: dict[str, Any] = {}
     if attrs.has(type(value)):
-        # Most classes of attrs have slots in place of `__dict__`.
-        attributes = _set_fields(value)
-    elif callable(value):
-        attributes = None
+        # Most classes of attrs have slots in place of `__dict__`; a plain subclass of one has both.
+        attributes = {**getattr(value, "__dict__", {}), **_set_fields(value)}
+    elif not callable(value):
+        attributes = getattr(value, "__dict__", {})
     if attributes:
         inner = {key: item for key, item in attributes.items() if item is not value}
         return [type(value).__qualname__, _plain(inner)]

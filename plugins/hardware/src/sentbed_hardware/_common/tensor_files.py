@@ -35,8 +35,14 @@ def write_tensors(
         raise OSError(str(error)) from error
 
 
-def read_tensors(path: Path, remedy: str) -> tuple[dict[str, Tensor], dict[str, str]]:
+def read_tensors(
+    path: Path,
+    remedy: str,
+    load_file: Callable[..., dict[str, Any]] = safetensors.torch.load_file,
+) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the tensors of a safetensors file, on the host, and its metadata.
+
+    `load_file` is safetensors' function for the library of the tensors.
 
     Raises:
         ModelError: if the file cannot be read. The message ends with `remedy`.
@@ -44,6 +50,6 @@ def read_tensors(path: Path, remedy: str) -> tuple[dict[str, Tensor], dict[str, 
     try:
         with safe_open(path, "pt") as file:
             notes = dict(file.metadata() or {})
-        return safetensors.torch.load_file(path), notes
+        return load_file(path), notes
     except (OSError, SafetensorError) as error:
         raise ModelError(f"`{path}` cannot be read: {error}; {remedy}") from error

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from sentbed.protocols import TokenBatch
 from torch import Tensor
 
-from sentbed_hardware.engine_parts.cpu_defaults import TOKEN_BUDGET
-
 Say: TypeAlias = Callable[[str], None]
 """Function that shows the user a message."""
 
@@ -81,7 +79,7 @@ class Placement:
 class BatchSize:
     """The size of batches for encoding. All encoders of an engine share one object."""
 
-    token_budget: int = TOKEN_BUDGET
+    token_budget: int
     """Largest number of tokens of a batch, which all processes share."""
     most_tokens: int | None = None
     """Largest number of tokens that a process encodes at a time; None as long as every batch has fitted into

@@ -8,11 +8,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
 from sentbed import DataError, ModelError
 from sentbed.helpers import read_json
 
-from sentbed_hardware._common.tensor_files import write_tensors
+from sentbed_hardware._common.tensor_files import read_tensors, write_tensors
 
 TENSORS_FILE = "state.safetensors"
 VALUES_FILE = "state.json"
@@ -54,20 +53,15 @@ def read_state(
         ModelError: if a file cannot be read, or if the two files belong to different states: they differ in the
             names of the tensors or in the digest of the values. Files of older versions have no digest.
     """
+    path = directory / VALUES_FILE
     try:
-        path = directory / VALUES_FILE
-        values: dict[str, Any] = read_json(path)
-        path = directory / TENSORS_FILE
-        with safe_open(path, "np") as file:
-            notes = file.metadata() or {}
-        tensors: dict[str, Any] = load_file(path)
-    except (OSError, ValueError, DataError, SafetensorError) as error:
+        values = read_json(path)
+    except (OSError, ValueError, DataError) as error:
         raise ModelError(f"`{path}` cannot be read: {error}; {REMEDY}") from error
-
     if not isinstance(values, dict):
-        path = directory / VALUES_FILE
         raise ModelError(f"`{path}` cannot be read: it is no JSON object; {REMEDY}")
 
+    tensors, notes = read_tensors(directory / TENSORS_FILE, REMEDY, load_file)
     has_same_names = values.get("tensors") == sorted(tensors)
     if not has_same_names or values.get(DIGEST) != notes.get(DIGEST):
         raise ModelError(

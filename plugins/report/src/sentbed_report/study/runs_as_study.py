@@ -103,7 +103,6 @@ def runs_as_study(
 
     first = first or groups[0]
     cells = []
-    number_of_runs = 0
     seeds: dict[int, None] = {}
     for group, name in zip(groups, _unique_names(groups), strict=True):
         runs = []
@@ -113,12 +112,11 @@ def runs_as_study(
         changes = tuple(differences(first.recipe, group.recipe))
         cells.append(CellInfo(name, {}, tuple(runs), changes))
         seeds |= dict.fromkeys(group.runs)
-        number_of_runs += len(runs)
 
     name = cells[0].name
     baseline = None
     if len(cells) > 1:
-        name = count(number_of_runs, "run")
+        name = count(sum(len(cell.runs) for cell in cells), "run")
         baseline = cells[groups.index(first)].name
     return StudyData(
         name=name,

@@ -258,10 +258,10 @@ def _problems(
 
     if main is not None:
         yield from _few_seeds(main)
-        if selection is not None and not main.development:
-            yield from _better_than_chosen(main, selection)
         if main.development:
             yield "all scores are on development data"
+        elif selection is not None:
+            yield from _better_than_chosen(main, selection)
     if any(summary.protocol_notes for summary in summaries):
         yield "protocols differ: see the notes below the table"
 
@@ -376,24 +376,24 @@ def _next_step_of_ranking(
 
     chosen_row = _chosen_row(groups, chosen_cell)
     if _better_rows(groups, chosen_row):
-        if data.decide is None:
+        if data.decide is not None:
+            return "use more development data: the cell that it chose is not the best on test data"
+        if any(row.name != row.cell for row in main.rows):
             # The cell was chosen by the scores of its first encoder in this very table.
             return "evaluate one encoder only: the best cell is chosen by its first, and others are better"
-        return "use more development data: the cell that it chose is not the best on test data"
+        # A cell with fewer seeds or tasks than another cannot be chosen.
+        return "give all cells the same seeds and tasks: others are better, but could not be chosen"
     others = _other_rows(main, groups, chosen_row)
     if not any(row.is_like(chosen_row) for row in others):
         return "use the best cell, which stands out, or confirm it on data that the study has not seen"
 
-    more = "seeds"
+    more, text_of_needed = "seeds", seeds_text
     for power in observed_power([main]):
         if power.hangs_on_prompts:
-            more = "prompts"
+            more, text_of_needed = "prompts", prompts_text
         for row, judged in judged_rows(main):
             if row.cell == chosen_row.cell and not judged.significant:
-                if power.hangs_on_prompts:
-                    needed = prompts_text(power, judged)
-                else:
-                    needed = seeds_text(power, judged)
+                needed = text_of_needed(power, judged)
                 return f"{more} that would tell the best cell from {data.baseline}: {needed} (see Power)"
     return (
         f"use the cheapest of the best cell and the cells not told apart from it, or run more {more} "

@@ -46,10 +46,7 @@ def code_section(data: StudyData) -> Section | None:
 
 def _code(run: CellRun) -> Mapping[str, str]:
     """Return the versions and code hashes that a run recorded; empty if it was made before they were recorded."""
-    manifest = run.record.get("manifest")
-    if not isinstance(manifest, Mapping):
-        return {}
-    code = manifest.get("code")
+    code = run.manifest.get("code")
     if not isinstance(code, Mapping):
         return {}
     return {str(name): str(text) for name, text in code.items()}

@@ -54,10 +54,7 @@ def _table(against: ScoreAgainstCost) -> Table:
     """Return a table of scores and costs. The first cost is the one that the figure shows."""
     scores, costs = against.scores, against.costs
     order = sorted(range(len(costs.columns)), key=lambda index: index != against.index)
-    columns = [
-        Column("front", form="count"),
-        attrs.evolve(scores.columns[-1], digits=scores.digits),
-    ]
+    columns = [Column("front", form="count"), scores.columns[-1]]
     for index in order:
         # Headings have no units, since there are many columns; the table of costs has the units.
         column = costs.columns[index]
