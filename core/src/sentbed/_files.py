@@ -22,6 +22,11 @@ Also the default of the largest file that `read_file` reads as a whole.
 LARGEST_JSON = 1 << 30
 """Largest number of bytes of a JSON file. The record of a large study has fewer."""
 
+DEEPEST_JSON = 200
+"""Largest depth of the arrays and tables of a JSON file."""
+
+TOO_DEEP = "its arrays or tables are nested too deeply"
+
 _BLOCK = 1 << 20
 """Number of bytes to read at a time."""
 
@@ -112,14 +117,35 @@ def read_json(path: Path, most: int = LARGEST_JSON) -> Any:
 
     Raises:
         OSError: if the file cannot be opened.
-        ValueError: if it is not JSON, or nested too deeply for Python.
+        ValueError: if it is not JSON, or nested more than `DEEPEST_JSON` deep.
         DataError: if it has more bytes, cannot be read, or is one that `open_file` refuses.
     """
     content = read_file(path, most)
     try:
-        return json.loads(content)
+        value = json.loads(content)
     except RecursionError as error:
-        raise ValueError("its arrays or tables are nested too deeply") from error
+        raise ValueError(TOO_DEEP) from error
+    _require_shallow(value)
+    return value
+
+
+def _require_shallow(value: Any) -> None:
+    """Raise `ValueError` for JSON that is nested more than `DEEPEST_JSON` deep.
+
+    Python reads deeper JSON than functions can recurse into; from which depth on, depends on its version.
+    """
+    level = [value]
+    for _ in range(DEEPEST_JSON):
+        children: list[Any] = []
+        for parent in level:
+            if isinstance(parent, dict):
+                children.extend(parent.values())
+            elif isinstance(parent, list):
+                children.extend(parent)
+        level = [child for child in children if isinstance(child, dict | list)]
+        if not level:
+            return
+    raise ValueError(TOO_DEEP)
 
 
 def sha256(path: Path) -> str:
@@ -212,9 +238,24 @@ def require_links_within(directory: Path) -> None:
 def leads_inside(path: Path, directory: Path) -> bool:
     """Whether a path, with links resolved, is `directory` or lies below it; False if links form a circle."""
     try:
-        return path.resolve().is_relative_to(directory.resolve())
-    except (OSError, RuntimeError):
+        return resolve_links(path).is_relative_to(directory.resolve())
+    except OSError:
         return False
+
+
+def resolve_links(path: Path) -> Path:
+    """Return the absolute path to which links lead, as `Path.resolve` does.
+
+    Raises:
+        OSError: if links form a circle. Until Python 3.12, `Path.resolve` raises `RuntimeError`; since then, it
+            returns the path of a link.
+    """
+    try:
+        path.stat()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise
+    return path.resolve()
 
 
 @contextmanager

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         read_json,
         remove_directory,
         require_links_within,
+        resolve_links,
         sha256,
         write_atomic,
         write_directory,

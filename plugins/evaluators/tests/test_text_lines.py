@@ -97,7 +97,7 @@ def test_no_more_is_read_than_asked_for(write):
 def test_what_cannot_be_opened_or_decoded_is_an_error(write, tmp_path):
     with pytest.raises(DataError, match="cannot be read"):
         list(lines(tmp_path))
-    with pytest.raises(DataError, match=r"the file is not UTF-16 .*a\.txt$"):
+    with pytest.raises(DataError, match=r"is not UTF-16.*a\.txt"):
         list(lines(write("a.txt", "no mark\n"), "utf-16"))
 
 

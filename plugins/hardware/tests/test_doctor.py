@@ -64,7 +64,9 @@ def test_the_hook_returns_findings_every_time_that_it_is_called():
             ("precisions", "cpu bf16"),
             ("processes", "gloo"),
         } <= names
-    assert findings[0] == Finding("runtimes", "cpu", "yes", f"torch {version('torch')}")
+    assert findings[0] == Finding(
+        "runtimes", "cpu", "yes", f"torch {torch.__version__}"
+    )
 
 
 def test_a_torch_that_cannot_be_imported_is_a_finding(monkeypatch):

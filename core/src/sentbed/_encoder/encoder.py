@@ -18,6 +18,7 @@ from sentbed._encoder.batching import Progress, encode_into, encode_tokens
 from sentbed._files import (
     SUMS_FILE,
     read_file,
+    resolve_links,
     verified_sums,
     write_atomic,
     write_directory,
@@ -569,8 +570,8 @@ class Encoder:
         import tomli_w
 
         try:
-            target = Path(path).resolve()
-        except (OSError, RuntimeError) as error:  # `RuntimeError` until Python 3.12
+            target = resolve_links(Path(path))
+        except OSError as error:
             raise RunError(
                 f"`{path}` is a link that leads to itself; choose another place"
             ) from error

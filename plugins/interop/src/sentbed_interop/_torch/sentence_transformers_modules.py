@@ -10,7 +10,7 @@ import attrs
 import torch
 from sentbed import ModelError
 from sentbed.errors import listed
-from sentbed.helpers import is_device
+from sentbed.helpers import is_device, resolve_links
 from sentbed.kinds import KINDS
 from sentbed.protocols import PoolerTraits
 from sentbed.tools import Plugins, load_plugins
@@ -287,8 +287,8 @@ def _module_directory(path: str, source: Path) -> Path:
 def _resolved(path: Path) -> Path:
     """Return the path to which links lead. Raises `ModelError` for a circle of links or an impossible name."""
     try:
-        return path.resolve()
-    except (OSError, RuntimeError, ValueError) as error:
+        return resolve_links(path)
+    except (OSError, ValueError) as error:
         raise ModelError(
             f"`{path}` leads to no file ({error}); fetch the model again"
         ) from error
