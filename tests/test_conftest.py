@@ -34,7 +34,7 @@ def test_second(): assert random.random() == random.Random(7).random()
 """
 
 
-@pytest.mark.whole
+@pytest.mark.slow
 def test_a_slow_test_without_a_mark_fails_as_does_the_first_of_a_sweep_and_each_begins_with_the_seed(
     tmp_path,
 ):

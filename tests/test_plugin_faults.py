@@ -225,6 +225,7 @@ def test_one_that_is_slow_to_import_is_named_with_its_seconds_and_libraries(
     ]
 
 
+@pytest.mark.slow
 def test_a_component_that_is_slow_to_import_is_named_where_a_recipe_uses_it(
     site,
 ):

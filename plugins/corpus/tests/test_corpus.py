@@ -1027,6 +1027,7 @@ def test_parquet_without_pyarrow_says_how_to_get_it(put, request_of, monkeypatch
 # --- workers -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_two_processes_write_what_one_writes_with_the_hashes_of_sha256sum(
     mixed, request_of, tmp_path
 ):

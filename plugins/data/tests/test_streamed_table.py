@@ -399,6 +399,7 @@ def test_memory_does_not_grow_with_the_texts(tmp_path):
     assert grown["stream"] < 30
 
 
+@pytest.mark.slow
 def test_two_processes_at_once_both_read_the_right_texts(tmp_path, cache):
     path = write(tmp_path / "a.jsonl", columns_of(30_000))
     code = (

@@ -105,6 +105,7 @@ def test_int8_says_what_it_was_calibrated_on_and_by_what(in_int8):
 
 
 @NEEDS_INT8
+@pytest.mark.slow
 def test_int8_is_the_same_each_time(in_int8, saved):
     again = Encoder.load(saved, OpenVino(threads=1, precision="int8"))
     np.testing.assert_array_equal(again.encode(SENTENCES), in_int8.encode(SENTENCES))
@@ -135,15 +136,12 @@ def test_vectors_of_another_computation_are_an_error_and_not_taken_for_rounding(
 # --- streams ------------------------------------------------------------------------------------------------
 
 
-def test_streams_give_the_vectors_of_one_in_order(saved, trial):
+def test_streams_give_the_vectors_of_cpu_in_order(on_cpu, saved, trial):
     texts = [f"{text} {number}" for number in range(12) for text in SENTENCES]
-    vectors = []
-    for streams in (1, 3):
-        encoder = Encoder.load(saved, OpenVino(threads=3, streams=streams))
-        encoder.engine.token_budget = 64
-        vectors.append(encoder.encode(texts))
-        assert encoder.engine.describe()["streams"] == streams
-    np.testing.assert_allclose(*vectors, atol=1e-6)
+    encoder = Encoder.load(saved, OpenVino(threads=3, streams=3))
+    encoder.engine.token_budget = 64
+    assert encoder.engine.describe()["streams"] == 3
+    np.testing.assert_allclose(encoder.encode(texts), on_cpu.encode(texts), atol=1e-6)
 
 
 def test_streams_are_at_most_the_threads_and_follow_them():

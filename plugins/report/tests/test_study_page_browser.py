@@ -163,6 +163,7 @@ def test_a_mark_says_why_on_hover_and_on_focus(report, tmp_path):
     assert seen["focused"] == [False, "tip"]
 
 
+@pytest.mark.slow
 def test_the_theme_changes_page_and_plots_and_is_remembered(report, tmp_path):
     script = """
     const look = () => [style(document.body).backgroundColor, style(one("figure svg text")).fill];
@@ -182,6 +183,7 @@ def test_the_theme_changes_page_and_plots_and_is_remembered(report, tmp_path):
 
 
 @pytest.mark.parametrize("width", [1200, 500])
+@pytest.mark.sweep(1)
 def test_plots_have_a_size_and_the_page_is_no_wider_than_the_window(
     report, tmp_path, width
 ):
@@ -230,6 +232,7 @@ def eight_cells(tmp_path_factory):
     return write_study_report(tmp_path_factory.mktemp("eight"), data, summaries)
 
 
+@pytest.mark.slow
 def test_the_answer_of_eight_cells_stands_within_the_first_screen_and_the_closed_page_is_short(
     eight_cells, tmp_path
 ):

@@ -202,6 +202,7 @@ def test_the_rows_stay_in_the_studys_directory_when_the_files_are_gone(
 @pytest.mark.skipif(
     not ARCHIVE.is_file(), reason="needs real data: mteb_results in SENTBED_DATA"
 )
+@pytest.mark.slow
 def test_a_model_of_the_archive_of_mteb_has_its_published_scores(load):
     model = "sentence-transformers/all-MiniLM-L6-v2"
     (system,) = load(

@@ -207,6 +207,7 @@ def test_a_study_of_several_workers_leaves_the_handler_of_sigterm_as_it_was(put,
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+@pytest.mark.slow
 def test_a_study_of_several_workers_runs_outside_the_main_thread(put, place):
     recipe = put("study.toml", TOWERS + AXES)
     with ThreadPoolExecutor() as pool:

@@ -49,6 +49,7 @@ def test_it_keeps_every_rule(rule):
     rule()
 
 
+@pytest.mark.slow
 def test_tpe_finds_the_best_cell_more_often_than_chance():
     # 30 of 300 cells: chance finds the best one in a tenth of all searches.
     best = [

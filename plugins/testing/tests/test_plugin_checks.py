@@ -362,6 +362,7 @@ def test_a_private_import_is_named_with_its_line(distribute):
 
 
 @pytest.mark.parametrize("name", ["trackers", "jobs", "workbench", "testing"])
+@pytest.mark.sweep(1)
 def test_ours_keep_the_rules(name):
     assert check_plugin(f"sentbed-{name}").passed[-1] == "sections"
 

@@ -579,7 +579,7 @@ print(store.taken + store.encoded)
 """
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [10**9, 8000], ids=["roomy", "evicting"])
 def test_processes_that_write_and_evict_at_once_never_read_what_is_not_theirs(
     size, tmp_path

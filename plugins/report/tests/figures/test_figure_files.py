@@ -73,6 +73,7 @@ def test_the_same_figure_is_the_same_file_whatever_matplotlib_is_set_to(plot, tm
 
 
 @pytest.mark.parametrize("suffix", ["pdf", "svg", "png"])
+@pytest.mark.sweep(1)
 def test_letters_that_no_font_has_are_one_sentence(plot, tmp_path, suffix):
     assert write_figure(plot.figure(3.3), tmp_path / f"a.{suffix}") == ""
     figure = plot.figure(3.3)
@@ -133,6 +134,7 @@ def test_themes_are_those_of_the_page_and_light_is_on_white(plot):
 
 
 @pytest.mark.whole
+@pytest.mark.slow
 def test_no_figure_of_a_study_has_a_stand_in_of_the_page(tmp_path):
     data = study(several=True, seeds=(1, 2))
     figures = study_figures(data, summarise(data, resamples=10))
