@@ -48,6 +48,7 @@ def test_without_a_way_to_forget_only_a_larger_peak_is_known(tmp_path, monkeypat
     monkeypatch.setattr(process_usage, "CLEAR_REFS", tmp_path / "missing" / "file")
     peaks = iter([1000, 1000, 1500])
     monkeypatch.setattr(process_usage, "peak_memory", lambda: next(peaks))
+
     memory = PeakMemory()
     memory.begin()
     assert memory.read() is None

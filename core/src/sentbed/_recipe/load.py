@@ -195,7 +195,9 @@ def _with_overrides_everywhere(document: Document, plugins: Plugins) -> Document
             continue
         if not path.startswith(EVERYWHERE):
             value = document.value(key_path)
-            _set_again(path, TAKEN_OUT if value is None else value, values)
+            if value is None:
+                value = TAKEN_OUT
+            _set_again(path, value, values)
             continue
 
         indices = []
