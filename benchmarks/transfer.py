@@ -22,8 +22,8 @@ import torch
 from common import matmul_peak, parser_of, write_figures
 from encode import encoder
 from numpy.typing import NDArray
-from sentbed._run.manifest import peak_memory_gib
 from sentbed.errors import DataError
+from sentbed.helpers import peak_memory
 from sentbed.protocols import TextEncoder, Vectors
 from sentbed_evaluators.classifier_training import PENALTIES, Classifier, Examples
 from sentbed_evaluators.data_directories import TaskFiles
@@ -190,7 +190,8 @@ def main() -> None:
         print(
             f"those that the original was timed on: {part:.1f} s against {whole:.1f} s, {whole / part:.1f} x"
         )
-    memory, peak = peak_memory_gib(), matmul_peak(torch.float32)
+    memory = (peak_memory() or 0) / 2**30
+    peak = matmul_peak(torch.float32)
     print(
         f"peak memory {memory:.2f} GiB, the model that encodes included; fp32 product {peak:.2f} TFLOP/s"
     )

@@ -123,12 +123,7 @@ def fragments(
             continue
 
         columns = table_mapping["columns"]
-        studies = {
-            name: table_mapping,
-            **table_mapping.get("studies", {}),
-            **_verified(table_mapping),
-        }
-        for study, settings in studies.items():
+        for study, settings in _tables(name, table_mapping).items():
             part = _fragment(table, of_table, {**settings, "columns": columns})
             written.setdefault(f"{study}.toml", []).append(part)
         for study, rows in table_mapping.get("references", {}).items():
@@ -169,17 +164,16 @@ def rows_of(settings: Mapping[str, Any]) -> dict[str, set[str]]:
     places = {place: set(settings.get(place, {})) for place in PLACES["row"]}
     return places | {
         f"studies.{name}": set(study.get("rows", {}))
-        for name, study in _studies(settings)
+        for name, study in settings.get("studies", {}).items()
     }
 
 
-def _verified(settings: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return `verify` as a study, if the table has it."""
-    return {VERIFY: settings[VERIFY]} if VERIFY in settings else {}
-
-
-def _studies(settings: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    yield from settings.get("studies", {}).items()
+def _tables(name: str, settings: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return study -> its settings: the one of the table itself, which is called `name`, and the further ones."""
+    tables = {name: settings, **settings.get("studies", {})}
+    if VERIFY in settings:
+        tables[VERIFY] = settings[VERIFY]
+    return tables
 
 
 def _faults(numbers: Sequence[Number], settings: Mapping[str, Any]) -> Iterator[str]:
@@ -202,9 +196,8 @@ def _unknown_keys(settings: Mapping[str, Any]) -> Iterator[str]:
     keys = (*SETTINGS, *lists, "contradicted", "studies", "references", VERIFY)
     tables = [("", settings, keys)]
     of_a_study = (*SETTINGS, "rows", "contradicted")
-    tables += [
-        (f"studies.{name}.", study, of_a_study) for name, study in _studies(settings)
-    ]
+    for name, study in settings.get("studies", {}).items():
+        tables.append((f"studies.{name}.", study, of_a_study))
     tables.append((f"{VERIFY}.", settings.get(VERIFY, {}), of_a_study))
     for prefix, table, names in tables:
         for key in table:
@@ -213,11 +206,7 @@ def _unknown_keys(settings: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _contradictions_without_row(settings: Mapping[str, Any]) -> Iterator[str]:
-    for table in (
-        settings,
-        *settings.get("studies", {}).values(),
-        *_verified(settings).values(),
-    ):
+    for table in _tables("", settings).values():
         for row in table.get("contradicted", {}):
             if row not in table.get("rows", {}):
                 yield f"the row {row!r} of `contradicted` is not in the `rows` beside it"
@@ -250,7 +239,7 @@ def _unknown_rows(
 ) -> Iterator[str]:
     rows = {number.row for number in numbers}
     mapped = [*rows_of(settings).values(), *settings.get("references", {}).values()]
-    mapped += [table.get("rows", {}) for table in _verified(settings).values()]
+    mapped.append(settings.get(VERIFY, {}).get("rows", {}))
     for names in mapped:
         yield from (f"there is no row {name!r}" for name in names if name not in rows)
 
@@ -259,11 +248,7 @@ def _unequal_values(
     numbers: Sequence[Number], settings: Mapping[str, Any]
 ) -> Iterator[str]:
     """Yield the cells to which two rows give different values of one score."""
-    for study in (
-        settings,
-        *settings.get("studies", {}).values(),
-        *_verified(settings).values(),
-    ):
+    for study in _tables("", settings).values():
         values: dict[tuple[str, str], float] = {}
         table = {**study, "columns": settings["columns"]}
         for row, cell, key, value, _ in _scores(numbers, table):

@@ -167,6 +167,15 @@ def test_a_stage_keeps_curves_metrics_and_what_was_watched(info):
     np.testing.assert_array_equal(stage.watched[0].primary, [math.nan, 60.0])
 
 
+def test_the_best_step_is_the_one_whose_weights_the_stage_keeps(info):
+    history = History()
+    first_half(history, info)
+    second_half(history, info)
+    history.stage_finished(best_step=3)
+    (stage,) = history.report_data(info, "finished", None, "").stages
+    assert stage.best_step == 3
+
+
 def test_a_history_that_went_through_a_checkpoint_shows_what_an_uninterrupted_one_shows(
     info,
 ):

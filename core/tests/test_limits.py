@@ -158,10 +158,11 @@ def levels(value):
 @pytest.mark.parametrize(
     "value", ["9223372036854775808", "-9223372036854775809", "0xffffffffffffffffff"]
 )
-def test_a_whole_number_has_64_bits(value, tmp_path, plugins):
+@pytest.mark.parametrize("key", ["run.seed", "checkpoint.every"])
+def test_a_whole_number_has_64_bits(key, value, tmp_path, plugins):
     file = tmp_path / "r.toml"
-    file.write_text(f"schema = 1\n[run]\nname = 'a'\nseed = {value}\n")
-    with pytest.raises(RecipeError, match=r"more than 64 bits.*r.toml:4 run.seed"):
+    file.write_text(f"schema = 1\nrun.name = 'a'\n{key} = {value}\n")
+    with pytest.raises(RecipeError, match=f"more than 64 bits.*r.toml:3 {key}"):
         _check(str(file), (), plugins, fragments=False)
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -27,3 +28,12 @@ def test_memory_and_cores_are_those_that_linux_tells():
 def test_cores_are_all_of_them_where_the_system_does_not_say_which(monkeypatch):
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     assert machine.usable_cores() == os.cpu_count()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_peak_of_the_process_that_started_this_one_is_not_counted():
+    program = "from sentbed.helpers import peak_memory; print(peak_memory())"
+    large = bytearray(os.urandom(2**20)) * 512
+    command = [sys.executable, "-c", program]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert 2**22 < int(run.stdout) < len(large) < machine.peak_memory()

@@ -6,7 +6,7 @@ from importlib.metadata import version
 import pytest
 from sentbed import API_VERSION
 from sentbed._registry.registry import load_plugins
-from sentbed._run.manifest import describe, peak_memory_gib
+from sentbed._run.manifest import describe
 
 
 def test_every_library_that_a_distribution_asks_for_has_its_version():
@@ -72,8 +72,3 @@ def test_a_work_tree_whose_state_git_cannot_read_is_not_said_to_be_changed(repos
     state = describe(load_plugins(), repository)["git"]
     assert len(state["commit"]) == 40
     assert state["clean"] is None
-
-
-def test_peak_memory_is_that_of_this_process():
-    peak = peak_memory_gib()
-    assert 0.01 < peak < 1000

@@ -162,6 +162,14 @@ def test_a_file_that_does_not_exist_is_named_as_written_and_as_resolved(
         locate(str(tmp_path / "x.tsv"))
 
 
+def test_a_path_below_the_home_of_an_unknown_user_does_not_exist(monkeypatch):
+    with pytest.raises(DataError, match="`~no-such-user/x` does not exist"):
+        locate("~no-such-user/x")
+    monkeypatch.setenv("SENTBED_DATA", "~no-such-user")
+    with pytest.raises(DataError, match="`data:x` does not exist"):
+        locate("data:x")
+
+
 @pytest.mark.parametrize(
     ("location", "expected"),
     [

@@ -529,6 +529,15 @@ def test_a_template_longer_than_max_length_where_both_count_says_what_to_raise()
         tokenizer.encode(["abcd"], 6)
 
 
+def test_a_short_text_is_cut_in_few_passes_where_both_count():
+    tokenizer, original = tokenizer_of(
+        f"<{'-' * 90}{{text}}>", longest=1000, normalizer="none"
+    )
+    tokenizer = attrs.evolve(tokenizer, counts_prompt=True)
+    assert tokenizer.encode(["abcdef"], 96).lengths.tolist() == [96]
+    assert len(original.seen) <= 6
+
+
 def test_no_texts_give_no_rows_whatever_the_template():
     tokenizer, _ = tokenizer_of("<<{text}>>", longest=1)
     assert len(tokenizer.encode([], 5)) == 0

@@ -685,13 +685,26 @@ def test_of_overrides_of_every_evaluation_and_of_one_the_last_wins(
     assert " ".join(evaluate.at[0] for evaluate in recipe.evaluate) == expected
 
 
-def test_of_overrides_of_an_array_element_in_every_evaluation_and_in_one_the_last_wins(
-    recipe_of,
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        (["evaluate.*.at.0='start'", "evaluate.1.at.0='end'"], ("end", "start")),
+        (["evaluate.1.at.0='end'", "evaluate.*.at.0='start'"], ("start", "start")),
+        (["evaluate.*.at.0='start'", "evaluate.1.at=['end']"], ("end",)),
+        (["evaluate.1.at=['end']", "evaluate.*.at.0='start'"], ("start",)),
+        (["evaluate.*.at=['start', 'end']", "evaluate.1.at.1='start'"], ("start",) * 2),
+        (["evaluate.1.at.1='end'", "evaluate.*.at=['start']"], ("start",)),
+        (["evaluate.*.at=['start']", "evaluate.1={use='across'}"], ("end",)),
+        (["evaluate.1={use='across'}", "evaluate.*.at=['start']"], ("start",)),
+        (["evaluate.*.at=['start']", "evaluate.1.at="], ("end",)),
+        (["evaluate.1.at=", "evaluate.*.at=['start']"], ("start",)),
+    ],
+)
+def test_of_overrides_of_every_evaluation_and_of_what_is_above_or_below_the_last_wins(
+    recipe_of, overrides, expected
 ):
     text = f'{RECIPE}[[evaluate]]\nuse = "across"\nat = ["end", "start"]\n'
-    recipe = recipe_of(text, "evaluate.*.at.0='start'", "evaluate.1.at.0='end'")
-    assert recipe.evaluate[0].at == ("start", "end")
-    assert recipe.evaluate[1].at == ("end", "start")
+    assert recipe_of(text, *overrides).evaluate[1].at == expected
 
 
 @pytest.mark.parametrize("value", ["3", '{ use = "gap" }'])

@@ -797,18 +797,21 @@ def test_a_finished_run_that_was_killed_while_it_was_tidied_is_tidied_again(
 # --- nothing to resume -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("manifest", [None, "", "{", "[]", "3", "{}", "\xff"])
-def test_a_directory_that_holds_no_run_cannot_be_resumed(manifest, tmp_path, resume):
-    if manifest is not None:
-        (tmp_path / "manifest.json").write_bytes(manifest.encode("latin-1"))
-    for place in (tmp_path, tmp_path / "none") if manifest is None else (tmp_path,):
-        with pytest.raises(
-            RunError,
-            match=exactly(
-                f"`{place}` is not a run directory (no `manifest.json` in it); name one"
-            ),
-        ):
-            resume(place)
+@pytest.mark.parametrize("name", ["", "none"])
+def test_a_directory_that_holds_no_run_cannot_be_resumed(name, tmp_path, resume):
+    place = tmp_path / name
+    message = f"`{place}` is not a run directory (no `manifest.json` in it that can be read); name one"
+    with pytest.raises(RunError, match=exactly(message)):
+        resume(place)
+
+
+@pytest.mark.parametrize("manifest", ["", "{", "[]", "3", "{}", "\xff"])
+def test_a_run_whose_manifest_is_damaged_cannot_be_resumed(manifest, tmp_path, resume):
+    file = tmp_path / "manifest.json"
+    file.write_bytes(manifest.encode("latin-1"))
+    message = f"`{file}` is not what a run writes; move it away"
+    with pytest.raises(RunError, match=exactly(message)):
+        resume(tmp_path)
 
 
 def test_a_run_that_has_finished_cannot_be_resumed(run_recipe, resume):

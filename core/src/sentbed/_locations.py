@@ -162,10 +162,18 @@ def _resolve(location: str) -> Path:
                 f"set it to the directory that holds the data"
             )
         return root / rest
-    return Path(location).expanduser()
+    return _expanded(location)
 
 
 def data_root() -> Path | None:
     """Return the directory that `SENTBED_DATA` names, or None if it is not set."""
     value = os.environ.get(DATA_VARIABLE)
-    return Path(value).expanduser() if value else None
+    return _expanded(value) if value else None
+
+
+def _expanded(path: str) -> Path:
+    """Return a path with `~` expanded; the `~` of an unknown user stays, and so the path does not exist."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)

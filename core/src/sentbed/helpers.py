@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from sentbed._item_identities import identities
     from sentbed._lazy_exports import lazy
     from sentbed._locations import DATA_VARIABLE, data_root
-    from sentbed._machine_resources import physical_memory, usable_cores
+    from sentbed._machine_resources import peak_memory, physical_memory, usable_cores
     from sentbed._seeds import derive
     from sentbed._signals import SAME_SIGNAL, SIGNALS, Stop
     from sentbed._start_time import STARTED

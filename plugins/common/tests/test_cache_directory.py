@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import platformdirs
+import pytest
 from platformdirs.macos import MacOS
 from platformdirs.unix import Unix
+from sentbed import RunError
 from sentbed_common import cache_root
 
 
@@ -21,3 +23,9 @@ def test_the_cache_is_in_the_users_cache_directory_unless_told_otherwise(
     monkeypatch.setattr(platformdirs, "PlatformDirs", Unix)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     assert cache_root() == tmp_path / "xdg" / "sentbed"
+
+
+def test_a_cache_in_the_home_of_an_unknown_user_is_refused(monkeypatch):
+    monkeypatch.setenv("SENTBED_CACHE", "~no-such-user/cache")
+    with pytest.raises(RunError, match="`SENTBED_CACHE` is '~no-such-user/cache'"):
+        cache_root()

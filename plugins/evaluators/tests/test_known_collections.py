@@ -156,7 +156,9 @@ def test_rows_and_headers_of_glue_are_those_that_the_reader_expects(task):
 def test_every_file_of_glue_and_of_probing_that_is_needed_has_a_reader():
     read = {GLUE[task].path(split) for task in GLUE for split in ("train", "dev")}
     assert set(needed(KNOWN_DATA["glue"])) == read
-    files = [file for file, _ in PROBING.values()]
+    files = []
+    for file, _ in PROBING.values():
+        files.append(file)
     assert needed(KNOWN_DATA["senteval-probing"]) == files
 
 

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from sentbed_report import process_usage
 from sentbed_report.process_usage import PeakMemory, processor_seconds
 
 MIB = 2**20
@@ -43,12 +44,12 @@ def test_a_peak_is_that_of_its_run_and_not_of_an_earlier_one_in_the_process():
     assert second is None or second < first - 100 * MIB
 
 
-def test_without_a_way_to_forget_only_a_larger_peak_is_known(tmp_path):
-    (tmp_path / "clear_refs").mkdir()
-    status = tmp_path / "status"
-    status.write_text("Name:\tpython\nVmHWM:\t    1000 kB\nVmRSS:\t 900 kB\n")
-    memory = PeakMemory(tmp_path)
+def test_without_a_way_to_forget_only_a_larger_peak_is_known(tmp_path, monkeypatch):
+    monkeypatch.setattr(process_usage, "CLEAR_REFS", tmp_path / "missing" / "file")
+    peaks = iter([1000, 1000, 1500])
+    monkeypatch.setattr(process_usage, "peak_memory", lambda: next(peaks))
+
+    memory = PeakMemory()
     memory.begin()
     assert memory.read() is None
-    status.write_text("VmHWM:\t    1500 kB\n")
-    assert memory.read() == 1500 * 1024
+    assert memory.read() == 1500

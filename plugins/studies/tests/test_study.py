@@ -644,6 +644,10 @@ def test_a_runtime_that_is_not_available_is_a_problem_where_cells_are_to_run_her
 
 
 @pytest.mark.parametrize(
+    "axis",
+    ['{ evaluate = [{ use = "gap" }] }', '{ "evaluate.0" = { use = "gap" } }'],
+)
+@pytest.mark.parametrize(
     ("overrides", "expected"),
     [
         (("evaluate.0.at=['end']", "evaluate.*.at=['start']"), "start"),
@@ -651,8 +655,8 @@ def test_a_runtime_that_is_not_available_is_a_problem_where_cells_are_to_run_her
     ],
 )
 def test_of_overrides_of_evaluations_that_an_axis_sets_the_last_wins(
-    study, overrides, expected
+    study, axis, overrides, expected
 ):
-    text = '[study.axes.evaluators]\ngap = { evaluate = [{ use = "gap" }] }\n'
+    text = f"[study.axes.evaluators]\ngap = {axis}\n"
     (cell,) = study(text, *overrides).cells
     assert cell.recipe.evaluate[0].at == (expected,)

@@ -209,6 +209,14 @@ def test_the_suite_tries_only_what_is_named():
             testing.engine_rules({"use": "cpu"}, parts=wrong)
 
 
+def test_a_tolerance_of_a_rule_that_does_not_exist_is_refused():
+    pytest.importorskip("sentbed_hardware")
+    tolerances = {"stat": {"tolerance": 1e-6}}
+    parts = {"backbone": ["bert"], "pooler": ["mean"]}
+    with pytest.raises(ValueError, match=r"the rule `stat`.* Did you mean `state`"):
+        testing.engine_rules({"use": "cpu"}, tolerances=tolerances, parts=parts)
+
+
 @attrs.frozen
 class OnlyEncodesMeans(Runtime):
     """A runtime that is never built."""

@@ -18,7 +18,11 @@ COMMAND_LINE = "--set"
 """What messages give as the file of an overridden value."""
 
 EVERYWHERE = "evaluate.*."
-"""Beginning of a path that means all evaluations whose evaluator has the key. `structure_recipe` applies it."""
+"""Beginning of a path that means all evaluations whose evaluator has the key.
+
+`apply_overrides` only records such a path in `Document.places`, among the paths of the other overrides;
+`structure_recipe`, which knows the evaluators, sets the values.
+"""
 
 
 def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
@@ -28,7 +32,7 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
         RecipeError: if an override is not `PATH=VALUE`, or its path does not exist. The error lists all of them.
     """
     problems = []
-    values: dict[str, Any] = {}
+    well_formed = []
     for override in overrides:
         path, equals, text = override.partition("=")
         if not equals or not path.strip():
@@ -36,33 +40,16 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
                 Problem(f"found the override {override!r}, expected `PATH=VALUE`")
             )
             continue
-
-        value = _toml_value(f"v = {text}")
+        well_formed.append(override)
         # The text is more than one value if it is not TOML between brackets: a comment or a second line follows.
-        if value is not None and _toml_value(f"v = [{text}]") is None:
+        if _toml_value(text) is not None and _toml_value(f"[{text}]") is None:
             message = "what follows `#` or the end of the line would be lost; put the value into quotes"
             problems.append(Problem(f"found the override {override!r}; {message}"))
 
-        if not text:
-            value = TAKEN_OUT
-        elif value is None:
-            value = text
-        # The order matters: an override may set a key below the path of an earlier override.
-        values.pop(path.strip(), None)
-        values[path.strip()] = value
-
-    direct_values = {}
-    for path, value in values.items():
-        if not path.startswith(EVERYWHERE):
-            direct_values[path] = value
     try:
+        values = overridden_values(well_formed)
         document = attrs.evolve(document, plain=document.plain or document)
-        document = _with_values(
-            document,
-            direct_values,
-            "the override",
-            COMMAND_LINE,
-        )
+        document = with_overridden_values(document, values)
     except RecipeError as error:
         problems += error.problems
     if problems:
@@ -70,12 +57,36 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
     return attrs.evolve(document, overrides=(*document.overrides, *overrides))
 
 
+def overridden_values(overrides: Sequence[str]) -> dict[str, Any]:
+    """Return path -> value of `PATH=VALUE` overrides, in the order in which the paths are last set.
+
+    The value is `TAKEN_OUT` for `PATH=`, and a string if the text is not TOML.
+    """
+    values: dict[str, Any] = {}
+    for override in overrides:
+        path, _, text = override.partition("=")
+        value = _toml_value(text)
+        if not text:
+            value = TAKEN_OUT
+        elif value is None:
+            value = text
+        # The order matters: an override may set a key below the path of an earlier override.
+        values.pop(path.strip(), None)
+        values[path.strip()] = value
+    return values
+
+
 def _toml_value(text: str) -> Any:
-    """Return the value of the key `v` in a TOML text, or None if the text is not TOML."""
+    """Return the value that a text is in TOML, or None if it is none."""
     try:
-        return parse(text.encode(errors="replace")).data["v"]
+        return parse(f"v = {text}".encode(errors="replace")).data["v"]
     except RecipeError:
         return None
+
+
+def with_overridden_values(document: Document, values: Mapping[str, Any]) -> Document:
+    """Return the result of `set_values`, with `COMMAND_LINE` as the file of each value."""
+    return _with_values(document, values, "the override", COMMAND_LINE)
 
 
 def set_values(
@@ -112,6 +123,9 @@ def _with_values(
     changed: list[KeyPath] = []
     for path, value in values.items():
         *parents, last = path.split(".")
+        if origin is not None and path.startswith(EVERYWHERE):
+            changed.append((*parents, last))
+            continue
         try:
             container = data
             for key in parents:
@@ -133,6 +147,7 @@ def _with_values(
             elif value is TAKEN_OUT:
                 _step_into(container, last, create=False)
                 del container[last]
+                changed.append(key_path)
             else:
                 _require_table(container, last)
                 container[last] = copy.deepcopy(value)

@@ -230,7 +230,7 @@ def _union(
     plain = unlocated(value)
     is_finite = type(plain) is not float or math.isfinite(plain)
     if type(plain) in members and is_finite:
-        return plain
+        return converter.structure(plain, type(plain))
     if len(members) == 1:
         return converter.structure(value, members[0])
     if float in members and type(value) is int:

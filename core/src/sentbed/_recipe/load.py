@@ -12,9 +12,16 @@ from typing import Any, TypeVar
 import attrs
 
 from sentbed._document.extends import EXTENDS, extend
-from sentbed._document.overrides import COMMAND_LINE, EVERYWHERE, apply_overrides
+from sentbed._document.overrides import (
+    COMMAND_LINE,
+    EVERYWHERE,
+    TAKEN_OUT,
+    apply_overrides,
+    overridden_values,
+    with_overridden_values,
+)
 from sentbed._document.structuring import fields_by_key, structure
-from sentbed._document.toml import Document, KeyPath
+from sentbed._document.toml import Document, KeyPath, dotted
 from sentbed._files import read_file
 from sentbed._recipe.checks import check
 from sentbed._recipe.recipe import MAIN_ENCODER, SCHEMA, Evaluate, Recipe
@@ -169,60 +176,58 @@ def structure_recipe(
 def _with_overrides_everywhere(document: Document, plugins: Plugins) -> Document:
     """Return the document with each override `evaluate.*.KEY=VALUE` applied to all evaluations that have the key.
 
-    An evaluation keeps a value that a later override sets for it alone.
+    An evaluation keeps what later overrides set for it alone.
 
     Raises:
         RecipeError: if no evaluation has the key.
     """
-    if not isinstance(document.data.get("evaluate", []), list):
+    entries = document.data.get("evaluate", [])
+    if not isinstance(entries, list):
         # `structure` reports it.
         return document
 
-    # Before any `evaluate.*` is applied, which leaves the same trace as an override of one evaluation.
-    places = document.places
-    paths = [override.partition("=")[0].strip() for override in document.overrides]
-    for position, path in enumerate(paths):
-        if not path.startswith(EVERYWHERE):
+    overridden = overridden_values(document.overrides)
+    values: dict[str, Any] = {}
+    # `places` has the paths of overrides in the order in which they were set.
+    for key_path, place in document.places.items():
+        path = dotted(key_path)
+        if key_path[0] != "evaluate" or place != (COMMAND_LINE, None):
             continue
-        override = document.overrides[position].strip()
-        keys = tuple(path.removeprefix(EVERYWHERE).split("."))
+        if not path.startswith(EVERYWHERE):
+            value = document.value(key_path)
+            if value is None:
+                value = TAKEN_OUT
+            _set_again(path, value, values)
+            continue
+
         indices = []
-        for i, entry in enumerate(document.data.get("evaluate", ())):
-            if isinstance(entry, dict) and keys[0] in _evaluation_keys(entry, plugins):
+        for i, entry in enumerate(entries):
+            keys = _evaluation_keys(entry, plugins) if isinstance(entry, dict) else ()
+            if key_path[2] in keys:
                 indices.append(i)
         if not indices:
             message = (
-                f"no evaluation has the key `{keys[0]}` of the override {override!r}"
+                f"no evaluation has the key `{key_path[2]}` of the override `{path}`"
             )
             raise RecipeError([Problem(message)])
-
-        is_set_earlier = any(_sets_one(earlier, keys) for earlier in paths[:position])
-        set_later = set()
-        for later in paths[position + 1 :]:
-            if _sets_one(later, keys):
-                set_later.add(document.key_path(later))
-
-        overrides = []
         for i in indices:
-            key_path = document.key_path(path.replace("*", str(i), 1))
-            # The later override is recognised by its trace: its own index may be that of before a removal.
-            is_set_later = bool(set_later) and places.get(key_path) == (
-                COMMAND_LINE,
-                None,
-            )
-            if is_set_later and is_set_earlier:
-                # The trace may be that of the earlier override.
-                is_set_later = key_path in set_later
-            if not is_set_later:
-                overrides.append(override.replace("*", str(i), 1))
-        document = apply_overrides(document, overrides)
-    return document
+            path_of_one = path.replace("*", str(i), 1)
+            values.pop(path_of_one, None)
+            values[path_of_one] = overridden[path]
+
+    expanded = tuple(map(document.key_path, values))
+    document = with_overridden_values(document, values)
+    return attrs.evolve(document, expanded=expanded)
 
 
-def _sets_one(path: str, keys: KeyPath) -> bool:
-    """Whether the path of an override is that of these keys in one evaluation."""
-    table, *below = path.split(".")
-    return table == "evaluate" and below[:1] != ["*"] and tuple(below[1:]) == keys
+def _set_again(path: str, value: Any, values: dict[str, Any]) -> None:
+    """Change `values`, which are about to be set, so that the value that a later override has set stays."""
+    is_below = any(path.startswith(f"{earlier}.") for earlier in values)
+    for earlier in list(values):
+        if f"{earlier}.".startswith(f"{path}."):
+            del values[earlier]
+    if is_below:
+        values[path] = value
 
 
 def _evaluation_keys(entry: Mapping[str, Any], plugins: Plugins) -> set[str]:

@@ -403,9 +403,12 @@ class PromptTokenizer(Tokenizer):
         # has the number of tokens to which the text of each row has been cut.
         limits: dict[int, int] = {}
         while too_long := (tokens.lengths > longest).nonzero()[0].tolist():
-            for row in too_long:
+            texts_too_long = [truncated[row] for row in too_long]
+            # At most a text's own length, since a limit above it cuts nothing.
+            text_lengths = self.original.encode(texts_too_long, NO_LIMIT).lengths
+            for row, text_length in zip(too_long, text_lengths.tolist(), strict=True):
                 excess = int(tokens.lengths[row]) - longest
-                limits[row] = limits.get(row, max_length) - excess
+                limits[row] = min(limits.get(row, max_length), text_length) - excess
                 if limits[row] < 1 and longest < self.longest:
                     raise ModelError(
                         f"a prompt without its sentence has {longest} tokens or more, and `max_length` "

@@ -65,6 +65,11 @@ class Offer:
         return str(self.offered.__module__)
 
     @property
+    def label(self) -> str:
+        """Kind, name, distribution and version, for messages."""
+        return f"the {self.kind} `{self.name}` of `{self.distribution}` {self.version}"
+
+    @property
     def origin(self) -> str:
         """Distribution, version, module and file, for messages."""
         places = self.module
@@ -78,7 +83,7 @@ def _imported(offer: Offer) -> Any:
     """Return the class or command that a `Lazy` names. Raises `PluginError`."""
     target = offer.offered.target
     module, _, name = target.partition(":")
-    what = f"the {offer.kind} `{offer.name}` of `{offer.distribution}` {offer.version}"
+    what = offer.label
     remedy = "mend, disable or uninstall the plugin"
     try:
         with watched(what):

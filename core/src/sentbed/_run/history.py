@@ -132,6 +132,13 @@ class History:
             self._stages[-1] = attrs.evolve(stage, best_step=step)
 
     @hookimpl
+    def stage_finished(self, best_step: int) -> None:
+        """Record the step whose weights the stage keeps: of `keep = "last"`, it need not have the best score."""
+        stage = self._stages[-1]
+        if stage.validations:
+            self._stages[-1] = attrs.evolve(stage, best_step=best_step)
+
+    @hookimpl
     def observed(
         self,
         step: int,

@@ -97,14 +97,3 @@ def _git(directory: Path) -> Mapping[str, Any] | None:
     if status is not None:
         clean = status == ""
     return {"commit": commit, "clean": clean}
-
-
-def peak_memory_gib() -> float | None:
-    """Return the peak memory of this process in GiB, or None if the system does not report it."""
-    try:
-        import resource
-    except ImportError:
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    gib = 2**30 if sys.platform == "darwin" else 2**20
-    return round(peak / gib, 2)

@@ -12,7 +12,7 @@ from typing import Any
 import tomli
 
 from sentbed._document.overrides import apply_overrides
-from sentbed._files import read_file, read_json
+from sentbed._files import read_file
 from sentbed._locations import with_absolute_paths
 from sentbed._recipe.checks import check
 from sentbed._recipe.load import read_document, structure_recipe
@@ -38,7 +38,7 @@ from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import training_states as states
 from sentbed._run.context import Kept, RunContext
 from sentbed._run.manifest import MANIFEST, describe
-from sentbed._run.run_directory import ENCODER, alone, tidy
+from sentbed._run.run_directory import ENCODER, alone, read_manifest, tidy
 from sentbed._run.runner import RunResult, execute, sources_of
 from sentbed._run.trainer_inputs import VECTORS
 from sentbed._run.training_states import State, restoring
@@ -123,14 +123,8 @@ def resume(
 
 def _unfinished_manifest(directory: Path) -> dict[str, Any]:
     """Return the manifest of a run. Raises `RunError` if the directory has no run, or the run has finished."""
-    try:
-        manifest: dict[str, Any] = read_json(directory / MANIFEST)
-        status = manifest["status"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunError(
-            f"`{directory}` is not a run directory (no `{MANIFEST}` in it); name one"
-        ) from error
-    if status == "finished":
+    manifest = read_manifest(directory)
+    if manifest["status"] == "finished":
         _tidy_again(directory)
         raise RunError(
             f"the run in `{directory}` has finished; there is nothing to resume"

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from sentbed._files import locked, read_json, remove_directory, require_links_within
 from sentbed._run import training_states as states
@@ -99,14 +100,24 @@ def remove_unfinished(directory: Path) -> None:
                 raise RunError(message) from error
 
 
+def read_manifest(directory: Path) -> dict[str, Any]:
+    """Return the manifest of a run, which has a `status`. Raises `RunError` if it is missing or damaged."""
+    file = directory / MANIFEST
+    try:
+        manifest = read_json(file)
+        manifest["status"]
+    except OSError as error:
+        raise RunError(
+            f"`{directory}` is not a run directory (no `{MANIFEST}` in it that can be read); name one"
+        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise RunError(f"`{file}` is not what a run writes; move it away") from error
+    return dict(manifest)
+
+
 def _require_unfinished(directory: Path) -> None:
     """Raise `RunError` if the run in a directory has finished, or has a damaged manifest."""
-    try:
-        status = str(read_json(directory / MANIFEST)["status"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunError(
-            f"`{directory / MANIFEST}` is not what a run writes; move it away"
-        ) from error
+    status = str(read_manifest(directory)["status"])
     if status not in UNFINISHED:
         raise RunError(
             f"the run in `{directory}` is {status:.80}, and only one that has not finished is replaced; "

@@ -17,6 +17,7 @@ from sentbed._encoder.encoder import Encoder, engine_of, pair_name
 from sentbed._files import (
     write_atomic,
 )
+from sentbed._machine_resources import peak_memory
 from sentbed._recipe.checks import require_available
 from sentbed._recipe.recipe import (
     PRETRAINED,
@@ -32,7 +33,7 @@ from sentbed._run.encoder_building import build_encoders, build_on_engine
 from sentbed._run.evaluations import files_of_evaluations
 from sentbed._run.guarded_vector_store import GuardedVectorStore
 from sentbed._run.history import History
-from sentbed._run.manifest import MANIFEST, describe, peak_memory_gib
+from sentbed._run.manifest import MANIFEST, describe
 from sentbed._run.report_json import RECORD, plain, record_json
 from sentbed._run.run_directory import (
     alone,
@@ -589,7 +590,8 @@ def _close(
     error: BaseException | None,
 ) -> Path:
     """Write the report and the final manifest. Return the file that the user should open."""
-    context.facts["peak_memory_gib"] = peak_memory_gib()
+    peak = peak_memory()
+    context.facts["peak_memory_gib"] = peak and round(peak / 2**30, 2)
     recipe = resolved_toml(context.recipe, context.directory)
     data = history.report_data(context.run, status, error, recipe)
     sections = context.hooks.report_sections(run=context.run, data=data)

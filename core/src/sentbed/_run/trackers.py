@@ -101,10 +101,10 @@ def following(
                 wrong = "returned an object equal to another tracker's; let its class compare by identity"
                 raise fault(tracker, "build", wrong) from error
             stack.callback(manager.unregister, built)
-            owners[name] = f"the tracker `{tracker.name}`"
             info = plugins.origin(type(tracker))
-            if info is not None:
-                owners[name] += f" of `{info.distribution}` {info.version}"
+            owners[name] = (
+                f"the tracker `{tracker.name}`" if info is None else info.label
+            )
 
         failed: set[str] = set()
         for hook in LIFECYCLE_HOOKS:

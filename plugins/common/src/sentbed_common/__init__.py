@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from sentbed_common.doctor_findings import (
         Finding,
+        Status,
         Trial,
         elsewhere,
         packages,

@@ -5,15 +5,26 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from sentbed import RunError
+
 CACHE_VARIABLE = "SENTBED_CACHE"
 CONVERTED_WEIGHTS = "converted-weights"
 """Subdirectory for weights that were converted from pickles."""
 
 
 def cache_root() -> Path:
-    """Return the directory that `SENTBED_CACHE` names, or `sentbed` in the user's cache directory."""
+    """Return the directory that `SENTBED_CACHE` names, or `sentbed` in the user's cache directory.
+
+    Raises:
+        RunError: if `SENTBED_CACHE` is in the home directory of an unknown user.
+    """
     if value := os.environ.get(CACHE_VARIABLE):
-        return Path(value).expanduser()
+        try:
+            return Path(value).expanduser()
+        except RuntimeError as error:
+            raise RunError(
+                f"`{CACHE_VARIABLE}` is {value!r}, and there is no such user; set it to another directory"
+            ) from error
 
     from platformdirs import user_cache_path
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import attrs
 from sentbed.errors import RunError
@@ -19,6 +19,10 @@ from sentbed_common.signal_names import signal_name
 _MARK = "sentbed-answer:"
 
 
+Status: TypeAlias = Literal["yes", "no", "limited"]
+"""Whether a machine can do a thing; `limited`: in part, or more slowly."""
+
+
 @attrs.frozen
 class Finding:
     """Whether this machine can do one thing, for `sentbed doctor`."""
@@ -27,7 +31,7 @@ class Finding:
     """Heading under which it is listed: `devices`, `precisions`, `attention`, `adapters`, ..."""
     what: str
     """Subject in a few words, such as `bf16` or `runtime cuda`."""
-    status: Literal["yes", "no", "limited"]
+    status: Status
     detail: str = ""
     """Details, such as a version, a device's name or a number."""
     remedy: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
@@ -33,7 +33,7 @@ class HubLocation:
     """The parts of a `hub:` location."""
 
     name: str
-    """Id of the data set, or path of a local directory; `parse` expands `~` in it."""
+    """Id of the data set, or path of a local directory; `parse` expands the `~` of a known user."""
     file: str | None
     """Path of a file in the repository; None if the location is the data set."""
 
@@ -47,7 +47,9 @@ def parse(location: str) -> HubLocation:
     """Return the parts of a location that begins with `HUB`."""
     name = location.removeprefix(HUB)
     if name.startswith("~"):
-        name = str(Path(name).expanduser())
+        # The `~` of an unknown user stays, and `require_library` reports that there is no such directory.
+        with suppress(RuntimeError):
+            name = str(Path(name).expanduser())
 
     place = HubLocation(name, None)
     if place.is_directory:

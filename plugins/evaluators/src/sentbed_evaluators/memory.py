@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
-import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar
 
 import attrs
 from sentbed import RunError
+from sentbed.helpers import peak_memory
 from sentbed.protocols import DrivesEncoder, Evaluation, Evaluator, Score, TextEncoder
 
 
@@ -70,25 +67,6 @@ class Memory(Evaluator):
         else:
             note = f"the device `{encoder.device}` has no memory of its own: there is no `device-peak`"
 
-        peak = _process_peak()
+        peak = peak_memory()
         if peak is not None:
-            yield score("process-peak", peak, protocol, note=note)
-
-
-def _process_peak() -> float | None:
-    """Return the largest resident set of this process in GiB; None if the system does not report it."""
-    with suppress(OSError):
-        # On Linux, `ru_maxrss` may be that of the process that started this one.
-        status = Path("/proc/self/status").read_text()
-        high_water_mark = re.search(r"^VmHWM:\s*(\d+) kB", status, re.MULTILINE)
-        if high_water_mark is not None:
-            return int(high_water_mark[1]) / 2**20
-
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    # macOS counts bytes, Linux KiB.
-    gib = 2**30 if sys.platform == "darwin" else 2**20
-    return float(peak / gib)
+            yield score("process-peak", peak / 2**30, protocol, note=note)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
-import sys
 from pathlib import Path
 
 import attrs
+from sentbed.helpers import peak_memory
 
-PROCESS = Path("/proc/self")
-"""Directory in which Linux describes this process."""
+CLEAR_REFS = Path("/proc/self/clear_refs")
+"""File that resets the peak memory of this process if `5` is written to it; see `clear_refs` in proc(5)."""
 
 
 def processor_seconds() -> float:
@@ -23,45 +22,24 @@ def processor_seconds() -> float:
 class PeakMemory:
     """Largest resident set of this process since `begin`."""
 
-    process: Path = PROCESS
     _earlier: int | None = None
     """Peak in bytes before `begin`, if the system cannot reset its counter; None if the counter was reset."""
 
     def begin(self) -> None:
-        """Reset the system's peak if possible (Linux: `clear_refs` in proc(5)); if not, note the peak so far."""
+        """Reset the system's peak if possible, as on Linux; if not, note the peak so far."""
         try:
-            (self.process / "clear_refs").write_text("5")
+            CLEAR_REFS.write_text("5")
         except OSError:
-            self._earlier = _peak(self.process)
+            self._earlier = peak_memory()
         else:
             self._earlier = None
 
     def read(self) -> int | None:
         """Return the peak since `begin` in bytes; None if it is unknown, as when an earlier peak was higher."""
-        peak = _peak(self.process)
+        peak = peak_memory()
         if peak is None:
             return None
         # Without a reset, the system states the higher of two peaks: before `begin`, and since then.
         if self._earlier is not None and peak <= self._earlier:
             return None
         return peak
-
-
-def _peak(process: Path) -> int | None:
-    """Return the largest resident set of this process so far, in bytes; None if the system does not state it."""
-    try:
-        status = (process / "status").read_text()
-    except OSError:
-        status = ""
-    high_water_mark = re.search(r"^VmHWM:\s*(\d+) kB", status, re.MULTILINE)
-    if high_water_mark is not None:
-        return int(high_water_mark[1]) * 1024
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    # macOS states bytes, other systems KiB.
-    if sys.platform == "darwin":
-        return peak
-    return peak * 1024

@@ -17,7 +17,7 @@ from toy_run_report import EMPTY, stage, watched_stage
 WATCHED = attrs.evolve(EMPTY, stages=(watched_stage(),))
 
 
-def test_a_stage_has_its_steps_its_last_loss_and_its_best_step():
+def test_a_stage_has_its_steps_its_last_loss_and_the_step_that_it_keeps():
     text = page_markdown(run_page(attrs.evolve(EMPTY, stages=(stage(),))))
     assert "| nli | 40 | 0.1750 | STS-B dev | 80.50 at step 20 |" in text
     assert "**Watched**" not in text

@@ -60,11 +60,11 @@ def with_overrides(
             continue
 
         value = _value(cell, override.names)
-        if value is _NO_ELEMENT or (override.removes and value is None):
+        is_missing = value is _NO_ELEMENT or (override.removes and value is None)
+        if is_missing and "*" not in override.names:
             continue
 
-        # The override stands among those of the document already: once more, behind a later `evaluate.*`, it
-        # would count more than that.
+        # The override stands among those of the document already.
         changed = apply_overrides(cell, [override.text])
         cell = attrs.evolve(changed, overrides=cell.overrides)
         # If the override sets a table, values that axes set inside this table are set again after it.
@@ -75,7 +75,13 @@ def with_overrides(
             if is_inside and names != override.names:
                 inside[path] = value
         cell = set_values(cell, inside, "the axes' path")
-    return cell
+
+    # Overrides keep their order, which decides between `evaluate.*` and the override of one evaluation.
+    places = {}
+    for key_path in document.places:
+        if key_path in cell.places:
+            places[key_path] = cell.places[key_path]
+    return attrs.evolve(cell, places={**places, **cell.places})
 
 
 def refused_overrides(
@@ -87,6 +93,8 @@ def refused_overrides(
     """
     names_of = _names_function(document)
     for override in _overrides(document):
+        if "*" in override.names:
+            continue
         distinct = _distinct_settings(override, combinations, names_of)
         message = _conflict(override, distinct, document)
         if message:
@@ -173,7 +181,7 @@ def _override_of_label(override: Override, setter: _Setter) -> str:
 
 
 def _overrides(document: Document) -> Iterator[Override]:
-    """Yield the last override of each path of a recipe, except for paths in `[study]` and paths with a `*`."""
+    """Yield the last override of each path of a recipe, except for paths in `[study]`."""
     names_of = _names_function(document)
     value_of_path = {}
     for override in document.overrides:
@@ -182,7 +190,7 @@ def _overrides(document: Document) -> Iterator[Override]:
 
     for path, value in value_of_path.items():
         names = names_of(path)
-        if names[0] != "study" and "*" not in names:
+        if names[0] != "study":
             yield Override(path, names, f"{'.'.join(names)}={value}")
 
 

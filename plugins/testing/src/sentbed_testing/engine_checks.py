@@ -124,7 +124,8 @@ def engine_rules(
             as `{"pooler": ["mean"]}`; by default, cases are not limited.
 
     Raises:
-        ValueError: if `parts` has an unknown kind or name, or if no encoder fits the runtime.
+        ValueError: if `parts` has an unknown kind or name, if `tolerances` has a rule that the engine does not
+            have, or if no encoder fits the runtime.
     """
     plugins = plugins or load_plugins()
 
@@ -145,10 +146,18 @@ def engine_rules(
         with_dropout = _select(filter(fits, cases(plugins, dropout=DROPOUT)), parts)
         checks += _training_checks(without_dropout, with_dropout, fits, groups, plugins)
 
+    tolerances = tolerances or {}
+    names = sorted({check.rule for check in checks})
+    if unknown := sorted(set(tolerances) - set(names)):
+        raise ValueError(
+            f"`tolerances` names the rule `{unknown[0]}`, which this engine does not have."
+            f"{suggest(unknown[0], names)}"
+        )
+
     runtime_name = runtime["use"] if isinstance(runtime, Mapping) else runtime.name
     rules = {}
     for check in checks:
-        options = {**check.options, **(tolerances or {}).get(check.rule, {})}
+        options = {**check.options, **tolerances.get(check.rule, {})}
         rules[check.name] = EngineRule(
             runtime_name, check.name, check.function, pair, check.case, options
         )

@@ -11,18 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import attrs
 from sentbed.errors import PluginError, SentbedError
 from sentbed.tools import requirements
-from sentbed_common import Finding, Trial, version_of
+from sentbed_common import Finding, Status, Trial, version_of
 
 if TYPE_CHECKING:
     import pluggy
     from sentbed.tools import Plugins
-
-Status: TypeAlias = Literal["yes", "no", "limited"]
 
 AREAS = (
     "installation",

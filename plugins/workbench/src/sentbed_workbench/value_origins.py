@@ -210,9 +210,8 @@ def explain(
             )
         raise
 
-    # Settings of `evaluate.*` are expanded when the evaluators are known, which is now.
-    expanded = recipe.document.overrides[len(document.overrides) :]
-    layers.append((recipe.document, _set_by_overrides(recipe.document, expanded)))
+    expanded = dict.fromkeys(recipe.document.expanded, "--set")
+    layers.append((recipe.document, expanded))
     return Explanation(recipe, layers)
 
 

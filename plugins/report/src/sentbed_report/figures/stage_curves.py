@@ -114,7 +114,7 @@ def validation_plot(stage: StageCurve) -> Plot | None:
     caption, best = "", None
     for step, score in points[points[:, 0] == stage.best_step]:
         best = (step, score)
-        caption = f"Best: {number(score)} at step {step:,.0f}, whose weights were kept."
+        caption = f"The weights of step {step:,.0f}, with {number(score)}, were kept."
     axis = primary_score(stage.metric)
     return curves_plot("Validation", caption, axis, {stage.metric: points}, best=best)
 

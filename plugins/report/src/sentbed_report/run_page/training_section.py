@@ -55,13 +55,13 @@ def _stages(stages: Sequence[StageCurve]) -> Table:
         Column("steps", form="count"),
         Column("last loss", digits=4),
         "validation",
-        "best",
+        "kept",
     )
     rows = []
     for stage in stages:
         metric = stage.metric if len(stage.validations) else None
         rows.append(
-            (stage.name, _last(stage.steps), _last(stage.losses), metric, _best(stage))
+            (stage.name, _last(stage.steps), _last(stage.losses), metric, _kept(stage))
         )
     return table_of("", ["stage"], columns, rows)
 
@@ -72,8 +72,8 @@ def _last(values: Sequence[float]) -> float | None:
     return values[-1]
 
 
-def _best(stage: StageCurve) -> str | None:
-    """Return the best validation score and its step as text; only the step if the score was not recorded."""
+def _kept(stage: StageCurve) -> str | None:
+    """Return the validation score and the step of the kept weights; only the step if the score is unknown."""
     if stage.best_step is None:
         return None
     value = dict(stage.validations).get(stage.best_step)
