@@ -127,10 +127,11 @@ def load_adapter(model: Any, directory: Path) -> peft.PeftModel:
         config = peft.LoraConfig.from_pretrained(str(directory))
         weights = safetensors.torch.load_file(directory / ADAPTER_WEIGHTS)
         _require_finite_scale(config, directory)
+        weights = _without_head(model, config, weights)
+        # They are tried as peft will match them, so without the prefix of the model with a head.
         expressions = list(_expressions(config))
 
     _require_additive(config, directory)
-    weights = _without_head(model, config, weights)
     names = [name for name, _ in model.named_modules()]
     require_bounded_expressions(expressions, names, file)
 
