@@ -12,6 +12,7 @@ import transformers
 from peft.tuners.lora import LoraLayer
 from sentbed import ModelError
 from sentbed.errors import NotFiniteError
+from sentbed_backbones._torch import adaptation
 from sentbed_backbones._torch.adaptation import (
     add_lora,
     freeze,
@@ -556,6 +557,33 @@ def test_an_adapter_of_the_model_with_a_head_is_taken(kind, targets, tmp_path):
     loaded = load_adapter(base, tmp_path / "adapter")
     assert torch.equal(encoded(loaded), encoded(theirs.get_base_model().model))
     assert not torch.allclose(encoded(loaded), without, atol=0.1)
+
+
+@peft_itself
+@pytest.mark.parametrize("pattern", ["rank_pattern", "alpha_pattern"])
+def test_a_layers_own_rank_and_alpha_are_found_by_its_name_in_the_model_with_a_head(
+    pattern, tmp_path, monkeypatch
+):
+    """Initialisations such as EVA name each layer in full. The expressions are tried as peft will match them."""
+    tried = []
+    monkeypatch.setattr(
+        adaptation, "require_bounded_expressions", lambda given, *_: tried.extend(given)
+    )
+    headed = randomised(transformers.LlamaForCausalLM(tiny("llama").config))
+    headed.save_pretrained(tmp_path / "base")
+    config = peft.LoraConfig(
+        r=4,
+        target_modules=["q_proj"],
+        task_type="CAUSAL_LM",
+        init_lora_weights=False,
+        **{pattern: {"model.layers.1.self_attn.q_proj": 2}},
+    )
+    theirs = peft.get_peft_model(headed, config)
+    theirs.save_pretrained(str(tmp_path / "adapter"))
+    base = transformers.AutoModel.from_pretrained(tmp_path / "base")
+    loaded = load_adapter(base, tmp_path / "adapter")
+    assert torch.equal(encoded(loaded), encoded(theirs.get_base_model().model))
+    assert tried == [r"(.*\.)?(layers.1.self_attn.q_proj)"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

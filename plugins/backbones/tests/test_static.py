@@ -129,7 +129,11 @@ def test_sentence_transformers_loads_what_is_saved(
     assert again.tokenizer.fingerprint == built.tokenizer.fingerprint
 
 
-@pytest.mark.parametrize("header", ["", "5 2\n"], ids=["glove", "word2vec"])
+@pytest.mark.parametrize(
+    "header",
+    ["", "5 2\n", "\ufeff5 2\r\n"],
+    ids=["glove", "word2vec", "byte order mark"],
+)
 def test_word_vectors_are_averaged_over_the_words_that_have_one(
     no_texts, tmp_path, header
 ):

@@ -4,6 +4,7 @@ import functools
 import math
 import types
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,13 @@ class Window:
     width: int
 
 
+@dataclass(slots=True)
+class Stride:
+    """Settings in a dataclass with slots."""
+
+    length: int
+
+
 class Scaling(torch.nn.Module):
     """Has what a module may hold beside parameters."""
 
@@ -47,6 +55,7 @@ class Scaling(torch.nn.Module):
         self.step = functools.partial(torch.add, other=1)
         self.settings = types.SimpleNamespace(scale=0.5)
         self.window = Window(3)
+        self.stride = Stride(3)
         self.float32 = np.float32(0.5)
         self.file = Path("table")
         self.content = b"1"
@@ -74,6 +83,7 @@ CHANGES: dict[str, Callable[[Any], object]] = {
     ),
     "value of an object": lambda m: setattr(m.settings, "scale", 0.25),
     "value of an object with slots": lambda m: setattr(m, "window", Window(4)),
+    "value of a dataclass with slots": lambda m: setattr(m, "stride", Stride(4)),
     "number of NumPy": lambda m: setattr(m, "float32", np.float32(0.25)),
     "path": lambda m: setattr(m, "file", Path("other")),
     "bytes": lambda m: setattr(m, "content", b"2"),
@@ -172,6 +182,16 @@ def test_an_encoder_has_the_fingerprint_of_its_weights_parts_and_engine(
     fingerprints = {encoder.fingerprint() for encoder in encoders.values()}
     assert len(fingerprints) == len(encoders)
     assert assemble().fingerprint() == encoders["plain"].fingerprint()
+
+
+def test_a_fingerprint_names_the_gpu(assemble, monkeypatch):
+    fingerprints = set()
+    for name in ("H100", "A100"):
+        encoder = assemble()
+        monkeypatch.setattr(torch.cuda, "get_device_name", lambda _, name=name: name)
+        encoder.placement.device = torch.device("cuda", 0)
+        fingerprints.add(encoder.fingerprint())
+    assert len(fingerprints) == 2
 
 
 def test_encoding_leaves_the_fingerprint_and_a_step_changes_it(toys, assemble, columns):

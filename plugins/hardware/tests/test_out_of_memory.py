@@ -123,6 +123,28 @@ def test_memory_that_ends_in_the_backward_pass_leaves_no_gradient_and_no_statist
     )
 
 
+def test_rows_are_counted_once_however_many_prompts_they_have(
+    toys,
+    engine,
+    train,
+    room_for,
+):
+    messages = []
+    engine.report_to(messages.append)
+    texts = ("two words", "more words", "red birds", "blue fish")
+    columns = {"anchor": toys.tokens(*texts, *texts), "positive": toys.tokens(*texts)}
+    room_for(24)
+    trainer = train(
+        towers=dict.fromkeys(columns, "encoder"), ensembles={"encoder": (2, "mean")}
+    )
+    columns["positive"] = columns["anchor"]
+    trainer.step(columns)
+    assert [message.partition(" at a time")[0] for message in messages] == [
+        "a step of 4 rows"
+    ]
+    assert trainer.micro_batch == 2
+
+
 def test_a_row_that_does_not_fit_alone_ends_the_run_with_what_to_do(
     columns,
     train,
@@ -150,7 +172,7 @@ def test_what_does_not_fit_after_the_backward_pass_is_no_business_of_the_batch(
 
     trainer = train()
     monkeypatch.setattr(trainer, part, full)
-    message = r"^weights, gradients and the optimiser's state do not fit .*`adafactor`"
+    message = r"^a step does not fit into the memory outside its forward .*`adafactor`"
     with pytest.raises(RunError, match=message):
         trainer.step(columns)
     assert trainer.micro_batch is None

@@ -38,8 +38,9 @@ def expected(directory, texts):
         np.array,
         pd.Series,
         lambda texts: pd.Series(texts, index=[4, 3, 2, 1]),
+        iter,
     ],
-    ids=["list", "tuple", "array", "series", "labelled"],
+    ids=["list", "tuple", "array", "series", "labelled", "iterator"],
 )
 def test_texts_become_the_encoders_vectors(column, tiny_bert):
     vectors = SentbedVectorizer(tiny_bert).fit_transform(column(TEXTS))

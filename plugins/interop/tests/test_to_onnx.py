@@ -40,6 +40,10 @@ MORE: dict[str, dict[str, Any]] = {
         "head": {"projection": 16, "bias": True},
         "similarity": "dot",
     },
+    "static-mean": {
+        "backbone": {"use": "static", "init": "random", "vocab_size": 400},
+        "pooler": {"use": "mean"},
+    },
 }
 """Encoders beside those of the fixtures."""
 FIXTURES = {
@@ -141,18 +145,24 @@ def test_onnxruntime_gives_the_vectors_of_torch(name, exported):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["bert-projection", "opt-prompt", "bert-mask"])
+@pytest.mark.parametrize(
+    "name", ["bert-projection", "opt-prompt", "bert-mask", "static-mean"]
+)
 def test_the_code_of_the_readme_gives_the_encoders_vectors(name, exported, monkeypatch):
     export = exported(name)
     (code,) = re.findall(
         "```python\n(.*?)```", (export.to / "README.md").read_text(), re.DOTALL
     )
-    code, changed = re.subn(r"texts = \[\".*\]\n", f"texts = {list(TEXTS)!r}\n", code)
+    texts = list(TEXTS)
+    if name == "static-mean":
+        # The README says that an empty text has no token there.
+        texts.remove("")
+    code, changed = re.subn(r"texts = \[\".*\]\n", f"texts = {texts!r}\n", code)
     assert changed == 1
     monkeypatch.chdir(export.to)
     names = {}
     exec(code, names)
-    assert_close(names["vectors"], export.encoder.encode(TEXTS))
+    assert_close(names["vectors"], export.encoder.encode(texts))
 
 
 @pytest.mark.slow
@@ -300,6 +310,20 @@ def test_weights_below_fp32_are_refused_with_the_alternative(
     with pytest.raises(ModelError, match=message):
         ToONNX().write(encoder, tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_backbone_that_leaves_unknown_words_out_is_refused(build_encoder, tmp_path):
+    file = tmp_path / "vectors.txt"
+    file.write_text("two 1 2\nbirds 3 4\nis 5 6\n")
+    encoder = build_encoder(
+        {
+            "backbone": {"use": "static", "file": str(file)},
+            "pooler": {"use": "mean"},
+            "max_length": 20,
+        }
+    )
+    with pytest.raises(ModelError, match="`static` leaves tokens of its"):
+        ToONNX().write(encoder, tmp_path)
 
 
 def test_prompts_of_tasks_are_no_part_of_a_graph(tiny_bert, tmp_path):

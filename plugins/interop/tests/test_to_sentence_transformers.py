@@ -155,6 +155,10 @@ WHITENING = {
         ),
         ({"use": "first"}, {"dimensions": 7, "normalize": True}),
         ({"use": "cls-mlp"}, {"dimensions": 7}),
+        (
+            {"use": "cls-mlp", "mlp_only_train": True, "mlp_width": 20},
+            {"dimensions": 7},
+        ),
         ({"use": "mean"}, {"normalize": True, "transform": WHITENING}),
         ({"use": "mean"}, {"projection": 20, "dimensions": 2, "transform": WHITENING}),
     ],

@@ -8,7 +8,7 @@ import torch
 from sentbed import Encoder, ModelError, RuntimeUnavailableError
 from sentbed.tools import Document, EncoderRecipe, load_plugins, structure
 from sentbed_hardware.engine_parts.cpu_defaults import INT8_INSTRUCTIONS
-from sentbed_openvino._torch import compilation_trial, engine
+from sentbed_openvino._torch import compilation_trial, engine, quantization
 from sentbed_openvino.openvino_runtime import OpenVino
 from sentbed_testing import SENTENCES
 
@@ -30,16 +30,20 @@ NEEDS_INT8 = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="module")
-def on_cpu():
+def build(table):
     plugins = load_plugins()
     recipe, problems = structure(
-        TABLE, EncoderRecipe, Document({}), plugins, Path.cwd()
+        table, EncoderRecipe, Document({}), plugins, Path.cwd()
     )
     assert not problems
     engine = plugins.find("runtime", "cpu").cls(threads=1).build()
     engine.seed(8)
     return Encoder.build(recipe, engine, lambda: SENTENCES)
+
+
+@pytest.fixture(scope="module")
+def on_cpu():
+    return build(TABLE)
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +106,16 @@ def test_int8_says_what_it_was_calibrated_on_and_by_what(in_int8):
     protocol = in_int8.protocol()["int8"]
     assert protocol.keys() == {"nncf", "smoothing", "texts", "rest"}
     assert len(protocol["texts"]) == 64
+
+
+def test_texts_for_calibration_have_tokens_of_the_vocabulary_alone():
+    # The model has 512 positions.
+    encoder = build({**TABLE, "backbone": {**TABLE["backbone"], "vocab_size": 120}})
+    backbone = encoder.backbone
+    highest = 0
+    for inputs in quantization._calibration_inputs(backbone):
+        highest = max(highest, int(inputs["input_ids"].max()))
+    assert highest < len(backbone.vocabulary) <= 120
 
 
 @NEEDS_INT8

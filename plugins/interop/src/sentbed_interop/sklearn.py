@@ -54,9 +54,17 @@ class SentbedVectorizer(
         self._encoder()
         return self
 
-    def transform(self, X: Sequence[str]) -> NDArray[np.float32]:  # noqa: N803 - scikit-learn's name
-        """Return float32 `(len(X), width)`, one row per text."""
+    def transform(self, X: Iterable[str]) -> NDArray[np.float32]:  # noqa: N803 - scikit-learn's name
+        """Return float32 `(texts, width)`, one row per text."""
         return self._encoder().encode(_texts(X))
+
+    def fit_transform(
+        self,
+        X: Iterable[str],  # noqa: N803 - scikit-learn's name
+        y: object = None,
+    ) -> NDArray[np.float32]:
+        """Return `transform(X)`. An iterator of texts, which `fit` would use up, is read once."""
+        return self.transform(X)
 
     def _encoder(self) -> Encoder:
         options = self.encoder, self.precision, self.trust_remote_code

@@ -127,10 +127,11 @@ def load_adapter(model: Any, directory: Path) -> peft.PeftModel:
         config = peft.LoraConfig.from_pretrained(str(directory))
         weights = safetensors.torch.load_file(directory / ADAPTER_WEIGHTS)
         _require_finite_scale(config, directory)
+        weights = _without_head(model, config, weights)
+        # They are tried as peft will match them, so without the prefix of the model with a head.
         expressions = list(_expressions(config))
 
     _require_additive(config, directory)
-    weights = _without_head(model, config, weights)
     names = [name for name, _ in model.named_modules()]
     require_bounded_expressions(expressions, names, file)
 
@@ -415,7 +416,7 @@ def _without_head(
     """Return the adapter's weights by the names that they have in a model without head.
 
     If the adapter was trained on the model with a head, its names of layers have a prefix
-    (`base_model_prefix`). The prefix is removed from the names of the weights, and from the target layers in
+    (`base_model_prefix`). The prefix is removed from the names of the weights, and from the names of layers in
     `config`.
     """
     inner = f"{model.base_model_prefix}."
@@ -424,9 +425,17 @@ def _without_head(
     if has_head or not all(key.startswith(start + inner) for key in weights):
         return dict(weights)
 
-    if not isinstance(config.target_modules, str | None):
-        targets = config.target_modules
-        config.target_modules = [name.removeprefix(inner) for name in targets]
+    for setting in ("target_modules", "exclude_modules"):
+        layers = getattr(config, setting)
+        if not isinstance(layers, str | None):
+            setattr(config, setting, [name.removeprefix(inner) for name in layers])
+
+    for setting in ("rank_pattern", "alpha_pattern"):
+        values = getattr(config, setting) or {}
+        renamed_values = {}
+        for name, value in values.items():
+            renamed_values[name.removeprefix(inner)] = value
+        setattr(config, setting, renamed_values)
 
     renamed = {}
     for key, value in weights.items():

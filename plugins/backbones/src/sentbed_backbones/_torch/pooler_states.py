@@ -11,6 +11,7 @@ from sentbed.protocols import TokenStates
 from torch import Tensor, nn
 
 from sentbed_backbones._torch.interventions import Batch, last_tokens
+from sentbed_backbones._torch.shared_prefix import joined
 
 
 class PoolerStates(nn.Module):
@@ -74,8 +75,7 @@ class PoolerStates(nn.Module):
         if self.mask_id is not None:
             # The states begin with those of a shared prefix.
             for ids in prefix:
-                shared_ids = ids.expand(len(input_ids), -1)
-                input_ids = torch.cat([shared_ids, input_ids], 1)
+                input_ids = joined(ids[None], input_ids)
 
             # A text may contain a mask token too; the last one is the template's.
             last = last_tokens(input_ids, input_ids == self.mask_id)

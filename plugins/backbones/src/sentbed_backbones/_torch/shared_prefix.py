@@ -51,9 +51,9 @@ class SharedPrefixStates(nn.Module):
         layers = None
         if prefix_states.layers is not None:
             assert row_states.layers is not None
-            layers = tuple(map(_joined, prefix_states.layers, row_states.layers))
+            layers = tuple(map(joined, prefix_states.layers, row_states.layers))
 
-        last = _joined(prefix_states.last_hidden_state, row_states.last_hidden_state)
+        last = joined(prefix_states.last_hidden_state, row_states.last_hidden_state)
         return TokenStates(last, attention_mask, layers)
 
     def _cached_prefix(self, prefix: Tensor) -> tuple[DynamicCache, TokenStates]:
@@ -84,10 +84,10 @@ class SharedLayer(DynamicLayer):
         """Return the keys and values of the prefix followed by those of each row."""
         assert self.keys is not None
         assert self.values is not None
-        return _joined(self.keys, key_states, 2), _joined(self.values, value_states, 2)
+        return joined(self.keys, key_states, 2), joined(self.values, value_states, 2)
 
 
-def _joined(
+def joined(
     first: Tensor,
     rows: Tensor,
     dim: int = 1,

@@ -39,6 +39,9 @@ def read_word_vectors(
     with open_file(file) as stream:
         for number, content in enumerate(bounded_lines(stream, file), 1):
             line = content.decode("utf-8", "replace").rstrip()
+            if number == 1:
+                # A byte order mark, as some programs on Windows write it.
+                line = line.removeprefix("\ufeff")
             fields = line.split(" ")
             if number == 1 and len(fields) == 2 and all(map(str.isdecimal, fields)):
                 width = int(fields[1])

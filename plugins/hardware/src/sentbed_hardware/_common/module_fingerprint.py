@@ -141,6 +141,16 @@ def _is_empty(value: object) -> bool:
     return value is None or value is False or value == [] or value == {}
 
 
+def _attributes(value: object) -> dict[str, Any]:
+    """Return the attributes of an object that are in its `__dict__` and in its slots."""
+    state: Any = object.__getstate__(value)
+    if isinstance(state, tuple):
+        inner, slots = state
+        return {**(inner or {}), **slots}
+
+    return state or {}
+
+
 def _set_fields(value: Any) -> dict[str, Any]:
     """Return the fields of an attrs object, except those that have no value yet."""
     fields = {}
@@ -189,7 +199,7 @@ def _plain(value: Any) -> object:
         # Most classes of attrs have slots in place of `__dict__`; a plain subclass of one has both.
         attributes = {**getattr(value, "__dict__", {}), **_set_fields(value)}
     elif not callable(value):
-        attributes = getattr(value, "__dict__", {})
+        attributes = _attributes(value)
     if attributes:
         inner = {key: item for key, item in attributes.items() if item is not value}
         return [type(value).__qualname__, _plain(inner)]

@@ -15,6 +15,7 @@ from sentbed_hardware._common.random_generators import (
 )
 from sentbed_hardware._torch.trainer import TorchTrainer
 from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
+from sentbed_hardware.engine_parts.prompt_ensembles import texts_per_row
 
 LESS = (
     'train fewer weights (`lora` or `freeze` of the backbone), set `precision = "bf16"`, or use an optimiser '
@@ -51,14 +52,15 @@ class FittingTrainer(TorchTrainer):
         """Take a training step.
 
         Raises:
-            RunError: if memory ends after the backward pass, where a smaller micro-batch would not help.
+            RunError: if a single row does not fit into memory, or memory ends outside the forward and backward
+                passes, where a smaller micro-batch would not help.
         """
         try:
             return super().step(columns)
         except torch.OutOfMemoryError as error:
             raise RunError(
-                f"weights, gradients and the optimiser's state do not fit into {self.placement.memory} "
-                f"together; {LESS}"
+                f"a step does not fit into {self.placement.memory} outside its forward and backward passes "
+                f"(weights, gradients, the optimiser's state, moving averages); {LESS}"
             ) from error
 
     def _backward(self, columns: Columns) -> LossOutput:
@@ -103,8 +105,13 @@ class FittingTrainer(TorchTrainer):
         """
         processes = self.processes.world
         memory = self.placement.memory
-        texts = [tokens for tokens in columns.values() if isinstance(tokens, TokenIds)]
-        rows = math.ceil(max(map(len, texts)) / processes)
+        rows = 0
+        for name, tokens in columns.items():
+            if isinstance(tokens, TokenIds):
+                prompts = texts_per_row(self.training, self.training.towers[name])
+                rows = max(rows, len(tokens) // prompts)
+
+        rows = math.ceil(rows / processes)
         micro_batch = min(rows, self.micro_batch or rows)
         half = max(1, micro_batch // 2)
 

@@ -271,7 +271,10 @@ class TorchEncoder(ModuleEncoder):
             placement.compile,
             torch.get_float32_matmul_precision(),
         ]
-        # Vectors depend on the processor, and machines of different kinds may share a cache of vectors.
+        # Vectors depend on the processor and the GPU, and machines of different kinds may share a cache of
+        # vectors.
+        if placement.device.type == "cuda":
+            settings.append(torch.cuda.get_device_name(placement.device))
         for name, value in sorted(torch.cpu.get_capabilities().items()):
             settings.append(f"{name} {value}")
 

@@ -7,9 +7,18 @@ from typing import Any
 
 from sentbed import Encoder, ModelError
 
-from sentbed_interop._torch.onnx_check import difference, longest_input, open_session
+from sentbed_interop._torch.onnx_check import (
+    TEXTS,
+    difference,
+    longest_input,
+    open_session,
+)
 from sentbed_interop._torch.onnx_graph import write_graph
-from sentbed_interop._torch.onnx_readme import write_facts, write_readme
+from sentbed_interop._torch.onnx_readme import (
+    adds_special_tokens,
+    write_facts,
+    write_readme,
+)
 from sentbed_interop._torch.prompt_limits import (
     require_no_task_prompts,
     require_plain_prompt,
@@ -19,6 +28,9 @@ TOLERANCE = 1e-4
 """Largest allowed difference from the encoder's vectors, relative to their largest absolute value."""
 
 GRAPH = "model.onnx"
+
+UNKNOWN_WORD = "xqzvkw"
+"""A word that no list of word vectors has."""
 
 
 def export(
@@ -31,6 +43,7 @@ def export(
     require_no_task_prompts(encoder, "the graph's tokenizer")
     _require_fp32(encoder)
     tokenizer = _tokenizer(encoder)
+    _require_same_ids(encoder, tokenizer.backend_tokenizer)
 
     write_graph(encoder, directory / GRAPH, opset, min(longest_input(encoder), 6))
     largest_difference = difference(encoder, open_session(directory / GRAPH))
@@ -65,6 +78,23 @@ def _require_fp32(encoder: Encoder) -> None:
             f"the backbone is held in {dtype}, in which it also computes, and the graph computes in fp32: "
             'vectors would differ in the third digit; set `dtype = "fp32"` in the encoder\'s `encoder.toml`, '
             "delete its `checksums.json`, and export it again"
+        )
+
+
+def _require_same_ids(encoder: Encoder, backend: Any) -> None:
+    """Raise `ModelError` if the tokenizer's file alone gives other ids than the encoder for a text."""
+    texts = [*TEXTS, UNKNOWN_WORD]
+    expected = encoder.backbone.tokenizer.encode(texts, encoder.backbone.max_length)
+    ids = []
+    for text in texts:
+        special = adds_special_tokens(encoder)
+        ids += backend.encode(text, add_special_tokens=special).ids
+
+    if ids != expected.ids.tolist():
+        raise ModelError(
+            f"the backbone `{encoder.recipe.backbone.name}` leaves tokens of its `tokenizer.json` out of texts, "
+            "as those of words without a vector, so that users of the graph would have other ids; use the "
+            "encoder in sentbed"
         )
 
 

@@ -32,7 +32,7 @@ tokenizer.{truncation}
 session = onnxruntime.InferenceSession("model.onnx")
 
 texts = ["The cat sat on the mat.", "A dog barks."]
-tokens = tokenizer.encode_batch({texts})
+tokens = tokenizer.encode_batch({texts}{special})
 ids, mask = ([getattr(t, key) for t in tokens] for key in ("ids", "attention_mask"))
 vectors = session.run(None, {{"input_ids": numpy.array(ids), "attention_mask": numpy.array(mask)}})[0]
 ```
@@ -87,6 +87,7 @@ def write_facts(
         "similarity": similarity_name(encoder),
         "max_length": encoder.recipe.max_length,
         "pad_id": encoder.backbone.tokenizer.pad_id,
+        "special_tokens": adds_special_tokens(encoder),
         "template": template,
         "mask_token": encoder.backbone.tokenizer.mask_token,
         "text_rules": text_rules,
@@ -117,6 +118,10 @@ def write_readme(encoder: Encoder, directory: Path) -> None:
         texts = "[prompt(text) for text in texts]"
         empty = ""
 
+    special = ""
+    if not adds_special_tokens(encoder):
+        special = ", add_special_tokens=False"
+
     norm = "Vectors are not normalised."
     if recipe.head.normalize:
         norm = "Vectors have length 1."
@@ -130,9 +135,15 @@ def write_readme(encoder: Encoder, directory: Path) -> None:
         prompt=prompt,
         truncation=truncation,
         texts=texts,
+        special=special,
         empty=empty,
     )
     write_atomic(directory / "README.md", content)
+
+
+def adds_special_tokens(encoder: Encoder) -> bool:
+    """Return whether special tokens are put around each text; by default, the backbone `static` has none."""
+    return bool(getattr(encoder.backbone.tokenizer, "special_tokens", True))
 
 
 def _beside(directory: Path) -> str:
@@ -145,7 +156,8 @@ def _beside(directory: Path) -> str:
 def _empty(encoder: Encoder) -> str:
     """Return a sentence on empty texts if the tokenizer gives them no token, as GPT-2's does; otherwise empty."""
     tokenizer: Any = encoder.backbone.tokenizer
-    if tokenizer.original.backend_tokenizer.encode("").ids:
+    backend = tokenizer.original.backend_tokenizer
+    if backend.encode("", add_special_tokens=adds_special_tokens(encoder)).ids:
         return ""
     token = tokenizer.encode([""], 1).ids[0]
     return f"\nAn empty text has no token and no vector here; sentbed encodes it as the token id {token}.\n"

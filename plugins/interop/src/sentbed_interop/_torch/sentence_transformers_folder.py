@@ -286,7 +286,7 @@ def _with_first_dimensions(layers: Sequence[Dense], encoder: Encoder) -> list[De
             bias = last.linear.bias[:width]
     else:
         others = list(layers)
-        weight = torch.eye(width, encoder.placed.trained_width or width)
+        weight = torch.eye(width, encoder.placed.module.untransformed_width)
 
     linear = torch.nn.Linear(weight.shape[1], width, bias=bias is not None)
     with torch.no_grad():

@@ -88,7 +88,8 @@ def correlation(x: Tensor, y: Tensor) -> Tensor:
 def lengths(vectors: Tensor) -> Tensor:
     """Return the L2 norm of each row, `(rows,)`. The gradient of a row of zeros is 0."""
     squares = vectors.square().sum(dim=-1)
-    # As in `correlation`, so that the gradient of a row of zeros is not NaN.
+    # As in `correlation`, so that the gradient of a row of zeros is not NaN, which that of
+    # `torch.linalg.vector_norm` is on JAX.
     is_zero = squares == 0
     norms = torch.where(is_zero, 1.0, squares).sqrt()
     return torch.where(is_zero, 0.0, norms)

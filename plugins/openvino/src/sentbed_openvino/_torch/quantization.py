@@ -85,7 +85,7 @@ def _calibration_inputs(
     longest = min(LONGEST, backbone.max_length)
     tokenizer = backbone.tokenizer
     generator = np.random.default_rng(0)
-    vocabulary_size = _vocabulary_size(backbone.module)
+    vocabulary_size = len(backbone.vocabulary) or _largest_embedding(backbone.module)
 
     special_ids = tokenizer.encode([""], longest).ids
     tokens = tokenizer.encode(texts, longest)
@@ -98,8 +98,11 @@ def _calibration_inputs(
         yield dict(zip(INPUTS, (row, np.ones_like(row)), strict=True))
 
 
-def _vocabulary_size(module: torch.nn.Module) -> int:
-    """Return the number of rows of a backbone's largest embedding, which is that of its tokens."""
+def _largest_embedding(module: torch.nn.Module) -> int:
+    """Return the number of rows of a module's largest embedding.
+
+    It is the embedding of tokens, unless the model has more positions than tokens.
+    """
     size = 1
     for part in module.modules():
         if isinstance(part, torch.nn.Embedding):
