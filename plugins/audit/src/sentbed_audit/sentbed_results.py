@@ -1,7 +1,7 @@
 """Reader of the scores of sentbed's runs and studies.
 
-Read are the scores that are better if higher. Two kinds of scores are read only where there are no others: those of
-a run before its training (`NAME@start`), and those of a run or study on development data.
+Scores that are better if higher are read. Two kinds of them are read only where there are no others: those of a
+run before its training (`NAME@start`), and those of a run or study on development data.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def after_training(scores: Sequence[Score]) -> list[Score]:
 
 
 def _rows(scores: Sequence[_ModelScore], directory: Path) -> Iterator[ScoreRow]:
-    """Yield the scores that are better if higher: those on test data or, if there are none, on development data."""
+    """Yield the scores that are better if higher: those on test data, or else those on development data."""
     compared = []
     for entry in scores:
         if entry.score.direction == "higher" and entry.score.axis != "cost":
@@ -94,7 +94,7 @@ def _rows(scores: Sequence[_ModelScore], directory: Path) -> Iterator[ScoreRow]:
             metric=score.metric,
             score=score.value,
             software=score.plugin,
-            # Our scores can be compared if the protocols of their evaluator are equal: their hash is the revision.
+            # Our scores can be compared if their evaluators' protocols are equal: their hash is the revision.
             data_revision=protocol_hash(protocol),
             layout="sentbed",
             file=str(directory),

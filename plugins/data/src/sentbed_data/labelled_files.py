@@ -10,9 +10,9 @@ import attrs
 from attrs.validators import ge, optional
 from sentbed import DataError, FilePath
 from sentbed.protocols import DataSource
+from sentbed_common import csv_rows
 
 from sentbed_data.csv_tsv_jsonl import (
-    csv_rows,
     decoded_lines,
     python_encoding,
     shortened_list,
@@ -120,7 +120,7 @@ def _column_names(file: Path, encoding: str) -> Sequence[str]:
     lines = decoded_lines(file, encoding)
     suffix = suffix_of(file.name)
     if suffix == ".csv":
-        return next(csv_rows(file, lines), (1, []))[1]
+        return next(csv_rows(lines, file), (1, []))[1]
     if suffix == ".tsv":
         return next(tsv_rows(lines), (1, []))[1]
 
