@@ -12,16 +12,11 @@ from sentbed import DataError, FilePath
 from sentbed.protocols import DataSource
 from sentbed_common import csv_rows
 
-from sentbed_data.csv_tsv_jsonl import (
-    decoded_lines,
-    python_encoding,
-    shortened_list,
-    table_rows,
-    tsv_rows,
-)
+from sentbed_data.csv_tsv_jsonl import shortened_list, table_rows, tsv_rows
+from sentbed_data.file_paths import as_tuple
 from sentbed_data.known_collections import known_file
 from sentbed_data.readers import problem_of_text, resolve, suffix_of
-from sentbed_data.text_files import as_tuple
+from sentbed_data.text_lines import decoded_lines, python_encoding
 
 SUFFIXES = (".csv", ".tsv", ".jsonl")
 

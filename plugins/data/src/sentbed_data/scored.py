@@ -11,7 +11,8 @@ from sentbed import DataError
 from sentbed.protocols import DataTraits
 from sentbed_common import InMemoryDataset
 
-from sentbed_data.csv_tsv_jsonl import Rows, decoded_lines, selected_fields, tsv_rows
+from sentbed_data.csv_tsv_jsonl import Rows, selected_fields, tsv_rows
+from sentbed_data.file_paths import as_tuple
 from sentbed_data.file_source_base import FileSource
 from sentbed_data.readers import (
     Range,
@@ -21,7 +22,7 @@ from sentbed_data.readers import (
     read_rows,
     resolve,
 )
-from sentbed_data.text_files import as_tuple
+from sentbed_data.text_lines import decoded_lines
 from sentbed_data.triplets import few_negatives, negative_columns
 
 _SUFFIXES = {

@@ -6,14 +6,14 @@ import numpy as np
 import pandas
 import pytest
 from scipy import stats
-from sentbed_audit.claims import (
+from sentbed_audit.comparable_scores import ComparableScores
+from sentbed_audit.ranking_tests import (
     claims_of,
     compare_all,
     corrected_p_values,
     tasks_needed,
     without_columns,
 )
-from sentbed_audit.comparable_scores import ComparableScores
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 
