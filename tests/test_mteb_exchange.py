@@ -172,8 +172,8 @@ def test_mteb_reads_the_numbers_that_it_computes_itself(tasks, scores, tmp_path)
     import mteb
 
     # Before training, the encoder was another one.
-    starts = [attrs.evolve(score, encoder="en@start", value=1.0) for score in scores]
-    write_run(tmp_path / "run", [*starts, *scores])
+    before = attrs.evolve(scores[0], encoder="en@start", value=1.0)
+    write_run(tmp_path / "run", [before, *scores])
     command = CliRunner().invoke(
         export_mteb,
         [str(tmp_path / "run"), str(tmp_path / "out"), "--model", "we/letters"],

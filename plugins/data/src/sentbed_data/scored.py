@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -76,10 +77,10 @@ class Scored(FileSource):
         """Yield problems that show without reading the data."""
         yield from super().check()
         low, high = self._range
-        if not low < high:
+        if not -math.inf < low < high < math.inf:
             yield (
-                f"`score_range` is [{low:g}, {high:g}]; expected the smallest score, then a larger one; "
-                "correct it"
+                f"`score_range` is [{low:g}, {high:g}]; expected the smallest score, then a larger one, both "
+                "finite; correct it"
             )
 
         if self.stream:
