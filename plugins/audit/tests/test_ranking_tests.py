@@ -41,6 +41,12 @@ def claims(values, types=None):
     return claims_of(table(values), types or {})
 
 
+@pytest.mark.parametrize(("values", "scale"), [([0.5, -1.0], 100), ([-2.0, -30.0], 1)])
+def test_scores_from_minus_one_to_one_become_percentages(values, scale):
+    means = claims(np.repeat(np.array(values)[:, None], 10, axis=1)).means
+    assert means.tolist() == [scale * value for value in values]
+
+
 def test_pairs_are_those_of_a_loop_over_the_tasks_on_the_same_data():
     values = random_scores()
     revisions = np.random.default_rng(1).choice(["r", "s"], values.shape, p=[0.8, 0.2])

@@ -116,7 +116,7 @@ def test_a_damaged_archive_keeps_what_was_read(tmp_path, name):
 
 def test_a_table_may_have_seeds(tmp_path):
     (tmp_path / "scores.csv").write_text(
-        "Model,task,score,seed\na,T,0.5,1\na,T,0.7,2\n"
+        "Model,task,score,seed\na,T,0.5,1\na,T,0.7,2.0\n"
     )
     scores = read_results([tmp_path / "scores.csv"]).scores
     assert scores[["model", "score", "seed"]].to_numpy().tolist() == [
@@ -125,11 +125,25 @@ def test_a_table_may_have_seeds(tmp_path):
     ]
 
 
-def test_a_line_of_a_table_that_is_no_score_is_named(tmp_path):
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (
+            "model,task,score\na,T,0.5\na,U,high\n",
+            "line 3: the score is 'high', expected a finite number",
+        ),
+        (
+            "model,task,score,seed\na,T,0.5,one\n",
+            "line 2: the seed is 'one', expected a finite number",
+        ),
+        ("model,task,score,Score\na,T,0.5,0.6\n", "there are 2 columns `score`"),
+    ],
+)
+def test_a_line_of_a_table_that_is_no_score_is_named(tmp_path, content, reason):
     write_mteb_file(tmp_path, "org/model", "A", 0.5)
-    (tmp_path / "scores.csv").write_text("model,task,score\na,T,0.5\na,U,high\n")
+    (tmp_path / "scores.csv").write_text(content)
     (entry,) = read_results([tmp_path]).unreadable
-    assert entry.reason.startswith("line 3: ")
+    assert entry.reason == reason
 
 
 def test_lm_eval_has_a_task_for_each_metric_that_is_better_if_higher(tmp_path):
@@ -137,6 +151,7 @@ def test_lm_eval_has_a_task_for_each_metric_that_is_better_if_higher(tmp_path):
         "results": {
             "arc": {
                 "alias": "arc",
+                "sample_len": 1172,
                 "acc,none": 0.3,
                 "acc_stderr,none": 0.01,
                 "acc_norm,none": 0.4,
