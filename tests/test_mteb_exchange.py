@@ -171,7 +171,9 @@ def numbers(result):
 def test_mteb_reads_the_numbers_that_it_computes_itself(tasks, scores, tmp_path):
     import mteb
 
-    write_run(tmp_path / "run", scores)
+    # Before training, the encoder was another one.
+    before = attrs.evolve(scores[0], encoder="en@start", value=1.0)
+    write_run(tmp_path / "run", [before, *scores])
     command = CliRunner().invoke(
         export_mteb,
         [str(tmp_path / "run"), str(tmp_path / "out"), "--model", "we/letters"],

@@ -125,6 +125,16 @@ def test_files_that_contradict_each_other_are_left_out(tmp_path):
     assert np.isnan(table.scores.loc["org/model1", TASKS[0]])
 
 
+def test_revisions_that_begin_alike_are_different_models(tmp_path):
+    for revision, score in (("checkpoint-100", 0.3), ("checkpoint-1000", 0.5)):
+        for task in TASKS:
+            write_mteb_file(tmp_path, "org/model", task, score, revision=revision)
+    scores = compared(tmp_path).scores
+    assert scores.mean(axis=1).to_dict() == pytest.approx(
+        {"org/model@checkpoint-100": 0.3, "org/model@checkpoint-1000": 0.5}
+    )
+
+
 def test_seeds_and_items_of_a_table_are_averaged(tmp_path):
     lines = ["model,task,seed,score"]
     for model, task, seed in itertools.product("ab", "TU", (1, 2)):
@@ -146,7 +156,8 @@ def test_tasks_that_a_model_declares_as_training_data_are_found(tmp_path):
     write_meta(tmp_path, "org/model1", [TASKS[0], TASKS[1]])
     write_meta(tmp_path, "org/model2", [])
     write_meta(tmp_path, "org/model3", None)
-    table = compared(tmp_path)
+    # Files that are read twice are counted once.
+    table = comparable_scores(read_results([tmp_path, tmp_path]))
     assert table.trained_on == {
         "org/model0": (TASKS[2],),
         "org/model1": (TASKS[0], TASKS[1]),

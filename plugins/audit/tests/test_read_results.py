@@ -116,7 +116,7 @@ def test_a_damaged_archive_keeps_what_was_read(tmp_path, name):
 
 def test_a_table_may_have_seeds(tmp_path):
     (tmp_path / "scores.csv").write_text(
-        "Model,task,score,seed\na,T,0.5,1\na,T,0.7,2\n"
+        "Model,task,score,seed\na,T,0.5,1\na,T,0.7,2.0\n"
     )
     scores = read_results([tmp_path / "scores.csv"]).scores
     assert scores[["model", "score", "seed"]].to_numpy().tolist() == [
@@ -125,11 +125,25 @@ def test_a_table_may_have_seeds(tmp_path):
     ]
 
 
-def test_a_line_of_a_table_that_is_no_score_is_named(tmp_path):
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (
+            "model,task,score\na,T,0.5\na,U,high\n",
+            "line 3: the score is 'high', expected a finite number",
+        ),
+        (
+            "model,task,score,seed\na,T,0.5,one\n",
+            "line 2: the seed is 'one', expected a finite number",
+        ),
+        ("model,task,score,Score\na,T,0.5,0.6\n", "there are 2 columns `score`"),
+    ],
+)
+def test_a_line_of_a_table_that_is_no_score_is_named(tmp_path, content, reason):
     write_mteb_file(tmp_path, "org/model", "A", 0.5)
-    (tmp_path / "scores.csv").write_text("model,task,score\na,T,0.5\na,U,high\n")
+    (tmp_path / "scores.csv").write_text(content)
     (entry,) = read_results([tmp_path]).unreadable
-    assert entry.reason.startswith("line 3: ")
+    assert entry.reason == reason
 
 
 def test_lm_eval_has_a_task_for_each_metric_that_is_better_if_higher(tmp_path):
@@ -137,6 +151,7 @@ def test_lm_eval_has_a_task_for_each_metric_that_is_better_if_higher(tmp_path):
         "results": {
             "arc": {
                 "alias": "arc",
+                "sample_len": 1172,
                 "acc,none": 0.3,
                 "acc_stderr,none": 0.01,
                 "acc_norm,none": 0.4,
@@ -161,17 +176,13 @@ def test_nothing_to_audit_is_an_error(tmp_path, name):
         read_results([tmp_path / name])
 
 
-def test_a_run_and_a_study_of_ours_are_models(tmp_path):
+def write_study(directory, scores):
+    """Write a study of one cell with one run that has these scores; return the directory of the run."""
     recipe = {"run": {"name": "mine", "seed": 1}, "encoder": {"pooler": {}}}
-    run = tmp_path / "study" / "run"
+    run = directory / "run"
     run.mkdir(parents=True)
     (run / "manifest.json").write_text('{"status": "finished"}')
     (run / "resolved.toml").write_text(tomli_w.dumps(recipe))
-    protocol = {"encoder": {}, "evaluator": {"id": "senteval"}}
-    scores = (
-        Score("STS12", "spearman", 71.5, protocol, "encoder", "sts"),
-        Score("speed", "s", 2.0, protocol, "encoder", "cost", direction="lower"),
-    )
     data = ReportData(
         "mine", "finished", None, "2026-03-04T14:05:33+00:00", 2.5, "", {}, scores
     )
@@ -187,8 +198,25 @@ def test_a_run_and_a_study_of_ours_are_models(tmp_path):
             CellRecord("mean", {"pooler": "mean"}, (), (RunRecord(3, "key", "run"),)),
         ),
     )
-    write_study_record(tmp_path / "study", record)
-    (tmp_path / "study" / "study.toml").write_text("")
+    write_study_record(directory, record)
+    (directory / "study.toml").write_text("")
+    return run
+
+
+def score_of(task, value, encoder="encoder", split="test", **fields):
+    protocol = {"encoder": {}, "evaluator": {"id": "senteval", "split": split}}
+    return Score(task, "spearman", value, protocol, encoder, "sts", **fields)
+
+
+def test_a_run_and_a_study_of_ours_are_models(tmp_path):
+    scores = (
+        score_of("STS12", 50.0, "encoder@start"),
+        score_of("STS12", 71.5),
+        score_of("STSB-dev", 80.0, split="dev"),
+        score_of("speed", 2.0, direction="lower"),
+        score_of("texts", 2.0, axis="cost"),
+    )
+    run = write_study(tmp_path / "study", scores)
     columns = ["model", "task", "score", "layout"]
     of_run = read_results([run]).scores
     assert of_run[columns].to_numpy().tolist() == [
@@ -199,6 +227,18 @@ def test_a_run_and_a_study_of_ours_are_models(tmp_path):
         ["mean/encoder", "sts STS12 (spearman)", 71.5, "sentbed", 3]
     ]
     assert of_study["data_revision"].tolist() == of_run["data_revision"].tolist()
+
+
+def test_scores_before_training_and_on_development_data_are_read_if_there_are_no_others(
+    tmp_path,
+):
+    scores = (
+        score_of("STSB-dev", 80.0, "encoder@start", split="dev"),
+        score_of("SST-2", 90.0, "encoder@start", split="dev"),
+    )
+    run = write_study(tmp_path / "study", scores)
+    for directory in (run, tmp_path / "study"):
+        assert read_results([directory]).scores["score"].tolist() == [80.0, 90.0]
 
 
 JUNK = st.recursive(

@@ -34,6 +34,7 @@ from sentbed_corpus import (
     Request,
     corpus_encoding,
     encode_corpus,
+    input_rows,
     open_vectors,
 )
 from sentbed_corpus.input_files import find_files
@@ -130,6 +131,21 @@ def test_the_output_itself_is_no_input(put, tmp_path):
     pairs = put("d/a.jsonl", "x")
     mined = put("d/mined.jsonl", "x")
     assert find_files([str(tmp_path / "d")], mined) == [pairs]
+
+
+def test_a_link_has_its_own_ending_and_its_target_is_read_once(put, tmp_path):
+    """In the cache of the hub, a file is a link to one that is named by its hash."""
+    blob = put("blobs/1f3a", jsonl([{"text": "one"}]))
+    link = tmp_path / "snapshot" / "a.jsonl"
+    link.parent.mkdir()
+    link.symlink_to(blob)
+    (file,) = find_files([str(link.parent)], tmp_path / "out")
+    _, (shard,) = cut(file, 10)
+    assert read_shard(shard, "text", ())[0] == ["one"]
+
+    (tmp_path / "snapshot" / "b.jsonl").symlink_to(blob)
+    with pytest.raises(DataError, match="the file is named twice"):
+        find_files([str(link.parent)], tmp_path / "out")
 
 
 @pytest.mark.parametrize("ending", ["txt", "jsonl"])
@@ -574,7 +590,8 @@ def test_bad_rows_are_found_before_anything_is_encoded(
 ):
     source = put("in.txt", b"a\nb\nc\nd\ne\nf\ng\nh\xff\n")
     with pytest.raises(
-        DataError, match=rf"found the byte 0xff, expected UTF-8; .* @ {source}:8$"
+        DataError,
+        match=rf"byte 0xff \(number . of the line\) is not utf-8; .* @ {source}:8$",
     ):
         encode_corpus(request_of(source))
     assert not (tmp_path / "out").exists()
@@ -862,7 +879,7 @@ def test_a_file_of_a_corpus_that_is_larger_than_any_is_not_read(
         (jsonl([{"text": "a"}, {"text": None}]), "`text` is null, expected a text; .* @ PATH:2"),
         (jsonl([{"text": 5}]), "`text` is 5, expected a text; .* @ PATH:1"),
         (jsonl([{"text": "\ud800"}]), "`text` holds half of a surrogate pair; .* @ PATH:1"),
-        (b'{"text": "caf\xe9"}\n', "found the byte 0xe9, expected UTF-8; .* @ PATH:1"),
+        (b'{"text": "caf\xe9"}\n', "byte 0xe9 .* is not utf-8; .* @ PATH:1"),
         ("", "the input is empty, expected one text per row @ PATH"),
     ],
 )  # fmt: skip
@@ -936,6 +953,21 @@ def test_a_file_that_changes_while_it_is_encoded_is_an_error(put, request_of):
         match="the file has changed since it was cut into shards; start again @ ",
     ):
         encode_corpus(request_of(source), Changing())
+
+
+def test_a_file_that_is_cut_short_while_a_shard_is_read_is_an_error(put, monkeypatch):
+    source = put("in.txt", "a\nb\nc\nd\n")
+    _, (shard,) = cut(source, 10)
+
+    @contextmanager
+    def cut_short(path):
+        source.write_text("a\nb\n")
+        with source.open("rb") as stream:
+            yield stream
+
+    monkeypatch.setattr(input_rows, "open_text", cut_short)
+    with pytest.raises(DataError, match="the file has changed since it was cut"):
+        read_shard(shard, "text", ())
 
 
 @pytest.mark.parametrize(

@@ -198,6 +198,7 @@ def test_sources_without_a_common_column_and_a_mix_in_a_mix_are_problems():
         ({"sources": (Made(5, "a"),)}, "sources"),
         ({"temperature": 0.5}, "temperature"),
         ({"weights": (1.0, 0.0)}, "weights"),
+        ({"weights": (1.0, float("inf"))}, "weights"),
     ],
 )
 def test_values_out_of_range_are_refused(settings, field):

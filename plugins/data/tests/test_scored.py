@@ -168,6 +168,7 @@ def test_semeval_pairs_without_a_score_are_left_out_and_counted(put):
     ("fields", "message"),
     [
         ({"score_range": (5, 0)}, "expected the smallest score, then a larger one"),
+        ({"score_range": (0, float("inf"))}, "a larger one, both finite"),
         ({"stream": True}, "remove `stream`"),
         ({"path": "sick.txt", "format": "sick", "score": "x"}, "`score` is for tables"),
         ({"path": "sick.txt", "format": "sts"}, "no `STS.input.NAME.txt`"),

@@ -243,6 +243,14 @@ def test_documents_are_encoded_by_the_second_encoder(write, table_encoder):
         evaluate(Retrieval(path=path), encoder, encoder.second)
 
 
+def test_by_the_inner_product_a_zero_vector_is_a_vector(write, table_encoder):
+    path = beir(write, DOCUMENTS, {"q1": "low", "q2": "high"}, JUDGED)
+    encoder = table_encoder({**TABLE, "ten": [0.0, 0.0]})
+    result = evaluate(Retrieval(path=path, similarity="dot", k=(5,)), encoder)
+    # Of the two relevant documents of `q2`, one has its id, and is left out.
+    assert values(result)["recall@5"] == 75
+
+
 @pytest.mark.parametrize(("text", "name"), [("low", "'low'"), ("fifty", "'fifty'")])
 def test_a_zero_vector_is_refused_by_name(text, name, write, table_encoder):
     encoder = table_encoder({**TABLE, text: [0.0, 0.0]})

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sentbed import DataError
 from sentbed.helpers import LONGEST_LINE
-from sentbed_evaluators.text_lines import csv_rows, lines, read_lines
+from sentbed_common import csv_rows
+from sentbed_evaluators.text_lines import lines, read_lines, with_line_ends
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,7 @@ def test_an_overlong_line_is_an_error_with_its_number(write, encoding):
 def test_csv_may_have_texts_as_long_as_other_formats(write):
     text = "x" * LONGEST_LINE
     path = write("long.csv", text)
-    assert list(csv_rows(path, lines(path))) == [(1, [text])]
+    assert list(csv_rows(with_line_ends(lines(path)), path)) == [(1, [text])]
 
 
 def test_a_pipe_is_not_opened(tmp_path):

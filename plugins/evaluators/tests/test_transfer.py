@@ -245,10 +245,12 @@ def test_what_is_held_out_is_the_first_fold_of_the_published_accuracy(
     downstream, table_encoder, protocol
 ):
     evaluator = suite(downstream, ("MR",), protocol, "fast")
-    whole = evaluate(evaluator, table_encoder()).scores[0]
-    held_out = evaluate(
-        attrs.evolve(evaluator, part="held-out"), table_encoder()
-    ).scores[0]
+    encoder = table_encoder(width=16)
+    encode = encoder.encode
+    # With short vectors, `logistic` would choose a C that is tried for TREC and MRPC alone.
+    encoder.encode = lambda texts: 0.1 * encode(texts)
+    whole = evaluate(evaluator, encoder).scores[0]
+    held_out = evaluate(attrs.evolve(evaluator, part="held-out"), encoder).scores[0]
     assert whole.items is not None
     assert whole.items.groups is not None
     first = whole.items.x[whole.items.groups == 0]

@@ -164,6 +164,21 @@ def test_a_killed_evaluation_is_made_again(run, directory):
     assert run(GAP, NEARNESS) == whole
 
 
+def test_an_encoder_that_was_not_saved_fails_its_own_evaluation_alone(
+    run, run_with_gap, directory
+):
+    """As after a run in which the training of `zh` diverged, so that only `en` was saved."""
+    of_en = NEARNESS.replace('"zh"', '"en"')
+    whole = run(GAP, of_en)
+    for cell in directory.glob("cells/*"):
+        shutil.rmtree(cell / "added")
+        shutil.rmtree(cell / "encoder" / "zh")
+    assert run(GAP, of_en) == whole
+    with pytest.raises(RunError, match=r"has not saved `zh`, since its training div"):
+        run(GAP, of_en, NEARNESS)
+    assert run(GAP, of_en) == whole
+
+
 def test_without_a_kept_encoder_a_cell_is_trained_again_only_if_it_may(run, run_anew):
     before = run(GAP, keep="scores")
     with pytest.raises(

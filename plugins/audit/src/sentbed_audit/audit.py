@@ -10,8 +10,8 @@ from sentbed.errors import DataError, suggest
 
 from sentbed_audit.benchmarks import benchmark as benchmark_named
 from sentbed_audit.benchmarks import task_types
-from sentbed_audit.claims import Claims, claims_of
 from sentbed_audit.comparable_scores import ComparableScores, comparable_scores
+from sentbed_audit.ranking_tests import Claims, claims_of
 from sentbed_audit.read_results import Results, read_results
 
 

@@ -20,8 +20,8 @@ from sentbed_report.tables.column import Column
 from sentbed_report.tables.table import Table
 
 from sentbed_audit.audit import Audit
-from sentbed_audit.claims import FEWEST_TASKS, Claims, Neighbours, WithoutPart
 from sentbed_audit.findings import SENTENCES, Finding, Kind
+from sentbed_audit.ranking_tests import FEWEST_TASKS, Claims, Neighbours, WithoutPart
 
 MOST_DETAILS = 300
 """Maximum number of findings that the page lists one by one; `audit.json` has all of them."""

@@ -105,7 +105,8 @@ def comparable_scores(
     trained_on = {}
     for declared in results.declared:
         system = system_of.get((declared.model, declared.revision), "")
-        if system not in scores.index:
+        # A file may be read twice, by overlapping paths.
+        if system not in scores.index or system in trained_on:
             continue
         declared_tasks = tuple(
             task for task in compared_tasks if task in declared.tasks
@@ -116,10 +117,17 @@ def comparable_scores(
 
 
 def _system_names(frame: pandas.DataFrame) -> pandas.Series:
-    """Return the system of each row: the name of the model, with the revision if the model has several."""
-    revisions = frame.groupby("model")["revision"].transform("nunique")
-    short = frame["revision"].str.slice(0, 12).replace("", "unknown")
-    return frame["model"].where(revisions == 1, frame["model"] + "@" + short)
+    """Return the system of each row: the name of the model, with the revision if the model has several.
+
+    A revision is cut to 12 characters, unless another revision of the model begins with the same ones.
+    """
+    revisions = frame["revision"].replace("", "unknown")
+    short = revisions.str.slice(0, 12)
+    of_model = revisions.groupby(frame["model"])
+    alike = revisions.groupby([frame["model"], short])
+    shown = short.where(alike.transform("nunique") == 1, revisions)
+    is_only_revision = of_model.transform("nunique") == 1
+    return frame["model"].where(is_only_revision, frame["model"] + "@" + shown)
 
 
 def _model_revisions(frame: pandas.DataFrame) -> Iterator[Finding]:

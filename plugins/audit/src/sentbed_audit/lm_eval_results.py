@@ -14,6 +14,9 @@ from typing import Any
 from sentbed_audit.mteb_results import value_at
 from sentbed_audit.score_rows import ScoreRow
 
+NUMBERS_OF_ITEMS = ("sample_len", "samples")
+"""Keys of a task's results that are no metrics."""
+
 
 def is_lm_eval_result(content: Any) -> bool:
     """Whether the content of a JSON file is a result of lm-eval."""
@@ -44,7 +47,7 @@ def lm_eval_rows(content: Mapping[str, Any], path: PurePosixPath) -> Iterator[Sc
             version = ""
         for metric, value in numbers.items():
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            if "_stderr" in metric or not is_number:
+            if "_stderr" in metric or metric in NUMBERS_OF_ITEMS or not is_number:
                 continue
             # The keys of `higher_is_better` have no filter.
             name, _, _ = metric.partition(",")

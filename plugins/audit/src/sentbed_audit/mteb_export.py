@@ -20,6 +20,8 @@ from sentbed_report.study.read_cell_run import read_run
 from sentbed_report.study.read_study_directory import read_data
 from sentbed_report.unique_names import unique_name
 
+from sentbed_audit.sentbed_results import after_training
+
 if TYPE_CHECKING:
     from mteb import TaskResult
 
@@ -116,11 +118,11 @@ def _models_of_run(
     scores: Sequence[Score],
     model: str,
 ) -> Iterator[ModelScores]:
-    """Yield the scores of each encoder of a run."""
+    """Yield the scores of each encoder of a run, after training if there are any."""
+    scores_of_mteb = [score for score in scores if score.evaluator == EVALUATOR]
     scores_of_encoder: dict[str, list[Score]] = {}
-    for score in scores:
-        if score.evaluator == EVALUATOR:
-            scores_of_encoder.setdefault(score.encoder, []).append(score)
+    for score in after_training(scores_of_mteb):
+        scores_of_encoder.setdefault(score.encoder, []).append(score)
     for encoder, encoder_scores in scores_of_encoder.items():
         name = model
         if len(scores_of_encoder) > 1:

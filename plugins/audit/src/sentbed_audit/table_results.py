@@ -31,10 +31,14 @@ def table_rows(text: str, file: str) -> Iterator[ScoreRow]:
     """Yield the score of each line.
 
     Raises:
-        ValueError: if a score or a seed is no number; with the number of the line.
+        ValueError: if a required column occurs twice; or, with its line, if a score or a seed is no number.
     """
     reader = csv.DictReader(io.StringIO(text, newline=""))
-    reader.fieldnames = _columns(reader.fieldnames or ())
+    columns = _columns(reader.fieldnames or ())
+    for name in REQUIRED:
+        if columns.count(name) > 1:
+            raise ValueError(f"there are {columns.count(name)} columns `{name}`")
+    reader.fieldnames = columns
     for line in reader:
         try:
             yield _row(line, file)
@@ -48,13 +52,10 @@ def _row(line: Mapping[str, str | None], file: str) -> ScoreRow:
     def text(column: str, default: str = "") -> str:
         return (line.get(column) or default).strip()
 
-    score = float(text("score"))
-    if not math.isfinite(score):
-        raise ValueError(f"the score is {score}, expected a finite number")
-
     seed = None
     if text("seed"):
-        seed = int(text("seed"))
+        # Seeds that pandas has written beside missing ones end in `.0`.
+        seed = int(_number(text("seed"), "seed"))
     return ScoreRow(
         model=text("model"),
         revision=text("revision"),
@@ -62,10 +63,21 @@ def _row(line: Mapping[str, str | None], file: str) -> ScoreRow:
         split=text("split", "test"),
         subset=text("subset", "default"),
         metric=text("metric", "score"),
-        score=score,
+        score=_number(text("score"), "score"),
         software=text("software"),
         data_revision=text("data_revision"),
         layout="table",
         file=file,
         seed=seed,
     )
+
+
+def _number(written: str, column: str) -> float:
+    """Return a field as a number; raises `ValueError` if it is no finite number."""
+    try:
+        number = float(written)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"the {column} is {written!r}, expected a finite number")
+    return number

@@ -37,7 +37,7 @@ def test_texts_are_read_of_each_format(tmp_path, name, content, texts, packed):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.txt", b"fine\nfa\xe7ade\n", "found the byte 0xe7, expected UTF-8"),
+        ("a.txt", b"fine\nfa\xe7ade\n", "byte 0xe7 .* is not utf-8"),
         ("a.jsonl", b'{"a": "b"}\n[1]\n', "holds a JSON list; expected an object"),
         ("a.csv", b'a,b\n"fine,b\n', "is not valid CSV"),
         ("a.parquet", b"PAR1", "name this file in a data component"),
@@ -45,7 +45,7 @@ def test_texts_are_read_of_each_format(tmp_path, name, content, texts, packed):
         (
             "a.txt.gz",
             gzip.compress(b"text\n" * 99, mtime=0)[:-9],
-            "damaged or incomplete",
+            "damaged or cut short",
         ),
     ],
 )

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from sentbed.helpers import lazy as _lazy
 
 if TYPE_CHECKING:
-    from sentbed_common.bounded_gzip import unpacked_stream
+    from sentbed_common.bounded_gzip import open_text, readable
     from sentbed_common.bounded_text_lines import (
         bounded_lines,
-        csv_reader,
+        csv_rows,
+        decoded_line,
         json_object,
         strict_json,
     )

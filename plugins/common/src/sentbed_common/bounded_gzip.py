@@ -1,13 +1,18 @@
-"""Reading of gzip files, with a limit on the decompressed size."""
+"""Opening of text files, which may be gzip files; their decompressed size is limited."""
 
 from __future__ import annotations
 
 import gzip
 import io
 import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from sentbed import DataError
+from sentbed.helpers import open_file
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -20,6 +25,38 @@ MOST_GROWTH = 100
 """Largest decompressed size of a file: `MOST_UNPACKED` bytes or `MOST_GROWTH` times its compressed size,
 whichever is larger. Texts are compressed by a factor of 3 to 10, a single repeated character by a factor of
 1,000."""
+
+
+@contextmanager
+def readable(path: str | Path) -> Iterator[None]:
+    """Turn errors while reading a file into a `DataError` that names the file."""
+    try:
+        yield
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(
+            f"the file is damaged or cut short ({error}); get it again", path
+        ) from error
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise DataError(
+            f"cannot read the file: {reason}; check the path", path
+        ) from error
+
+
+@contextmanager
+def open_text(path: str | Path) -> Iterator[BinaryIO]:
+    """Open a text file as a binary stream; if its name ends in `.gz`, it is decompressed while it is read.
+
+    Raises:
+        DataError: if it cannot be read, is damaged, or unpacks to more than `unpacked_stream` allows.
+    """
+    path = Path(path)
+    with readable(path), open_file(path) as stream:
+        if path.suffix.lower() != ".gz":
+            yield stream
+            return
+        with unpacked_stream(stream, path) as unpacked:
+            yield unpacked
 
 
 def unpacked_stream(stream: BinaryIO, file: object) -> io.BufferedReader:

@@ -1,7 +1,8 @@
-"""Lines of limited length from text files, and the JSON objects in them."""
+"""Lines of limited length from text files, and the texts, JSON objects and CSV rows in them."""
 
 from __future__ import annotations
 
+import codecs
 import csv
 import json
 from collections.abc import Iterable, Iterator
@@ -27,6 +28,40 @@ def bounded_lines(stream: IO[AnyStr], file: object) -> Iterator[AnyStr]:
             raise DataError(message, file, number)
 
         yield line
+
+
+def decoded_line(
+    line: bytes,
+    file: object,
+    number: int,
+    encoding: str = "utf-8",
+    advice: str = "convert the file to UTF-8",
+) -> str:
+    """Return a line, with its line end, as text. UTF-8's byte order mark is removed from the first line.
+
+    `number` is the line's number in `file`; `advice` ends the message about an invalid byte.
+
+    Raises `DataError` if the line is not in `encoding`, or has a NUL byte.
+    """
+    if number == 1 and encoding == "utf-8":
+        line = line.removeprefix(codecs.BOM_UTF8)
+    position = line.find(b"\0")
+    if position >= 0:
+        # The file is in UTF-16 or UTF-32, is binary, or has holes.
+        raise DataError(
+            f"byte {position + 1} of the line is NUL, which is in no text; convert the file to UTF-8, or get it "
+            "again if it was not written to its end",
+            file,
+            number,
+        )
+    try:
+        return line.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"byte 0x{line[error.start]:02x} (number {error.start + 1} of the line) is not {encoding}; {advice}",
+            file,
+            number,
+        ) from error
 
 
 class RepeatedKeyError(ValueError):
@@ -85,8 +120,34 @@ def json_object(
     return row
 
 
-def csv_reader(lines: Iterable[str], delimiter: str = ",") -> Any:
-    """Return Python's strict reader of CSV, for fields of up to `LONGEST_LINE` characters."""
+def csv_rows(
+    lines: Iterable[str],
+    file: object,
+    delimiter: str = ",",
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of the first line and the fields of each row of CSV, with RFC 4180 quoting.
+
+    A row may have several lines, and a field up to `LONGEST_LINE` characters. Raises `DataError` for a row with
+    invalid quoting.
+    """
     # Python's limit of 131,072 characters is for all readers of the process.
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
-    return csv.reader(lines, delimiter=delimiter, strict=True)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    while True:
+        line = reader.line_num + 1
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            # Python's message goes on with advice for programmers.
+            reason = str(error).partition(" - ")[0]
+            raise DataError(
+                f"the row that starts here is not valid CSV ({reason}); "
+                f"close every quote, and double a quote inside a quoted text",
+                file,
+                line,
+            ) from error
+
+        if row is None:
+            return
+
+        yield line, row

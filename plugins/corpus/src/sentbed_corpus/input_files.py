@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import glob
-import gzip
 import importlib.util
 import os
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal
 
 import attrs
 from sentbed.errors import DataError, RuntimeUnavailableError, listed, suggest
 from sentbed.helpers import foreign, open_file
-from sentbed_common import unpacked_stream
+from sentbed_common import readable
 
 Kind = Literal["text", "jsonl", "parquet"]
 
@@ -87,19 +85,22 @@ def find_files(inputs: Sequence[str], output: Path) -> list[Path]:
         DataError: if an input has no files, or a file is named twice.
     """
     files: list[Path] = []
+    targets: list[Path] = []
     resolved_output = output.resolve()
     for path_or_pattern in inputs:
         matching, problem = _matching_files(path_or_pattern)
         outside_output = []
         for file in sorted(matching):
-            resolved = file.resolve()
-            if not resolved.is_relative_to(resolved_output):
-                outside_output.append(resolved)
+            target = file.resolve()
+            if not target.is_relative_to(resolved_output):
+                # Not the target: a link's own name has the ending, as in the cache of the hub.
+                outside_output.append(file.absolute())
+                targets.append(target)
         if not outside_output:
             raise DataError(f"{problem}; check the path", path_or_pattern)
         files += outside_output
 
-    for file, times in Counter(files).items():
+    for file, times in Counter(targets).items():
         if times > 1:
             raise DataError(
                 "the file is named twice, but its rows are to be encoded once; name it once",
@@ -133,37 +134,6 @@ def state_of(path: Path) -> tuple[int, int]:
     with readable(path), open_file(path) as stream:
         state = os.fstat(stream.fileno())
     return state.st_size, state.st_mtime_ns
-
-
-@contextmanager
-def readable(path: str | Path) -> Iterator[None]:
-    """Turn errors while reading a file into a `DataError` that names the file."""
-    try:
-        yield
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(
-            f"the file is damaged or cut short ({error}); get it again", path
-        ) from error
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise DataError(
-            f"cannot read the file: {reason}; check the path", path
-        ) from error
-
-
-@contextmanager
-def open_text(path: str | Path) -> Iterator[IO[bytes]]:
-    """Open a file as a stream of lines.
-
-    A `.gz` file is uncompressed, at most to the size that `unpacked_stream` allows.
-    """
-    # A binary stream splits at b"\n" only; text mode would also split at characters such as 0x85.
-    if not str(path).lower().endswith(".gz"):
-        with Path(path).open("rb") as stream:
-            yield stream
-        return
-    with Path(path).open("rb") as packed, unpacked_stream(packed, path) as unpacked:
-        yield unpacked
 
 
 @contextmanager

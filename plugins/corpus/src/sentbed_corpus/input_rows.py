@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -10,21 +9,15 @@ from typing import Any
 
 from sentbed.errors import DataError
 from sentbed.helpers import LONGEST_LINE
-from sentbed_common import json_object
+from sentbed_common import decoded_line, json_object, open_text
 
 from sentbed_corpus.input_files import (
     Shard,
+    Source,
     kind_of,
-    open_text,
     parquet_file,
-    readable,
     require_columns,
 )
-
-NUL_ADVICE = (
-    "convert the file to UTF-8, or get it again if it was not written to its end"
-)
-"""Advice for a file with NUL bytes: it is in UTF-16 or UTF-32, or is binary, or has holes."""
 
 PARQUET_ROWS = 256
 """Number of rows of a Parquet file that are decoded at a time. It is small because a repeated text may take a few
@@ -41,18 +34,36 @@ def read_shard(
     Raises:
         DataError: if a row cannot be used, or the file has changed since it was cut into shards.
     """
-    path = shard.source.path
-    if not shard.source.is_unchanged():
-        raise DataError(
-            "the file has changed since it was cut into shards; start again", path
-        )
-    kind = kind_of(Path(path))
-    if kind == "parquet":
-        return _parquet_rows(shard, column, keep)
+    _require_unchanged(shard.source)
+    if kind_of(Path(shard.source.path)) == "parquet":
+        rows = _parquet_rows(shard, column, keep)
+    else:
+        rows = _line_rows(shard, column, keep)
+    # The file may have been written while it was read.
+    _require_unchanged(shard.source)
+    return rows
 
+
+def _require_unchanged(source: Source) -> None:
+    """Raise `DataError` if a file is not the one that was cut into shards."""
+    if not source.is_unchanged():
+        raise DataError(
+            "the file has changed since it was cut into shards; start again",
+            source.path,
+        )
+
+
+def _line_rows(
+    shard: Shard,
+    column: str,
+    keep: Sequence[str],
+) -> tuple[list[str], dict[str, list[Any]]]:
+    """Return a shard's texts and kept columns from a file of lines."""
+    path = shard.source.path
+    kind = kind_of(Path(path))
     texts: list[str] = []
     kept: dict[str, list[Any]] = {name: [] for name in keep}
-    with readable(path), open_text(path) as stream:
+    with open_text(path) as stream:
         stream.seek(shard.start)
         for number, line in enumerate(islice(stream, shard.rows), start=shard.row + 1):
             if kind == "text":
@@ -76,24 +87,7 @@ def text_row(
     Raises:
         DataError: if the line is not UTF-8, or has a NUL byte.
     """
-    position = line.find(b"\0")
-    if position >= 0:
-        raise DataError(
-            f"byte {position + 1} of the line is NUL, which is in no text; {NUL_ADVICE}",
-            file,
-            number,
-        )
-    if number == 1:
-        # Programs on Windows write a mark at the beginning of a file in UTF-8.
-        line = line.removeprefix(codecs.BOM_UTF8)
-    try:
-        return line.rstrip(b"\r\n").decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"found the byte 0x{line[error.start]:02x}, expected UTF-8; convert the file to UTF-8",
-            file,
-            number,
-        ) from error
+    return decoded_line(line, file, number).rstrip("\r\n")
 
 
 def json_row(

@@ -9,15 +9,13 @@ from functools import partial
 from pathlib import Path
 
 from sentbed.errors import DataError
-from sentbed_common import bounded_lines
+from sentbed_common import bounded_lines, open_text
 
 from sentbed_corpus.input_files import (
     Shard,
     Source,
     kind_of,
-    open_text,
     parquet_file,
-    readable,
     state_of,
 )
 from sentbed_corpus.input_rows import (
@@ -69,7 +67,7 @@ def _cut_lines(
     digest = hashlib.blake2b(digest_size=16)
     starts: list[int] = []
     rows = position = 0
-    with readable(path), open_text(path) as stream:
+    with open_text(path) as stream:
         for line in bounded_lines(stream, path):
             if rows % shard_rows == 0:
                 starts.append(position)

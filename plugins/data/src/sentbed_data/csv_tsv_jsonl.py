@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import codecs
-import csv
-import gzip
-import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
-from typing import IO, TypeAlias
+from typing import TypeAlias
 
 from sentbed import DataError
-from sentbed.helpers import open_file
-from sentbed_common import (
-    bounded_lines,
-    csv_reader,
-    json_object,
-    unpacked_stream,
-)
+from sentbed_common import csv_rows, json_object
+
+from sentbed_data.text_lines import decoded_lines, without_line_end
 
 Rows: TypeAlias = Iterator[tuple[int, Sequence[object]]]
 """Rows of a file. Each has a number, from 1 (the line's or, in formats without lines, the row's), and the
@@ -34,118 +25,6 @@ MOST_LISTED = 20
 
 LONGEST_NAME = 100
 """Largest number of characters of a column's name in a message."""
-
-NUL_ADVICE = (
-    "convert the file to UTF-8, or get it again if it was not written to its end"
-)
-"""Advice for a file with NUL bytes: it is in UTF-16 or UTF-32, is binary, or was not written completely."""
-
-
-def python_encoding(encoding: str) -> str:
-    """Return Python's name of the encoding `encoding`.
-
-    Raises:
-        DataError: if Python does not know the encoding, or lines in it do not end at the byte 0x0A.
-    """
-    try:
-        name = codecs.lookup(encoding).name
-        if name in ("utf-8", "utf-8-sig"):
-            return "utf-8"
-
-        one_byte_newline = "\n".encode(name) == b"\n"
-    except (LookupError, UnicodeError) as error:
-        raise DataError(
-            f"`encoding = {encoding!r}` is not a text encoding that Python knows; "
-            f'use `"utf-8"`, `"latin-1"`, `"gb18030"` or the like'
-        ) from error
-
-    if not one_byte_newline:
-        raise DataError(
-            f"`encoding = {encoding!r}` does not end a line at a single byte; convert the file to UTF-8"
-        )
-
-    return name
-
-
-def decoded_lines(path: Path, encoding: str) -> Iterator[str]:
-    """Yield the decoded lines of a text file with their line ends; for an invalid byte, raise `DataError`.
-
-    A byte order mark in UTF-8 is skipped, and a file whose name ends in `.gz` is decompressed.
-    """
-    name = python_encoding(encoding)
-    try:
-        with _opened(path) as stream:
-            for number, raw in enumerate(bounded_lines(stream, path), 1):
-                if number == 1 and name == "utf-8":
-                    raw = raw.removeprefix(codecs.BOM_UTF8)  # noqa: PLW2901
-                if (at := raw.find(b"\0")) >= 0:
-                    raise DataError(
-                        f"byte {at + 1} of the line is NUL, which is in no text; {NUL_ADVICE}",
-                        path,
-                        number,
-                    )
-
-                try:
-                    yield raw.decode(name)
-                except UnicodeDecodeError as error:
-                    raise DataError(
-                        f"byte 0x{raw[error.start]:02x} (number {error.start + 1} of the line) is not "
-                        f"{encoding}; convert the file to UTF-8, or name its encoding in the recipe, "
-                        f'for example `encoding = "latin-1"`',
-                        path,
-                        number,
-                    ) from error
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(
-            f"the file cannot be decompressed: {error}; expected gzip, as its name says; get it again",
-            path,
-        ) from error
-    except OSError as error:
-        raise DataError(
-            f"the file cannot be read: {error.strerror or error}; check its permissions",
-            path,
-        ) from error
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
-    """Open a text file; if its name ends in `GZIP`, it is decompressed as it is read."""
-    with open_file(path) as stream:
-        if path.suffix.lower() != GZIP:
-            yield stream
-            return
-
-        with unpacked_stream(stream, path) as unpacked:
-            yield unpacked
-
-
-def without_line_end(line: str) -> str:
-    """Return the line without its line end."""
-    return line.removesuffix("\n").removesuffix("\r")
-
-
-def csv_rows(path: Path, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of each row's first line, and the row's fields."""
-    reader = csv_reader(lines)
-    line = 1
-    while True:
-        try:
-            row = next(reader, None)
-        except csv.Error as error:
-            # Python's message goes on with advice for programmers.
-            reason = str(error).partition(" - ")[0]
-            raise DataError(
-                f"the row that starts here is not valid CSV ({reason}); "
-                f"close every quote, and double a quote inside a quoted text",
-                path,
-                line,
-            ) from error
-
-        if row is None:
-            return
-
-        yield line, row
-        line = reader.line_num + 1
 
 
 def tsv_rows(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
@@ -208,7 +87,7 @@ def table_rows(
     if suffix == ".jsonl":
         return jsonl_rows(path, lines, names)
     if suffix == ".csv":
-        rows, hint = csv_rows(path, lines), "quote a text that contains a comma"
+        rows, hint = csv_rows(lines, path), "quote a text that contains a comma"
     else:
         rows, hint = tsv_rows(lines), "a text must not contain a tab"
 

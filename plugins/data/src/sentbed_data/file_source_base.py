@@ -13,7 +13,6 @@ from sentbed.protocols import Dataset, DataSource, DataTraits
 from sentbed_common import InMemoryDataset
 
 from sentbed_data import hub
-from sentbed_data.csv_tsv_jsonl import python_encoding
 from sentbed_data.known_collections import known_file, with_remedy
 from sentbed_data.parquet_arrow import ARROW, PARQUET, require_package
 from sentbed_data.readers import (
@@ -25,6 +24,7 @@ from sentbed_data.readers import (
     suffix_of,
 )
 from sentbed_data.streamed_table import open_streamed
+from sentbed_data.text_lines import python_encoding
 
 _TEXT_TABLES = (".csv", ".tsv", ".jsonl")
 """Suffixes of tables whose first row can be read without an optional library."""

@@ -10,18 +10,13 @@ import attrs
 from attrs.validators import ge, optional
 from sentbed import DataError, FilePath
 from sentbed.protocols import DataSource
+from sentbed_common import csv_rows
 
-from sentbed_data.csv_tsv_jsonl import (
-    csv_rows,
-    decoded_lines,
-    python_encoding,
-    shortened_list,
-    table_rows,
-    tsv_rows,
-)
+from sentbed_data.csv_tsv_jsonl import shortened_list, table_rows, tsv_rows
+from sentbed_data.file_paths import as_tuple
 from sentbed_data.known_collections import known_file
 from sentbed_data.readers import problem_of_text, resolve, suffix_of
-from sentbed_data.text_files import as_tuple
+from sentbed_data.text_lines import decoded_lines, python_encoding
 
 SUFFIXES = (".csv", ".tsv", ".jsonl")
 
@@ -120,7 +115,7 @@ def _column_names(file: Path, encoding: str) -> Sequence[str]:
     lines = decoded_lines(file, encoding)
     suffix = suffix_of(file.name)
     if suffix == ".csv":
-        return next(csv_rows(file, lines), (1, []))[1]
+        return next(csv_rows(lines, file), (1, []))[1]
     if suffix == ".tsv":
         return next(tsv_rows(lines), (1, []))[1]
 

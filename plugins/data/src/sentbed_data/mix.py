@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -10,7 +11,7 @@ from itertools import accumulate
 from typing import Any, ClassVar, Literal
 
 import attrs
-from attrs.validators import deep_iterable, ge, gt, min_len, optional
+from attrs.validators import and_, deep_iterable, ge, gt, lt, min_len, optional
 from sentbed import DataError
 from sentbed.protocols import Dataset, DataSource, DataTraits, Mixture
 
@@ -39,7 +40,7 @@ class Mix(DataSource):
     """Temperature for `strategy = "temperature"`, at least 1. 1 is the same as `proportional`; higher values
     make the shares more equal."""
     weights: tuple[float, ...] = attrs.field(
-        default=(), validator=deep_iterable(gt(0.0))
+        default=(), validator=deep_iterable(and_(gt(0.0), lt(math.inf)))
     )
     """Weights for `strategy = "weights"`: one number above 0 for each source; only their ratios matter."""
     repeat: bool = True

@@ -15,7 +15,7 @@ from sentbed.protocols import DataSource, DataTraits
 from sentbed_common import InMemoryDataset
 
 from sentbed_data import hub
-from sentbed_data.csv_tsv_jsonl import python_encoding, without_line_end
+from sentbed_data.file_paths import as_tuple
 from sentbed_data.file_source_base import (
     must_be_fetched,
     option_problems,
@@ -24,7 +24,7 @@ from sentbed_data.file_source_base import (
 from sentbed_data.known_collections import with_remedy
 from sentbed_data.parquet_arrow import require_package
 from sentbed_data.readers import TABLES, read_rows, suffix_of
-from sentbed_data.text_files import as_tuple, numbered_lines
+from sentbed_data.text_lines import numbered_lines, python_encoding, without_line_end
 from sentbed_data.word_splitting import count_words
 
 _COUNT = optional(ge(1))

@@ -15,12 +15,12 @@ from sentbed.errors import listed
 from sentbed.protocols import Dataset, DataSource
 from sentbed_common import InMemoryDataset
 
-from sentbed_data.csv_tsv_jsonl import python_encoding
+from sentbed_data.file_paths import local_file
 from sentbed_data.known_collections import with_remedy
 from sentbed_data.parquet_arrow import require_package
 from sentbed_data.readers import columns_of_rows, problem_of_text
 from sentbed_data.streamed_table import open_streamed
-from sentbed_data.text_files import local_file, numbered_lines
+from sentbed_data.text_lines import numbered_lines, python_encoding
 
 _Side: TypeAlias = tuple[Path, str]
 """One text of a pair, with the file that it is from."""

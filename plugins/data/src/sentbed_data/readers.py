@@ -17,14 +17,8 @@ from sentbed import DataError
 from sentbed.helpers import LONGEST_LINE
 
 from sentbed_data import hub
-from sentbed_data.csv_tsv_jsonl import (
-    GZIP,
-    Rows,
-    decoded_lines,
-    shortened_list,
-    table_rows,
-    without_line_end,
-)
+from sentbed_data.csv_tsv_jsonl import GZIP, Rows, shortened_list, table_rows
+from sentbed_data.file_paths import local_file
 from sentbed_data.parquet_arrow import (
     ARROW,
     PARQUET,
@@ -32,7 +26,7 @@ from sentbed_data.parquet_arrow import (
     parquet_rows,
     require_package,
 )
-from sentbed_data.text_files import local_file
+from sentbed_data.text_lines import decoded_lines, without_line_end
 
 TABLES = (".csv", ".tsv", ".jsonl", PARQUET, ARROW)
 """Suffixes of files with named columns."""

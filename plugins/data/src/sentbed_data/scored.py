@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -11,7 +12,8 @@ from sentbed import DataError
 from sentbed.protocols import DataTraits
 from sentbed_common import InMemoryDataset
 
-from sentbed_data.csv_tsv_jsonl import Rows, decoded_lines, selected_fields, tsv_rows
+from sentbed_data.csv_tsv_jsonl import Rows, selected_fields, tsv_rows
+from sentbed_data.file_paths import as_tuple
 from sentbed_data.file_source_base import FileSource
 from sentbed_data.readers import (
     Range,
@@ -21,7 +23,7 @@ from sentbed_data.readers import (
     read_rows,
     resolve,
 )
-from sentbed_data.text_files import as_tuple
+from sentbed_data.text_lines import decoded_lines
 from sentbed_data.triplets import few_negatives, negative_columns
 
 _SUFFIXES = {
@@ -75,10 +77,10 @@ class Scored(FileSource):
         """Yield problems that show without reading the data."""
         yield from super().check()
         low, high = self._range
-        if not low < high:
+        if not -math.inf < low < high < math.inf:
             yield (
-                f"`score_range` is [{low:g}, {high:g}]; expected the smallest score, then a larger one; "
-                "correct it"
+                f"`score_range` is [{low:g}, {high:g}]; expected the smallest score, then a larger one, both "
+                "finite; correct it"
             )
 
         if self.stream:

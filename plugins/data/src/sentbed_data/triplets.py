@@ -8,8 +8,8 @@ import attrs
 from attrs.validators import min_len
 from sentbed.protocols import Dataset
 
+from sentbed_data.file_paths import as_tuple
 from sentbed_data.file_source_base import FileSource
-from sentbed_data.text_files import as_tuple
 
 MOST_NEGATIVES = 8
 """Largest number of hard negatives in a row that the losses accept."""

@@ -146,13 +146,18 @@ class Classifier:
         test: Examples,
         classes: int,
         progress: Progress | None = None,
+        grid: Literal["nested", "folded"] = "folded",
     ) -> Outcome:
-        """Choose the penalty by cross-validation on `train`, then train on all of `train` (for TREC and MRPC)."""
+        """Choose the penalty by cross-validation on `train`, then train on all of `train` (for TREC and MRPC).
+
+        `grid` is the method whose values of C are tried with `logistic`. `nested` makes the outcome that of one
+        outer fold of `nested`.
+        """
         import numpy as np
 
         self._require(train.labels, self.folds)
         number_of_fits = self.folds, 1
-        fits = _Fits(self, "folded", train, train, classes, progress, number_of_fits)
+        fits = _Fits(self, grid, train, train, classes, progress, number_of_fits)
         [(penalty, score)] = fits.choose([self._folds(train.labels)])
         [weights] = fits.last([(np.arange(len(train)), penalty)])
         predicted = predict(test.features, weights)
@@ -163,6 +168,7 @@ class Classifier:
         train: Examples,
         classes: int,
         progress: Progress | None = None,
+        grid: Literal["nested", "folded"] = "folded",
     ) -> Outcome:
         """Return the cross-validated accuracy on `train` of the penalty that `folded` would choose."""
         import numpy as np
@@ -170,7 +176,7 @@ class Classifier:
         self._require(train.labels, self.folds)
         folds = self._folds(train.labels)
         number_of_fits = self.folds, 0
-        fits = _Fits(self, "folded", train, train, classes, progress, number_of_fits)
+        fits = _Fits(self, grid, train, train, classes, progress, number_of_fits)
         [(penalty, score)] = fits.choose([folds])
         predicted = np.empty(len(train), np.int64)
         fold = np.empty_like(predicted)

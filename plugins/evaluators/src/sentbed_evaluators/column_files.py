@@ -9,14 +9,15 @@ from typing import Any, ClassVar
 
 import attrs
 from sentbed import DataError, locate
+from sentbed_common import csv_rows
 
 from sentbed_evaluators.json_lines import read_objects, text_of, value_of
 from sentbed_evaluators.text_lines import (
     Hashes,
     column_places,
-    csv_rows,
     encoding_problems,
     lines,
+    with_line_ends,
 )
 
 SUFFIXES = (".csv", ".tsv", ".jsonl")
@@ -174,7 +175,7 @@ class ColumnFile:
         """Yield the line number and all fields of each row; the header is the first row."""
         numbered_lines = _without_blank_end(lines(path, self.encoding, hashes))
         if self._suffix == ".csv":
-            yield from csv_rows(path, numbered_lines)
+            yield from csv_rows(with_line_ends(numbered_lines), path)
             return
         for line, text in numbered_lines:
             yield line, text.split(self.separator or "\t")

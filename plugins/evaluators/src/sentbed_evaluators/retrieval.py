@@ -154,6 +154,12 @@ class Retrieval(Evaluator):
         """The similarity for an encoder that names none."""
         return self.similarity or "cosine"
 
+    def _ranks_by_cosine(self, similarity: Similarity | None) -> bool:
+        """Whether documents are ranked by cosine, for an encoder that names this similarity."""
+        if similarity is None:
+            return self._default_similarity == "cosine"
+        return is_cosine(similarity)
+
     def prepare(self) -> Prepared:
         """Read queries, documents and judgements; raises `DataError`, with file and line, for malformed data."""
         collection = self._read()
@@ -182,12 +188,13 @@ class Retrieval(Evaluator):
                 queries and documents differ in width.
         """
         similarity = vectors.similarity
-        queries = searchable(vectors, "queries", similarity)
+        by_cosine = self._ranks_by_cosine(similarity)
+        queries = searchable(vectors, "queries", by_cosine)
         size = DocumentSize(vectors.output)
         places = self._search(collection, queries, vectors, size)
         ranking = Ranking.of(places, collection.relevant, max(self.k))
         degenerate = ""
-        if is_cosine(similarity) and not isinstance(queries, RaggedVectors):
+        if by_cosine and not isinstance(queries, RaggedVectors):
             degenerate = equal_vectors(queries)
         scores = list(self._scores(collection, ranking, degenerate))
         if self.cost:
@@ -278,11 +285,12 @@ class Retrieval(Evaluator):
         size: DocumentSize,
     ) -> Iterator[Encoded]:
         """Yield the encoded documents, block after block, and count them in `size`."""
+        by_cosine = self._ranks_by_cosine(vectors.similarity)
         done = 0
         for name, texts in vectors.lists.items():
             if name == "queries":
                 continue
-            block = searchable(vectors, name, vectors.similarity)
+            block = searchable(vectors, name, by_cosine)
             size.add(block)
             yield block
             done += len(texts)

@@ -89,13 +89,13 @@ def in_parts(texts: Encoded) -> Iterator[Encoded]:
 def searchable(
     vectors: Vectors,
     name: str,
-    similarity: Similarity | None,
+    by_cosine: bool,
 ) -> Encoded:
     """Return the encoded texts of the list `name`.
 
-    Raises `RunError` if a vector is not finite or, if the similarity is the cosine, is zero.
+    Raises `RunError` if a vector is not finite or, if texts are compared by cosine, is zero.
     """
-    if is_cosine(similarity) and vectors.output != "tokens":
+    if by_cosine and vectors.output != "tokens":
         return nonzero(vectors, name)
     return encoded(vectors, name)
 

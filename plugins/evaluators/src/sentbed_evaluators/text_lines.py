@@ -1,9 +1,8 @@
-"""Strict readers of text files: lines, and rows of CSV files, one at a time; errors name file and line."""
+"""Strict reader of the lines of text files, one at a time; errors name file and line."""
 
 from __future__ import annotations
 
 import codecs
-import csv
 import hashlib
 import io
 import json
@@ -14,7 +13,7 @@ from typing import TypeAlias
 from sentbed import DataError, locate
 from sentbed.errors import listed, suggest
 from sentbed.helpers import open_file
-from sentbed_common import bounded_lines, csv_reader
+from sentbed_common import bounded_lines
 
 _MARK = "\ufeff"
 _BYTES_OF_MARK = codecs.BOM_UTF8.decode("latin-1")
@@ -121,30 +120,10 @@ def read_lines(
     return texts
 
 
-def csv_rows(
-    path: Path,
-    numbered_lines: Iterable[tuple[int, str]],
-    delimiter: str = ",",
-) -> Iterator[tuple[int, Sequence[str]]]:
-    """Yield the number of the first line and the fields of each row of CSV, with RFC 4180 quoting.
-
-    A row may have several lines. Raises `DataError`, with file and line, if the quoting is invalid.
-    """
-    reader = csv_reader((text + "\n" for _, text in numbered_lines), delimiter)
-    while True:
-        line = reader.line_num + 1
-        try:
-            row = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise DataError(
-                f"the row is not valid CSV ({error}); quote fields that hold a comma, a quote or a line end, "
-                f"or download the file again",
-                path,
-                line,
-            ) from error
-        yield line, row
+def with_line_ends(numbered_lines: Iterable[tuple[int, str]]) -> Iterator[str]:
+    """Yield the lines with their line ends, for a parser of CSV, whose fields may have several lines."""
+    for _, text in numbered_lines:
+        yield text + "\n"
 
 
 def column_places(

@@ -251,7 +251,8 @@ def _trained(
     progress: Progress,
 ) -> tuple[Outcome, str]:
     """Train the classifiers of a task; return the outcome, and a description of how the penalty was chosen."""
-    classes = TRANSFER[task.name].classes
+    layout = TRANSFER[task.name]
+    classes = layout.classes
     if "all" in examples:
         outcome = classifier.nested(examples["all"], classes, progress)
         return outcome, "inner cross-validation"
@@ -259,10 +260,14 @@ def _trained(
     if "dev" in examples:
         outcome = classifier.split(train, examples["dev"], test, classes, progress)
         return outcome, "dev"
+    grid: Literal["nested", "folded"] = "folded"
+    if "all" in layout.files:
+        # The task has been cut into the first outer fold of the nested cross-validation.
+        grid = "nested"
     if "test" in examples:
-        outcome = classifier.folded(train, test, classes, progress)
+        outcome = classifier.folded(train, test, classes, progress, grid)
     else:
-        outcome = classifier.chosen(train, classes, progress)
+        outcome = classifier.chosen(train, classes, progress, grid)
     return outcome, "cross-validation on train"
 
 

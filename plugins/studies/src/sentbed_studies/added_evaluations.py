@@ -169,7 +169,7 @@ def add_evaluations(
     encoders. The scores are bit-identical to the scores that the run itself would have given.
 
     Raises:
-        RunError: if an evaluation after training is missing, and the run has no saved encoders.
+        RunError: if an evaluation after training is missing, and the run has not saved its encoder.
         SentbedError: if an evaluation fails.
     """
     loaded: Mapping[str, Encoder] = {}
@@ -192,6 +192,13 @@ def add_evaluations(
             context = RunContext(recipe.run.name, directory, only_this, stages=0)
         else:
             loaded = loaded or _load_encoders(run, recipe, plugins)
+            entry = evaluation.entry
+            for name in (entry.encoder or recipe.main_encoder, entry.second):
+                if name is not None and name not in loaded:
+                    raise RunError(
+                        f"the run in `{run}` has not saved `{name}`, since its training diverged; take the "
+                        "added evaluation of it out, or remove the run to train it again"
+                    )
             only_this = attrs.evolve(only_this, stage=())
             context = RunContext(recipe.run.name, directory, only_this)
             context.built = loaded
@@ -204,7 +211,10 @@ def _load_encoders(
     recipe: Recipe,
     plugins: Plugins,
 ) -> dict[str, Encoder]:
-    """Return the saved encoders of a run, all on one engine. Raises `RunError` if there are none."""
+    """Return the saved encoders of a run, all on one engine. Raises `RunError` if there are none.
+
+    An encoder whose training diverged has not been saved.
+    """
     if not has_encoder(run):
         raise RunError(
             f"the run in `{run}` has kept no encoder to evaluate; remove it to train it again"
@@ -213,6 +223,8 @@ def _load_encoders(
     engine = engine_of(recipe.runtime, plugins)
     encoders = {}
     for name, directory in saved_encoders(run, recipe.encoders).items():
+        if not directory.is_dir():
+            continue
         saved = saved_recipe(directory, plugins, recipe.encoders[name].runs_code)
         encoders[name] = Encoder.build(saved, engine, saved=directory)
     return encoders

@@ -98,7 +98,7 @@ def notes(
     yield (
         "Case and punctuation are ignored. A text is seen exactly if a training text has the same words. It is "
         f"seen nearly if it has {FEWEST_WORDS} words or more and a training text differs in one word, or if "
-        f"{100 * near:.0f} % of its words are in runs of {RUN} words that training texts have."
+        f"{100 * near:.4g} % of its words are in runs of {RUN} words that training texts have."
     )
     yield (
         "An item is seen if any of its texts is seen. The other items are clean: none of their texts is seen."

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 from sentbed.errors import DataError
-from sentbed.helpers import open_file
 from sentbed.protocols import DataSource
 from sentbed_common import (
     bounded_lines,
-    csv_reader,
+    csv_rows,
+    decoded_line,
     json_object,
-    unpacked_stream,
+    open_text,
 )
 
 ROWS = 4096
@@ -57,7 +53,8 @@ def texts_of_file(path: Path) -> Iterator[str]:
 
     lines = _lines(path)
     if name.endswith(".csv"):
-        yield from _fields(lines, path)
+        for _, fields in csv_rows(lines, path):
+            yield from fields
         return
 
     for number, line in enumerate(lines, start=1):
@@ -69,53 +66,9 @@ def texts_of_file(path: Path) -> Iterator[str]:
 
 def _lines(path: Path) -> Iterator[str]:
     """Yield the lines of a file, which may be compressed; raises `DataError` if it cannot be read."""
-    try:
-        with ExitStack() as stack:
-            stream: IO[bytes] = stack.enter_context(open_file(path))
-            if path.name.lower().endswith(".gz"):
-                packed = cast("Any", stream)
-                stream = stack.enter_context(unpacked_stream(packed, path))
-            for number, line in enumerate(bounded_lines(stream, path), start=1):
-                yield _decoded(line, path, number)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(
-            f"the file is damaged or incomplete ({error}); get it again", path
-        ) from error
-    except OSError as error:
-        raise DataError(
-            f"cannot read the file: {error.strerror}; check the path", path
-        ) from error
-
-
-def _decoded(
-    line: bytes,
-    path: Path,
-    number: int,
-) -> str:
-    """Return a line as text, without a byte order mark; raises `DataError` if it is not UTF-8."""
-    try:
-        text = line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"found the byte 0x{line[error.start]:02x}, expected UTF-8; convert the file to UTF-8",
-            path,
-            number,
-        ) from error
-    return text.removeprefix("\ufeff") if number == 1 else text
-
-
-def _fields(lines: Iterator[str], path: Path) -> Iterator[str]:
-    """Yield the fields of all rows of CSV; raises `DataError` for an invalid row."""
-    rows = csv_reader(lines)
-    try:
-        for row in rows:
-            yield from row
-    except csv.Error as error:
-        raise DataError(
-            f"the line is not valid CSV ({error}); name the file `.tsv` or `.txt` if it is none",
-            path,
-            rows.line_num,
-        ) from error
+    with open_text(path) as stream:
+        for number, line in enumerate(bounded_lines(stream, path), start=1):
+            yield decoded_line(line, path, number)
 
 
 def _strings(value: Any) -> Iterator[str]:

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from sentbed import DataError
+from sentbed_common import csv_rows
 
 from sentbed_evaluators.json_lines import is_text, read_objects
 from sentbed_evaluators.sentbench_sets.rows import Choice, Labelled
-from sentbed_evaluators.text_lines import column_places, csv_rows, lines
+from sentbed_evaluators.text_lines import column_places, lines, with_line_ends
 
 _EMOTIONS = 28
 _DBPEDIA_CLASSES = 14
@@ -118,7 +119,7 @@ def read_styletransfer(path: Path) -> Iterator[Choice]:
 
 def read_goemotions(path: Path) -> Iterator[Labelled]:
     """Yield the rows of a GoEmotions file that have exactly one emotion."""
-    for line, row in csv_rows(path, lines(path), "\t"):
+    for line, row in csv_rows(with_line_ends(lines(path)), path, "\t"):
         if len(row) != 3:
             raise DataError(
                 f"the row has {len(row)} columns, but text, label ids and comment id were expected with tabs "
@@ -143,7 +144,7 @@ def read_dbpedia(path: Path) -> Iterator[Labelled]:
     Each such copy therefore has a numbering of its own, while all native files have the same numbering.
     """
     columns = 0
-    for line, row in csv_rows(path, lines(path)):
+    for line, row in csv_rows(with_line_ends(lines(path)), path):
         if not columns:
             columns = len(row)
         if len(row) not in (2, 3) or len(row) != columns:
@@ -164,7 +165,7 @@ def _named_rows(
     path: Path, names: list[str]
 ) -> Iterator[tuple[int, Mapping[str, str]]]:
     """Yield the line number and the fields, by column, of each row of a CSV file with a header."""
-    rows = csv_rows(path, lines(path))
+    rows = csv_rows(with_line_ends(lines(path)), path)
     header: Sequence[str] = next(rows, (1, []))[1]
     column_places(names, header, path, "take the file with the answers")
     for line, row in rows:

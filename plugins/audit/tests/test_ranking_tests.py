@@ -6,14 +6,14 @@ import numpy as np
 import pandas
 import pytest
 from scipy import stats
-from sentbed_audit.claims import (
+from sentbed_audit.comparable_scores import ComparableScores
+from sentbed_audit.ranking_tests import (
     claims_of,
     compare_all,
     corrected_p_values,
     tasks_needed,
     without_columns,
 )
-from sentbed_audit.comparable_scores import ComparableScores
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 
@@ -39,6 +39,12 @@ def random_scores(rows=6, seed=0):
 
 def claims(values, types=None):
     return claims_of(table(values), types or {})
+
+
+@pytest.mark.parametrize(("values", "scale"), [([0.5, -1.0], 100), ([-2.0, -30.0], 1)])
+def test_scores_from_minus_one_to_one_become_percentages(values, scale):
+    means = claims(np.repeat(np.array(values)[:, None], 10, axis=1)).means
+    assert means.tolist() == [scale * value for value in values]
 
 
 def test_pairs_are_those_of_a_loop_over_the_tasks_on_the_same_data():

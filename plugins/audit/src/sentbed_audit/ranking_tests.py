@@ -117,7 +117,7 @@ class Claims:
     """Rankings and tests of the models that have all tasks."""
 
     scores: pandas.DataFrame
-    """Scores `(models, tasks)`, the best mean first. They are multiplied by 100 if all are at most 1."""
+    """Scores `(models, tasks)`, the best mean first. They are multiplied by 100 if all are from -1 to 1."""
     means: pandas.Series
     mean_ranks: pandas.Series
     """Mean, over tasks, of each model's rank; the best model of a task has rank 1."""
@@ -174,7 +174,7 @@ def claims_of(
             f"no task has scores of half of the {len(scores)} models; name models that share tasks with `--model`"
         )
 
-    if scores.to_numpy().max() <= 1:
+    if scores.abs().to_numpy().max() <= 1:
         scores = 100 * scores
     # Stable, so that models with equal means are in the order of their names.
     order = scores.mean(axis=1).sort_values(ascending=False, kind="stable").index
