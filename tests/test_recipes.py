@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -143,6 +144,22 @@ def test_no_two_studies_write_to_one_directory():
     documents = [read_document(ROOT / "recipes" / name).data for name in CELLS]
     names = [data["run"]["name"] for data in documents if "study" in data]
     assert len(set(names)) == len(names) > 0
+
+
+OFFERED_SETTING = re.compile(r"--set (?:'([^']+)'|([^'\s]+))")
+"""An override that the comment at the head of a recipe offers, quoted or not."""
+
+
+def test_what_a_recipe_offers_to_set_leads_somewhere():
+    count = 0
+    for name in CELLS:
+        path = ROOT / "recipes" / name
+        head, _, _ = path.read_text("utf-8").partition("\nschema =")
+        for quoted, plain in OFFERED_SETTING.findall(head):
+            override = quoted or plain.rstrip(",;:)")
+            read_document(path, [override])
+            count += 1
+    assert count > 50
 
 
 @pytest.mark.parametrize("name", ["figure-2", "table-2", "table-3", "table-4"])

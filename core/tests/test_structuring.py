@@ -30,6 +30,7 @@ class Values:
     pair: tuple[int, str] = (0, "")
     named: Mapping[str, float] = attrs.field(factory=dict)
     tables: tuple[Inner, ...] = ()
+    one_or_more: Inner | tuple[Inner, ...] | None = None
     inner: Inner | None = None
     file: FilePath | None = None
     model: ModelId | None = None
@@ -156,6 +157,12 @@ def test_elements_of_number_fields_are_floats(plugins):
             "tables = { size = 1 }",
             "tables",
             "found the table {'size': 1}, expected an array",
+        ),
+        ("one_or_more = 3", "one_or_more", "found 3, expected a table or an array"),
+        (
+            "one_or_more = { other_size = 1 }",
+            "one_or_more",
+            "the required key `size` is missing",
         ),
         ("tables = [3]", "tables.0", "found 3, expected a table"),
         ("file = 3", "file", 'found 3, expected a string: write `"3"`'),

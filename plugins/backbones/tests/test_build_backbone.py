@@ -167,5 +167,17 @@ def test_a_tokenizer_that_cannot_be_read_leaves_the_rest(save_model, monkeypatch
 def test_another_architecture_is_refused_as_when_it_is_loaded(
     save_model,
 ):
-    with pytest.raises(ModelError, match="takes T5"):
+    with pytest.raises(ModelError, match="takes T5") as caught:
         shapes_of(T5(model=str(save_model("bert"))))
+    assert str(caught.value).endswith("choose another model, or the backbone `bert`")
+
+
+@pytest.mark.parametrize(
+    ("kind", "backbone", "suitable"),
+    [("bert", Causal, "bert"), ("llama", Bert, "causal"), ("t5", Bert, "t5")],
+)
+def test_a_model_of_another_family_is_refused_with_its_backbone(
+    kind, backbone, suitable, save_model
+):
+    with pytest.raises(ModelError, match=f"or the backbone `{suitable}`$"):
+        shapes_of(backbone(model=str(save_model(kind))))

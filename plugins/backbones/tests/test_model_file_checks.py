@@ -47,6 +47,13 @@ def test_a_missing_configuration_is_the_only_problem_named(tmp_path):
     assert "save_pretrained" in problem
 
 
+def test_an_adapter_named_as_the_model_is_told_apart(tmp_path):
+    (tmp_path / "adapter_config.json").write_text("{}")
+    (tmp_path / "adapter_model.safetensors").write_bytes(b"")
+    (problem,) = problems_of(tmp_path, True, False)
+    assert "holds an adapter and no model; name it as `adapter`" in problem
+
+
 @pytest.mark.parametrize("content", [b"{", b"", b"\xff\xfe{}"])
 def test_a_configuration_that_is_not_json_is_named(model, content):
     (model / "config.json").write_bytes(content)

@@ -298,6 +298,12 @@ def hostile(marker):
 CASES = list(hostile(Path("/nowhere")))
 
 
+def test_a_file_that_ends_too_early_is_reported_as_damaged(program, tmp_path):
+    (tmp_path / WEIGHTS).write_bytes(stored(tensors())[:-200])
+    with pytest.raises(program.RefusedError, match="damaged, or its end is missing"):
+        program.read_tensors(tmp_path / WEIGHTS)
+
+
 def test_there_are_thirty_hostile_files():
     assert len(CASES) >= 30
 

@@ -245,12 +245,18 @@ def _union(
         raise _unexpected(value, " or ".join(nouns))
     first = next(member for member in members if member not in _NOUN)
     if attrs.has(first) and not isinstance(value, dict):
-        raise _unexpected(value, " or ".join([*nouns, "a table"]))
+        nouns.append("a table")
+        if arrays:
+            nouns.append("an array")
+        raise _unexpected(value, " or ".join(nouns))
 
     try:
         return converter.structure(value, first)
     except _InvalidError as error:
         if len(error.faults) > 1 or not arrays or arrays == [first]:
+            raise
+        if isinstance(value, dict):
+            # The table is what was meant, and the fault is in it.
             raise
         path, message = error.faults[0]
         message = f"{message.rstrip('.')}. An array is possible too."

@@ -149,7 +149,7 @@ def _problems_of_files(
 
     config = directory / "config.json"
     if not config.is_file():
-        yield f"`{directory}` holds no `config.json`; name the directory that `save_pretrained` wrote"
+        yield _missing_configuration(directory)
         return
 
     with foreign(ModelError, f"`{config}` is not JSON", "fetch the model again"):
@@ -239,6 +239,16 @@ def _implausible_sizes(file: Path, config: Mapping[str, Any]) -> Iterator[str]:
         for name, largest in LARGEST_SIZES.items():
             if isinstance(value, int) and re.search(name, key) and value > largest:
                 yield f"`{file}` says `{key}` = {value:.3g}, more than {largest:,}; fetch the model again"
+
+
+def _missing_configuration(directory: Path) -> str:
+    """Return the problem of a directory without `config.json`."""
+    if (directory / ADAPTER_CONFIG).is_file():
+        return (
+            f"`{directory}` holds an adapter and no model; name it as `adapter`, and as `model` the model "
+            f"that it was trained on (`base_model_name_or_path` in its `{ADAPTER_CONFIG}`)"
+        )
+    return f"`{directory}` holds no `config.json`; name the directory that `save_pretrained` wrote"
 
 
 def _weights_elsewhere(directory: Path, config: dict[str, Any]) -> Iterator[str]:

@@ -263,6 +263,8 @@ def reason_of(error: Exception) -> str:
         return f"it asks for `{global_name[1]}`, and only tensors are read"
     if re.search(r"Unsupported operand \d+", message):
         return "it is no pickle of tensors, or is damaged"
+    if message.startswith("PytorchStreamReader failed"):
+        return "it is damaged, or its end is missing"
 
     lines = []
     for line in message.splitlines():

@@ -62,7 +62,7 @@ class BertFamily(Family):
             if has_positions and not config.is_encoder_decoder:
                 return None
 
-        return "the backbone `bert` takes encoders of BERT's family; choose another model or backbone"
+        return "the backbone `bert` takes encoders of BERT's family"
 
     def states(self, model: Any) -> Module:
         """Return transformers' own forward pass, with the head if the pooler reads logits."""

@@ -61,10 +61,7 @@ class CausalFamily(Family):
             if has_positions and not config.is_encoder_decoder:
                 return None
 
-        return (
-            f"the backbone `{self.parameters.name}` takes causal models with a fixed number of positions; "
-            "choose another model or backbone"
-        )
+        return f"the backbone `{self.parameters.name}` takes causal models with a fixed number of positions"
 
     def configure(self, model: Any) -> None:
         """Find out in which direction the model attends, and let it attend as the recipe says.

@@ -259,11 +259,30 @@ def read_config(
     )
     if misfit := family.problem(config):
         raise ModelError(
-            f"the model in `{directory}` is a `{config.model_type}`; {misfit}"
+            f"the model in `{directory}` is a `{config.model_type}`; {misfit}; "
+            f"{_advice_for(config, parameters.name)}"
         )
 
     set_dropout(config, parameters.dropout)
     return config
+
+
+def _advice_for(config: Any, backbone: str) -> str:
+    """Return which backbone to choose for a configuration that does not belong to `backbone`."""
+    if config.model_type in ("t5", "mt5", "umt5"):
+        suitable = "t5"
+    elif config.is_encoder_decoder:
+        return "choose another model"
+    elif type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING:
+        suitable = "bert"
+    elif type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING:
+        suitable = "causal"
+    else:
+        return "choose another model"
+
+    if suitable == backbone:
+        return "choose another model"
+    return f"choose another model, or the backbone `{suitable}`"
 
 
 def _require_memory(

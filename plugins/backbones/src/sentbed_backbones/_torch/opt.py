@@ -53,7 +53,7 @@ class OptFamily(CausalFamily):
         if config.model_type == "opt":
             return None
 
-        return "the backbone `opt` takes OPT; choose another model, or the backbone `causal`"
+        return "the backbone `opt` takes OPT"
 
     def states(self, model: Any) -> Module:
         """Return the forward pass of transformers.

@@ -73,7 +73,7 @@ class T5Family(Family):
         if config.model_type in ("t5", "mt5", "umt5"):
             return None
 
-        return "the backbone `t5` takes T5, T5 1.1 and mT5; choose another model or backbone"
+        return "the backbone `t5` takes T5, T5 1.1 and mT5"
 
     def loader(self) -> Any:
         """Return the class with encoder and decoder if the pooler reads the decoder, else the encoder's."""
