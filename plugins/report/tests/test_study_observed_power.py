@@ -140,3 +140,18 @@ def test_cells_that_the_items_cannot_tell_apart_need_no_number_of_seeds():
     reasons = {row.cells[-1] for row in section.tables[1].rows}
     assert len(reasons) == 1
     assert reasons.pop().startswith("none: items leave ±5.")
+
+
+def test_where_all_columns_are_corrected_together_all_their_tests_count(study_of):
+    numbers = {
+        "base": {1: {"A": 70.0, "B": 60.0}, 2: {"A": 70.0, "B": 60.0}},
+        "cell": {1: {"A": 71.0, "B": 61.0}, 2: {"A": 71.2, "B": 61.2}},
+    }
+    data = study_of(numbers, baseline="base", family="study")
+    summaries = summarise(data)
+    (power,) = observed_power(summaries)
+    # Two tasks and their average.
+    assert power.comparisons == 3
+    section = power_section(data, summaries)
+    assert section.sentences[0].endswith("comparisons of all columns together.")
+    assert "those of all columns;" in section.notes[0]
