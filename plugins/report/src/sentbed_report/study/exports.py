@@ -34,7 +34,7 @@ from sentbed_report.tables.comma_separated import to_csv
 from sentbed_report.tables.json_records import record_of
 from sentbed_report.tables.latex import reduced, to_latex
 from sentbed_report.tables.markdown import to_markdown
-from sentbed_report.unique_names import unique_name
+from sentbed_report.unique_names import LONGEST, unique_name
 
 if TYPE_CHECKING:
     import pandas
@@ -164,7 +164,7 @@ def table_names(summaries: Iterable[Summary]) -> tuple[str, ...]:
         if summary.metric:
             parts.append(summary.metric)
         name = re.sub(r"[^A-Za-z0-9._-]", "_", "-".join(parts))
-        names.append(unique_name(name, taken, reduced))
+        names.append(unique_name(name[:LONGEST], taken, reduced))
     return tuple(names)
 
 
