@@ -12,9 +12,15 @@ import pytest
 from scipy import stats
 from sentbed_report.statistics.item_components import ComponentStore
 from sentbed_report.statistics.significance import Judged, holm, judge_cell
-from sentbed_report.study.axis_tests import effect_tests, interaction_tests
+from sentbed_report.study import axis_tests
+from sentbed_report.study.axis_tests import (
+    axis_findings,
+    effect_tests,
+    interaction_tests,
+)
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.study_data import AxisInfo
+from sentbed_report.study_page.effects_section import interactions_section
 
 POOLER = AxisInfo("pooler", ("first", "mean"))
 LOSS = AxisInfo("loss", ("ctr", "cls"))
@@ -146,3 +152,14 @@ def test_a_study_that_may_stop_cells_is_corrected_for_its_looks(study_of):
         "pooler", "mean"
     ]
     assert often.corrected == pytest.approx(min(1.0, 3 * (once.corrected or 0.0)))
+
+
+def test_interactions_that_are_too_many_to_test_are_not_said_to_be_tested(
+    study_of, monkeypatch
+):
+    monkeypatch.setattr(axis_tests, "MOST_CONTRASTS", 0)
+    data = study_of(numbers(FOUR), [POOLER, LOSS])
+    section = interactions_section(data, axis_findings(data, summarise(data)))
+    assert section.summary == "interactions are not tested"
+    assert section.notes == ()
+    assert len(section.tables) == 1

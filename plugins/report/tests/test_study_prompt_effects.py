@@ -486,3 +486,13 @@ def test_encoders_used_in_unlike_ways_are_named_with_the_prompts(runs, where):
     assert list(table.protocol_notes) == [
         f"Encoded in another way than c0: precision (fp32 against fp16) in {where}."
     ]
+
+
+def test_a_cell_that_lacks_seeds_has_no_ranks_under_the_prompts():
+    values = np.random.default_rng(3).normal(size=(3, 2, 3, 20))
+    values[2] += 10
+    data = without_score(study_of(values), "c2", "p", 1)
+    (table,) = summarise(data)
+    rows = rows_under_prompts(table)
+    assert [bool(row.ranks) for row in rows] == [True, True, False]
+    assert "c2" not in prompts_section(data, [table]).summary

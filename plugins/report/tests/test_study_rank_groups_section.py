@@ -122,6 +122,7 @@ def test_without_letters_ranks_stay(monkeypatch):
     data = study()
     summaries = summarise(data, resamples=100)
     section = rank_groups_section(data, summaries)
+    assert section.summary.startswith("2 of 6 cells may be the best in ")
     assert {row.cells[1] for row in section.tables[0].rows} == {None}
     assert "no letters" in section.notes[0]
     plot = rank_groups_plot(study(), summaries[0])

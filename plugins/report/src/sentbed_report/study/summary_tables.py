@@ -89,6 +89,8 @@ class Summary:
     """Margin of the equivalence tests in the last column; see `StudyData.equivalence`."""
     family: Family = "column"
     """Which p-values are corrected together; see `StudyData.family`."""
+    tests_in_study: int = 0
+    """Number of p-values in all tables of the study."""
     development: bool = False
     """Whether the scores are on development data, from which nothing follows for test data."""
     scores: TableScores[RowKey] | None = attrs.field(default=None, eq=False)
@@ -359,12 +361,6 @@ class Summary:
             yield self.test
         if self.covered:
             yield self.covered
-        metrics: dict[str, None] = {}
-        for column in self.columns:
-            if not column.cost:
-                metrics[column.metric] = None
-        if len(metrics) > 1 and not self.columns[-1].average:
-            yield f"No average, as the columns are of several metrics: {', '.join(metrics)}."
         stopped = self.stopped_rows
         if stopped:
             rank = ""

@@ -171,7 +171,8 @@ def _notes_on_seeds_and_degenerate_cells(summary: Summary) -> Iterator[str]:
     if len(seeds) > 1:
         yield (
             "cells have different seeds: means are over the seeds that all matched cells have, differences "
-            "over the seeds that both cells of a pair have."
+            "over the seeds that both cells of a pair have, intervals and marks over the seeds that the cells "
+            "of all pairs have."
         )
     if summary.degenerate_rows:
         names = "; ".join(summary.degenerate_rows)
@@ -192,8 +193,10 @@ def interactions_section(
     """Return the section on pairs of axes; None if no pair of axes has means."""
     tables = []
     interacting = []
+    is_tested = False
     for findings_of_table in findings:
         summary = findings_of_table.summary
+        is_tested = is_tested or bool(findings_of_table.interactions)
         for pair, test in findings_of_table.interactions.items():
             sign = sign_of(test.corrected)
             if sign:
@@ -203,12 +206,14 @@ def interactions_section(
     if not tables:
         return None
 
+    if not is_tested:
+        return Section("Two axes", "interactions are not tested", tables=tables)
     line = "no two axes are shown to interact"
     if interacting:
         line = f"depend on each other: {'; '.join(interacting)}"
     note = (
         "Whether two axes interact: the clearest difference of differences against their references, over "
-        "seeds and items, corrected over all of them (Holm)."
+        f"{sources_of_tests(data)}, corrected over all of them (Holm)."
     )
     return Section("Two axes", line, tables=tables, notes=[note])
 

@@ -69,9 +69,8 @@ def rank_groups_section(
 
 def _line(summary: Summary, groups: RankGroups) -> str:
     """Return how many cells may be the best."""
-    best = groups.rows[0]
-    alike = [row for row in groups.rows[1:] if row.is_like(best)]
-    return f"{len(alike) + 1} of {len(groups.rows)} cells may be the best in {title_of(summary)}"
+    possible = [row for row in groups.rows if row.lowest_rank == 1]
+    return f"{len(possible)} of {len(groups.rows)} cells may be the best in {title_of(summary)}"
 
 
 def _sentences(
