@@ -83,19 +83,26 @@ class ItemPage:
 def item_pages(summaries: Sequence[Summary], data: StudyData) -> list[ItemPage]:
     """Return the item pages of a study: one for each column whose scores have saved items.
 
-    There is no page for a table of further metrics, for a cost, or for an average.
+    There is no page for a table of further metrics, for a cost, or for an average. If an evaluator scored a task
+    twice, such as with and without whitening, there is a page for the first time.
     """
     pages = []
+    evaluations = []
     taken: set[str] = set()
     for summary, name in zip(summaries, table_names(summaries), strict=True):
         for place, column in enumerate(summary.columns):
             if summary.metric or column.average or column.cost:
                 continue
-            if not has_items(
-                data, column.task, summary.evaluator, column.metric, column.protocol
-            ):
+            evaluation = (
+                column.task,
+                summary.evaluator,
+                column.metric,
+                column.protocol,
+            )
+            if evaluation in evaluations or not has_items(data, *evaluation):
                 continue
 
+            evaluations.append(evaluation)
             page = f"{name}-{reduced(column.task)}"[:LONGEST]
             page = unique_name(page, taken, reduced)
             address = f"{DIRECTORY}/{page}.html"
