@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,8 +93,9 @@ def write_tables(directory: Path, summaries: Sequence[Summary]) -> None:
         if name in names:
             continue
         for suffix in FORMATS:
-            path = directory / DIRECTORY / f"{name}.{suffix}"
-            path.unlink(missing_ok=True)
+            # A damaged file could have a name that no file can have.
+            with suppress(OSError, ValueError):
+                (directory / DIRECTORY / f"{name}.{suffix}").unlink()
 
 
 def score_frame(data: StudyData, summaries: Sequence[Summary]) -> pandas.DataFrame:

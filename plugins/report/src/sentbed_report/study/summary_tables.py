@@ -231,6 +231,16 @@ class Summary:
         return f"{sentence}. A seed counts when it has a score under every prompt."
 
     @property
+    def pairing(self) -> str:
+        """Which runs of two rows the tests pair, in a few words."""
+        if self.prompts:
+            return "each prompt and seed against the same"
+        has_one_run_each = all(len(row.scored) < 2 for row in self.rows)
+        if has_one_run_each and len(self.seeds) > 1:
+            return "each run against a run under another seed"
+        return "each seed against the same seed"
+
+    @property
     def test(self) -> str:
         """Sentence on the significance test; empty without comparisons."""
         bases: set[Basis] = set()
@@ -242,9 +252,6 @@ class Summary:
             return ""
 
         basis = common_basis(bases)
-        paired = "each seed against the same seed"
-        if self.prompts:
-            paired = "each prompt and seed against the same"
         looks = ""
         if self.looks != 1:
             looks = f", times the {self.looks} looks at which cells may be stopped"
@@ -252,7 +259,7 @@ class Summary:
         if self.family != "column":
             family = "and all columns of the study together"
         return (
-            f"Tests against {self.baseline}, {paired}: two-sided, Student's t over "
+            f"Tests against {self.baseline}, {self.pairing}: two-sided, Student's t over "
             f"{basis}, with Holm's correction over the cells {family}{looks}."
         )
 
