@@ -8,7 +8,7 @@ from sentbed.protocols import Score
 from sentbed_report.statistics.power import Spread, seeds_needed, smallest_difference
 from sentbed_report.statistics.significance import Judged, with_test
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.observed_power import observed_power
+from sentbed_report.study.observed_power import judged_rows, observed_power
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
 from sentbed_report.study_page.power_section import power_section
 from toy_study import study
@@ -56,17 +56,18 @@ def test_the_spread_over_items_is_their_mean_variance():
     data = study()
     (summary, *_) = summarise(data, resamples=100)
     power = observed_power([summary])[0]
-    judged = [row.cells[-1].judged for row in summary.rows if row.cells[-1].judged]
-    assert len(judged) == power.comparisons == 5
-    assert power.spread.item_std == pytest.approx(
-        math.sqrt(sum(comparison.item_variance for comparison in judged) / 5)
-    )
-    assert power.spread.seed_std == pytest.approx(
-        math.sqrt(sum(comparison.seed_variance for comparison in judged) / 5)
-    )
-    assert power.spread.item_degrees == min(
-        comparison.item_degrees for comparison in judged
-    )
+    of_items = []
+    of_seeds = []
+    degrees = []
+    for _, judged in judged_rows(summary):
+        of_items.append(judged.item_variance)
+        of_seeds.append(judged.seed_variance)
+        degrees.append(judged.item_degrees)
+
+    assert len(of_items) == power.comparisons == 5
+    assert power.spread.item_std == pytest.approx(math.sqrt(sum(of_items) / 5))
+    assert power.spread.seed_std == pytest.approx(math.sqrt(sum(of_seeds) / 5))
+    assert power.spread.item_degrees == min(degrees)
     assert power.smallest(3) == smallest_difference(power.spread, 3, comparisons=5)
 
 
@@ -116,9 +117,10 @@ def test_the_section_has_a_row_a_table_and_the_seeds_of_what_is_not_significant(
         "16 seeds",
     ]
     assert [line.cell for line in apart.rows] == ["close", "wild"]
-    judged = {line.cell: line.cells[-1].judged for line in summaries[0].rows}["close"]
+    judged = summaries[0].rows[1].cells[-1].judged
     difference, corrected, needed = apart.rows[0].cells
-    assert (difference.value, corrected.value) == (judged.difference, judged.corrected)
+    assert difference.value == judged.difference
+    assert corrected.value == judged.corrected
     assert needed == str(power.needed_by(judged).seeds)
     assert any("plan the next study" in remark for remark in section.notes)
 

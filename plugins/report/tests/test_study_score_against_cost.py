@@ -88,8 +88,11 @@ def by_a_loop(costs, scores):
     pairs = list(zip(costs, scores, strict=True))
     front = set()
     for place, (cost, score) in enumerate(pairs):
-        as_good = [pair for pair in pairs if pair[0] <= cost and pair[1] >= score]
-        if all(pair == (cost, score) for pair in as_good):
+        better = []
+        for other in pairs:
+            if other[0] <= cost and other[1] >= score and other != (cost, score):
+                better.append(other)
+        if not better:
             front.add(place)
 
     return front

@@ -65,7 +65,7 @@ def _scores_before_training(scores: Sequence[Score]) -> dict[int, Score]:
     for score in scores:
         groups.setdefault(_key(score, score.encoder), []).append(score)
 
-    starts = {}
+    starts: dict[int, Score] = {}
     for of_encoder in groups.values():
         before = groups.get(_key(of_encoder[0], of_encoder[0].encoder + START), [])
         # There are several if an evaluator scores the encoder twice, such as with and without whitening.

@@ -112,7 +112,8 @@ def test_tasks_without_data_are_named():
 def test_intervals_of_scores_and_of_their_changes_stand_in_a_section_of_their_own():
     data = attrs.evolve(full(), stages=(), scatters=())
     assert "## Intervals" not in page_markdown(run_page(data))
-    right = (np.random.default_rng(0).random((2, 100)) < [[0.5], [0.7]]).astype(float)
+    numbers = np.random.default_rng(0).random((2, 100))
+    right = (numbers < [[0.5], [0.7]]).astype(float)
     scores = list(data.scores)
     for place, of_score in ((0, right[0]), (2, right[1])):
         items = Items("mean", of_score)

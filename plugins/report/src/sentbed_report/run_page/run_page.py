@@ -97,7 +97,7 @@ def _answer(data: RunReport, summaries: Sequence[Summary]) -> Iterator[AnswerLin
     if data.ranking is not None:
         yield AnswerLine("Search", verdict(data.ranking))
 
-    results = []
+    results: list[str] = []
     for summary in summaries:
         if summary.metric or not summary.columns[-1].ranked or not summary.rows:
             continue

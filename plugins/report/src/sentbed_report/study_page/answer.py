@@ -204,7 +204,7 @@ def _not_told_apart(
     if main.stopped_rows:
         remarks += f"; stopped as worse: {first_names(main.stopped_rows)}"
     if groups.left:
-        remarks += f"; not compared: {first_names(_names_left_out(groups))}"
+        remarks += f"; not compared: {first_names(list(dict(groups.left)))}"
     if not alike:
         compared = "other"
         if len(others) > 1:
@@ -213,11 +213,6 @@ def _not_told_apart(
             f"none: {chosen_row.name} is better than the {compared} in {title}{remarks}"
         )
     return f"{first_names(alike)} ({len(alike)} of {count(len(others), 'other')}; {title}){remarks}"
-
-
-def _names_left_out(groups: RankGroups) -> list[str]:
-    """Return the names of the rows that are compared with no other row."""
-    return [name for name, _ in groups.left]
 
 
 def _other_rows(
@@ -403,7 +398,7 @@ def _next_step_of_ranking(
     others = _other_rows(main, groups, chosen_row)
     if not any(row.is_like(chosen_row) for row in others):
         if groups.left:
-            names = first_names(_names_left_out(groups))
+            names = first_names(list(dict(groups.left)))
             return f"find out why {names} could not be compared with the best cell (see Rank groups)"
         return "use the best cell, which stands out, or confirm it on data that the study has not seen"
 

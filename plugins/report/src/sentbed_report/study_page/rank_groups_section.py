@@ -71,8 +71,13 @@ def rank_groups_section(
 
 def _line(summary: Summary, groups: RankGroups) -> str:
     """Return how many cells may be the best."""
-    possible = [row for row in groups.rows if row.lowest_rank == 1]
-    return f"{len(possible)} of {len(groups.rows)} cells may be the best in {title_of(summary)}"
+    possible = 0
+    for row in groups.rows:
+        if row.lowest_rank == 1:
+            possible += 1
+    return (
+        f"{possible} of {len(groups.rows)} cells may be the best in {title_of(summary)}"
+    )
 
 
 def _sentences(
