@@ -20,7 +20,10 @@ from sentbed_report.study.axis_tests import (
 )
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.study_data import AxisInfo
-from sentbed_report.study_page.effects_section import interactions_section
+from sentbed_report.study_page.effects_section import (
+    effects_line,
+    interactions_section,
+)
 
 POOLER = AxisInfo("pooler", ("first", "mean"))
 LOSS = AxisInfo("loss", ("ctr", "cls"))
@@ -164,3 +167,15 @@ def test_interactions_that_are_too_many_to_test_are_not_said_to_be_tested(
     assert section.summary == "interactions are not tested"
     assert section.notes == ()
     assert len(section.tables) == 1
+
+
+def test_the_line_on_an_effect_has_the_difference_of_its_interval(study_of):
+    scores = numbers(FOUR)
+    # Without this seed, the other pair of cells is tested without it, too.
+    del scores["mean, cls"][2]
+    data = study_of(scores, [POOLER, LOSS])
+    (findings,) = axis_findings(data, [summary_of(data)])
+    test = findings.tests["pooler", "mean"]
+    assert test.difference == pytest.approx((6 + 7 + 12 + 10.5) / 4)
+    line = effects_line(findings)
+    assert line.startswith(f"pooler: mean +{test.difference:.2f} (")

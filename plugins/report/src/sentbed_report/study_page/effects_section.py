@@ -78,10 +78,14 @@ def _axis_lines(findings: AxisFindings) -> Iterator[str]:
             continue
 
         largest = max(differences, key=lambda name: abs(differences[name]))
-        text = f"{effect.axis}: {largest} {signed(differences[largest], digits)}"
+        text = f"{effect.axis}: {largest} "
         test = findings.tests.get((effect.axis, largest))
-        if test is not None and test.interval is not None:
+        if test is None or test.interval is None:
+            text += signed(differences[largest], digits)
+        else:
+            # If cells have different seeds, the test is over fewer seeds, and has another difference.
             low, high = test.interval
+            text += signed(test.difference, digits)
             text += f" ({signed(low, digits)} to {signed(high, digits)})"
             text += sign_of(test.corrected)
         text += f" against {effect.reference}"
