@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import weakref
 
+import attrs
 import numpy as np
 import pytest
 from sentbed import RunError
@@ -13,6 +15,7 @@ from sentbed.protocols import Items
 from sentbed_report.item_page import item_page
 from sentbed_report.item_page.item_page import item_pages
 from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.exports import write_exports
 from sentbed_report.study.item_differences import (
     item_differences,
     item_shares,
@@ -20,7 +23,7 @@ from sentbed_report.study.item_differences import (
 )
 from sentbed_report.study.study_data import AxisInfo
 from sentbed_report.study_page.study_report import write_study_report
-from toy_study import POOLER, study, study_of
+from toy_study import POOLER, study, study_of, with_fields, with_scores
 
 FIRST, SECOND = "first, 0.05", "mean, 0.05"
 
@@ -180,3 +183,43 @@ def test_a_page_of_many_cells_has_the_baseline_and_the_best(monkeypatch):
     document = content_of(item_pages(summarise(data), data)[0].html())
     assert [cell["name"] for cell in document["cells"]] == ["first, 0.25", "mean, 0.05"]
     assert document["left"] == 4
+
+
+def with_statistic(statistic, run):
+    """Return items of which the first quarter of the predictions are wrong, under each run another quarter."""
+    gold = np.tile([1.0, 0.0], 20)
+    predicted = gold.copy()
+    predicted[run : run + 10] = 1 - predicted[run : run + 10]
+    return Items(statistic, gold, predicted)
+
+
+def test_a_page_has_scores_whose_shares_do_not_sum_to_them():
+    numbers = {"first": {1: {"MR": 1.0}}, "mean": {1: {"MR": 2.0}}}
+    data = study_of(numbers)
+    items = {"first": with_statistic("f1", 0), "mean": with_statistic("f1", 5)}
+    data = with_scores(
+        data, lambda run, score: attrs.evolve(score, items=items[run.cell])
+    )
+    (page,) = item_pages(summarise(data), data)
+    cells = {cell["name"]: cell for cell in content_of(page.html())["cells"]}
+    for name, cell in cells.items():
+        assert cell["score"] == items[name].value()
+        assert sum(cell["shares"]) == pytest.approx(0, abs=0.01)
+
+
+def test_a_page_without_a_finite_score_says_so_and_has_no_script():
+    data = study_of({"first": {1: {"MR": 50.0}}, "mean": {1: {"MR": 60.0}}}, items=True)
+    data = with_fields(data, value=math.nan)
+    (page,) = item_pages(summarise(data), data)
+    html = page.html()
+    assert "No cell has a finite score of this task" in html
+    assert "<script>" not in html
+
+
+def test_names_of_pages_and_tables_fit_into_a_file_system(tmp_path):
+    tasks = {"T" * 300 + "1": 50.0, "T" * 300 + "2": 60.0}
+    data = study_of({"first": {1: tasks}, "mean": {1: tasks}}, items=True)
+    data = with_fields(data, evaluator="e" * 300)
+    write_study_report(tmp_path, data)
+    write_exports(tmp_path, data)
+    assert len([*(tmp_path / "pages").iterdir()]) == 2

@@ -112,6 +112,9 @@ def test_plots_have_a_size_and_the_page_is_no_wider_than_the_window(report, tmp_
     assert seen["wrong"] == []
     assert seen["resources"] == []
     assert len(seen["svgs"]) == 5
-    assert all(w > 150 and h > 100 for w, h in seen["svgs"] + seen["drawn"]), seen
+    for width, height in seen["svgs"] + seen["drawn"]:
+        assert width > 150, seen
+        assert height > 100, seen
+
     assert seen["dots"] == 2 * 10
     assert seen["wide"] <= 0

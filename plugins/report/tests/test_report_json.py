@@ -116,7 +116,10 @@ def test_long_texts_of_a_record_are_cut_and_stay_different(tmp_path):
     file = tmp_path / "report.json"
     long = "n" * 30_000
     others = [long[:-1], long[:1000] + "m" + long[1001:-1], "\x1b" * 20_000]
-    content = {long: [{"name": text} for text in (long, *others)], "plain": "e" * 2000}
+    names = []
+    for text in (long, *others):
+        names.append({"name": text})
+    content = {long: names, "plain": "e" * 2000}
     file.write_text(json.dumps(content))
     record = read_record(file)
     assert record["plain"] == content["plain"]

@@ -14,6 +14,8 @@ from sentbed._cli.main import main
 from sentbed.protocols import Items, Score
 from sentbed_report.run_comparison import compared_encoders, difference_table
 from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.runs_as_study import runs_as_study
+from sentbed_report.study_page.rank_groups_section import rank_groups_section
 from sentbed_report.tables.estimate import Estimate
 
 
@@ -51,7 +53,9 @@ def test_two_runs_are_compared_score_by_score(write_run):
     result = invoke(first_run, two)
     assert result.exit_code == 0, result.output
     assert "one (baseline)" in result.output
-    assert "Tests against one, each seed against the same seed" in result.output
+    assert "Tests against one, each run against a run under another seed" in (
+        result.output
+    )
     assert (
         "Not judged everywhere (two): there is one seed, and the score has no items."
         in result.output
@@ -195,3 +199,12 @@ def test_two_runs_of_one_recipe_are_two_rows_and_with_a_third_a_row(run_of):
     assert [cell["name"] for cell in document["cells"]] == ["a-1", "a-2"]
     document = json.loads(invoke(*runs, run_of("b", use="first"), "--json").output)
     assert [cell["name"] for cell in document["cells"]] == ["a", "b"]
+
+
+def test_two_runs_under_different_seeds_are_not_said_to_have_the_same(run_of):
+    first, second = run_of("one", 0.5, seed=1), run_of("two", 0.6, seed=2, use="cls")
+    data = runs_as_study([first, second])
+    summaries = summarise(data)
+    assert ", each run against a run under another seed: " in summaries[0].test
+    section = rank_groups_section(data, summaries)
+    assert ", each run against a run under another seed, " in section.sentences[1]

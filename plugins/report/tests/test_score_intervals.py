@@ -71,3 +71,25 @@ def test_items_that_cannot_be_used_or_take_long_leave_a_score_without_interval(
     unusable,
 ):
     assert score_intervals([attrs.evolve(score("MR", 1.0), items=unusable)]) == ()
+
+
+def whitened(measured):
+    """The score of the same vectors after whitening."""
+    encoder = {**measured.protocol["encoder"], "whitening": {"width": 256}}
+    return attrs.evolve(measured, protocol={**measured.protocol, "encoder": encoder})
+
+
+def test_a_change_is_from_the_score_before_training_that_was_made_in_the_same_way():
+    before = with_items(score("MR", 1.0, "en@start"), 1)
+    after = with_items(score("MR", 1.0, "en"), 2)
+    white_before = whitened(with_items(before, 3))
+    white_after = whitened(with_items(after, 4))
+    scores = [before, white_before, after, white_after]
+    *_, plain, white = score_intervals(scores)
+    assert plain.change.difference == pytest.approx(after.value - before.value)
+    assert white.change.difference == pytest.approx(
+        white_after.value - white_before.value
+    )
+    # Without one of them it is unknown which evaluation the other belongs to.
+    (_, plain, white) = score_intervals([white_before, after, white_after])
+    assert plain.change is white.change is None

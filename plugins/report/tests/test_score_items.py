@@ -341,3 +341,10 @@ def test_a_file_names_no_other_code(name, tmp_path):
         match=r"there is no statistic `|belongs to no plugin|is not a function",
     ):
         items.attach_items(tmp_path, without(score()))
+
+
+def test_a_protocol_with_a_part_that_is_no_table_is_an_error():
+    record = score_record(score())
+    record["protocol"]["more"] = 1
+    with pytest.raises(TypeError, match="no table `more`"):
+        read_score(record)

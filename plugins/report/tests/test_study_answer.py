@@ -12,7 +12,7 @@ from sentbed_report.study.decisions import Claim, Decisions, Rule
 from sentbed_report.study.selection import select
 from sentbed_report.study.study_data import AxisInfo
 from sentbed_report.study_page.answer import answer_lines
-from toy_study import with_added, with_fields
+from toy_study import hits, with_added, with_fields
 
 POOLER = AxisInfo("pooler", ("first", "mean", "last"))
 LEVELS = {"first": 60.0, "mean": 80.0, "last": 70.0}
@@ -120,10 +120,10 @@ def test_all_on_development_data(study_of):
     lines = answers(with_fields(data, protocol=DEVELOPMENT))
     assert (
         lines["Best"]
-        == "mean; chosen among 3 cells on development data; no score is on test data"
+        == "mean; chosen among 3 cells on development data; no table of test data ranks the cells"
     )
-    assert lines["Mind"] == "all scores are on development data"
-    assert lines["Next"] == "add an evaluator on test data"
+    assert lines["Mind"] == "the cells are ranked on development data only"
+    assert lines["Next"] == "add an evaluator on test data that ranks the cells"
 
 
 def test_a_winner_on_development_data_that_is_not_the_best_on_test_data(study_of):
@@ -152,7 +152,7 @@ def test_without_test_data_nothing_is_said_about_test_data(study_of):
     lines = answers(data)
     assert lines["Best"].startswith("mean")
     assert "better than mean" in lines["Not told apart from the best"]
-    assert lines["Mind"] == "all scores are on development data"
+    assert lines["Mind"] == "the cells are ranked on development data only"
 
 
 def test_a_degenerate_cell_is_named_and_is_not_the_best(study_of):
@@ -313,3 +313,41 @@ def test_without_letters_nothing_is_said_to_stand_out(
         lines["Next"]
         == "compare the best cells in a study of their own, with fresh seeds"
     )
+
+
+def test_scores_on_test_data_that_rank_nothing_are_not_said_to_be_missing(study_of):
+    development = around(LEVELS, task="D")
+    test = around(LEVELS)
+    data = study_of(with_further_task(development, test), [POOLER], items=True)
+    data = with_fields(data, task="D", protocol=DEVELOPMENT)
+    data = with_fields(data, task="MR", direction="none")
+    lines = answers(data)
+    assert lines["Best"].endswith("; no table of test data ranks the cells")
+    assert lines["Mind"] == "the cells are ranked on development data only"
+    assert lines["Next"] == "add an evaluator on test data that ranks the cells"
+
+
+def with_other_items(data, cell):
+    """The study with a cell whose scores have other items than those of the other cells."""
+    return with_fields(data, cell, items=hits(0.8, 1, n=301))
+
+
+def test_a_best_cell_that_cannot_be_compared_does_not_stand_out(study_of):
+    data = study_of(around(LEVELS), [POOLER], "first", items=True)
+    lines = answers(with_other_items(data, "mean"))
+    assert lines["Best"].startswith("mean: ")
+    assert lines["Not told apart from the best"] == (
+        "unknown in transfer, p: MR (accuracy): mean is not compared there (see Rank groups)"
+    )
+    assert lines["Next"] == (
+        "find out why mean is not compared with the other cells (see Rank groups)"
+    )
+
+
+def test_a_cell_that_cannot_be_compared_is_named_with_the_best(study_of):
+    data = study_of(around(LEVELS), [POOLER], "first", items=True)
+    lines = answers(with_other_items(data, "last"))
+    assert lines["Not told apart from the best"] == (
+        "none: mean is better than the other in transfer, p: MR (accuracy); not compared: last"
+    )
+    assert lines["Next"].startswith("find out why last could not be compared")

@@ -12,9 +12,18 @@ import pytest
 from scipy import stats
 from sentbed_report.statistics.item_components import ComponentStore
 from sentbed_report.statistics.significance import Judged, holm, judge_cell
-from sentbed_report.study.axis_tests import effect_tests, interaction_tests
+from sentbed_report.study import axis_tests
+from sentbed_report.study.axis_tests import (
+    axis_findings,
+    effect_tests,
+    interaction_tests,
+)
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.study_data import AxisInfo
+from sentbed_report.study_page.effects_section import (
+    effects_line,
+    interactions_section,
+)
 
 POOLER = AxisInfo("pooler", ("first", "mean"))
 LOSS = AxisInfo("loss", ("ctr", "cls"))
@@ -59,55 +68,57 @@ def test_an_effect_over_contexts_is_a_t_test_of_its_mean_under_each_seed(study_o
     tests = effect_tests(data, summary_of(data), REFERENCES)
     means = []
     for pooler in POOLER.labels:
-        of_losses = [FOUR[f"{pooler}, {loss}"] for loss in LOSS.labels]
-        means.append([fmean(scores) for scores in zip(*of_losses, strict=True)])
+        of_losses = [FOUR[f"{pooler}, ctr"], FOUR[f"{pooler}, cls"]]
+        means.append(np.mean(of_losses, axis=0))
 
     first, mean = means
     expected = stats.ttest_rel(mean, first)
     test = tests["pooler", "mean"]
-    assert list(test.differences.values()) == pytest.approx(np.subtract(mean, first))
+    assert [*test.differences.values()] == pytest.approx(mean - first)
     assert test.p_value == pytest.approx(expected.pvalue)
     assert test.interval == pytest.approx(tuple(expected.confidence_interval()))
-    assert {key: effect.corrected for key, effect in tests.items()} == pytest.approx(
-        holm({key: effect.p_value or 1.0 for key, effect in tests.items()})
-    )
+    p_values = {}
+    corrected = {}
+    for key, effect in tests.items():
+        p_values[key] = effect.p_value
+        corrected[key] = effect.corrected
+    assert corrected == pytest.approx(holm(p_values))
 
 
 def test_an_interaction_is_the_difference_of_differences(study_of):
     data = study_of(numbers(FOUR), [POOLER, LOSS])
     test = interaction_tests(data, summary_of(data), REFERENCES)["pooler", "loss"]
     by_seed = []
-    for seed in range(3):
-        corner = {cell: scores[seed] for cell, scores in FOUR.items()}
-        with_cls = corner["mean, cls"] - corner["first, cls"]
-        with_ctr = corner["mean, ctr"] - corner["first, ctr"]
+    for first_ctr, first_cls, mean_ctr, mean_cls in zip(*FOUR.values(), strict=True):
+        with_cls = mean_cls - first_cls
+        with_ctr = mean_ctr - first_ctr
         by_seed.append(with_cls - with_ctr)
 
     assert list(test.differences.values()) == pytest.approx(by_seed)
     error = stdev(by_seed) / math.sqrt(3)
-    assert test.p_value == pytest.approx(2 * stats.t.sf(abs(fmean(by_seed)) / error, 2))
+    quotient = abs(fmean(by_seed)) / error
+    assert test.p_value == pytest.approx(2 * stats.t.sf(quotient, 2))
     assert test.corrected == test.p_value
 
 
 def test_over_items_a_contrast_is_a_t_test_of_the_items_weighted_sums(study_of):
-    data = study_of(
-        {cell: {1: {"MR": of[0]}} for cell, of in FOUR.items()},
-        [POOLER, LOSS],
-        items=True,
-    )
-    summary = summary_of(data)
-    weights = dict(
-        zip(((cell, "en") for cell in FOUR), (1.0, -1.0, -1.0, 1.0), strict=True)
-    )
-    test = summary.scores.contrast(weights)
+    one_seed = {}
+    for cell, scores in FOUR.items():
+        one_seed[cell] = scores[:1]
+    data = study_of(numbers(one_seed), [POOLER, LOSS], items=True)
+
+    weights = {}
     sums = np.zeros(300)
-    for cell, weight in zip(data.cells, weights.values(), strict=True):
+    for cell, weight in zip(data.cells, (1.0, -1.0, -1.0, 1.0), strict=True):
+        weights[cell.name, "en"] = weight
         items = cell.runs[0].scores[0].items
         sums += weight * 100 * items.x
+    test = summary_of(data).scores.contrast(weights)
 
-    assert test.item_variance == pytest.approx(sums.var(ddof=1) / 300)
+    variance = sums.var(ddof=1) / 300
+    assert test.item_variance == pytest.approx(variance)
     # The scores of the study are not exactly those of its items.
-    statistic = (test.difference or 0.0) / math.sqrt(sums.var(ddof=1) / 300)
+    statistic = test.difference / math.sqrt(variance)
     assert test.p_value == pytest.approx(2 * stats.t.sf(abs(statistic), 299))
 
 
@@ -121,7 +132,7 @@ def test_of_several_interactions_the_clearest_is_kept_and_all_are_corrected_for(
     pair = study_of(numbers(FOUR), [POOLER, LOSS])
     alone = interaction_tests(pair, summary_of(pair), REFERENCES)["pooler", "loss"]
     assert test.difference == pytest.approx(alone.difference)
-    assert test.corrected == pytest.approx(2 * (alone.p_value or 0.0))
+    assert test.corrected == pytest.approx(2 * alone.p_value)
 
 
 def test_what_cannot_be_compared_says_why(study_of):
@@ -142,7 +153,29 @@ def test_a_study_that_may_stop_cells_is_corrected_for_its_looks(study_of):
     data = study_of(numbers(FOUR), [POOLER, LOSS])
     summary = summary_of(data)
     once = effect_tests(data, summary, REFERENCES)["pooler", "mean"]
-    often = effect_tests(data, attrs.evolve(summary, looks=3), REFERENCES)[
-        "pooler", "mean"
-    ]
-    assert often.corrected == pytest.approx(min(1.0, 3 * (once.corrected or 0.0)))
+    looking = attrs.evolve(summary, looks=3)
+    often = effect_tests(data, looking, REFERENCES)["pooler", "mean"]
+    assert often.corrected == pytest.approx(min(1.0, 3 * once.corrected))
+
+
+def test_interactions_that_are_too_many_to_test_are_not_said_to_be_tested(
+    study_of, monkeypatch
+):
+    monkeypatch.setattr(axis_tests, "MOST_CONTRASTS", 0)
+    data = study_of(numbers(FOUR), [POOLER, LOSS])
+    section = interactions_section(data, axis_findings(data, summarise(data)))
+    assert section.summary == "interactions are not tested"
+    assert section.notes == ()
+    assert len(section.tables) == 1
+
+
+def test_the_line_on_an_effect_has_the_difference_of_its_interval(study_of):
+    scores = numbers(FOUR)
+    # Without this seed, the other pair of cells is tested without it, too.
+    del scores["mean, cls"][2]
+    data = study_of(scores, [POOLER, LOSS])
+    (findings,) = axis_findings(data, [summary_of(data)])
+    test = findings.tests["pooler", "mean"]
+    assert test.difference == pytest.approx((6 + 7 + 12 + 10.5) / 4)
+    line = effects_line(findings)
+    assert line.startswith(f"pooler: mean +{test.difference:.2f} (")

@@ -159,7 +159,10 @@ def test_the_report_says_both_p_values_of_every_cell():
     data = study()
     summaries = summarise(data)
     section = equivalence_section(data, summaries)
-    assert section.summary == "2 cells shown to be no worse than base by 0.3"
+    assert (
+        section.summary
+        == "2 cells shown to be no worse than base by 0.3 in e, p: T (m)"
+    )
     (table,) = section.tables
     assert [column.heading for column in table.columns[1:]] == [
         "no worse by more than 0.3",
@@ -223,3 +226,18 @@ def test_a_study_that_looked_at_its_scores_several_times_is_corrected_for_its_lo
 
     (power,) = observed_power([attrs.evolve(summary, looks=3)])
     assert power.comparisons == 3 * len(once)
+
+
+def test_the_line_of_the_section_is_about_its_first_table(study_of):
+    levels = {"base": (80.0, 80.0), "cell": (70.0, 80.0)}
+    numbers = {}
+    for name, (first, second) in levels.items():
+        scores = {"T/accuracy": first, "T/f1": second}
+        numbers[name] = {1: scores, 2: scores}
+
+    data = study_of(numbers, baseline="base", items=True, equivalence=1.0)
+    section = equivalence_section(data, summarise(data))
+    assert len(section.tables) == 2
+    assert section.summary == (
+        "0 cells shown to be no worse than base by 1 in transfer, p: T (accuracy)"
+    )

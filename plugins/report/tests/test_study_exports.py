@@ -195,6 +195,7 @@ def test_tables_of_an_earlier_state_go_and_what_others_wrote_stays(tmp_path, stu
         "transfer-p-f1",
     ]
     results["tables"] += [{"name": "../outside"}, {"name": 3}]
+    results["tables"] += [{"name": "long" * 100}, {"name": "\0"}]
     (tmp_path / "results.json").write_text(json.dumps(results))
     write_exports(tmp_path, study_of({"a": {1: {"MR": 1.0}}}))
     assert {path.name for path in tables.iterdir()} == {

@@ -8,7 +8,7 @@ from sentbed.protocols import Score
 from sentbed_report.statistics.power import Spread, seeds_needed, smallest_difference
 from sentbed_report.statistics.significance import Judged, with_test
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.observed_power import observed_power
+from sentbed_report.study.observed_power import judged_rows, observed_power
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
 from sentbed_report.study_page.power_section import power_section
 from toy_study import study
@@ -56,17 +56,18 @@ def test_the_spread_over_items_is_their_mean_variance():
     data = study()
     (summary, *_) = summarise(data, resamples=100)
     power = observed_power([summary])[0]
-    judged = [row.cells[-1].judged for row in summary.rows if row.cells[-1].judged]
-    assert len(judged) == power.comparisons == 5
-    assert power.spread.item_std == pytest.approx(
-        math.sqrt(sum(comparison.item_variance for comparison in judged) / 5)
-    )
-    assert power.spread.seed_std == pytest.approx(
-        math.sqrt(sum(comparison.seed_variance for comparison in judged) / 5)
-    )
-    assert power.spread.item_degrees == min(
-        comparison.item_degrees for comparison in judged
-    )
+    of_items = []
+    of_seeds = []
+    degrees = []
+    for _, judged in judged_rows(summary):
+        of_items.append(judged.item_variance)
+        of_seeds.append(judged.seed_variance)
+        degrees.append(judged.item_degrees)
+
+    assert len(of_items) == power.comparisons == 5
+    assert power.spread.item_std == pytest.approx(math.sqrt(sum(of_items) / 5))
+    assert power.spread.seed_std == pytest.approx(math.sqrt(sum(of_seeds) / 5))
+    assert power.spread.item_degrees == min(degrees)
     assert power.smallest(3) == smallest_difference(power.spread, 3, comparisons=5)
 
 
@@ -116,9 +117,10 @@ def test_the_section_has_a_row_a_table_and_the_seeds_of_what_is_not_significant(
         "16 seeds",
     ]
     assert [line.cell for line in apart.rows] == ["close", "wild"]
-    judged = {line.cell: line.cells[-1].judged for line in summaries[0].rows}["close"]
+    judged = summaries[0].rows[1].cells[-1].judged
     difference, corrected, needed = apart.rows[0].cells
-    assert (difference.value, corrected.value) == (judged.difference, judged.corrected)
+    assert difference.value == judged.difference
+    assert corrected.value == judged.corrected
     assert needed == str(power.needed_by(judged).seeds)
     assert any("plan the next study" in remark for remark in section.notes)
 
@@ -140,3 +142,18 @@ def test_cells_that_the_items_cannot_tell_apart_need_no_number_of_seeds():
     reasons = {row.cells[-1] for row in section.tables[1].rows}
     assert len(reasons) == 1
     assert reasons.pop().startswith("none: items leave ±5.")
+
+
+def test_where_all_columns_are_corrected_together_all_their_tests_count(study_of):
+    numbers = {
+        "base": {1: {"A": 70.0, "B": 60.0}, 2: {"A": 70.0, "B": 60.0}},
+        "cell": {1: {"A": 71.0, "B": 61.0}, 2: {"A": 71.2, "B": 61.2}},
+    }
+    data = study_of(numbers, baseline="base", family="study")
+    summaries = summarise(data)
+    (power,) = observed_power(summaries)
+    # Two tasks and their average.
+    assert power.comparisons == 3
+    section = power_section(data, summaries)
+    assert section.sentences[0].endswith("comparisons of all columns together.")
+    assert "those of all columns;" in section.notes[0]

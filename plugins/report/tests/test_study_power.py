@@ -45,8 +45,10 @@ def by_share(spread, difference, seeds, level):
     places, weights = np.polynomial.legendre.leggauss(800)
     angles = (places + 1) * math.pi / 4
     share = np.sin(angles) ** 2
-    density = stats.beta.pdf(share, of_items / 2, of_seeds / 2) * np.sin(2 * angles)
-    items, repeated = items * share / of_items, repeated * (1 - share) / of_seeds
+    density = stats.beta.pdf(share, of_items / 2, of_seeds / 2)
+    density *= np.sin(2 * angles)
+    items = items * share / of_items
+    repeated = repeated * (1 - share) / of_seeds
     squares = items * criticals[0] ** 2 + repeated * criticals[1] ** 2
     critical = np.sqrt(squares / (items + repeated))
     bound = critical * np.sqrt(degrees * (items + repeated)) / error

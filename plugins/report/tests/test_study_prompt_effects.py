@@ -87,23 +87,30 @@ def without_score(data, cell, prompt, seed):
 
 def test_what_is_by_chance_in_the_lead_of_the_best_prompt_is_that_of_a_loop():
     rng = np.random.default_rng(1)
-    values = 0.3 * rng.normal(size=(4, 3, 30)) + 0.2 * rng.normal(size=(4, 1, 1))
+    of_runs = 0.3 * rng.normal(size=(4, 3, 30))
+    of_prompts = 0.2 * rng.normal(size=(4, 1, 1))
+    values = of_runs + of_prompts
     best = best_prompt(column_of(values), ComponentStore(1), lower=False)
-    means = [values[p].mean() for p in range(4)]
-    of_all = sum(means) / 4
-    chance = 0.0
-    for p in range(4):
-        by_seed = [values[p, s].mean() - values[:, s].mean() for s in range(3)]
-        by_item = [values[p, :, i].mean() - values[:, :, i].mean() for i in range(30)]
-        chance += (np.var(by_seed, ddof=1) / 3 + np.var(by_item, ddof=1) / 30) / 3
 
-    spread = sum((mean - of_all) ** 2 for mean in means) / 3
+    means = values.mean((1, 2))
+    mean = means.mean()
+    chance = 0.0
+    for of_prompt in values:
+        by_seed = []
+        for seed in range(3):
+            by_seed.append(of_prompt[seed].mean() - values[:, seed].mean())
+        by_item = []
+        for item in range(30):
+            by_item.append(of_prompt[:, item].mean() - values[:, :, item].mean())
+        chance += np.var(by_seed, ddof=1) / 3 / 3
+        chance += np.var(by_item, ddof=1) / 30 / 3
+
     assert best.prompt == PROMPTS[int(np.argmax(means))]
-    assert (best.score, best.mean) == (pytest.approx(max(means)), pytest.approx(of_all))
+    assert best.score == pytest.approx(means.max())
+    assert best.mean == pytest.approx(mean)
     assert best.among == 4
-    assert best.optimism == pytest.approx(
-        min(1, chance / spread) * (max(means) - of_all)
-    )
+    share = min(1, chance / means.var(ddof=1))
+    assert best.optimism == pytest.approx(share * (means.max() - mean))
 
 
 def test_where_lower_is_better_the_best_prompt_has_the_lowest_score():
@@ -144,7 +151,8 @@ def test_the_expected_loss_of_the_best_of_eight_is_found_in_simulated_studies(
         assert best.optimism is not None
         estimates.append(best.optimism)
 
-    loss, error = np.mean(losses), np.std(losses) / math.sqrt(len(losses))
+    loss = np.mean(losses)
+    error = np.std(losses) / math.sqrt(len(losses))
     assert np.mean(estimates) == pytest.approx(loss, abs=3 * error + 0.15 * loss)
 
 
@@ -257,7 +265,8 @@ def test_ranks_are_those_under_each_prompt(direction):
 
 def test_the_section_says_what_prompts_change_and_is_left_out_without_them():
     rng = np.random.default_rng(8)
-    values = rng.normal(size=(3, 4, 3, 30)) + 3 * rng.normal(size=(3, 4, 1, 1))
+    values = rng.normal(size=(3, 4, 3, 30))
+    values += 3 * rng.normal(size=(3, 4, 1, 1))
     data = study_of(values)
     tables = summarise(data)
     section = prompts_section(data, tables)
@@ -310,19 +319,16 @@ def test_sources_that_do_not_vary_have_no_shares():
 def test_the_answer_asks_for_more_of_what_varies_most():
     rng = np.random.default_rng(11)
     for prompt_std, seed_std, more in ((3.0, 0.1, "prompts"), (0.1, 3.0, "seeds")):
-        values = 0.1 * rng.normal(size=(3, 4, 3, 50)) + prompt_std * rng.normal(
-            size=(3, 4, 1, 1)
-        )
-        values = values + seed_std * rng.normal(size=(3, 1, 3, 1))
+        values = 0.1 * rng.normal(size=(3, 4, 3, 50))
+        values += prompt_std * rng.normal(size=(3, 4, 1, 1))
+        values += seed_std * rng.normal(size=(3, 1, 3, 1))
         data = study_of(values)
-        tables = summarise(data)
-        lines = {
-            line.question: line.answer for line in answer_lines(data, tables, None, [])
-        }
-        assert (
-            f"run more {more} (see Power" in lines["Next"]
-            or f"{more} that would tell" in lines["Next"]
-        )
+        lines = {}
+        for line in answer_lines(data, summarise(data), None, []):
+            lines[line.question] = line.answer
+
+        sentences = (f"run more {more} (see Power", f"{more} that would tell")
+        assert any(sentence in lines["Next"] for sentence in sentences)
         assert "over 4 prompts and 3 seeds" in lines["Best"]
 
 
@@ -337,9 +343,9 @@ def test_the_chosen_cells_interval_counts_sampled_prompts_also_where_each_seed_h
 
     def without_last_items(run):
         prompt = data.prompts.index(run.prompt)
-        return attrs.evolve(
-            run, scores=(score_of(values[0, prompt, run.seed, : 30 - run.seed]),)
-        )
+        of_run = values[0, prompt, run.seed]
+        score = score_of(of_run[: 30 - run.seed])
+        return attrs.evolve(run, scores=(score,))
 
     unlike = attrs.evolve(data, cells=with_runs(data.cells, without_last_items))
     means = np.zeros((4, 3))
@@ -348,13 +354,14 @@ def test_the_chosen_cells_interval_counts_sampled_prompts_also_where_each_seed_h
 
     selection = select(unlike, summarise(unlike))
     (score,) = selection.scores
-    of_prompts, of_seeds = means.mean(1).var(ddof=1) / 4, means.mean(0).var(ddof=1) / 3
-    squares = (
-        of_prompts * stats.t.isf(0.025, 3) ** 2 + of_seeds * stats.t.isf(0.025, 2) ** 2
-    )
+    of_prompts = means.mean(1).var(ddof=1) / 4
+    of_seeds = means.mean(0).var(ddof=1) / 3
+    squares = of_prompts * stats.t.isf(0.025, 3) ** 2
+    squares += of_seeds * stats.t.isf(0.025, 2) ** 2
+    half = math.sqrt(squares)
     assert score.over == "prompts and seeds"
-    assert score.low == pytest.approx(means.mean() - math.sqrt(squares))
-    assert score.high == pytest.approx(means.mean() + math.sqrt(squares))
+    assert score.low == pytest.approx(means.mean() - half)
+    assert score.high == pytest.approx(means.mean() + half)
 
 
 # --- runs that are missing ---------------------------------------------------------------------------------
@@ -362,11 +369,14 @@ def test_the_chosen_cells_interval_counts_sampled_prompts_also_where_each_seed_h
 
 def test_item_shares_are_of_the_seeds_that_have_a_score_under_every_prompt():
     rng = np.random.default_rng(13)
-    values = rng.normal(size=(2, 3, 3, 20)) + 5 * np.arange(3)[:, None, None]
+    values = rng.normal(size=(2, 3, 3, 20))
+    values += 5 * np.arange(3)[:, None, None]
     data = without_score(study_of(values), "c1", "q", 0)
-    shares = item_differences(data, "c0", "c1", "T").sort_values("item")["share"]
-    expected = values[1][:, 1:].mean((0, 1)) - values[0].mean((0, 1))
-    assert shares.to_numpy() == pytest.approx(expected / 20)
+    items = item_differences(data, "c0", "c1", "T").sort_values("item")
+
+    first = values[0].mean((0, 1))
+    second = values[1][:, 1:].mean((0, 1))
+    assert items["share"].to_numpy() == pytest.approx((second - first) / 20)
     for seed in (1, 2):
         data = without_score(data, "c1", "q", seed)
 
@@ -392,24 +402,24 @@ def test_a_table_of_seeds_that_each_lack_a_prompt_says_so():
 
     (table,) = summarise(data)
     assert table.over == "No seed has a score under every prompt."
-    none_finished = [attrs.evolve(row, encoder="") for row in table.rows]
-    assert (
-        attrs.evolve(table, rows=tuple(none_finished)).over == "Nothing has finished."
-    )
+    rows = []
+    for row in table.rows:
+        rows.append(attrs.evolve(row, encoder=""))
+
+    unfinished = attrs.evolve(table, rows=tuple(rows))
+    assert unfinished.over == "Nothing has finished."
 
 
 def with_folds(data, cell, prompts, tasks):
     """The study with a score of each task, some of them by five folds."""
+    folds = {"encoder": {}, "evaluator": {"id": "p", "folds": 5}}
 
     def scored(run):
         scores = []
         for task in ("T", "U"):
             score = attrs.evolve(run.scores[0], task=task)
             if run.cell == cell and run.prompt in prompts and task in tasks:
-                score = attrs.evolve(
-                    score,
-                    protocol={"encoder": {}, "evaluator": {"id": "p", "folds": 5}},
-                )
+                score = attrs.evolve(score, protocol=folds)
             scores.append(score)
 
         return attrs.evolve(run, scores=tuple(scores))
@@ -448,9 +458,8 @@ def test_frames_call_only_the_runs_degenerate_that_are():
     def degenerate(run):
         if (run.cell, run.prompt, run.seed) != ("c1", "q", 1):
             return run
-        return attrs.evolve(
-            run, scores=(attrs.evolve(run.scores[0], degenerate="one class predicted"),)
-        )
+        score = attrs.evolve(run.scores[0], degenerate="one class predicted")
+        return attrs.evolve(run, scores=(score,))
 
     data = attrs.evolve(data, cells=with_runs(data.cells, degenerate))
     frame = score_frame(data, summarise(data))
@@ -478,11 +487,20 @@ def test_encoders_used_in_unlike_ways_are_named_with_the_prompts(runs, where):
         is_unlike = run.cell == "c1" and (run.prompt, run.seed) in runs
         precision = "fp16" if is_unlike else "fp32"
         protocol = {"encoder": {"precision": precision}, "evaluator": {"id": "p"}}
-        return attrs.evolve(
-            run, scores=(attrs.evolve(run.scores[0], protocol=protocol),)
-        )
+        score = attrs.evolve(run.scores[0], protocol=protocol)
+        return attrs.evolve(run, scores=(score,))
 
     (table,) = summarise(attrs.evolve(data, cells=with_runs(data.cells, encoded)))
     assert list(table.protocol_notes) == [
         f"Encoded in another way than c0: precision (fp32 against fp16) in {where}."
     ]
+
+
+def test_a_cell_that_lacks_seeds_has_no_ranks_under_the_prompts():
+    values = np.random.default_rng(3).normal(size=(3, 2, 3, 20))
+    values[2] += 10
+    data = without_score(study_of(values), "c2", "p", 1)
+    (table,) = summarise(data)
+    rows = rows_under_prompts(table)
+    assert [bool(row.ranks) for row in rows] == [True, True, False]
+    assert "c2" not in prompts_section(data, [table]).summary

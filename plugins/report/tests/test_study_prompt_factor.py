@@ -59,12 +59,13 @@ def naive_interval(differences):
         squares = sum((value - mean) ** 2 for value in means)
         return float(squares / (len(means) - 1) / len(means))
 
-    v_prompts = variance_of_mean([differences[p].mean() for p in range(prompts)])
-    v_seeds = variance_of_mean([differences[:, s].mean() for s in range(seeds)])
-    v_items = variance_of_mean([differences[:, :, i].mean() for i in range(items)])
-    square = v_prompts * stats.t.isf(0.025, prompts - 1) ** 2
-    square += v_seeds * stats.t.isf(0.025, seeds - 1) ** 2
-    square += v_items * stats.t.isf(0.025, items - 1) ** 2
+    square = 0.0
+    for axis, length in enumerate((prompts, seeds, items)):
+        means = []
+        for place in range(length):
+            means.append(differences.take(place, axis).mean())
+        square += variance_of_mean(means) * stats.t.isf(0.025, length - 1) ** 2
+
     reach = math.sqrt(square)
     return float(mean), float(mean - reach), float(mean + reach)
 
@@ -81,9 +82,8 @@ def test_the_interval_is_that_of_a_loop_over_prompts_seeds_and_items(
 ):
     rng = np.random.default_rng(seed)
     values = rng.normal(size=(2, prompts, seeds, items))
-    values += spread * rng.normal(size=(2, prompts, 1, 1)) + rng.normal(
-        size=(2, 1, seeds, 1)
-    )
+    values += spread * rng.normal(size=(2, prompts, 1, 1))
+    values += rng.normal(size=(2, 1, seeds, 1))
     comparison = judged(scores_of(values[0]), scores_of(values[1]))
     mean, low, high = naive_interval(values[1] - values[0])
     assert comparison.difference == pytest.approx(mean)
@@ -93,18 +93,16 @@ def test_the_interval_is_that_of_a_loop_over_prompts_seeds_and_items(
 
 def test_the_p_value_is_the_level_at_which_the_difference_is_critical():
     # Over 3 seeds V = 1, over 4 prompts V = 5/3, over 42 items 1: 1/3 + 5/12 + 1 in all.
-    comparison = with_test(
-        Judged(
-            {1: 1.0, 2: 2.0, 3: 3.0},
-            1.0,
-            41,
-            dict(zip(PROMPTS, (0.5, 1.5, 2.5, 3.5), strict=False)),
-        )
-    )
+    seeds = {1: 1.0, 2: 2.0, 3: 3.0}
+    prompts = {"p": 0.5, "q": 1.5, "r": 2.5, "s": 3.5}
+    comparison = with_test(Judged(seeds, 1.0, 41, prompts))
 
     def critical(level):
-        squares = stats.t.isf(level / 2, 41) ** 2 + stats.t.isf(level / 2, 2) ** 2 / 3
-        return float(math.sqrt(squares + stats.t.isf(level / 2, 3) ** 2 * 5 / 12))
+        of_items = stats.t.isf(level / 2, 41)
+        of_seeds = stats.t.isf(level / 2, 2)
+        of_prompts = stats.t.isf(level / 2, 3)
+        squares = of_items**2 + of_seeds**2 / 3 + of_prompts**2 * 5 / 12
+        return float(math.sqrt(squares))
 
     expected = optimize.brentq(lambda level: critical(level) - 2, 1e-9, 1, xtol=1e-15)
     assert comparison.p_value == pytest.approx(expected)
@@ -115,18 +113,17 @@ def test_nothing_that_a_seed_does_to_an_item_is_taken_from_the_items_under_sampl
     rng = np.random.default_rng(3)
     values = rng.normal(size=(2, 3, 4, 50))
     values[1] += rng.normal(size=(1, 4, 50))
-    expected = (values[1] - values[0]).mean((0, 1)).var(ddof=1) / 50
-    assert judged(
-        scores_of(values[0]), scores_of(values[1])
-    ).item_variance == pytest.approx(expected)
+    differences = (values[1] - values[0]).mean((0, 1))
+    comparison = judged(scores_of(values[0]), scores_of(values[1]))
+    assert comparison.item_variance == pytest.approx(differences.var(ddof=1) / 50)
 
 
 def test_prompts_that_are_all_of_interest_are_averaged_and_have_no_variance():
     rng = np.random.default_rng(4)
-    values = rng.normal(size=(2, 3, 4, 50)) + rng.normal(size=(2, 3, 1, 1))
-    fixed = judged(
-        scores_of(values[0], are_sample=False), scores_of(values[1], are_sample=False)
-    )
+    values = rng.normal(size=(2, 3, 4, 50))
+    values += rng.normal(size=(2, 3, 1, 1))
+    baseline = scores_of(values[0], are_sample=False)
+    fixed = judged(baseline, scores_of(values[1], are_sample=False))
     averaged = []
     for cell in values.mean(1):
         averaged.append({seed: score_of(of_seed) for seed, of_seed in enumerate(cell)})
@@ -156,10 +153,10 @@ def test_prompts_without_items_and_with_equal_seeds_are_a_paired_t_test_over_the
     for cell in numbers:
         of_prompts = {}
         for prompt, number in zip(PROMPTS, cell, strict=False):
-            of_prompts[prompt] = attrs.evolve(
-                score_of(np.zeros(1)), value=number, items=None
-            )
-        columns.append({seed: PromptScores(of_prompts) for seed in (1, 2)})
+            score = score_of(np.zeros(1))
+            of_prompts[prompt] = attrs.evolve(score, value=number, items=None)
+        scores = PromptScores(of_prompts)
+        columns.append({1: scores, 2: scores})
 
     comparison = judged(columns[0], columns[1])
     expected = stats.ttest_rel(numbers[1], numbers[0])
@@ -173,9 +170,9 @@ def test_a_mean_over_tasks_has_the_mean_over_tasks_under_each_prompt():
     values = rng.normal(size=(2, 2, 3, 4, 20))  # cell, task, prompt, seed, item
     means = []
     for cell in values:
-        columns = [
-            scores_of(of_task, task=f"T{number}") for number, of_task in enumerate(cell)
-        ]
+        columns = []
+        for number, of_task in enumerate(cell):
+            columns.append(scores_of(of_task, task=f"T{number}"))
         means.append(mean_column(columns))
 
     comparison = judge_cell(means[0], means[1], ComponentStore(500))
@@ -190,23 +187,19 @@ def test_a_mean_over_tasks_has_the_mean_over_tasks_under_each_prompt():
 
 def test_an_evaluators_average_that_is_the_mean_gives_way_to_the_mean_which_has_items():
     rng = np.random.default_rng(8)
-    columns = [
-        {"cell": scores_of(rng.normal(size=(2, 2, 10)), task=task)}
-        for task in ("A", "B")
-    ]
+    first = scores_of(rng.normal(size=(2, 2, 10)), task="A")
+    second = scores_of(rng.normal(size=(2, 2, 10)), task="B")
+    without_items = attrs.evolve(score_of(np.zeros(1)), items=None)
     means = {}
     for seed in (0, 1):
         of_prompts = {}
         for prompt in PROMPTS[:2]:
-            value = (
-                sum(column["cell"][seed].of_prompts[prompt].value for column in columns)
-                / 2
-            )
-            of_prompts[prompt] = attrs.evolve(
-                score_of(np.zeros(1)), value=value, items=None
-            )
+            total = first[seed].of_prompts[prompt].value
+            total += second[seed].of_prompts[prompt].value
+            of_prompts[prompt] = attrs.evolve(without_items, value=total / 2)
         means[seed] = PromptScores(of_prompts)
 
+    columns = [{"cell": first}, {"cell": second}]
     average = average_column(columns, {"cell": means})
     score = average["cell"][0]
     assert isinstance(score, PromptScores)
@@ -214,36 +207,35 @@ def test_an_evaluators_average_that_is_the_mean_gives_way_to_the_mean_which_has_
 
 
 def test_scores_under_other_prompts_are_not_compared():
-    values = np.random.default_rng(9).normal(size=(2, 2, 10))
+    baseline = scores_of(np.random.default_rng(9).normal(size=(2, 2, 10)))
     other = {}
-    for seed, scores in scores_of(values).items():
-        other[seed] = PromptScores(
-            {f"{prompt}!": score for prompt, score in scores.of_prompts.items()}
-        )
+    single = {}
+    for seed, scores in baseline.items():
+        single[seed] = scores.of_prompts["plain"]
+        of_prompts = {}
+        for prompt, score in scores.of_prompts.items():
+            of_prompts[f"{prompt}!"] = score
+        other[seed] = PromptScores(of_prompts)
 
-    assert "not under the same prompts" in judged(scores_of(values), other).reason
-    single = {
-        seed: scores.of_prompts["plain"] for seed, scores in scores_of(values).items()
-    }
-    assert (
-        "not under the same prompts"
-        in judge_cell(scores_of(values), single, ComponentStore(500)).reason
-    )
+    for cell in (other, single):
+        assert "not under the same prompts" in judged(baseline, cell).reason
 
 
 def test_pairs_and_contrasts_of_a_table_count_the_prompts():
     rng = np.random.default_rng(10)
-    values = rng.normal(size=(3, 4, 3, 25)) + rng.normal(size=(3, 4, 1, 1))
-    table = TableScores(
-        {str(number): scores_of(of_cell) for number, of_cell in enumerate(values)},
-        ComponentStore(500),
-    )
+    values = rng.normal(size=(3, 4, 3, 25))
+    values += rng.normal(size=(3, 4, 1, 1))
+    first, second, third = values
+    column = {"0": scores_of(first), "1": scores_of(second), "2": scores_of(third)}
+    table = TableScores(column, ComponentStore(500))
+
     pair = table.pairs(["0", "1"])["0", "1"]
-    assert pair.interval == pytest.approx(naive_interval(values[1] - values[0])[1:])
+    _, *interval = naive_interval(second - first)
+    assert pair.interval == pytest.approx(interval)
+
     contrast = table.contrast({"0": -1.0, "1": 0.5, "2": 0.5})
-    assert contrast.interval == pytest.approx(
-        naive_interval(values[1:].mean(0) - values[0])[1:]
-    )
+    _, *interval = naive_interval((second + third) / 2 - first)
+    assert contrast.interval == pytest.approx(interval)
 
 
 # --- error rate --------------------------------------------------------------------------------------------

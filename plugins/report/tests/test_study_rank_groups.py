@@ -30,7 +30,8 @@ def posthocs():
 
 def random_differences(rows, seed, share):
     """Which pairs differ, at random: most of these are no sets of neighbours in any order."""
-    upper = np.triu(np.random.default_rng(seed).random((rows, rows)) < share, 1)
+    numbers = np.random.default_rng(seed).random((rows, rows))
+    upper = np.triu(numbers < share, 1)
     return upper | upper.T
 
 
@@ -122,8 +123,9 @@ def test_ends_all_alike_all_apart_and_too_many():
     assert letter_groups(np.zeros((3, 3), bool)) == ((0, 1, 2),)
     assert letter_groups(~np.eye(3, dtype=bool)) == ((0,), (1,), (2,))
     # k pairs that differ and nothing else: 2 ** k largest sets.
-    pairs = np.kron(np.eye(10), np.array([[0, 1], [1, 0]])).astype(bool)
-    assert letter_groups(pairs) is None
+    pair = np.array([[0, 1], [1, 0]])
+    pairs = np.kron(np.eye(10), pair)
+    assert letter_groups(pairs.astype(bool)) is None
 
 
 def test_letters_go_on_after_z():
@@ -313,7 +315,8 @@ def test_the_row_with_the_most_pairs_without_a_p_value_goes_first():
 @pytest.mark.parametrize("seed", range(4))
 def test_friedman_and_nemenyi_are_those_of_scipy_and_scikit_posthocs(seed, posthocs):
     rng = np.random.default_rng(seed)
-    values = rng.normal(size=(6, 9)) + 0.8 * np.arange(6)[::-1, None]
+    values = rng.normal(size=(6, 9))
+    values += 0.8 * np.arange(6)[::-1, None]
     if seed == 3:  # ties
         values = values.round()
     test = friedman(values)
@@ -334,8 +337,9 @@ def test_friedman_and_nemenyi_are_those_of_scipy_and_scikit_posthocs(seed, posth
 
 def test_the_critical_difference_is_that_of_demsars_example():
     """Four classifiers over 14 data sets: 1.25 (Demšar, 2006, section 3.2.2); q is 2.569 there."""
-    test = friedman(np.random.default_rng(0).normal(size=(4, 14)))
-    assert test.critical == pytest.approx(2.569 * math.sqrt(4 * 5 / (6 * 14)), rel=1e-3)
+    values = np.random.default_rng(0).normal(size=(4, 14))
+    expected = 2.569 * math.sqrt(4 * 5 / (6 * 14))
+    assert friedman(values).critical == pytest.approx(expected, rel=1e-3)
 
 
 def test_without_a_difference_by_friedman_there_is_one_group():

@@ -88,8 +88,11 @@ def by_a_loop(costs, scores):
     pairs = list(zip(costs, scores, strict=True))
     front = set()
     for place, (cost, score) in enumerate(pairs):
-        as_good = [pair for pair in pairs if pair[0] <= cost and pair[1] >= score]
-        if all(pair == (cost, score) for pair in as_good):
+        better = []
+        for other in pairs:
+            if other[0] <= cost and other[1] >= score and other != (cost, score):
+                better.append(other)
+        if not better:
             front.add(place)
 
     return front
@@ -280,3 +283,19 @@ def test_exports_have_costs_as_scores_and_the_front(study):
         score, _, seconds = NUMBERS[point["cell"]]
         assert (point["score"], point["cost"]) == (score, seconds)
         assert point["front"] == expected.get(point["cell"])
+
+
+def test_means_that_differ_by_rounding_errors_are_equally_good(study_of):
+    # The sums of these numbers in floating point differ in their last digit.
+    numbers = {
+        "cheap": {1: {"MR": 0.3}, 2: {"MR": 0.2}, 3: {"MR": 0.1}},
+        "dear": {1: {"MR": 0.1}, 2: {"MR": 0.2}, 3: {"MR": 0.3}},
+    }
+    seconds = {"cheap": 1.0, "dear": 2.0}
+    data = with_added(
+        study_of(numbers), lambda run: [cost_of("seconds", seconds[run.cell])]
+    )
+    (against,) = scores_against_cost(summarise(data))
+    cheap, dear = against.points
+    assert cheap.score < dear.score
+    assert (cheap.front, dear.front) == (1, None)

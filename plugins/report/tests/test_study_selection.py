@@ -249,7 +249,8 @@ def test_an_interval_of_one_seed_is_that_of_students_t_over_the_items(make):
         data, task="X", value=100 * float(values.mean()), items=Items("mean", values)
     )
     (selection,) = chosen(data).scores
-    half = stats.t.ppf(0.975, 79) * 100 * values.std(ddof=1) / math.sqrt(80)
+    error = 100 * values.std(ddof=1) / math.sqrt(80)
+    half = stats.t.ppf(0.975, 79) * error
     assert selection.over == "items"
     assert selection.low == pytest.approx(selection.mean - half, abs=0.03 * half)
     assert selection.high == pytest.approx(selection.mean + half, abs=0.03 * half)
@@ -299,7 +300,9 @@ def test_an_average_of_test_data_has_an_interval_and_no_development_data(make):
     tasks = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
     values = {}
     for seed in (1, 2, 3):
-        values[seed] = {task: 60.0 + seed * (3 + i) for i, task in enumerate(tasks)}
+        values[seed] = {}
+        for factor, task in enumerate(tasks, start=3):
+            values[seed][task] = 60.0 + seed * factor
 
     def split(dev):
         data = make(
@@ -323,7 +326,8 @@ def test_an_average_of_test_data_has_an_interval_and_no_development_data(make):
 def test_the_interval_of_the_best_of_cells_is_as_wide_as_their_number_asks(make):
     selection = chosen(make(THREE))
     values = [THREE["b"][seed]["X"] for seed in (1, 2)]
-    half = stats.t.ppf(1 - 0.05 / 3 / 2, 1) * stdev(values) / math.sqrt(2)
+    error = stdev(values) / math.sqrt(2)
+    half = stats.t.ppf(1 - 0.05 / 3 / 2, 1) * error
     assert selection.confidence == pytest.approx(1 - 0.05 / 3)
 
     mean = fmean(values)

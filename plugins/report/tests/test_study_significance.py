@@ -88,7 +88,9 @@ def test_items_and_seeds_are_added_and_the_critical_value_is_banerjees():
     error = math.sqrt(4 / 3)
 
     def critical(level):
-        squares = stats.t.isf(level / 2, 41) ** 2 + stats.t.isf(level / 2, 2) ** 2 / 3
+        of_items = stats.t.isf(level / 2, 41)
+        of_seeds = stats.t.isf(level / 2, 2)
+        squares = of_items**2 + of_seeds**2 / 3
         return math.sqrt(squares / (4 / 3))
 
     p_value = optimize.brentq(
@@ -178,10 +180,10 @@ def test_groups_have_the_degrees_of_a_stratified_mean(weighted):
 def test_the_variance_of_the_items_is_that_of_the_paired_bootstrap_of_scipy():
     rng = np.random.default_rng(1)
     gold = rng.normal(size=300)
-    a, b = (gold + noise * rng.normal(size=300) for noise in (1.0, 0.8))
-    before, after = (
-        score_of(Items("spearman", gold, predicted)) for predicted in (a, b)
-    )
+    a = gold + rng.normal(size=300)
+    b = gold + 0.8 * rng.normal(size=300)
+    before = score_of(Items("spearman", gold, a))
+    after = score_of(Items("spearman", gold, b))
 
     def standardised_ranks(values):
         ranks = stats.rankdata(values, axis=-1)
@@ -256,22 +258,18 @@ def test_items_of_one_cluster_count_together():
 )
 def test_what_cannot_be_judged_has_no_p_value_and_says_why(baseline, cell, reason):
     comparison = judged(baseline, cell)
-    assert (comparison.p_value, comparison.corrected, comparison.significant) == (
-        None,
-        None,
-        False,
-    )
+    assert comparison.p_value is None
+    assert comparison.corrected is None
+    assert not comparison.significant
     assert reason in comparison.reason
 
 
 def test_a_cell_that_equals_the_baseline_does_not_differ():
     rows = np.random.default_rng(0).random((2, 200))
     comparison = judged(means_of(rows), means_of(rows))
-    assert (comparison.difference, comparison.p_value, comparison.interval) == (
-        0,
-        1,
-        (0, 0),
-    )
+    assert comparison.difference == 0
+    assert comparison.p_value == 1
+    assert comparison.interval == (0, 0)
 
 
 # --- columns and pairs -------------------------------------------------------------------------------------
@@ -299,7 +297,8 @@ def test_holms_correction_is_that_of_statsmodels(p_values, looks):
     )
     # Looks multiply p-values before the correction and are cut off at 1 after it.
     several = holm(dict(enumerate(p_values)), looks)
-    assert all(several[key] <= min(1, looks * expected[key]) + 1e-12 for key in several)
+    for key, p_value in several.items():
+        assert p_value <= min(1, looks * expected[key]) + 1e-12
 
 
 def test_the_items_of_each_score_are_used_once(monkeypatch):
@@ -313,10 +312,10 @@ def test_the_items_of_each_score_are_used_once(monkeypatch):
 
     monkeypatch.setattr(Items, "components", counted)
     rows = np.random.default_rng(0).random((3, 2, 200))
-    store, baseline = ComponentStore(500), means_of(rows[0])
-    good, like = (
-        judge_cell(baseline, means_of(row), store) for row in (rows[1] + 0.4, rows[2])
-    )
+    store = ComponentStore(500)
+    baseline = means_of(rows[0])
+    good = judge_cell(baseline, means_of(rows[1] + 0.4), store)
+    like = judge_cell(baseline, means_of(rows[2]), store)
     assert len(used) == 6
     assert good.p_value < 0.01 < 0.1 < like.p_value
 
@@ -390,7 +389,8 @@ def test_an_average_of_other_items_has_a_quarter_of_two_variances():
         *(({1: mean_of(0 * row)}, {1: mean_of(row)}) for row in rows)
     )
     small, large = (row.var(ddof=1) / len(row) for row in rows)
-    assert average.difference == pytest.approx((rows[0].mean() + rows[1].mean()) / 2)
+    first, second = rows
+    assert average.difference == pytest.approx((first.mean() + second.mean()) / 2)
     assert average.item_variance == pytest.approx((small + large) / 4)
     degrees = (small + large) ** 2 / (small**2 / 10 + large**2 / 50)
     assert average.item_degrees == pytest.approx(degrees)
@@ -530,7 +530,10 @@ def test_a_null_difference_is_found_no_more_often_than_the_level_says(
 
 def test_a_planted_difference_is_found_as_often_as_its_size_says_and_its_interval_covers_it():
     # The standard error of the mean difference: items 1 / 150, seeds 0.1^2 / 3, noise 2 x 0.5^2 / (3 x 150).
-    error = math.sqrt(1 / ITEMS + 0.1**2 / SEEDS + 2 * 0.25 / (SEEDS * ITEMS))
+    of_items = 1 / ITEMS
+    of_seeds = 0.1**2 / SEEDS
+    noise = 2 * 0.5**2 / (SEEDS * ITEMS)
+    error = math.sqrt(of_items + of_seeds + noise)
     planted = 4 * error
     power = stats.norm.sf(stats.norm.isf(0.025) - planted / error)
     assert power > 0.97

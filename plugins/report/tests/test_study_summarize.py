@@ -742,3 +742,18 @@ def test_predictions_that_are_all_the_same_are_seen_in_the_items():
         )
         == ""
     )
+
+
+def test_a_table_with_a_cost_has_no_average_and_gives_no_wrong_reason(study_of):
+    scores = {"MR/accuracy": 60.0, "CR/f1": 61.0}
+    data = study_of({"a": {1: scores}, "b": {1: scores}})
+    protocol = {"encoder": {}, "evaluator": {"id": "p"}}
+    cost = Score(
+        "seconds", "s", 1e6, protocol, "en", "transfer", direction="lower", axis="cost"
+    )
+    data = with_added(data, lambda run: [cost])
+    (table,) = summarise(data)
+    assert table.headings == ("MR (accuracy)", "CR (f1)", "seconds (s)")
+    # The cost does not decide the decimals of the scores, nor they those of the cost.
+    assert [column.digits for column in table.columns] == [2, 2, 0]
+    assert not any("average" in note.lower() for note in table.notes)

@@ -345,3 +345,12 @@ def test_an_axis_that_changes_no_score_is_found(data):
     ]
     # One cell alone shows nothing.
     assert [*axes_without_effect(attrs.evolve(data, cells=(first,)))] == []
+    # Neither do costs, which depend on the machine.
+    def with_costs(run):
+        costs = []
+        for score in run.scores:
+            costs.append(attrs.evolve(score, axis="cost"))
+        return attrs.evolve(run, scores=tuple(costs))
+
+    two = attrs.evolve(data, cells=(first, same))
+    assert [*axes_without_effect(with_runs(two, with_costs))] == []

@@ -125,9 +125,9 @@ def read_score(record: Mapping[str, Any]) -> Score:
     protocol = record["protocol"]
     if not isinstance(protocol, dict):
         raise TypeError("a score without a protocol")
-    for part in ("encoder", "evaluator"):
+    for part in ("encoder", "evaluator", *protocol):
         if not isinstance(protocol[part], dict):
-            raise TypeError("a score without the protocol of its encoder or evaluator")
+            raise TypeError(f"a score whose protocol has no table `{part:.80}`")
     names = {}
     for field in ("task", "metric", "encoder", "evaluator"):
         names[field] = record[field]

@@ -37,10 +37,7 @@ def score_intervals(scores: Sequence[Score]) -> tuple[ScoreInterval, ...]:
     Scores with a statistic that a plugin defines are left out: their intervals need bootstrap samples, which may
     be slow.
     """
-    starts = {}
-    for score in scores:
-        if score.encoder.endswith(START):
-            starts[_key(score, score.encoder)] = score
+    starts = _scores_before_training(scores)
     store = ComponentStore(RESAMPLES)
     intervals = []
     for score in scores:
@@ -52,7 +49,7 @@ def score_intervals(scores: Sequence[Score]) -> tuple[ScoreInterval, ...]:
         if interval is None:
             continue
 
-        start = starts.get(_key(score, score.encoder + START))
+        start = starts.get(id(score))
         change = None
         if start is not None:
             change = judge_cell({_SEED: start}, {_SEED: score}, store)
@@ -60,6 +57,22 @@ def score_intervals(scores: Sequence[Score]) -> tuple[ScoreInterval, ...]:
                 change = None
         intervals.append(ScoreInterval(score, interval, change))
     return tuple(intervals)
+
+
+def _scores_before_training(scores: Sequence[Score]) -> dict[int, Score]:
+    """Return id of a score -> the same encoder's score before training, for the scores that have one."""
+    groups: dict[str, list[Score]] = {}
+    for score in scores:
+        groups.setdefault(_key(score, score.encoder), []).append(score)
+
+    starts: dict[int, Score] = {}
+    for of_encoder in groups.values():
+        before = groups.get(_key(of_encoder[0], of_encoder[0].encoder + START), [])
+        # There are several if an evaluator scores the encoder twice, such as with and without whitening.
+        # Both times, evaluations are made in the order of the recipe.
+        if len(before) == len(of_encoder):
+            starts |= dict(zip(map(id, of_encoder), before, strict=True))
+    return starts
 
 
 def _key(score: Score, encoder: str) -> str:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+LONGEST = 100
+"""Maximum number of characters of a name of a file, without number and suffix; file systems allow 255 bytes."""
+
 
 def unique_name(
     name: str,

@@ -18,7 +18,11 @@ def test_steps_are_ticked_at_round_numbers(steps, apart):
     axes = Figure().subplots()
     axes.plot(steps, steps)
     step_axis(axes)
-    shown = [tick for tick in axes.get_xticks() if steps[0] <= tick <= steps[-1]]
+    shown = []
+    for tick in axes.get_xticks():
+        if steps[0] <= tick <= steps[-1]:
+            shown.append(tick)
+
     assert len(shown) >= 3
     assert {later - earlier for earlier, later in pairwise(shown)} == {apart}
     assert all(tick % apart == 0 for tick in shown)

@@ -136,6 +136,7 @@ def test_scores_of_unlike_protocols_are_said_to_be():
         {"coordinates": []},
         {"coordinates": ["length"], "length": "short"},
         {"coordinates": 3},
+        {"coordinates": [["length"]]},
     ],
 )
 def test_what_has_no_coordinate_is_not_drawn(fields):
@@ -183,3 +184,11 @@ def test_labels_that_begin_alike_are_lines_and_panels_of_their_own():
     by_length = sweep_plots(study(axes, batches=(512,)))[2]
     panels = by_length.figure(6).axes
     assert [len(panel.lines) for panel in panels] == [2, 2]
+
+
+@pytest.mark.parametrize("axis", ["encoder", "length"])
+def test_an_axis_that_is_called_like_another_variable_keeps_its_labels(axis):
+    sizes = attrs.evolve(SIZE, name=axis)
+    plots = sweep_plots(study(axes=(sizes,), batches=(512,), lengths=(32, 64)))
+    lines = [*named_lines(plots[1]).values()]
+    assert lines == [[(32.0, 2.0), (64.0, 1.0)], [(32.0, 0.5), (64.0, 0.25)]]

@@ -111,6 +111,9 @@ def test_the_arrows_of_a_trajectory_are_its_moves():
 
 
 def test_a_long_trajectory_has_few_arrows_and_a_small_drawing():
-    places = [(-3 * i / 1000, 1 - i / 2000) for i in range(1000)]
+    places = []
+    for step in range(1000):
+        places.append((-3 * step / 1000, 1 - step / 2000))
+
     (plane,) = watched_planes([watched_geometry("en", "t", "p", *places)])
     assert len(trajectory_plot(plane).element("f-")) < 40_000

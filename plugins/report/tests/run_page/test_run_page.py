@@ -14,7 +14,7 @@ from sentbed_report.page.markdown import page_markdown
 from sentbed_report.page.report_page import page_html
 from sentbed_report.run_page.run_page import run_page
 from sentbed_report.write_report import write_report
-from toy_run_report import EMPTY, full, ranking
+from toy_run_report import EMPTY, full, ranking, score
 
 PLANE = "Alignment and uniformity"
 PROTOCOLS = "How these numbers were made"
@@ -202,3 +202,11 @@ def test_a_plugins_labels_with_shares_are_bars_of_one_scale(tmp_path):
     assert printed.endswith("Said next.\n")
     record = json.loads((tmp_path / "report.json").read_text())
     assert record["sections"]["words"]["rows"][1] == ["Rain.", [["wet", 0.05]], None]
+
+
+def test_the_scores_at_the_top_name_the_encoder_if_there_are_several():
+    scores = (score("MR", 60.0, "en"), score("MR", 70.0, "zh"))
+    page = run_page(attrs.evolve(EMPTY, scores=scores))
+    (line,) = page.answer
+    title = "sts, senteval-sts: MR (spearman)"
+    assert line.answer == f"{title} of en 60.00; {title} of zh 70.00"

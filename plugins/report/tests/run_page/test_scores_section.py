@@ -112,7 +112,8 @@ def test_tasks_without_data_are_named():
 def test_intervals_of_scores_and_of_their_changes_stand_in_a_section_of_their_own():
     data = attrs.evolve(full(), stages=(), scatters=())
     assert "## Intervals" not in page_markdown(run_page(data))
-    right = (np.random.default_rng(0).random((2, 100)) < [[0.5], [0.7]]).astype(float)
+    numbers = np.random.default_rng(0).random((2, 100))
+    right = (numbers < [[0.5], [0.7]]).astype(float)
     scores = list(data.scores)
     for place, of_score in ((0, right[0]), (2, right[1])):
         items = Items("mean", of_score)
@@ -126,3 +127,17 @@ def test_intervals_of_scores_and_of_their_changes_stand_in_a_section_of_their_ow
     (row,) = re.findall(r"^\| encoder \| STS.*$", section, re.MULTILINE)
     assert f"| +{gain:.2f}, {number(low)} to {number(high)} | 0.0" in row
     assert "not corrected for the number of scores" in section
+
+
+def test_an_evaluator_that_scores_an_encoder_twice_has_two_tables():
+    plain = score("MR", 60.0, "en")
+    protocol = {**plain.protocol, "encoder": {"whitening": {"width": 256}}}
+    white = attrs.evolve(plain, value=65.0, protocol=protocol)
+    before = attrs.evolve(plain, encoder="en@start", value=50.0)
+    white_before = attrs.evolve(white, encoder="en@start", value=52.0)
+    first, second = summaries_of(before, white_before, plain, white)
+    assert first.note.endswith('in whitening (nothing against {"width": 256})')
+    assert second.note.endswith('in whitening ({"width": 256} against nothing)')
+    assert [row.cells[0].value for row in first.rows] == [50.0, 60.0]
+    assert [row.cells[0].value for row in second.rows] == [52.0, 65.0]
+    assert second.rows[1].cells[0].change == 13.0

@@ -65,7 +65,8 @@ def test_rows_of_published_systems_are_lines_like_others():
 
 
 def test_what_is_not_finite_is_nan_and_what_was_not_measured_is_empty():
-    rows = (Row(("a",), (Estimate({1: math.nan, 2: 1.0}),)), Row(("b",), (Estimate(),)))
+    not_finite = Estimate({1: math.nan, 2: 1.0})
+    rows = (Row(("a",), (not_finite,)), Row(("b",), (Estimate(),)))
     first, second = lines_of(
         to_csv(Table("t", (Header("cell"),), (Column("MR"),), rows))
     )

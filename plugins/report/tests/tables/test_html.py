@@ -109,7 +109,10 @@ def test_bars_are_on_the_scale_of_the_longest_one():
 
 
 def test_a_long_table_scrolls_in_a_box_of_its_own():
-    rows = tuple(Row((str(place),), (Estimate(value=1.0),)) for place in range(31))
-    table = Table("t", (Header("cell"),), (Column("MR"),), rows)
+    rows = []
+    for place in range(31):
+        rows.append(Row((str(place),), (Estimate(value=1.0),)))
+
+    table = Table("t", (Header("cell"),), (Column("MR"),), tuple(rows))
     assert 'class="scroll long"' in to_html(table)
     assert 'class="scroll"' in to_html(attrs.evolve(table, rows=rows[1:]))

@@ -24,7 +24,8 @@ from sentbed_report.figures.curves import draw_curve
 from sentbed_report.figures.labels import label_text, legend_above, task_and_metric
 from sentbed_report.figures.plot import Plot
 from sentbed_report.formatting import count
-from sentbed_report.study.study_data import AxisInfo, StudyData
+from sentbed_report.study.axis_columns import axis_column
+from sentbed_report.study.study_data import AxisInfo, CellInfo, StudyData
 
 if TYPE_CHECKING:
     import pandas
@@ -68,8 +69,7 @@ def sweep_plots(data: StudyData) -> list[Plot]:
         coordinates = _take_coordinates(protocol)
         if coordinates and math.isfinite(score.value):
             evaluator = " · ".join(dict.fromkeys((score.evaluator, score.protocol_id)))
-            labels = cell.labels or {"run": cell.name}
-            point = {**labels, "encoder": score.encoder, **coordinates}
+            point = _point(cell, score.encoder, coordinates)
             rows.append(
                 (evaluator, score.metric, cell.name, point, score.value, protocol)
             )
@@ -89,6 +89,24 @@ def sweep_plots(data: StudyData) -> list[Plot]:
     return plots
 
 
+def _point(
+    cell: CellInfo, encoder: str, coordinates: Mapping[str, float]
+) -> dict[str, float | str]:
+    """Return where a score was measured: variable -> value, for the axes, the encoder and the coordinates."""
+    point: dict[str, float | str] = {}
+    for axis, label in cell.labels.items():
+        point[axis_column(axis)] = label
+    if not cell.labels:
+        point["run"] = cell.name
+    point["encoder"] = encoder
+    for name, value in coordinates.items():
+        variable = name
+        if name in point:
+            variable = f"coordinate {name}"
+        point[variable] = value
+    return point
+
+
 def _take_coordinates(protocol: dict[str, Any]) -> dict[str, float]:
     """Remove the numeric coordinates from a score's protocol, and return them."""
     names = protocol.pop("coordinates", None)
@@ -96,7 +114,7 @@ def _take_coordinates(protocol: dict[str, Any]) -> dict[str, float]:
     if not isinstance(names, Sequence):
         return coordinates
     for name in names:
-        if is_number(protocol.get(name)):
+        if isinstance(name, str) and is_number(protocol.get(name)):
             coordinates[name] = float(protocol.pop(name))
     return coordinates
 
@@ -106,7 +124,7 @@ def _variables(data: StudyData, points: pandas.DataFrame) -> list[_Variable]:
 
     `points` has one row per score, with a column for each variable.
     """
-    axes = {axis.name: axis for axis in data.axes}
+    axes = {axis_column(axis.name): axis for axis in data.axes}
     variables = []
     for name, column in points.items():
         values = column.dropna().unique().tolist()

@@ -20,7 +20,7 @@ from sentbed_report.study.item_differences import TaskItems, has_items, task_ite
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.tables.latex import reduced
-from sentbed_report.unique_names import unique_name
+from sentbed_report.unique_names import LONGEST, unique_name
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -65,7 +65,8 @@ class ItemPage:
             column.protocol,
         )
 
-        text = json.dumps(_content(self, items), ensure_ascii=False)
+        content = _content(self, items)
+        text = json.dumps(content, ensure_ascii=False)
         script = Script(resource("sentbed_report.item_page", "items.js"))
         return _template().render(
             title=f"{self.data.name}: items of {column.task} ({column.metric})",
@@ -75,26 +76,35 @@ class ItemPage:
             script_hash=script.hash,
             style=resource("sentbed_report.page", "style.css"),
             are_sums=items.are_sums,
+            has_cells=bool(content["cells"]),
         )
 
 
 def item_pages(summaries: Sequence[Summary], data: StudyData) -> list[ItemPage]:
     """Return the item pages of a study: one for each column whose scores have saved items.
 
-    There is no page for a table of further metrics, for a cost, or for an average.
+    There is no page for a table of further metrics, for a cost, or for an average. If an evaluator scored a task
+    twice, such as with and without whitening, there is a page for the first time.
     """
     pages = []
+    evaluations = []
     taken: set[str] = set()
     for summary, name in zip(summaries, table_names(summaries), strict=True):
         for place, column in enumerate(summary.columns):
             if summary.metric or column.average or column.cost:
                 continue
-            if not has_items(
-                data, column.task, summary.evaluator, column.metric, column.protocol
-            ):
+            evaluation = (
+                column.task,
+                summary.evaluator,
+                column.metric,
+                column.protocol,
+            )
+            if evaluation in evaluations or not has_items(data, *evaluation):
                 continue
 
-            page = unique_name(f"{name}-{reduced(column.task)}", taken, reduced)
+            evaluations.append(evaluation)
+            page = f"{name}-{reduced(column.task)}"[:LONGEST]
+            page = unique_name(page, taken, reduced)
             address = f"{DIRECTORY}/{page}.html"
             pages.append(ItemPage(address, data, summary, place))
     return pages
@@ -123,8 +133,14 @@ def _content(page: ItemPage, items: TaskItems) -> dict[str, Any]:
     cells = []
     for name in names:
         of_cell = items.cells[name]
-        predictions, shares = _rounded(of_cell.predictions), _rounded(of_cell.shares)
-        cells.append({"name": name, "predictions": predictions, "shares": shares})
+        cells.append(
+            {
+                "name": name,
+                "score": of_cell.score,
+                "predictions": _rounded(of_cell.predictions),
+                "shares": _rounded(of_cell.shares),
+            }
+        )
 
     gold = None
     if items.gold is not None:

@@ -56,7 +56,7 @@ const show = () => {
   const [first, second] = [content.cells[selects.first.value], content.cells[selects.second.value]];
   const shares = second.shares.map((share, place) => share - first.shares[place]);
   document.getElementById("difference").textContent =
-    `${second.name} less ${first.name}: ${signed(shares.reduce((total, share) => total + share, 0))}`;
+    `${second.name} less ${first.name}: ${signed(second.score - first.score)}`;
   const table = document.getElementById("slices");
   table.replaceChildren();
   row(table, ["slice", "items", "share in the difference", "95 % interval"], "th");

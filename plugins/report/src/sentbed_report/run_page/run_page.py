@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from sentbed.protocols import ExpectedRow, ReportSection
+from sentbed.protocols import START, ExpectedRow, ReportSection
 from sentbed.tools import plain
 
 from sentbed_report.figures.scatters import scatter_plots
@@ -97,16 +97,11 @@ def _answer(data: RunReport, summaries: Sequence[Summary]) -> Iterator[AnswerLin
     if data.ranking is not None:
         yield AnswerLine("Search", verdict(data.ranking))
 
-    results = []
+    results: list[str] = []
     for summary in summaries:
         if summary.metric or not summary.columns[-1].ranked or not summary.rows:
             continue
-        last = summary.columns[-1]
-        cell = summary.rows[-1].cells[-1]
-        result = f"{title_of(summary)} {last.text(cell.value)}"
-        if cell.change is not None:
-            result += f" ({signed(cell.change, last.digits)} by training)"
-        results.append(result)
+        results += _results(summary)
     if results:
         yield AnswerLine("Scores", "; ".join(results))
 
@@ -119,6 +114,21 @@ def _answer(data: RunReport, summaries: Sequence[Summary]) -> Iterator[AnswerLin
 
     if data.warnings:
         yield AnswerLine("Mind", " ".join(data.warnings))
+
+
+def _results(summary: Summary) -> Iterator[str]:
+    """Yield the number of each encoder in a table's last column, without numbers before training if possible."""
+    last = summary.columns[-1]
+    rows = [row for row in summary.rows if not row.encoder.endswith(START)]
+    for row in rows or summary.rows[-1:]:
+        of_encoder = ""
+        if len(rows) > 1:
+            of_encoder = f" of {row.encoder}"
+        cell = row.cells[-1]
+        result = f"{title_of(summary)}{of_encoder} {last.text(cell.value)}"
+        if cell.change is not None:
+            result += f" ({signed(cell.change, last.digits)} by training)"
+        yield result
 
 
 def _missed(row: ExpectedRow) -> str:

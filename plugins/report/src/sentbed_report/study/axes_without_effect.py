@@ -26,11 +26,12 @@ def _changes_nothing(data: StudyData, axis: str) -> bool:
         labels_on_other_axes = dict(cell.labels)
         labels_on_other_axes.pop(axis)
         for run in cell.runs:
-            if run.status != "finished" or not run.scores:
+            if run.status != "finished":
                 continue
-
-            key = (*labels_on_other_axes.values(), run.prompt, run.seed)
             scores = _scores(run)
+            if not scores:
+                continue
+            key = (*labels_on_other_axes.values(), run.prompt, run.seed)
             if key not in earlier_scores:
                 earlier_scores[key] = scores
             elif scores == earlier_scores[key]:

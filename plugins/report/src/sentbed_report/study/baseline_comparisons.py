@@ -91,4 +91,12 @@ def with_corrections(data: StudyData, summaries: Sequence[Summary]) -> list[Summ
     def with_correction(estimate: Estimate) -> Estimate:
         return attrs.evolve(estimate, judged=judged.get(id(estimate)))
 
-    return [summary.with_estimates(with_correction) for summary in summaries]
+    tests = 0
+    for test in judged.values():
+        if test.p_value is not None:
+            tests += 1
+    result = []
+    for summary in summaries:
+        counted = attrs.evolve(summary, tests_in_study=tests)
+        result.append(counted.with_estimates(with_correction))
+    return result

@@ -13,10 +13,15 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 import attrs
+from sentbed.protocols import Score
 
 from sentbed_report.data_splits import is_development
 from sentbed_report.formatting import first_names
-from sentbed_report.score_protocols import evaluation_protocol, unlike
+from sentbed_report.score_protocols import (
+    encoder_protocol,
+    evaluation_protocol,
+    unlike,
+)
 from sentbed_report.study.measurements import Measurement
 from sentbed_report.tables.column import AVERAGE
 
@@ -292,7 +297,7 @@ def _scores_of_rows(
         scores_of_row = scores_of_rows.setdefault(key, [])
         # The latest entry is tried first, as successive scores of a run come from the same evaluation.
         for scores in reversed(scores_of_row):
-            if scores.accepts(score.task, protocol):
+            if _is_of_same_evaluation(scores, score, protocol):
                 scores.add(measurement, protocol)
                 break
         else:
@@ -300,6 +305,23 @@ def _scores_of_rows(
             scores.add(measurement, protocol)
             scores_of_row.append(scores)
     return list(chain.from_iterable(scores_of_rows.values()))
+
+
+def _is_of_same_evaluation(
+    scores: ComparableScores, score: Score, protocol: Protocol
+) -> bool:
+    """Whether a score of a row may come from the evaluation that made the scores in `scores`.
+
+    It does not if they have a score of its task under another protocol, be it only the encoder's part: an
+    evaluator may score an encoder twice, such as with and without whitening.
+    """
+    for measurement in scores.measured:
+        if measurement.score.task == score.task:
+            is_encoded_alike = encoder_protocol(measurement.score) == encoder_protocol(
+                score
+            )
+            return is_encoded_alike and scores.accepts(score.task, protocol)
+    return True
 
 
 def _usual_first(rows: Sequence[ComparableScores]) -> list[ComparableScores]:
@@ -358,8 +380,7 @@ def _differences_of_table(
     """Return the protocol entries in which a table differs from `others`, with the table's values."""
     differences: dict[str, dict[str, dict[str, None]]] = {}
     for other in others:
-        for task, protocol in table.protocols.items():
-            other_protocol = other.protocols.get(task, protocol)
+        for task, protocol, other_protocol in _protocols_of_both(table, other):
             for name, values in unlike(protocol, other_protocol):
                 values_of_tasks = differences.setdefault(name, {})
                 values_of_tasks.setdefault(task, {})[f"({values})"] = None
@@ -372,6 +393,27 @@ def _differences_of_table(
             entry += f" of {', '.join(values_of_tasks)}"
         entries.append(entry)
     return ", ".join(entries)
+
+
+def _protocols_of_both(
+    table: ComparableScores, other: ComparableScores
+) -> Iterator[tuple[str, Protocol, Protocol]]:
+    """Yield task, protocol in a table, and protocol in another table.
+
+    The protocols are those of evaluations, and, of rows that both tables have, those of encoders.
+    """
+    for task, protocol in table.protocols.items():
+        yield task, protocol, other.protocols.get(task, protocol)
+
+    encoder_protocols = {}
+    for measurement in other.measured:
+        score = measurement.score
+        encoder_protocols[_row_of(measurement), score.task] = encoder_protocol(score)
+    for measurement in table.measured:
+        task = measurement.score.task
+        other_protocol = encoder_protocols.get((_row_of(measurement), task))
+        if other_protocol is not None:
+            yield task, encoder_protocol(measurement.score), other_protocol
 
 
 def _entry(name: str, values_of_tasks: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,7 @@ from sentbed_report.tables.comma_separated import to_csv
 from sentbed_report.tables.json_records import record_of
 from sentbed_report.tables.latex import reduced, to_latex
 from sentbed_report.tables.markdown import to_markdown
-from sentbed_report.unique_names import unique_name
+from sentbed_report.unique_names import LONGEST, unique_name
 
 if TYPE_CHECKING:
     import pandas
@@ -92,8 +93,9 @@ def write_tables(directory: Path, summaries: Sequence[Summary]) -> None:
         if name in names:
             continue
         for suffix in FORMATS:
-            path = directory / DIRECTORY / f"{name}.{suffix}"
-            path.unlink(missing_ok=True)
+            # A damaged file could have a name that no file can have.
+            with suppress(OSError, ValueError):
+                (directory / DIRECTORY / f"{name}.{suffix}").unlink()
 
 
 def score_frame(data: StudyData, summaries: Sequence[Summary]) -> pandas.DataFrame:
@@ -164,7 +166,7 @@ def table_names(summaries: Iterable[Summary]) -> tuple[str, ...]:
         if summary.metric:
             parts.append(summary.metric)
         name = re.sub(r"[^A-Za-z0-9._-]", "_", "-".join(parts))
-        names.append(unique_name(name, taken, reduced))
+        names.append(unique_name(name[:LONGEST], taken, reduced))
     return tuple(names)
 
 

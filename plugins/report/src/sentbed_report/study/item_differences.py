@@ -12,6 +12,7 @@ An item's share of the difference is its share in the second cell minus its shar
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -49,6 +50,11 @@ class CellItems:
 
     of_runs: tuple[Items, ...]
     """One entry per run of the cell, at least one. All runs have the same items."""
+
+    @property
+    def score(self) -> float:
+        """Mean score over the runs."""
+        return fmean(items.value() for items in self.of_runs)
 
     @property
     def predictions(self) -> Floats:

@@ -34,8 +34,8 @@ class ObservedPower:
     seeds: int
     """The most frequent number of seeds of these comparisons."""
     comparisons: int
-    """Number of p-values that the correction takes into account: the number of compared cells, times the number
-    of looks (interim analyses) if the study stops cells."""
+    """Number of p-values that are corrected together (see `StudyData.family`), times the number of looks (interim
+    analyses) if the study stops cells."""
 
     @property
     def hangs_on_prompts(self) -> bool:
@@ -96,7 +96,10 @@ def observed_power(summaries: Sequence[Summary]) -> tuple[ObservedPower, ...]:
         judged = [judged for _, judged in judged_rows(summary)]
         observed = observed_spread(judged)
         if observed is not None:
-            comparisons = len(judged) * summary.looks
+            tests = len(judged)
+            if summary.family == "study":
+                tests = summary.tests_in_study
+            comparisons = tests * summary.looks
             powers.append(ObservedPower(summary, *observed, comparisons))
     return tuple(powers)
 

@@ -78,7 +78,8 @@ def rows_under_prompts(summary: Summary) -> tuple[RowUnderPrompts, ...]:
             continue
         scores_of_rows[number] = scores
         means[number] = _means_over_seeds(summary.prompts, scores)
-        if column.ranked and not last.degenerate:
+        is_complete = row.status == "finished" and not row.stopped
+        if column.ranked and is_complete and not last.degenerate:
             ranked.append(number)
 
     rows = []

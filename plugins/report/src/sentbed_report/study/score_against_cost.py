@@ -10,7 +10,7 @@ from sentbed_report.run_cost import KEY
 from sentbed_report.study.summary_row import SummaryRow
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.tables.column import Column
-from sentbed_report.tables.estimate import Estimate
+from sentbed_report.tables.estimate import MEAN_DECIMALS, Estimate
 
 
 @attrs.frozen
@@ -166,7 +166,8 @@ def _score_against_cost(
         else:
             points.append(CostPoint(row, row_of_costs.cells, score, cost, None))
             signed_costs.append(cost_sign * cost)
-            signed_scores.append(score_sign * score)
+            # Means that are equal up to rounding errors are ties.
+            signed_scores.append(round(score_sign * score, MEAN_DECIMALS))
 
     front = pareto_front(signed_costs, signed_scores)
     for position, number in enumerate(front, start=1):

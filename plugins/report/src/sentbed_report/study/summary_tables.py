@@ -89,6 +89,8 @@ class Summary:
     """Margin of the equivalence tests in the last column; see `StudyData.equivalence`."""
     family: Family = "column"
     """Which p-values are corrected together; see `StudyData.family`."""
+    tests_in_study: int = 0
+    """Number of p-values in all tables of the study."""
     development: bool = False
     """Whether the scores are on development data, from which nothing follows for test data."""
     scores: TableScores[RowKey] | None = attrs.field(default=None, eq=False)
@@ -229,6 +231,16 @@ class Summary:
         return f"{sentence}. A seed counts when it has a score under every prompt."
 
     @property
+    def pairing(self) -> str:
+        """Which runs of two rows the tests pair, in a few words."""
+        if self.prompts:
+            return "each prompt and seed against the same"
+        has_one_run_each = all(len(row.scored) < 2 for row in self.rows)
+        if has_one_run_each and len(self.seeds) > 1:
+            return "each run against a run under another seed"
+        return "each seed against the same seed"
+
+    @property
     def test(self) -> str:
         """Sentence on the significance test; empty without comparisons."""
         bases: set[Basis] = set()
@@ -240,9 +252,6 @@ class Summary:
             return ""
 
         basis = common_basis(bases)
-        paired = "each seed against the same seed"
-        if self.prompts:
-            paired = "each prompt and seed against the same"
         looks = ""
         if self.looks != 1:
             looks = f", times the {self.looks} looks at which cells may be stopped"
@@ -250,7 +259,7 @@ class Summary:
         if self.family != "column":
             family = "and all columns of the study together"
         return (
-            f"Tests against {self.baseline}, {paired}: two-sided, Student's t over "
+            f"Tests against {self.baseline}, {self.pairing}: two-sided, Student's t over "
             f"{basis}, with Holm's correction over the cells {family}{looks}."
         )
 
@@ -359,12 +368,6 @@ class Summary:
             yield self.test
         if self.covered:
             yield self.covered
-        metrics: dict[str, None] = {}
-        for column in self.columns:
-            if not column.cost:
-                metrics[column.metric] = None
-        if len(metrics) > 1 and not self.columns[-1].average:
-            yield f"No average, as the columns are of several metrics: {', '.join(metrics)}."
         stopped = self.stopped_rows
         if stopped:
             rank = ""

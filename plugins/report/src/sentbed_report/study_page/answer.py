@@ -116,7 +116,7 @@ def _best(
     if chosen.test_data:
         how = "on this very test data, so that its score is too good"
     elif selection is None:
-        how = "on development data; no score is on test data"
+        how = "on development data; no table of test data ranks the cells"
     return _with_score(chosen, main, f"chosen among {chosen.number_compared} {how}")
 
 
@@ -187,6 +187,10 @@ def _not_told_apart(
         return f"unknown in {title}: {groups.reason}"
 
     chosen_row = _chosen_row(groups, chosen_cell)
+    if chosen_row is None:
+        return (
+            f"unknown in {title}: {chosen_cell} is not compared there (see Rank groups)"
+        )
     others = _other_rows(main, groups, chosen_row)
     alike = [row.name for row in others if row.is_like(chosen_row)]
     better = _better_rows(groups, chosen_row)
@@ -196,15 +200,19 @@ def _not_told_apart(
             f"{names}; better than {chosen_row.name} in {title}: {first_names(better)}"
         )
 
-    shown_to_be_worse = ""
+    remarks = ""
     if main.stopped_rows:
-        shown_to_be_worse = f"; stopped as worse: {first_names(main.stopped_rows)}"
+        remarks += f"; stopped as worse: {first_names(main.stopped_rows)}"
+    if groups.left:
+        remarks += f"; not compared: {first_names(list(dict(groups.left)))}"
     if not alike:
         compared = "other"
         if len(others) > 1:
             compared = f"{len(others):,} others"
-        return f"none: {chosen_row.name} is better than the {compared} in {title}{shown_to_be_worse}"
-    return f"{first_names(alike)} ({len(alike)} of {count(len(others), 'other')}; {title}){shown_to_be_worse}"
+        return (
+            f"none: {chosen_row.name} is better than the {compared} in {title}{remarks}"
+        )
+    return f"{first_names(alike)} ({len(alike)} of {count(len(others), 'other')}; {title}){remarks}"
 
 
 def _other_rows(
@@ -224,15 +232,17 @@ def _other_rows(
     return others
 
 
-def _chosen_row(groups: RankGroups, chosen_cell: str) -> GroupedRow:
-    """Return the row of the chosen cell.
+def _chosen_row(groups: RankGroups, chosen_cell: str) -> GroupedRow | None:
+    """Return the row of the chosen cell; None if it is not compared with the others.
 
-    If no cell was chosen, or it has no row, return the first row, which has the best mean.
+    If no cell was chosen, return the first row, which has the best mean.
     """
+    if not chosen_cell:
+        return groups.rows[0]
     for row in groups.rows:
         if row.cell == chosen_cell:
             return row
-    return groups.rows[0]
+    return None
 
 
 def _better_rows(groups: RankGroups, chosen_row: GroupedRow) -> list[str]:
@@ -259,7 +269,7 @@ def _problems(
     if main is not None:
         yield from _few_seeds(main)
         if main.development:
-            yield "all scores are on development data"
+            yield "the cells are ranked on development data only"
         elif selection is not None:
             yield from _better_than_chosen(main, selection)
     if any(summary.protocol_notes for summary in summaries):
@@ -284,7 +294,7 @@ def _better_than_chosen(main: Summary, selection: Selection) -> Iterator[str]:
     if main.groups is None or not main.groups.rows:
         return
     chosen_row = _chosen_row(main.groups, selection.cell)
-    if _better_rows(main.groups, chosen_row):
+    if chosen_row is not None and _better_rows(main.groups, chosen_row):
         yield f"{chosen_row.name} is not the best on test data"
 
 
@@ -337,7 +347,7 @@ def _next_step(
     if data.finished < data.total:
         return "let the study finish: `sentbed study` goes on where it was"
     if main is None or main.development:
-        return "add an evaluator on test data"
+        return "add an evaluator on test data that ranks the cells"
     if len(data.cells) == 1:
         return "add cells to compare it with"
     return _next_step_of_comparison(data, main, chosen_cell)
@@ -375,6 +385,8 @@ def _next_step_of_ranking(
         return "compare the best cells in a study of their own, with fresh seeds"
 
     chosen_row = _chosen_row(groups, chosen_cell)
+    if chosen_row is None:
+        return f"find out why {chosen_cell} is not compared with the other cells (see Rank groups)"
     if _better_rows(groups, chosen_row):
         if data.decide is not None:
             return "use more development data: the cell that it chose is not the best on test data"
@@ -385,6 +397,9 @@ def _next_step_of_ranking(
         return "give all cells the same seeds and tasks: others are better, but could not be chosen"
     others = _other_rows(main, groups, chosen_row)
     if not any(row.is_like(chosen_row) for row in others):
+        if groups.left:
+            names = first_names(list(dict(groups.left)))
+            return f"find out why {names} could not be compared with the best cell (see Rank groups)"
         return "use the best cell, which stands out, or confirm it on data that the study has not seen"
 
     more, text_of_needed = "seeds", seeds_text

@@ -78,10 +78,14 @@ def _axis_lines(findings: AxisFindings) -> Iterator[str]:
             continue
 
         largest = max(differences, key=lambda name: abs(differences[name]))
-        text = f"{effect.axis}: {largest} {signed(differences[largest], digits)}"
+        text = f"{effect.axis}: {largest} "
         test = findings.tests.get((effect.axis, largest))
-        if test is not None and test.interval is not None:
+        if test is None or test.interval is None:
+            text += signed(differences[largest], digits)
+        else:
+            # If cells have different seeds, the test is over fewer seeds, and has another difference.
             low, high = test.interval
+            text += signed(test.difference, digits)
             text += f" ({signed(low, digits)} to {signed(high, digits)})"
             text += sign_of(test.corrected)
         text += f" against {effect.reference}"
@@ -171,7 +175,8 @@ def _notes_on_seeds_and_degenerate_cells(summary: Summary) -> Iterator[str]:
     if len(seeds) > 1:
         yield (
             "cells have different seeds: means are over the seeds that all matched cells have, differences "
-            "over the seeds that both cells of a pair have."
+            "over the seeds that both cells of a pair have, intervals and marks over the seeds that the cells "
+            "of all pairs have."
         )
     if summary.degenerate_rows:
         names = "; ".join(summary.degenerate_rows)
@@ -192,8 +197,10 @@ def interactions_section(
     """Return the section on pairs of axes; None if no pair of axes has means."""
     tables = []
     interacting = []
+    is_tested = False
     for findings_of_table in findings:
         summary = findings_of_table.summary
+        is_tested = is_tested or bool(findings_of_table.interactions)
         for pair, test in findings_of_table.interactions.items():
             sign = sign_of(test.corrected)
             if sign:
@@ -203,12 +210,14 @@ def interactions_section(
     if not tables:
         return None
 
+    if not is_tested:
+        return Section("Two axes", "interactions are not tested", tables=tables)
     line = "no two axes are shown to interact"
     if interacting:
         line = f"depend on each other: {'; '.join(interacting)}"
     note = (
         "Whether two axes interact: the clearest difference of differences against their references, over "
-        "seeds and items, corrected over all of them (Holm)."
+        f"{sources_of_tests(data)}, corrected over all of them (Holm)."
     )
     return Section("Two axes", line, tables=tables, notes=[note])
 

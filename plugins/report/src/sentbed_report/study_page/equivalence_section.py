@@ -22,20 +22,19 @@ def equivalence_section(
         return None
 
     tables = []
-    no_worse = set()
+    lines = []
     for summary in summaries:
         table = _table(summary)
         if table.rows:
             tables.append(table)
-        for row in summary.rows:
-            test = row.cells[-1].equivalence
-            if test is not None and sign_of(test.corrected_no_worse):
-                no_worse.add(row.cell)
+            cells = count(_number_no_worse(summary), "cell")
+            lines.append(
+                f"{cells} shown to be no worse than {data.baseline} by {data.equivalence:g} in "
+                f"{title_of(summary)}"
+            )
     if not tables:
         return None
 
-    cells = count(len(no_worse), "cell")
-    line = f"{cells} shown to be no worse than {data.baseline} by {data.equivalence:g}"
     sentence = (
         f"Tests against {data.baseline} with a margin of {data.equivalence:g} in the unit of the score, "
         f"over {sources_of_tests(data)} as in the tables. No worse: one one-sided test. Equivalent: two "
@@ -47,7 +46,16 @@ def equivalence_section(
         f"shown. The interval, of {100 * CONFIDENCE:g} %, belongs to the tests at a level of 0.05 before "
         "correction: a cell is equivalent if its interval lies within the margin."
     )
-    return Section("Equivalence", line, (sentence,), tables, (note,))
+    return Section("Equivalence", lines[0], (sentence,), tables, (note,))
+
+
+def _number_no_worse(summary: Summary) -> int:
+    cells = set()
+    for row in summary.rows:
+        test = row.cells[-1].equivalence
+        if test is not None and sign_of(test.corrected_no_worse):
+            cells.add(row.cell)
+    return len(cells)
 
 
 def _table(summary: Summary) -> Table:

@@ -34,9 +34,12 @@ def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | No
             tables.append(_needed(power, "prompts", prompts_text))
     needed = [table for table in tables if table.rows]
 
+    corrected_together = "the column"
+    if data.family == "study":
+        corrected_together = "all columns"
     notes = [
-        "Comparisons: the number of comparisons with the baseline for which the p-values of the column are "
-        "corrected; in a study that stops cells, as many for each of its looks.",
+        "Comparisons: the number of comparisons with the baseline whose p-values are corrected together, those "
+        f"of {corrected_together}; in a study that stops cells, as many for each of its looks.",
         "Spread: the standard deviation of the paired differences over seeds, pooled over the cells, and the "
         "standard error due to the test items, which more seeds do not reduce. With two or three seeds, the "
         "standard deviation is a rough estimate.",
@@ -62,7 +65,8 @@ def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | No
         f"{first.seeds} seeds find differences of {smallest} in {title_of(first.summary)}",
         (
             f"Smallest true difference from {data.baseline} that a study with so many seeds finds with a "
-            f"probability of {_PERCENT}, at a level of {LEVEL:g} for all comparisons of the column together.",
+            f"probability of {_PERCENT}, at a level of {LEVEL:g} for all comparisons of {corrected_together} "
+            "together.",
         ),
         [*_smallest_differences(powers), *needed],
         notes,

@@ -59,9 +59,11 @@ def _line(summary: Summary, rows: Sequence[RowUnderPrompts]) -> str:
     under = f"{prompts} in {title_of(summary)}"
     if len(firsts) == 1:
         return f"{firsts[0]} is the best under each of {under}"
-    return (
-        f"{len(firsts)} of {len(rows)} cells are the best under at least one of {under}"
-    )
+    ranked = 0
+    for row in rows:
+        if row.ranks:
+            ranked += 1
+    return f"{len(firsts)} of {ranked} cells are the best under at least one of {under}"
 
 
 def _sentences(data: StudyData, effects: Sequence[_Effects]) -> Iterator[str]:

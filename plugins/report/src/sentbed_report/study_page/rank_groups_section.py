@@ -30,6 +30,7 @@ def rank_groups_section(
     lines: list[str] = []
     bases: set[Basis] = set()
     looks = 1
+    pairing = ""
     has_groups = False
     has_ranks_over_tasks = False
     for summary in summaries:
@@ -42,6 +43,7 @@ def rank_groups_section(
             lines.append(_line(summary, groups))
             tables.append(_table(summary, groups))
             looks = summary.looks
+            pairing = summary.pairing
             if groups.basis:
                 bases.add(groups.basis)
         if groups.tasks is not None:
@@ -54,7 +56,7 @@ def rank_groups_section(
     sentences: list[str] = []
     if lines:
         line = lines[0]
-        sentences += _sentences(data, common_basis(bases), looks)
+        sentences += _sentences(pairing, common_basis(bases), looks)
         notes += _note_on_decisions(data.decisions)
     if has_ranks_over_tasks:
         sentences.append(
@@ -69,20 +71,21 @@ def rank_groups_section(
 
 def _line(summary: Summary, groups: RankGroups) -> str:
     """Return how many cells may be the best."""
-    best = groups.rows[0]
-    alike = [row for row in groups.rows[1:] if row.is_like(best)]
-    return f"{len(alike) + 1} of {len(groups.rows)} cells may be the best in {title_of(summary)}"
+    possible = 0
+    for row in groups.rows:
+        if row.lowest_rank == 1:
+            possible += 1
+    return (
+        f"{possible} of {len(groups.rows)} cells may be the best in {title_of(summary)}"
+    )
 
 
 def _sentences(
-    data: StudyData,
+    pairing: str,
     basis: Basis,
     looks: int,
 ) -> Iterator[str]:
     """Yield sentences that explain letters, tests and intervals of ranks."""
-    paired = "each seed with the same seed"
-    if data.prompts:
-        paired = "each prompt and seed with the same"
     times = ""
     if looks > 1:
         times = f", times the {looks} looks at which cells may be stopped"
@@ -92,7 +95,7 @@ def _sentences(
         "shared letter does not mean that two cells are equal."
     )
     yield (
-        f"Every two cells are compared, {paired}, over {basis} as in tests against a "
+        f"Every two cells are compared, {pairing}, over {basis} as in tests against a "
         f"baseline, with Holm's correction over all pairs of a table{times}: in at most {_LEVEL} of "
         "studies like this one, any pair of a table is wrongly told apart. Ranks: the lowest is 1 plus the "
         "number of significantly better cells, the highest is the number of cells minus that of "
