@@ -94,6 +94,24 @@ def test_a_directory_of_ones_own_gets_one_a_run_and_is_not_written_over(
         follow(TensorBoard(directory=directory).build()).start()
 
 
+def test_a_run_that_is_resumed_without_a_checkpoint_leaves_the_events_of_others(
+    follow, tmp_path
+):
+    directory = str(tmp_path / "all")
+    build = TensorBoard(directory=directory).build
+    follow(build()).start().steps("nli", 1, 2).fail(KeyboardInterrupt())
+    resumed = follow(build()).resume({}).steps("nli", 1, 1)
+    resumed.finish()
+    scalars, _ = read(tmp_path / "all" / "run")
+    assert [step for step, _ in scalars["nli/loss"]] == [1]
+
+    # A run of the same name in another directory, whose checkpoint is from before it had this tracker.
+    (tmp_path / "elsewhere").mkdir()
+    with pytest.raises(RunError, match="already holds the events of a run"):
+        follow(build(), "elsewhere/run").resume({})
+    assert read(tmp_path / "all" / "run")[0] == scalars
+
+
 def test_a_place_that_cannot_be_written_is_an_error_at_the_start(follow, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(RunError, match="cannot write events for TensorBoard"):

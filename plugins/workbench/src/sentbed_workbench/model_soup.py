@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,13 +64,14 @@ def make_soup(
     `encoders` are directories of encoders or of runs with one encoder. The encoders must have started from
     the same weights. Without an `evaluator`, all encoders are averaged. With an evaluator, the average is
     greedy (Wortsman et al., 2022, recipe 1): encoders are added in the order of their scores, the best first,
-    and an encoder is kept if the average with it scores at least as well as the average without it.
+    and an encoder is kept if the average with it scores at least as well as the average without it. An encoder
+    whose score is NaN is left out.
     `overrides` set the evaluator's fields, or `runtime.FIELD`. The mean is computed in fp64. Beside the mean, the
     first encoder and at most one other encoder are in memory at a time.
 
     Raises:
-        RunError: if `output` exists and is not empty, if fewer than two encoders are given, or if the evaluator
-            may use test data.
+        RunError: if `output` exists and is not empty, if fewer than two encoders are given, if the evaluator may
+            use test data, or if it gives no encoder a score.
         ModelError: if encoders differ in recipe, tokenizer or shapes of weights, or if they have adapters, since
             the mean of products is not the product of means.
         RecipeError: if the evaluator's fields are invalid.
@@ -156,8 +158,16 @@ def _greedy_soup(
         scores.append(score)
         parents.append(Parent(str(path), _weights_hash(directory), score))
 
+    with_score = [index for index, score in enumerate(scores) if not math.isnan(score)]
+    if not with_score:
+        raise RunError(
+            f"`{request.evaluate.name}` gives no encoder a score; look at the encoders, and at its data"
+        )
+    for index in set(range(len(parents))).difference(with_score):
+        parents[index] = attrs.evolve(parents[index], kept=False)
+
     best: float | None = None
-    for number in sorted(range(len(parents)), key=lambda index: -scores[index]):
+    for number in sorted(with_score, key=lambda index: -scores[index]):
         # The encoder is loaded again, since not all encoders are in memory.
         sums_without_it = mean.add(_load(directories[number], request))
         mean.load_into_base()
