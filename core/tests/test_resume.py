@@ -805,7 +805,7 @@ def test_a_directory_that_holds_no_run_cannot_be_resumed(manifest, tmp_path, res
         with pytest.raises(
             RunError,
             match=exactly(
-                f"`{place}` is not a run directory (no `manifest.json` in it); name one"
+                f"`{place}` is not a run directory (no readable `manifest.json` in it); name one"
             ),
         ):
             resume(place)

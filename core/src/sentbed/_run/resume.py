@@ -128,7 +128,7 @@ def _unfinished_manifest(directory: Path) -> dict[str, Any]:
         status = manifest["status"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(
-            f"`{directory}` is not a run directory (no `{MANIFEST}` in it); name one"
+            f"`{directory}` is not a run directory (no readable `{MANIFEST}` in it); name one"
         ) from error
     if status == "finished":
         _tidy_again(directory)

@@ -31,7 +31,12 @@ from sentbed.tools import (
     resume,
 )
 from sentbed_common import Tell
-from sentbed_report.study.read_cell_run import KEYS, RANKING, evaluation_keys
+from sentbed_report.study.read_cell_run import (
+    KEYS,
+    RANKING,
+    evaluation_keys,
+    manifest_status,
+)
 from sentbed_report.study.read_study_directory import is_finished, lock_of
 
 from sentbed_studies.added_evaluations import (
@@ -238,11 +243,14 @@ def _run(
 def _can_be_resumed(run: Path, job: Job) -> bool:
     """Whether a run was begun and can be resumed.
 
-    A run without training states can be resumed only if it was begun with the evaluations of the study.
+    A run without training states can be resumed only if its manifest can be read, and if it was begun with the
+    evaluations of the study.
     """
     if not (run / MANIFEST).is_file():
         return False
-    return any((run / STATES).glob("*")) or not _makes_other_evaluations(run, job)
+    if any((run / STATES).glob("*")):
+        return True
+    return manifest_status(run) is not None and not _makes_other_evaluations(run, job)
 
 
 def _resume(
