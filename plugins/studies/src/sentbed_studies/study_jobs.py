@@ -42,6 +42,7 @@ from sentbed_report.study.read_study_directory import is_finished, lock_of
 from sentbed_studies.added_evaluations import (
     add_evaluations,
     drop_evaluations_at_end,
+    has_encoder,
     keys_json,
 )
 from sentbed_studies.branched_run import branch
@@ -66,6 +67,8 @@ class Job:
     """Recipe of the run, without the tables of the study."""
     keep: Keep = "all"
     """Which files of the finished run are kept; see `StudyTable.keep`."""
+    again: bool = False
+    """Whether the finished run is removed and trained again, since it lacks evaluations and has kept no encoder."""
 
     @property
     def directory(self) -> Path:
@@ -172,6 +175,8 @@ def _do(
         result: Result = "failed"
         message = traceback = ""
         try:
+            if job.again and is_finished(run) and not has_encoder(run):
+                remove_run(run)
             if not is_finished(run):
                 _run(directory, plugins, job, run, later, kept)
             if not is_finished(run, job.evaluation_keys):
