@@ -68,7 +68,7 @@ class Job:
     keep: Keep = "all"
     """Which files of the finished run are kept; see `StudyTable.keep`."""
     again: bool = False
-    """Whether the finished run is removed and trained again, since it lacks evaluations and has kept no encoder."""
+    """Whether the finished run is trained again, since it lacks evaluations and has kept no encoder."""
 
     @property
     def directory(self) -> Path:
