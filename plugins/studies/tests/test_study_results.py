@@ -264,7 +264,7 @@ def test_ranks_colour_and_cost_are_those_of_the_studys_directory(
     record["groups"] = False
     (tmp_path / "study.json").write_text(json.dumps({**content, **record}))
     data = read_data(tmp_path)
-    assert (data.ranks, data.colour, data.cost, data.groups) == (
+    assert (data.ranked_within, data.colour, data.cost, data.groups) == (
         expected,
         "STSB",
         "passes",

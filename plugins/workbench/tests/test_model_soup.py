@@ -140,6 +140,8 @@ def test_an_encoder_without_a_score_is_left_out(three, dev, tmp_path, monkeypatc
     soup = make_soup(tmp_path / "soup", three, "sts", dev)
     assert [parent.kept for parent in soup.parents] == [False, True, False]
     assert soup.score == 60.0
+    record = json.loads((tmp_path / "soup" / PARENTS_FILE).read_text())
+    assert [parent["score"] for parent in record["parents"]] == [None, 60.0, None]
 
 
 def test_without_any_score_there_is_no_greedy_average(

@@ -13,7 +13,7 @@ import attrs
 from sentbed import Encoder, ModelError, RunError
 from sentbed.helpers import sha256, write_atomic, write_directory, write_sums
 from sentbed.protocols import VectorStore
-from sentbed.tools import ENCODER_FILE, problem_of_test_data, unstructure
+from sentbed.tools import ENCODER_FILE, plain, problem_of_test_data, unstructure
 
 from sentbed_workbench.evaluate import Request, evaluate_loaded, request_of
 
@@ -33,7 +33,7 @@ class Parent:
     weights: str
     """SHA-256 of the names and the SHA-256 of the files with weights."""
     score: float | None = None
-    """Primary score of this encoder alone; None if the average is uniform."""
+    """Primary score of this encoder alone; None if the average is uniform. NaN is written as null."""
     kept: bool = True
     """Whether the encoder is part of the average."""
 
@@ -100,7 +100,7 @@ def make_soup(
 
     def fill(directory: Path) -> None:
         mean.base.save(directory)
-        record = {"schema": 1, **attrs.asdict(soup)}
+        record = plain({"schema": 1, **attrs.asdict(soup)})
         write_atomic(directory / PARENTS_FILE, json.dumps(record, indent=2) + "\n")
         write_sums(directory)
 
@@ -156,15 +156,14 @@ def _greedy_soup(
         score = scorer.score(loaded, str(path))
         say(f"{path}: {score:.2f}")
         scores.append(score)
-        parents.append(Parent(str(path), _weights_hash(directory), score))
+        kept = not math.isnan(score)
+        parents.append(Parent(str(path), _weights_hash(directory), score, kept))
 
-    with_score = [index for index, score in enumerate(scores) if not math.isnan(score)]
+    with_score = [index for index, parent in enumerate(parents) if parent.kept]
     if not with_score:
         raise RunError(
             f"`{request.evaluate.name}` gives no encoder a score; look at the encoders, and at its data"
         )
-    for index in set(range(len(parents))).difference(with_score):
-        parents[index] = attrs.evolve(parents[index], kept=False)
 
     best: float | None = None
     for number in sorted(with_score, key=lambda index: -scores[index]):
