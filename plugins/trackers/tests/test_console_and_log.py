@@ -277,12 +277,16 @@ def test_each_evaluation_has_a_time_of_its_own(info, capsys, monkeypatch):
     monkeypatch.setattr("time.monotonic", lambda: now)
     tracker = ConsoleTracker()
     tracker.run_started(info)
+
     for begin in (0.0, 5000.0):
+        now = begin
         tracker.evaluation_started("sts", "encoder")
-        for done in (0, 5):
-            now = begin + done
-            tracker.evaluation_progressed("sts", "encode", done, 10)
-    last = capsys.readouterr().err.splitlines()[-1]
+        tracker.evaluation_progressed("sts", "encode", 0, 10)
+        now = begin + 5
+        tracker.evaluation_progressed("sts", "encode", 5, 10)
+
+    printed = capsys.readouterr()
+    last = printed.err.splitlines()[-1]
     assert last == "sts: encode 5 of 10, 0:00:05, about 0:00:05 left"
 
 
