@@ -100,3 +100,13 @@ def test_sentbed_runs_as_a_module():
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("sentbed, version ")
+
+
+def test_a_stop_within_another_replaces_it_for_as_long(default_handlers):
+    outer, inner = Stop(lambda _: None), Stop(lambda _: None)
+    with outer.listening():
+        with inner.listening(), inner.patient():
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert (inner.asked, outer.asked) == ("SIGTERM", None)
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGTERM)

@@ -38,15 +38,16 @@ class Stop:
     def listening(self) -> Iterator[None]:
         """Handle the signals in the block.
 
-        A signal for which the program has set a handler of its own keeps it. In a thread other than the main
-        thread, no signal is handled.
+        A signal for which the program has set a handler of its own keeps it; another `Stop` is replaced until the
+        end of the block. In a thread other than the main thread, no signal is handled.
         """
         default_handlers = (signal.SIG_DFL, signal.default_int_handler)
         replaced = {}
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS:
                 handler = signal.getsignal(number)
-                if handler in default_handlers:
+                is_of_stop = isinstance(getattr(handler, "__self__", None), Stop)
+                if handler in default_handlers or is_of_stop:
                     replaced[number] = handler
                     signal.signal(number, self._handle)
         try:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import tarfile
 import zipfile
 from hashlib import sha256
@@ -9,8 +10,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from click.testing import CliRunner
 from file_server import Served, serving
 from sentbed import DataError, RunError
+from sentbed._cli.main import main
 from sentbed._registry.registry import load_plugins
 from sentbed_common import KnownArchive, KnownData, KnownFile, KnownMade
 from sentbed_data import download, get_collection
@@ -224,8 +227,9 @@ def test_the_data_directory_is_the_one_named_or_that_of_the_environment(
     assert data_base(None) == Path("/data")
     assert data_base(str(tmp_path)) == tmp_path
     monkeypatch.delenv("SENTBED_DATA")
-    with pytest.raises(DataError, match=r"set `SENTBED_DATA`.*`--dir`"):
-        data_base(None)
+    assert data_base(None) is None
+    got = CliRunner().invoke(main, ["data", "get", "glue"])
+    assert re.search(r"set `SENTBED_DATA`.*`--dir`", got.stderr)
 
 
 # --- what is known -----------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import toy_work
 from sentbed import DataError, RecipeError, RunError
+from sentbed.errors import RuntimeUnavailableError
 from sentbed.helpers import usable_cores
 from sentbed_jobs.local_pool import LocalPool
 from toy_work import AwkwardError, Doubling
@@ -65,6 +66,13 @@ def test_each_worker_sees_gpus_of_its_own(work, monkeypatch):
     # The worker in the place of the one that died sees what that one saw.
     assert {seen for *_, seen in work.notes("started")} == {"4,5", "6,7"}
     assert len(work.notes("started")) == 3
+
+
+def test_fewer_gpus_than_the_workers_need_are_an_error(work, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6")
+    with pytest.raises(RuntimeUnavailableError, match="`4,5,6`, and 2 workers with 2"):
+        list(LocalPool(2, gpus=2).run(work, [1, 2]))
+    assert work.notes("did") == []
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -80,7 +80,7 @@ def test_the_example_has_the_worse_cell_with_the_higher_mean(study_of):
 
 
 def test_a_stopped_cell_has_no_place_and_no_rank_and_the_table_says_why(study_of):
-    data = three_cells(study_of, ranks=(), baseline="A")
+    data = three_cells(study_of, ranked_within=(), baseline="A")
     table = only_table(data)
     best, worse, _ = table.rows
     assert (best.cells[0].place, best.cells[0].rank, best.remark) == (1, 1, "5 seeds")

@@ -189,6 +189,21 @@ def test_without_a_kept_encoder_a_cell_is_trained_again_only_if_it_may(run, run_
     assert run(GAP, NEARNESS, keep="scores", retrain=True) == run_anew(GAP, NEARNESS)
 
 
+def test_a_cell_is_there_until_it_is_its_turn_to_be_trained_again(run, directory, fail):
+    run(GAP, keep="scores")
+
+    def full_disk(job):
+        if job.stages is None:
+            return RunError("the disk is full")
+        return None
+
+    fail(full_disk)
+    with pytest.raises(RunError, match="the disk is full"):
+        run(GAP, NEARNESS, keep="scores", retrain=True)
+    statuses = [cell.runs[0].status for cell in read_data(directory).cells]
+    assert statuses == ["waiting", "finished"]
+
+
 def test_runs_with_fresh_seeds_are_trained_again_too(put, directory):
     near = NEARNESS.replace('"start", ', "")
     axes = AXES.replace("KEEP", 'keep = "scores"\ndecide = DECIDE').replace(

@@ -99,8 +99,8 @@ def test_labels_are_the_values_as_one_would_write_them(values, labels):
 )
 def test_labels_of_numbers_are_written_as_in_the_file(values, labels, tmp_path):
     file = tmp_path / "s.toml"
-    text = f"[study.axes.a]\n# 1e-9\npath = 'p'\nvalues = {values}\n"
-    file.write_text(text)
+    text = f"[study.axes.a]\n# 1e-9\u2028\npath = 'p'\nvalues = {values}\n"
+    file.write_text(text, "utf-8")
     document = parse(text.encode(), str(file))
     table = StudyTable(axes=document.data["study"]["axes"])
     (only_axis,) = read_axes(table, document)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import time
+from fractions import Fraction
 
 import pytest
 from sentbed._registry.registry import load_plugins
@@ -37,7 +38,8 @@ def log(run, *events):
 
 
 def step(at, number):
-    return at, "step_finished", {"stage": "nli", "step": number, "loss": 1 / number}
+    loss = float(1 / Fraction(number))
+    return at, "step_finished", {"stage": "nli", "step": number, "loss": loss}
 
 
 STARTED = (0.0, "run_started", {"name": "n"})
@@ -117,6 +119,17 @@ def test_a_damaged_line_of_the_log_is_left_out(line, tmp_path):
     assert str(followed.progress(now=NOW + 11)) == (
         "stage nli: step 3 of 10, loss 0.3333, 11.0 s, about 21.0 s left"
     )
+
+
+@pytest.mark.parametrize("number", [10**400, -(10**308)])
+def test_a_number_of_steps_that_is_too_large_is_no_error(number, tmp_path):
+    log(
+        tmp_path,
+        STARTED,
+        (2.0, "stage_started", {"stage": "nli", "total_steps": 1e308}),
+    )
+    log(tmp_path, step(4, number), step(5, 10))
+    assert str(RunLog(tmp_path).progress(now=NOW + 6)).startswith("stage nli: step 10")
 
 
 def test_a_resumed_run_counts_from_where_it_was_resumed(tmp_path):

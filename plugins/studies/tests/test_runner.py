@@ -409,6 +409,15 @@ def test_a_state_that_was_damaged_is_no_place_to_go_on_from(study, one_cell):
         run_study(study, one_cell, only=ONE_CELL)
 
 
+@pytest.mark.parametrize("manifest", ["", "{}"])
+def test_a_run_whose_manifest_is_damaged_begins_anew(manifest, study, one_cell):
+    (run,) = (one_cell / "cells").iterdir()
+    before = scores_of(one_cell)
+    (run / "manifest.json").write_text(manifest)
+    run_study(study, one_cell, only=ONE_CELL)
+    assert scores_of(one_cell) == before
+
+
 def test_a_study_that_was_stopped_may_be_renamed(study, directory, put, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt

@@ -626,6 +626,15 @@ def test_labels_that_set_the_same_values_are_remarked_on(study):
     assert [*labels_that_are_equal(study(LOSSES).axes)] == []
 
 
+def test_fresh_seeds_above_the_largest_seed_are_a_problem(study):
+    decide = "decide = { test_data = true, confirm = 2 }"
+    study(f"[study]\nseeds = [4294967293]\n{decide}\n{LOSSES}")
+    (problem,) = problems(study, f"[study]\nseeds = [4294967294]\n{decide}\n{LOSSES}")
+    assert problem.startswith(
+        "fresh seeds are above the largest seed, which is 4294967294"
+    )
+
+
 # --- the machine -------------------------------------------------------------------------------------------
 
 

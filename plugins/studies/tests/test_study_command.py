@@ -97,6 +97,24 @@ def test_a_study_that_is_ended_while_its_report_is_written_says_so(place, monkey
     assert not callable(signal.getsignal(signal.SIGTERM))
 
 
+def test_a_study_that_is_ended_between_two_runs_writes_its_report(put, tmp_path, fail):
+    def end(job):
+        if str(job).startswith("0.25, "):
+            handler = signal.getsignal(signal.SIGTERM)
+            assert callable(handler), "the process would end without a word"
+            handler(signal.SIGTERM, None)
+
+    fail(end)
+    words = ["study", str(put("study.toml", TOWERS + AXES)), "--workers", "1"]
+    result = CliRunner().invoke(main, [*words, "--out", str(tmp_path / "out")])
+    assert result.stderr.splitlines()[-3:] == [
+        "interrupted",
+        f"what has finished: {tmp_path / 'out' / 'report.html'}",
+        "run the same command again to go on with the study",
+    ]
+    assert load_study(tmp_path / "out").data.finished == 2
+
+
 def test_a_report_is_older_than_a_run_that_has_ended_since(place):
     report = place / "report.html"
     assert not is_older(report, place)

@@ -94,7 +94,7 @@ def test_every_cell_is_run_with_each_prompt_under_each_seed(load):
 def test_a_file_of_templates_is_a_prompt_a_line(load, put):
     put(
         "templates.txt",
-        "*cls*_First_:_*sent_0*_.*sep+*\n\n*cls*_Second_:_*sent_0*_.*sep+*\n",
+        "*cls*_First\x85_:_*sent_0*_.*sep+*\r\n\r\n*cls*_Second_:_*sent_0*_.*sep+*\r\n",
     )
     study = load(f'[study]\nprompts = [{{ file = "templates.txt" }}]\n{AXES}')
     assert study.prompts == ("templates.txt:1", "templates.txt:3")
@@ -104,7 +104,7 @@ def test_a_file_of_templates_is_a_prompt_a_line(load, put):
         for prompt in cell.recipe.encoders["encoder"].resolved_prompts
         if prompt is not None
     ]
-    assert templates == [" First : {text} .", " Second : {text} ."]
+    assert templates == [" First\x85 : {text} .", " Second : {text} ."]
 
 
 def test_a_prompt_may_set_any_value_of_an_encoder(load):

@@ -173,7 +173,10 @@ def test_groups_have_a_row_for_each_cell_of_a_table(data):
     assert frame.mean_rank.isna().all()
 
 
-@pytest.mark.parametrize("name", ["pooler", "mean", "seed", "status", "letters", "std"])
+@pytest.mark.parametrize(
+    "name",
+    ["pooler", "mean", "seed", "status", "letters", "std", "column", "repetition"],
+)
 def test_an_axis_has_one_name_in_csv_and_data_frames(data, name, tmp_path):
     study = LoadedStudy(renamed(data, name, "other"))
     write_exports(tmp_path, study.data)
@@ -182,6 +185,7 @@ def test_an_axis_has_one_name_in_csv_and_data_frames(data, name, tmp_path):
         assert column in file.read_text().splitlines()[0].split(",")
     assert column in study.scores.columns
     assert column in study.groups.columns
+    assert {*LoadedStudy(costing(study.data)).costs[column]} == {"mean", "first"}
 
 
 def test_a_study_of_which_nothing_has_finished_has_no_rows(data):
@@ -260,7 +264,7 @@ def test_ranks_colour_and_cost_are_those_of_the_studys_directory(
     record["groups"] = False
     (tmp_path / "study.json").write_text(json.dumps({**content, **record}))
     data = read_data(tmp_path)
-    assert (data.ranks, data.colour, data.cost, data.groups) == (
+    assert (data.ranked_within, data.colour, data.cost, data.groups) == (
         expected,
         "STSB",
         "passes",

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import attrs
@@ -53,6 +56,24 @@ def test_what_is_planned_is_shared_by_the_workers_and_begins_with_their_start(
 ):
     left = TimeLeft({A: (1.0, 2.0), B: (3.0, 4.0), C: (5.0, 6.0)}, workers=workers)
     assert left.seconds() == seconds
+
+
+def test_another_thread_may_show_the_time_left_while_runs_end():
+    runs = [Path(str(number)) for number in range(2000)]
+    left = TimeLeft(dict.fromkeys(runs, TEN), workers=2)
+    ended = threading.Event()
+
+    def show():
+        while not ended.is_set():
+            left.in_words()
+
+    with ThreadPoolExecutor() as pool:
+        shown = pool.submit(show)
+        for run in runs:
+            left.finished(run, 1.0)
+            time.sleep(1e-4)
+        ended.set()
+        shown.result()
 
 
 def test_a_run_of_a_sample_that_finishes_or_is_stopped_is_one_less():

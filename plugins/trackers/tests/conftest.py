@@ -102,8 +102,8 @@ class Following:
 
 @pytest.fixture
 def follow(tmp_path):
-    """Follow the run in `tmp_path / "run"` with a tracker."""
-    return lambda tracker: Following(tmp_path / "run", tracker)
+    """Follow the run in a directory below `tmp_path` with a tracker."""
+    return lambda tracker, place="run": Following(tmp_path / place, tracker)
 
 
 def expected_series(last):

@@ -271,6 +271,26 @@ def test_without_a_terminal_plain_lines_go_to_standard_error(
 
 
 @pytest.mark.usefixtures("no_terminal")
+def test_each_evaluation_has_a_time_of_its_own(info, capsys, monkeypatch):
+    monkeypatch.setattr(console, "LINE_EVERY_SECONDS", -1.0)
+    now = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    tracker = ConsoleTracker()
+    tracker.run_started(info)
+
+    for begin in (0.0, 5000.0):
+        now = begin
+        tracker.evaluation_started("sts", "encoder")
+        tracker.evaluation_progressed("sts", "encode", 0, 10)
+        now = begin + 5
+        tracker.evaluation_progressed("sts", "encode", 5, 10)
+
+    printed = capsys.readouterr()
+    last = printed.err.splitlines()[-1]
+    assert last == "sts: encode 5 of 10, 0:00:05, about 0:00:05 left"
+
+
+@pytest.mark.usefixtures("no_terminal")
 def test_tasks_that_were_left_out_for_want_of_data_are_named(info, capsys):
     tracker = ConsoleTracker()
     tracker.run_started(info)

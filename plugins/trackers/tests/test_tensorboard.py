@@ -71,10 +71,18 @@ def test_a_resumed_run_shows_nothing_twice(follow, tmp_path, series, same):
 
 
 def test_a_run_without_a_checkpoint_begins_again(follow, tmp_path):
-    follow(TensorBoard().build()).start().steps("nli", 1, 2).fail(KeyboardInterrupt())
-    follow(TensorBoard().build()).resume({}).steps("nli", 1, 1).finish()
+    killed = follow(TensorBoard().build())
+    killed.start()
+    killed.steps("nli", 1, 2)
+    killed.fail(KeyboardInterrupt())
+
+    resumed = follow(TensorBoard().build())
+    resumed.resume({})
+    resumed.steps("nli", 1, 1)
+    resumed.finish()
+
     scalars, texts = read(tmp_path / "run" / "tensorboard")
-    assert [step for step, _ in scalars["nli/loss"]] == [1]
+    assert len(scalars["nli/loss"]) == 1
     assert len(texts) == 1
 
 
@@ -92,6 +100,35 @@ def test_a_directory_of_ones_own_gets_one_a_run_and_is_not_written_over(
         RunError, match="already holds the events of a run of this name"
     ):
         follow(TensorBoard(directory=directory).build()).start()
+
+
+def test_a_run_that_is_resumed_without_a_checkpoint_leaves_the_events_of_others(
+    follow, tmp_path
+):
+    directory = str(tmp_path / "all")
+    build = TensorBoard(directory=directory).build
+    killed = follow(build())
+    killed.start()
+    killed.steps("nli", 1, 2)
+    killed.fail(KeyboardInterrupt())
+
+    resumed = follow(build())
+    resumed.resume({})
+    resumed.steps("nli", 1, 1)
+    resumed.finish()
+
+    events = tmp_path / "all" / "run"
+    scalars, _ = read(events)
+    assert len(scalars["nli/loss"]) == 1
+
+    # A run of the same name in another directory, whose checkpoint is from before it had this tracker.
+    (tmp_path / "elsewhere").mkdir()
+    other = follow(build(), "elsewhere/run")
+    with pytest.raises(RunError, match="already holds the events of a run"):
+        other.resume({})
+
+    unchanged, _ = read(events)
+    assert unchanged == scalars
 
 
 def test_a_place_that_cannot_be_written_is_an_error_at_the_start(follow, tmp_path):

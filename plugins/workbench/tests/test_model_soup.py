@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from sentbed._recipe.recipe import EncoderRecipe
 from sentbed._registry.registry import load_plugins
 from sentbed_testing import SENTENCES
 from sentbed_workbench.evaluate import request_of
-from sentbed_workbench.model_soup import PARENTS_FILE, make_soup
+from sentbed_workbench.model_soup import PARENTS_FILE, _Scorer, make_soup
 
 TINY: Mapping[str, Any] = {
     "backbone": {"use": "bert", "init": "random", "size": "tiny", "vocab_size": 400},
@@ -131,6 +132,25 @@ def test_a_greedy_average_keeps_what_a_loop_by_hand_keeps(three, dev, tmp_path):
     assert 0 < len(kept) < 3
     assert len(messages) == 6
     assert soup.evaluator["split"] == "dev"
+
+
+def test_an_encoder_without_a_score_is_left_out(three, dev, tmp_path, monkeypatch):
+    scores = iter([math.nan, 60.0, math.nan, 60.0])
+    monkeypatch.setattr(_Scorer, "score", lambda *_: next(scores))
+    soup = make_soup(tmp_path / "soup", three, "sts", dev)
+    first, second, third = soup.parents
+    assert (first.kept, second.kept, third.kept) == (False, True, False)
+    assert soup.score == 60.0
+    record = json.loads((tmp_path / "soup" / PARENTS_FILE).read_text())
+    assert record["parents"][0]["score"] is None
+
+
+def test_without_any_score_there_is_no_greedy_average(
+    three, dev, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(_Scorer, "score", lambda *_: math.nan)
+    with pytest.raises(RunError, match="`sts` gives no encoder a score"):
+        make_soup(tmp_path / "soup", three, "sts", dev)
 
 
 def load(place):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
-from sentbed.errors import SentbedError
+from sentbed.errors import DataError, SentbedError
 from sentbed.tools import echo
 
 
@@ -25,15 +23,6 @@ _digests = click.option(
 )
 
 
-def _base(directory: str | None) -> Path | None:
-    """Return `directory` or, if it is None, the directory that `SENTBED_DATA` names; None if it names none."""
-    from sentbed.helpers import data_root
-
-    if directory is None:
-        return data_root()
-    return Path(directory).expanduser()
-
-
 @data.command("list")
 @_data_dir
 @_digests
@@ -41,9 +30,13 @@ def data_list(directory: str | None, digests: bool) -> None:
     """List the known data sets: name, state and purpose."""
     from sentbed.tools import load_plugins
 
-    from sentbed_data.find_collections import collections, inspect_collection
+    from sentbed_data.find_collections import (
+        collections,
+        data_base,
+        inspect_collection,
+    )
 
-    base = _base(directory)
+    base = data_base(directory)
     every_collection = collections(load_plugins())
     width = max(map(len, every_collection), default=0)
     for name, collection in every_collection.items():
@@ -70,11 +63,12 @@ def data_where(
 
     from sentbed_data.find_collections import (
         collections,
+        data_base,
         find_collection,
         inspect_collection,
     )
 
-    base = _base(directory)
+    base = data_base(directory)
     plugins = load_plugins()
     shown = list(collections(plugins).values())
     if name is not None:
@@ -110,6 +104,12 @@ def data_get(name: str, directory: str | None) -> None:
 
     collection = find_collection(load_plugins(), name)
     base = data_base(directory)
+    if base is None:
+        raise DataError(
+            f"no data directory is known; set `{DATA_VARIABLE}` to the directory that holds the data, or "
+            "name it with `--dir`"
+        )
+
     with DownloadBars() as bars:
         status = get_missing_files(collection, base, bars)
 

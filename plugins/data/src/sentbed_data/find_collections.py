@@ -138,19 +138,11 @@ def find_collection(plugins: Plugins, name: str) -> KnownData:
     return by_name[name]
 
 
-def data_base(directory: str | None) -> Path:
-    """Return `directory` or, if it is None, the directory that `SENTBED_DATA` names; `DataError` without both."""
-    if directory is not None:
-        return Path(directory).expanduser()
-
-    base = data_root()
-    if base is None:
-        raise DataError(
-            f"no data directory is known; set `{DATA_VARIABLE}` to the directory that holds the data, or "
-            f"name it with `--dir`"
-        )
-
-    return base
+def data_base(directory: str | None) -> Path | None:
+    """Return `directory` or, if it is None, the directory that `SENTBED_DATA` names; None if it names none."""
+    if directory is None:
+        return data_root()
+    return Path(directory).expanduser()
 
 
 def inspect_collection(

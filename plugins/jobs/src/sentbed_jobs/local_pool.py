@@ -16,6 +16,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 import attrs
+from sentbed.errors import RuntimeUnavailableError
 from sentbed.helpers import usable_cores
 from sentbed_common import OnDeath, OnProgress, Start, signal_name
 
@@ -54,7 +55,11 @@ class LocalPool:
         on_progress: OnProgress[Task] = lambda *_: None,
         on_death: OnDeath[Task, Result] | None = None,
     ) -> Generator[tuple[Task, Result], None, None]:
-        """Yield each task with its result; see `TaskPool.run`."""
+        """Yield each task with its result; see `TaskPool.run`.
+
+        Raises:
+            RuntimeUnavailableError: if this process sees too few GPUs for all workers.
+        """
         if self.workers > 1:
             threads = self.cpus or max(1, usable_cores() // self.workers)
             transport = _Processes(start, threads, [*range(self.workers)], self.gpus)
@@ -114,7 +119,11 @@ class _Processes:
         return _Worker(process, connection_of_pool, slot)
 
     def _environment(self, slot: int) -> dict[str, str]:
-        """Return the environment variable that limits a worker to the GPUs of its slot; empty without GPUs."""
+        """Return the environment variable that limits a worker to the GPUs of its slot; empty without GPUs.
+
+        Raises:
+            RuntimeUnavailableError: if this process sees too few GPUs.
+        """
         if not self.gpus:
             return {}
 
@@ -124,6 +133,11 @@ class _Processes:
         last = first + self.gpus
         if not visible:
             visible = [str(number) for number in range(last)]
+        if len(visible) < last:
+            raise RuntimeUnavailableError(
+                f"`CUDA_VISIBLE_DEVICES` is `{','.join(visible)}`, and {slot + 1} workers with {self.gpus} GPUs "
+                "each need more; take fewer workers, or give each fewer"
+            )
         return {"CUDA_VISIBLE_DEVICES": ",".join(visible[first:last])}
 
     def submit(self, worker: _Worker, task: Any) -> None:

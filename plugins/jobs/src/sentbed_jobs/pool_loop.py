@@ -111,7 +111,9 @@ def run_pool(
                 busy[worker] = waiting.popleft()
                 transport.submit(worker, tasks[busy[worker]])
 
-            for worker, event in transport.wait(list(busy)):
+            # A failure ends the loop, and must not lose results that arrive together with it.
+            events = sorted(transport.wait(list(busy)), key=_is_no_result)
+            for worker, event in events:
                 number = busy[worker]
                 task = tasks[number]
                 match event:
@@ -147,6 +149,11 @@ def run_pool(
                         yield task, result
     finally:
         transport.shutdown(list(busy))
+
+
+def _is_no_result(event_of_worker: tuple[Any, Event]) -> bool:
+    _, event = event_of_worker
+    return not isinstance(event, Done)
 
 
 @attrs.define(eq=False)

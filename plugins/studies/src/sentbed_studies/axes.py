@@ -312,7 +312,8 @@ def _number_as_written(
         return str(value)
 
     try:
-        lines = Path(file).read_text("utf-8-sig").splitlines()
+        # As in TOML: `splitlines` would also split at characters such as U+0085, which a comment may have.
+        lines = Path(file).read_text("utf-8-sig").split("\n")
     except OSError:
         # The recipe comes from a text instead of a file, or its file was removed.
         return str(value)

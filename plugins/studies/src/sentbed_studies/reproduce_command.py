@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 import click
+from sentbed.helpers import Stop
 from sentbed.tools import FAILED, echo
 
 from sentbed_studies.study_command import (
@@ -78,6 +79,8 @@ def reproduce(
     `sentbed reproduce sentence-t5:table-2 --size base` runs a table. `sentbed reproduce --verify sentence-t5`
     runs the rows that need no training.
     """
+    # SIGTERM ends the command as Ctrl-C does. A run in this process handles it first.
+    click.get_current_context().with_resource(Stop().listening())
     paper, colon, table = (what or "").partition(":")
     if verify:
         if size is not None or colon:

@@ -72,7 +72,12 @@ class _Step:
         loss = event["loss"]
         if loss is not None:
             loss = float(loss)
-        return cls(int(event["step"]), float(event["time"]), loss)
+        return cls(_number_of_steps(event["step"]), float(event["time"]), loss)
+
+
+def _number_of_steps(value: Any) -> int:
+    """Return a number of steps. Raises `TypeError`, `ValueError` or `OverflowError` if no float is as large."""
+    return int(float(value))
 
 
 @attrs.define(eq=False)
@@ -134,12 +139,13 @@ class RunLog:
         if first is None or last is None or self._stage_steps is None:
             return None
 
-        steps = last.number - first.number
+        # As floats, since the sum of two numbers of a stranger's log may be too large for one.
+        steps = float(last.number) - first.number
         if steps <= 0:
             return None
 
         seconds_per_step = (last.time - first.time) / steps
-        return seconds_per_step * (self._stage_steps - last.number)
+        return seconds_per_step * (float(self._stage_steps) - last.number)
 
     def _new_lines(self) -> list[bytes]:
         """Return the complete lines since the last call; all lines if the log was truncated in between."""
@@ -170,7 +176,7 @@ class RunLog:
                 self.began = float(event["time"])
                 self._begin("starting")
             case "stage_started":
-                self._stage_steps = int(event["total_steps"])
+                self._stage_steps = _number_of_steps(event["total_steps"])
                 self._begin(f"stage {event['stage']}")
             case "step_finished":
                 self._last_step = _Step.of(event)

@@ -108,9 +108,6 @@ def run_study(  # noqa: PLR0913 - keywords
     _require_place_of_study(directory)
     with at_work(directory, study, whole, first_batch(study)):
         directory = directory.resolve()
-        for task in to_train_again:
-            remove_run(directory / task.directory)
-
         total = number_of_runs(study, work)
         stop = study.table.stop
         if only:
@@ -121,6 +118,7 @@ def run_study(  # noqa: PLR0913 - keywords
 
         executor = executor or executor_of("local", {}, plugins, say)
         runner = _Runner(directory, executor, keep_going, say, total, left)
+        runner.to_train_again.update(to_train_again)
         for part in _parts(study, work, runner, stop):
             _run_work(study, part, runner)
 
@@ -214,8 +212,7 @@ def _confirm(
         return
 
     work = confirmation.work
-    for task in _runs_to_train_again(runner.directory, work, retrain):
-        remove_run(runner.directory / task.directory)
+    runner.to_train_again.update(_runs_to_train_again(runner.directory, work, retrain))
     note_confirmation(runner.directory, work)
     runner.say(
         f"the chosen cell is {work.tasks[0].cell.name}; it is run with {fresh_seeds_in_words(study)}"
@@ -239,7 +236,8 @@ def _run_work(
     """
     unstarted = []
     for task in work.tasks:
-        if manifest_status(runner.directory / task.directory) is None:
+        status = manifest_status(runner.directory / task.directory)
+        if status is None or task in runner.to_train_again:
             unstarted.append(task)
 
     by_depth: dict[int, list[Bundle]] = {}
@@ -258,7 +256,8 @@ def _run_work(
             recipe = _single_run(task.cell.recipe)
             run = attrs.evolve(recipe.run, name=_run_name(study, task.cell))
             recipe = attrs.evolve(recipe, run=run)
-            jobs.append(Job(task, recipe, study.table.keep))
+            again = task in runner.to_train_again
+            jobs.append(Job(task, recipe, study.table.keep, again))
         bundles.append(Bundle(tuple(jobs)))
 
     runner.do(bundles)
@@ -349,6 +348,8 @@ class _Runner:
     """Whether at least one run was started, which may have failed; False if all had finished before."""
     dropped: set[Path] = attrs.field(factory=set)
     """Directories of the runs that will not be done."""
+    to_train_again: set[Task] = attrs.field(factory=set)
+    """Finished runs that lack evaluations and have kept no encoder."""
 
     def drop(self, task: Task) -> None:
         """Record that a run will not be done."""

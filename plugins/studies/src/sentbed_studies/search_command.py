@@ -34,12 +34,12 @@ def search(
     from sentbed_studies.demonstration_search import search as search_recipe
 
     # Without a handler, SIGTERM would end the process before the search has said where it goes on.
-    with Stop().listening():
-        loaded = load_recipe(recipe, overrides)
-        # If the runtime needs several processes, each of them runs this command.
-        code = done_elsewhere(loaded.runtime, sys.argv[1:])
-        if code is not None:
-            sys.exit(code)
+    click.get_current_context().with_resource(Stop().listening())
+    loaded = load_recipe(recipe, overrides)
+    # If the runtime needs several processes, each of them runs this command.
+    code = done_elsewhere(loaded.runtime, sys.argv[1:])
+    if code is not None:
+        sys.exit(code)
 
-        result = search_recipe(loaded, out, say=partial(echo, err=True))
+    result = search_recipe(loaded, out, say=partial(echo, err=True))
     echo(result.report)

@@ -15,6 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from sentbed import DataError
+from sentbed.tools import lines_of
 from sentbed_common import KnownData, KnownFile, KnownMade
 
 FILE = "demonstrations_stsb.tsv"
@@ -30,10 +31,10 @@ def make_demonstrations(directory: Path) -> Mapping[str, bytes]:
     `directory` is the directory `icl` of the data directory.
 
     Raises:
-        DataError: if STS-B's training set is missing, or if a row of it has another sentence than expected.
+        DataError: if STS-B's training set cannot be read, or if a row of it has another sentence than expected.
     """
     path = _training_set(directory.parent)
-    rows_of_stsb = path.read_text("utf-8").split("\n")[1:]
+    rows_of_stsb = lines_of(path)[1:]
     table = files("sentbed_studies").joinpath("stsb_demonstrations.tsv")
     lines = table.read_text("utf-8").splitlines()
     content = "sentence\tword\n"
@@ -53,7 +54,7 @@ def make_demonstrations(directory: Path) -> Mapping[str, bytes]:
 
 
 def _first_sentence(rows: Sequence[str], row: int) -> str:
-    """Return the first sentence of row number `row`; empty if there is no such row or no such column."""
+    """Return the first sentence of row number `row`; empty if there is no such row or column."""
     if row >= len(rows):
         return ""
     fields = rows[row].split("\t")

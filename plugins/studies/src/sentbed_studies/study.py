@@ -43,6 +43,9 @@ from sentbed_studies.published_results import read_published
 from sentbed_studies.study_config import StudyTable
 from sentbed_studies.study_prompts import StudyPrompt, read_prompts
 
+LARGEST_SEED = 2**32 - 1
+"""Largest `run.seed`."""
+
 Entries: TypeAlias = Sequence[Entry]
 """Selection of the cells that match one of the entries."""
 
@@ -257,6 +260,7 @@ def expand(
         _require_none(cannot_decide(table, evaluators, document))
     _require_none(_cannot_stop(study))
     _require_none(_too_few_cells(study))
+    _require_none(_no_fresh_seeds(study))
 
     if check_files:
         published = read_published(table.references, document)
@@ -546,6 +550,18 @@ def _too_few_cells(study: Study) -> Iterator[Problem]:
         reasons = [f"{cell.name}: {' '.join(cell.reasons)}" for cell in study.excluded]
         message = f"no cell of the study can work: {'; '.join(reasons)}"
         yield study.document.problem(message, ("study", "axes"))
+
+
+def _no_fresh_seeds(study: Study) -> Iterator[Problem]:
+    """Yield a problem if the study asks for more fresh seeds than there are above its largest seed."""
+    decide = study.table.decide
+    largest = max(study.seeds)
+    if decide is not None and decide.confirm > LARGEST_SEED - largest:
+        message = (
+            f"fresh seeds are above the largest seed, which is {largest}, and seeds are at most {LARGEST_SEED}; "
+            "take smaller `seeds`"
+        )
+        yield study.document.problem(message, ("study", "decide", "confirm"))
 
 
 def require_cells_of_labels(study: Study) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -62,6 +62,8 @@ def study() -> None:
 
     The options of `sentbed study RECIPE` are those of `sentbed study run`.
     """
+    # SIGTERM ends a command as Ctrl-C does. A run in this process handles it first, and saves a training state.
+    click.get_current_context().with_resource(Stop().listening())
 
 
 @study.command()
@@ -207,13 +209,8 @@ def run_plan(
     from sentbed_studies.progress_display import watching
     from sentbed_studies.runner import run_study
 
-    handling: AbstractContextManager[None] = nullcontext()
-    if plan.left.workers > 1:
-        # With one worker, the cells run in this process, which saves a training state on SIGTERM.
-        handling = Stop().listening()
     pool_options = {"workers": plan.left.workers, **(executor_options or {})}
     with (
-        handling,
         reported(plan.directory),
         watching(plan.directory, plan.work, plan.left) as say,
     ):

@@ -31,12 +31,18 @@ from sentbed.tools import (
     resume,
 )
 from sentbed_common import Tell
-from sentbed_report.study.read_cell_run import KEYS, RANKING, evaluation_keys
+from sentbed_report.study.read_cell_run import (
+    KEYS,
+    RANKING,
+    evaluation_keys,
+    manifest_status,
+)
 from sentbed_report.study.read_study_directory import is_finished, lock_of
 
 from sentbed_studies.added_evaluations import (
     add_evaluations,
     drop_evaluations_at_end,
+    has_encoder,
     keys_json,
 )
 from sentbed_studies.branched_run import branch
@@ -61,6 +67,8 @@ class Job:
     """Recipe of the run, without the tables of the study."""
     keep: Keep = "all"
     """Which files of the finished run are kept; see `StudyTable.keep`."""
+    again: bool = False
+    """Whether the finished run is trained again, since it lacks evaluations and has kept no encoder."""
 
     @property
     def directory(self) -> Path:
@@ -167,6 +175,8 @@ def _do(
         result: Result = "failed"
         message = traceback = ""
         try:
+            if job.again and is_finished(run) and not has_encoder(run):
+                remove_run(run)
             if not is_finished(run):
                 _run(directory, plugins, job, run, later, kept)
             if not is_finished(run, job.evaluation_keys):
@@ -238,11 +248,14 @@ def _run(
 def _can_be_resumed(run: Path, job: Job) -> bool:
     """Whether a run was begun and can be resumed.
 
-    A run without training states can be resumed only if it was begun with the evaluations of the study.
+    A run without training states can be resumed only if its manifest can be read, and if it was begun with the
+    evaluations of the study.
     """
     if not (run / MANIFEST).is_file():
         return False
-    return any((run / STATES).glob("*")) or not _makes_other_evaluations(run, job)
+    if any((run / STATES).glob("*")):
+        return True
+    return manifest_status(run) is not None and not _makes_other_evaluations(run, job)
 
 
 def _resume(

@@ -14,8 +14,7 @@ from typing import Any
 import attrs
 from sentbed import locate
 from sentbed.errors import Problem, RecipeError, SentbedError, printable, suggest
-from sentbed.helpers import read_file
-from sentbed.tools import Document, KeyPath, Prompt, parse_template
+from sentbed.tools import Document, KeyPath, Prompt, lines_of, parse_template
 from sentbed_report.formatting import count
 
 from sentbed_studies.axes import Axis, Combination, leaves, names_of_path
@@ -139,8 +138,7 @@ def _prompts_of_file(
         path = locate(location)
     else:
         path = _directory_of(place, document, base) / location
-    lines = read_file(path).decode("utf-8-sig").splitlines()
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(lines_of(path), start=1):
         if line.strip():
             label = _checked_label(f"{path.name}:{number}")
             yield StudyPrompt(label, _settings({**content, "line": number}), place)

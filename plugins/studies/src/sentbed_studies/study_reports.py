@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from sentbed.helpers import Stop, require_links_within
+from sentbed.helpers import require_links_within
 from sentbed.tools import MANIFEST
 from sentbed_report.study.axes_without_effect import axes_without_effect
 from sentbed_report.study.build_summary_tables import summarise
@@ -35,24 +35,21 @@ def write_reports(
     Raises:
         RunError: if the directory is not a study's, if a link leads out of it, or if a file cannot be written.
     """
-    # The runs of a study handle SIGTERM themselves. It must not end the process without a word after them.
-    with Stop().listening():
-        require_links_within(directory)
-        if data is None:
-            data = read_data(directory)
-        summaries = summarise(data)
-        selection = select(data, summaries)
-        write_exports(directory, data, summaries, selection)
+    require_links_within(directory)
+    if data is None:
+        data = read_data(directory)
+    summaries = summarise(data)
+    selection = select(data, summaries)
+    write_exports(directory, data, summaries, selection)
 
-        if say is not None:
-            for axis in axes_without_effect(data):
-                say(
-                    f"the axis `{axis}` changes no score: cells that differ in it alone are identical in "
-                    "every task"
-                )
-            if selection is not None:
-                say(selection.sentence)
-        return write_study_report(directory, data, summaries, selection)
+    if say is not None:
+        for axis in axes_without_effect(data):
+            say(
+                f"the axis `{axis}` changes no score: cells that differ in it alone are identical in every task"
+            )
+        if selection is not None:
+            say(selection.sentence)
+    return write_study_report(directory, data, summaries, selection)
 
 
 def is_older(report: Path, directory: Path) -> bool:

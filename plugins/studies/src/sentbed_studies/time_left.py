@@ -198,10 +198,11 @@ class TimeLeft:
         These are the runs after the first run of each worker; if there are none yet, these first runs.
         """
         later = {}
-        for run, seconds in self.took.items():
+        # Of copies, since runs end while another thread shows the time left.
+        for run, seconds in dict(self.took).items():
             if run not in self._first:
                 later[run] = seconds
-        return later or self._first
+        return later or dict(self._first)
 
     def _scale(self) -> float | None:
         """Return the ratio of measured to planned seconds of finished runs; None if none of them was planned."""

@@ -13,6 +13,12 @@ if TYPE_CHECKING:
 
 sentbed_api = "3.0"
 
+PACKAGES = {
+    "tensorboard": ("tensorboard",),
+    "mlflow": ("mlflow-skinny", "alembic", "sqlalchemy"),
+}
+"""Packages that each tracker needs, by its name. The extra that installs them has the same name."""
+
 
 @hookimpl
 def trackers() -> Mapping[str, Lazy]:
@@ -32,6 +38,11 @@ def trackers() -> Mapping[str, Lazy]:
 @hookimpl
 def findings() -> list[Finding]:
     """Return for each tracker whether its packages are installed."""
-    from sentbed_trackers.doctor import findings
+    from sentbed_common import packages
 
-    return list(findings())
+    all_findings = []
+    for tracker, names in PACKAGES.items():
+        all_findings.append(
+            packages("trackers", tracker, "sentbed-trackers", names, tracker)
+        )
+    return all_findings

@@ -78,6 +78,8 @@ class ConsoleTracker:
     @hookimpl
     def evaluation_started(self, evaluator: str, encoder: str) -> None:
         """Show which encoder is evaluated by which evaluator."""
+        # The parts of two evaluations may have the same names.
+        self._start = _Start("", 0, 0.0)
         self._say(f"evaluating {encoder} with {evaluator}")
 
     @hookimpl

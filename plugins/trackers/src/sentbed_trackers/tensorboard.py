@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import time
@@ -63,20 +64,27 @@ class TensorBoardTracker(SeriesTracker):
     @hookimpl
     def run_started(self, run: Run) -> None:
         """Open an event file, and write the recipe into it."""
-        path = self._place(run)
-        if any(path.glob(_FILES)):
-            raise RunError(
-                f"`{path}` already holds the events of a run of this name; choose another `directory` for "
-                f"the tracker `tensorboard`, or another `--out`"
-            )
+        if any(self._place(run).glob(_FILES)):
+            raise self._is_taken(run)
         self._open(run)
         self._show_recipe(run)
 
     @hookimpl
     def run_resumed(self, run: Run, states: Mapping[str, Mapping[str, Any]]) -> None:
-        """Remove the events after the checkpoint, and open a new event file."""
+        """Remove the events after the checkpoint, and open a new event file.
+
+        Raises:
+            RunError: if the directory has events of another run.
+        """
         lengths = states.get(self._key, {}).get("lengths", {})
-        for file in self._place(run).glob(_FILES):
+        files = list(self._place(run).glob(_FILES))
+        if self._parent is not None and not lengths:
+            # No checkpoint of this tracker tells whose events these are, only their names do.
+            suffix = _suffix(run)
+            if not all(file.name.endswith(suffix) for file in files):
+                raise self._is_taken(run)
+
+        for file in files:
             if file.name not in lengths:
                 file.unlink()
             elif file.stat().st_size > lengths[file.name]:
@@ -125,13 +133,24 @@ class TensorBoardTracker(SeriesTracker):
             return run.directory / "tensorboard"
         return Path(self._parent) / run.directory.resolve().name
 
+    def _is_taken(self, run: Run) -> RunError:
+        """Return the error that another run has events in the directory."""
+        return RunError(
+            f"`{self._place(run)}` already holds the events of a run of this name; choose another `directory` "
+            "for the tracker `tensorboard`, or another `--out`"
+        )
+
     def _open(self, run: Run) -> None:
         """Open an event file. Raises `RunError`."""
         from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
         self._path = self._place(run)
         try:
-            self._writer = EventFileWriter(str(self._path), flush_secs=_FLUSH_SECONDS)
+            self._writer = EventFileWriter(
+                str(self._path),
+                flush_secs=_FLUSH_SECONDS,
+                filename_suffix=_suffix(run),
+            )
         except OSError as error:
             raise RunError(
                 f"cannot write events for TensorBoard into `{self._path}`: {error.strerror or error}; "
@@ -174,3 +193,9 @@ class TensorBoardTracker(SeriesTracker):
                 self._path,
                 error.strerror or error,
             )
+
+
+def _suffix(run: Run) -> str:
+    """Return the suffix of a run's event files, by which they differ from those of runs in other directories."""
+    place = str(run.directory.resolve())
+    return f".{hashlib.sha256(place.encode()).hexdigest()[:8]}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ import attrs
 from sentbed import Encoder, ModelError, RunError
 from sentbed.helpers import sha256, write_atomic, write_directory, write_sums
 from sentbed.protocols import VectorStore
-from sentbed.tools import ENCODER_FILE, problem_of_test_data, unstructure
+from sentbed.tools import ENCODER_FILE, plain, problem_of_test_data, unstructure
 
 from sentbed_workbench.evaluate import Request, evaluate_loaded, request_of
 
@@ -32,7 +33,7 @@ class Parent:
     weights: str
     """SHA-256 of the names and the SHA-256 of the files with weights."""
     score: float | None = None
-    """Primary score of this encoder alone; None if the average is uniform."""
+    """Primary score of this encoder alone; None if the average is uniform. NaN is written as null."""
     kept: bool = True
     """Whether the encoder is part of the average."""
 
@@ -63,13 +64,14 @@ def make_soup(
     `encoders` are directories of encoders or of runs with one encoder. The encoders must have started from
     the same weights. Without an `evaluator`, all encoders are averaged. With an evaluator, the average is
     greedy (Wortsman et al., 2022, recipe 1): encoders are added in the order of their scores, the best first,
-    and an encoder is kept if the average with it scores at least as well as the average without it.
+    and an encoder is kept if the average with it scores at least as well as the average without it. An encoder
+    whose score is NaN is left out.
     `overrides` set the evaluator's fields, or `runtime.FIELD`. The mean is computed in fp64. Beside the mean, the
     first encoder and at most one other encoder are in memory at a time.
 
     Raises:
-        RunError: if `output` exists and is not empty, if fewer than two encoders are given, or if the evaluator
-            may use test data.
+        RunError: if `output` exists and is not empty, if fewer than two encoders are given, if the evaluator may
+            use test data, or if it gives no encoder a score.
         ModelError: if encoders differ in recipe, tokenizer or shapes of weights, or if they have adapters, since
             the mean of products is not the product of means.
         RecipeError: if the evaluator's fields are invalid.
@@ -98,7 +100,7 @@ def make_soup(
 
     def fill(directory: Path) -> None:
         mean.base.save(directory)
-        record = {"schema": 1, **attrs.asdict(soup)}
+        record = plain({"schema": 1, **attrs.asdict(soup)})
         write_atomic(directory / PARENTS_FILE, json.dumps(record, indent=2) + "\n")
         write_sums(directory)
 
@@ -154,10 +156,17 @@ def _greedy_soup(
         score = scorer.score(loaded, str(path))
         say(f"{path}: {score:.2f}")
         scores.append(score)
-        parents.append(Parent(str(path), _weights_hash(directory), score))
+        kept = not math.isnan(score)
+        parents.append(Parent(str(path), _weights_hash(directory), score, kept))
+
+    with_score = [index for index, parent in enumerate(parents) if parent.kept]
+    if not with_score:
+        raise RunError(
+            f"`{request.evaluate.name}` gives no encoder a score; look at the encoders, and at its data"
+        )
 
     best: float | None = None
-    for number in sorted(range(len(parents)), key=lambda index: -scores[index]):
+    for number in sorted(with_score, key=lambda index: -scores[index]):
         # The encoder is loaded again, since not all encoders are in memory.
         sums_without_it = mean.add(_load(directories[number], request))
         mean.load_into_base()

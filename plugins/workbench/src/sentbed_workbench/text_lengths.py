@@ -178,7 +178,9 @@ def evaluation_texts(evaluator: Evaluator) -> Texts:
     if any(value.startswith("hub:") for value in values):
         return Texts(problem="its data would have to be fetched from the hub")
     try:
-        size = _bytes_below({*map(str, evaluator.files()), *values})
+        # Paths are absolute in a recipe. A word such as `test` may be the name of a directory here.
+        paths = filter(os.path.isabs, values)
+        size = _bytes_below({*map(str, evaluator.files()), *paths})
         if size > MAX_BYTES:
             problem = f"its data of {size / 1e6:,.0f} MB is read when it runs"
             return Texts(problem=problem)

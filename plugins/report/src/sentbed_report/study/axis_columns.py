@@ -33,6 +33,8 @@ RESERVED = frozenset(
         "high",
         "mean_rank",
         "task_letters",
+        "column",
+        "repetition",
     }
 )
 """Names of the other columns in a study's tables."""

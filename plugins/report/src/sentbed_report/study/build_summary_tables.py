@@ -113,7 +113,7 @@ def _summary(
         baseline=data.baseline,
         resamples=resamples,
         seeds=_scored_seeds(data, rows),
-        ranks=data.ranks,
+        ranked_within=data.ranked_within,
         looks=data.looks,
         equivalence=data.equivalence,
         family=data.family,

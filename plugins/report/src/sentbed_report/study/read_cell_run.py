@@ -29,6 +29,9 @@ KEYS = "keys.json"
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, DataError)
 """Errors of reading an entry of a JSON file that may be missing or damaged."""
 
+_AGAIN = "start the run again; if it has finished, remove its directory first"
+"""Advice for a file of a run that is damaged."""
+
 ADDED = "added"
 """Subdirectory of a run for evaluations that were added after the run had finished; each is a run directory."""
 
@@ -75,7 +78,7 @@ def read_run(
     with foreign(
         RunError,
         f"the section `run-cost` of `{directory / REPORT}` is damaged",
-        "start the run again",
+        _AGAIN,
     ):
         cost = recorded_cost(record)
     keys = None
@@ -183,7 +186,7 @@ def _scores(
         with foreign(
             RunError,
             f"`{directory / REPORT}` does not fit `{KEYS}`",
-            "start the run again",
+            _AGAIN,
         ):
             start = 0
             recorded = record["manifest"]["evaluations"]
@@ -207,7 +210,7 @@ def _recorded_scores(directory: Path, record: Mapping[str, Any]) -> tuple[Score,
     with foreign(
         RunError,
         f"the scores in `{directory / REPORT}` cannot be read",
-        "start the run again",
+        _AGAIN,
     ):
         scores = tuple(map(read_score, record["scores"]))
     return attach_items(directory, scores)
@@ -220,7 +223,7 @@ def _status(directory: Path) -> CellStatus:
     status = _json(path).get("status")
     if status not in get_args(CellStatus):
         raise RunError(
-            f"`{path}` has the status {status!r:.80}, which no run has; start the run again"
+            f"`{path}` has the status {status!r:.80}, which no run has; {_AGAIN}"
         )
     return cast("CellStatus", status)
 
@@ -237,9 +240,7 @@ def _json(path: Path) -> Mapping[str, Any]:
         # A killed run has a manifest, but no report.
         return {}
     except (OSError, ValueError) as error:
-        raise RunError(
-            f"`{path}` cannot be read ({error}); start the run again"
-        ) from error
+        raise RunError(f"`{path}` cannot be read ({error}); {_AGAIN}") from error
     if not isinstance(content, dict):
-        raise RunError(f"`{path}` is not a JSON object; start the run again")
+        raise RunError(f"`{path}` is not a JSON object; {_AGAIN}")
     return content

@@ -82,7 +82,7 @@ def read_data(directory: str | Path) -> StudyData:
             directory=place,
             references=record.references,
             published=record.published,
-            ranks=record.ranks,
+            ranked_within=record.ranks,
             colour=record.colour,
             cost=record.cost,
             decide=record.decide,

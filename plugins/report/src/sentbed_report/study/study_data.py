@@ -220,7 +220,7 @@ class StudyData:
     """Name of another system -> its numbers; see `StudyTable.references`."""
     published: tuple[PublishedSystem, ...] = ()
     """Systems whose numbers were read from files of results, in the recipe's order."""
-    ranks: tuple[str, ...] | None = None
+    ranked_within: tuple[str, ...] | None = None
     """Axes that divide the rows into groups, within which numbers are ranked; `()` for one group of all rows,
     None for no ranks."""
     colour: str = ""

@@ -81,8 +81,8 @@ class Summary:
     reference_notes: tuple[str, ...] = ()
     """Sentences on published results: how they relate to the study's results, and which of them match no
     column."""
-    ranks: tuple[str, ...] | None = None
-    """Axes that divide the rows into groups, within which numbers are ranked; see `StudyData.ranks`."""
+    ranked_within: tuple[str, ...] | None = None
+    """Axes that divide the rows into groups, within which numbers are ranked; see `StudyData.ranked_within`."""
     looks: int = 1
     """Number of looks by which p-values are multiplied; see `StudyData.looks`."""
     equivalence: float | None = None
@@ -324,7 +324,7 @@ class Summary:
             self.notes,
             baseline=self.baseline or "",
             is_complete=all(row.status == "finished" for row in self.rows),
-            ranked_within=self.ranks,
+            ranked_within=self.ranked_within,
             study=self.study,
         )
 
@@ -371,7 +371,7 @@ class Summary:
         stopped = self.stopped_rows
         if stopped:
             rank = ""
-            if self.ranks is not None:
+            if self.ranked_within is not None:
                 rank = " and have no rank"
             yield (
                 f"Stopped cells are not marked as best{rank}, since their means are over other seeds "

@@ -9,7 +9,7 @@ import pytest
 import sentbed_trackers
 from sentbed_common import Finding
 from sentbed_testing import offered
-from sentbed_trackers import doctor
+from sentbed_trackers import PACKAGES
 
 EXTRAS = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())[
     "project"
@@ -27,10 +27,10 @@ def test_the_hook_returns_findings_every_time_that_it_is_called():
 
 
 def test_every_tracker_is_looked_at_with_the_packages_of_its_extra():
-    assert {name: list(packages) for name, packages in doctor.PACKAGES.items()} == {
+    assert {name: list(packages) for name, packages in PACKAGES.items()} == {
         extra: names(requirements) for extra, requirements in EXTRAS.items()
     }
-    assert sorted(doctor.PACKAGES) == sorted(
+    assert sorted(PACKAGES) == sorted(
         tracker.name for tracker in offered(sentbed_trackers.trackers())
     )
 
