@@ -129,7 +129,7 @@ def test_a_line_of_a_table_that_is_no_score_is_named(tmp_path):
     write_mteb_file(tmp_path, "org/model", "A", 0.5)
     (tmp_path / "scores.csv").write_text("model,task,score\na,T,0.5\na,U,high\n")
     (entry,) = read_results([tmp_path]).unreadable
-    assert entry.reason.startswith("line 3: ")
+    assert entry.reason == "line 3: the score is 'high', expected a number"
 
 
 def test_lm_eval_has_a_task_for_each_metric_that_is_better_if_higher(tmp_path):

@@ -48,7 +48,11 @@ def _row(line: Mapping[str, str | None], file: str) -> ScoreRow:
     def text(column: str, default: str = "") -> str:
         return (line.get(column) or default).strip()
 
-    score = float(text("score"))
+    try:
+        score = float(text("score"))
+    except ValueError:
+        message = f"the score is {text('score')!r:.80}, expected a number"
+        raise ValueError(message) from None
     if not math.isfinite(score):
         raise ValueError(f"the score is {score}, expected a finite number")
 
