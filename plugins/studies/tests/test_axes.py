@@ -237,11 +237,11 @@ def test_numbers_of_labels_that_do_not_fit_the_axis_are_refused(numbers, message
         ),
         (
             'path = "p"\nvalues = []',
-            "the axis has a `path` and no `values`; give it an array of them",
+            "`values` is [], expected an array of at least one value",
         ),
         (
             'path = "p"\nvalues = 3',
-            "the axis has a `path` and no `values`; give it an array of them",
+            "`values` is 3, expected an array of at least one value",
         ),
         (
             'path = "p"\nvalues = [1]\nlabls = ["x"]',

@@ -31,6 +31,17 @@ values = [0.5, 0.25]
 path = "stage.pairs.loss.noise"
 values = [0.0, 0.5]
 """
+OTHER_LABELS = AXES.replace('lr = "0.5"', 'lr = "high"').replace(
+    "values = [0.5, 0.25]", 'values = [0.5, 0.25]\nlabels = ["high", "low"]'
+)
+ONE_MORE_AXIS = (
+    AXES.replace("baseline = {", 'baseline = { length = "16",')
+    + """
+[study.axes.length]
+path = "encoders.zh.max_length"
+values = [16, 8]
+"""
+)
 ONE_CELL = [{"lr": "0.5", "noise": "0.0"}]
 
 pytestmark = pytest.mark.usefixtures("installed_toy", "quick")
@@ -227,6 +238,14 @@ def test_a_changed_recipe_runs_the_cells_that_it_changes(study, directory, put):
         False,
     ]
     assert {cell.name for cell in read_data(directory).cells} == set(changed.names)
+
+
+@pytest.mark.parametrize("axes", [OTHER_LABELS, ONE_MORE_AXIS])
+def test_a_cell_whose_name_has_changed_keeps_its_run(axes, one_cell, put, fail):
+    fail(lambda job: RunError("a run was started"))
+    renamed = read_study(put("study.toml", TOWERS + axes))
+    run_study(renamed, one_cell, only=[renamed.table.baseline])
+    assert read_data(one_cell).finished == 1
 
 
 def test_a_cell_that_fails_ends_the_study_with_the_reason_and_keeps_the_rest(

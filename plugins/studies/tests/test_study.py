@@ -64,7 +64,7 @@ def rates(study):
 def test_every_combination_and_seed_is_a_cell_with_a_recipe_of_its_own(
     study,
 ):
-    expanded = study(f"{LOSSES}[study]\nseeds = [3, 1, 3]\n", "stage.0.batch_size=2")
+    expanded = study(f"{LOSSES}[study]\nseeds = [3, 1]\n", "stage.0.batch_size=2")
     assert [str(cell) for cell in expanded.cells] == [
         f"{rate}, {loss}, seed {seed}"
         for rate in (0.1, 0.2)
@@ -320,6 +320,12 @@ def test_the_same_fault_in_all_cells_is_one_fault_of_the_recipe(study):
             ("study.axes.loss.pull=",),
             "no cell of the study can work: 0.1, chase: a batch of 4 is more than 3; make it smaller; "
             "0.2, chase: a batch of 4 is more than 3; make it smaller @ s.toml:28 study.axes",
+        ),
+        (
+            f"{LOSSES}[study]\nseeds = [3, 1, 3]\n",
+            (),
+            "found (3, 1, 3): the seed 3 is named twice, and every cell runs once with each seed; "
+            "name it once @ s.toml:35 study.seeds",
         ),
         # Reported once, at the axis, with a cell that has it.
         (

@@ -349,6 +349,7 @@ def test_an_axis_that_changes_no_score_is_found(data):
     ]
     # One cell alone shows nothing.
     assert [*axes_without_effect(attrs.evolve(data, cells=(first,)))] == []
+
     # Neither do costs, which depend on the machine.
     def with_costs(run):
         costs = []

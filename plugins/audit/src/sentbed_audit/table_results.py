@@ -79,5 +79,5 @@ def _number(written: str, column: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise ValueError(f"the {column} is {written!r}, expected a finite number")
+        raise ValueError(f"the {column} is {written!r:.80}, expected a finite number")
     return number

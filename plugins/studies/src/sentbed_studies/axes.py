@@ -237,9 +237,13 @@ def _settings_of_paths(
         raise ValueError(message)
 
     values = content.get("values")
-    if not isinstance(values, list) or not values:
+    if values is None:
         raise ValueError(
             "the axis has a `path` and no `values`; give it an array of them"
+        )
+    if not isinstance(values, list) or not values:
+        raise ValueError(
+            f"`values` is {values!r:.80}, expected an array of at least one value"
         )
 
     labels = content.get("labels")

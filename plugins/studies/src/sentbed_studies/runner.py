@@ -101,7 +101,7 @@ def run_study(  # noqa: PLR0913 - keywords
     """
     plugins = plugins or load_plugins()
     directory = Path(out or Path("studies") / study.name)
-    whole = work or plan_work(study.cells, CellKeys(plugins), share)
+    whole = work or plan_work(study.cells, CellKeys(plugins), share, directory)
     work = whole.of(study.only(only).cells) if only else whole
 
     to_train_again = _runs_to_train_again(directory, work, retrain)

@@ -68,6 +68,8 @@ class Task:
     content: Content = attrs.field(repr=False)
     """Everything that determines the weights of the cell; see `CellKeys.training`."""
     evaluations: tuple[EvaluationKey, ...]
+    directory: Path
+    """Run directory of the cell, relative to the directory of the study."""
     above: Prefix | None
     """Longest prefix that the cell shares with others, from whose run it continues; None if it shares none."""
     key: Key = attrs.field(init=False)
@@ -76,11 +78,6 @@ class Task:
     @key.default
     def _key(self) -> Key:
         return key_of(self.content)
-
-    @property
-    def directory(self) -> Path:
-        """Run directory of the cell, relative to the directory of the study."""
-        return directory_of(self.cell.name, self.cell.seed, self.key, self.cell.prompt)
 
     @property
     def evaluation_keys(self) -> tuple[str, ...]:
@@ -166,20 +163,33 @@ def plan_work(
     cells: Sequence[Cell],
     keys: CellKeys,
     share: bool = True,
+    study: Path | None = None,
 ) -> Work:
-    """Return the runs of `cells`; `share` says whether they share stages and forward passes."""
+    """Return the runs of `cells`.
+
+    Args:
+        cells: Cells of a study.
+        keys: Keys of runs and evaluations.
+        share: Whether cells share stages and forward passes.
+        study: Directory of the study. A run in it stays where it is if its cell has another name now.
+    """
     shared: Sequence[Prefix | None] = [None] * len(cells)
     indices_of_bundles = [[index] for index in range(len(cells))]
     if share:
         shared = _shared_stages(cells, keys)
         indices_of_bundles = groups([cell.recipe for cell in cells])
 
+    contents = [keys.training(cell.recipe) for cell in cells]
+    run_keys = [key_of(content) for content in contents]
+    directories = _run_directories(cells, run_keys, study)
+
     tasks = []
     prefixes: dict[Prefix, None] = {}
-    for cell, above in zip(cells, shared, strict=True):
-        content = keys.training(cell.recipe)
-        evaluations = keys.evaluations(cell.recipe, key_of(content))
-        tasks.append(Task(cell, content, evaluations, above))
+    for cell, content, key, directory, above in zip(
+        cells, contents, run_keys, directories, shared, strict=True
+    ):
+        evaluations = keys.evaluations(cell.recipe, key)
+        tasks.append(Task(cell, content, evaluations, directory, above))
         prefixes |= dict.fromkeys(chain(above))
 
     bundles = []
@@ -188,6 +198,37 @@ def plan_work(
 
     shorter_first = sorted(prefixes, key=lambda prefix: prefix.depth)
     return Work(tuple(shorter_first), tuple(bundles))
+
+
+def _run_directories(
+    cells: Sequence[Cell],
+    keys: Sequence[Key],
+    study: Path | None,
+) -> list[Path]:
+    """Return the run directory of each cell, relative to `study`, the directory of the study.
+
+    The name of a cell changes with the labels and axes of the study, the key of its run does not. So a run with
+    the cell's key is the cell's, whatever its directory is called, unless this is the directory of another cell.
+    """
+    directories = []
+    for cell, key in zip(cells, keys, strict=True):
+        directories.append(directory_of(cell.name, cell.seed, key, cell.prompt))
+    if study is None:
+        return directories
+
+    expected = frozenset(directories)
+    unnamed: dict[str, list[Path]] = {}
+    for run in sorted((study / "cells").glob("*-seed*"), reverse=True):
+        directory = run.relative_to(study)
+        if directory not in expected:
+            ending = run.name.rpartition("-seed")[2]
+            unnamed.setdefault(ending, []).append(directory)
+
+    for index, (cell, key) in enumerate(zip(cells, keys, strict=True)):
+        runs = unnamed.get(f"{cell.seed}-{short(key)}")
+        if runs and not (study / directories[index]).exists():
+            directories[index] = runs.pop()
+    return directories
 
 
 def groups(recipes: Sequence[Recipe]) -> list[list[int]]:

@@ -327,7 +327,7 @@ def _cells_of_seeds(
     `recipes` maps the label of each prompt to the recipe with this prompt.
     """
     for prompt, recipe in recipes.items():
-        for seed in dict.fromkeys(seeds) or (recipe.run.seed,):
+        for seed in seeds or (recipe.run.seed,):
             run = attrs.evolve(recipe.run, seed=seed)
             seeded = attrs.evolve(recipe, run=run)
             yield Cell(combination.name, combination.labels, seed, seeded, prompt)
@@ -521,7 +521,7 @@ def _cannot_stop(study: Study) -> Iterator[Problem]:
         return
 
     place = ("study", "stop")
-    seeds = len(set(study.table.seeds))
+    seeds = len(study.table.seeds)
     if seeds <= stop.first_look:
         message = (
             f"the study has {count(max(seeds, 1), 'seed')}, and cells are first compared after "

@@ -110,6 +110,15 @@ class StudyTable(RecipeTable):
     last column of each table, the report then tests whether cells are no worse, and whether they are equivalent.
     It needs a `baseline`."""
 
+    @seeds.validator
+    def _check_seeds(self, _: attrs.Attribute[Any], seeds: tuple[int, ...]) -> None:
+        """Raise `ValueError` if a seed is named twice."""
+        for seed in seeds:
+            if seeds.count(seed) > 1:
+                raise ValueError(
+                    f"the seed {seed} is named twice, and every cell runs once with each seed; name it once"
+                )
+
     @property
     def decides_by(self) -> Decide:
         """The table `decide`, or its defaults if the recipe has none."""

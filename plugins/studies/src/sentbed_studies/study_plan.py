@@ -180,7 +180,7 @@ def plan_study(
             Otherwise one cell is run at a time.
     """
     keys = CellKeys(plugins)
-    whole = work = plan_work(study.cells, keys, share)
+    whole = work = plan_work(study.cells, keys, share, directory)
     if only:
         work = whole.of(study.only(only).cells)
     states = run_states(directory, work)

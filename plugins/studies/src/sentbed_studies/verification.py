@@ -196,7 +196,7 @@ def read_verification(
     study = read_study(file, overrides, plugins, only=())
     selected = study.only(only) if only else study
     directory = parent / study.name
-    work = plan_work(selected.cells, CellKeys(plugins))
+    work = plan_work(selected.cells, CellKeys(plugins), study=directory)
     checks = _read_checks(selected, work, directory)
     without_remarks = attrs.evolve(study, remarks=())
     return Verification(paper, without_remarks, directory, tuple(checks))
