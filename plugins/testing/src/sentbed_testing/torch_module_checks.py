@@ -260,7 +260,8 @@ def _generators() -> tuple[Any, ...]:
     """Return the states of Python's and NumPy's global generators."""
     import numpy as np
 
-    _, keys, position, *_ = np.random.get_state()
+    state: Any = np.random.get_state()
+    _, keys, position, *_ = state
     return random.getstate(), keys.tobytes(), position
 
 
