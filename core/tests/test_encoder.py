@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
+import pickle
 import shutil
 from contextlib import suppress
 from typing import ClassVar
@@ -156,6 +158,12 @@ def test_the_runtime_may_be_a_component_or_its_table(saved, plugins):
     assert Encoder.load(str(saved), table, plugins).engine.token_budget == 6
 
 
+def test_the_runtime_may_be_named(saved, plugins):
+    assert Encoder.load(saved, "toy", plugins).engine.token_budget == Toy().token_budget
+    with pytest.raises(RecipeError, match=r"there is no runtime `tyo`.*`toy`"):
+        Encoder.load(saved, "tyo", plugins)
+
+
 # --- errors ------------------------------------------------------------------------------------------------
 
 
@@ -166,12 +174,44 @@ def test_a_string_is_no_list_of_texts(encoder):
         encoder.encode("one sentence")
 
 
+@pytest.mark.parametrize("wrong", [{"a": "text"}, {"a", "set"}, None])
+def test_what_has_no_order_is_no_list_of_texts(encoder, wrong):
+    with pytest.raises(SentbedError, match=rf"found {type(wrong).__name__}; make a"):
+        encoder.encode(wrong)
+
+
 @pytest.mark.parametrize("wrong", [None, 3, b"bytes", ["nested"], float("nan")])
 def test_a_text_that_is_no_string_is_named_by_its_row(encoder, wrong):
     with pytest.raises(
         SentbedError, match=exactly(f"text 1 is {wrong!r}, expected a string")
     ):
         encoder.encode(["fine", wrong])
+
+
+@pytest.mark.parametrize("wrong", [0, 1, -3, 8.0, "8", True])
+def test_a_max_length_that_is_no_number_of_tokens_is_refused(encoder, wrong):
+    message = f"`max_length` is {wrong!r}; give a whole number of tokens, at least 2"
+    with pytest.raises(SentbedError, match=exactly(message)):
+        encoder.encode(TEXTS, max_length=wrong)
+
+
+def test_a_call_cannot_take_more_tokens_than_there_are_positions(encoder):
+    assert encoder.encode(TEXTS, max_length=np.int64(64)).shape == (4, 4)
+    with pytest.raises(ModelError, match="`max_length` is 65; the backbone has posit"):
+        encoder.encode(TEXTS, max_length=65)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (4, 5), (16,)])
+def test_an_array_of_another_shape_is_refused(encoder, shape):
+    message = f"`output` has the shape {shape}; give an array of the shape (4, 4)"
+    with pytest.raises(SentbedError, match=exactly(message)):
+        encoder.encode_into(np.empty(shape, np.float32), TEXTS)
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.deepcopy])
+def test_an_encoder_says_how_it_gets_to_another_process(encoder, copied):
+    with pytest.raises(SentbedError, match=r"`save` it, and `Encoder\.load` it"):
+        copied(encoder)
 
 
 def test_a_max_length_beyond_the_positions_is_refused(recipe_of):

@@ -235,7 +235,7 @@ class Equal:
         ),
         (
             Argument,
-            "the hook `step_finished` has no argument `stepp`. Did you mean `step`?; its arguments",
+            "the hook `step_finished` has no argument `stepp`; its arguments are run, stage, step",
         ),
         (
             Unmarked,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from itertools import count
 from typing import ClassVar
 
@@ -22,6 +23,7 @@ class Attend(Pooler):
 
     def build(self, width):
         """Return the module."""
+        import numpy as np
         import torch
 
         fault = self.fault
@@ -98,6 +100,13 @@ class Attend(Pooler):
                     pooled = pooled * float("nan")
                 if fault == "draws from elsewhere":
                     pooled = pooled * 2 ** (next(CALLS) % 7)
+                if fault == "seeds torch":
+                    torch.manual_seed(0)
+                if fault == "draws from NumPy":
+                    pooled = pooled * np.random.uniform(1, 2)
+                if fault == "seeds Python":
+                    random.seed(0)
+                    pooled = pooled * random.uniform(1, 2)
                 return pooled
 
         return Attending()

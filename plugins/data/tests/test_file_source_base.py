@@ -112,3 +112,52 @@ def test_check_reads_no_more_than_the_first_row(tmp_path):
     assert list(source.check()) == []
     with pytest.raises(DataError, match="1 field"):
         source.open()
+
+
+ROWS = "anchor,positive\na,b\n,c\nd, \ne,f\n"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_rows_with_a_blank_text_can_be_left_out(tmp_path, monkeypatch, stream):
+    monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "a.csv"
+    path.write_text(ROWS)
+    with pytest.raises(DataError, match=r'`blank = "leave-out"`.*a\.csv:3$'):
+        Pairs(path=str(path), stream=stream).open()
+    table = Pairs(path=str(path), stream=stream, blank="leave-out").open()
+    assert table.rows([0, 1]) == {"anchor": ["a", "e"], "positive": ["b", "f"]}
+    assert (len(table), dict(table.left_out)) == (2, {"rows with a blank text": 2})
+
+
+def test_a_null_is_a_blank_text_and_a_number_is_none(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text(
+        '{"anchor": null, "positive": "b"}\n{"anchor": 3, "positive": "b"}\n'
+    )
+    with pytest.raises(DataError, match=r"found 3 \(int\).*a\.jsonl:2$"):
+        Pairs(path=str(path), blank="leave-out").open()
+
+
+def test_an_arrow_file_without_blank_texts_is_copied(tmp_path, monkeypatch):
+    pyarrow = pytest.importorskip("pyarrow")
+    monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "a.arrow"
+    table = pyarrow.table({"anchor": ["a", None, "e"], "positive": ["b", "c", "f"]})
+    with pyarrow.ipc.new_file(str(path), table.schema) as writer:
+        writer.write_table(table)
+    source = Pairs(path=str(path), stream=True, blank="leave-out")
+    assert list(source.open().texts(["anchor"])) == ["a", "e"]
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("anchor;positive", "';' seems to separate the fields; write it as .csv"),
+        ("a cat,a dog", "or set `header = false` if the first line is a row"),
+    ],
+)
+def test_a_first_line_without_the_columns_says_why(tmp_path, header, message):
+    path = tmp_path / "a.csv"
+    path.write_text(f"{header}\n")
+    (problem,) = Pairs(path=str(path)).check()
+    assert message in problem

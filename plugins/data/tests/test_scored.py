@@ -197,3 +197,18 @@ def test_the_published_files_are_read(real):
     assert len(benchmark.open()) == 5749
     sick = Scored(path=real("senteval/downstream/SICK/SICK_train.txt"), format="sick")
     assert len(sick.open()) == 4500
+
+
+def test_rows_with_a_blank_text_can_be_left_out(tmp_path):
+    path = tmp_path / "a.tsv"
+    path.write_text("sentence1\tsentence2\tscore\na\tb\t1\n\tc\t2\n")
+    table = Scored(path=str(path), blank="leave-out").open()
+    assert list(table.texts()) == ["a", "b"]
+    assert dict(table.left_out) == {"rows with a blank text": 1}
+
+
+def test_files_that_are_no_tables_have_no_rows_to_leave_out(tmp_path):
+    path = tmp_path / "a.tsv"
+    path.write_text("")
+    (problem,) = Scored(path=str(path), format="sick", blank="leave-out").check()
+    assert "`blank` is for tables" in problem

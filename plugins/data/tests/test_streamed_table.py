@@ -283,9 +283,9 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, cache, monkey
     source = Triplets(path=write(path, columns_of(5)), stream=True)
     rows = Triplets._rows
 
-    def changing(self, names):
+    def changing(self, names, left_out):
         write(path, columns_of(6))
-        return rows(self, names)
+        return rows(self, names, left_out)
 
     monkeypatch.setattr(Triplets, "_rows", changing)
     with pytest.raises(DataError, match="changed while it was read"):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import attrs
 
@@ -178,7 +178,7 @@ class Encoder:
     def load(
         cls,
         path: str | Path,
-        runtime: Runtime | Mapping[str, Any] | None = None,
+        runtime: Runtime | Mapping[str, Any] | str | None = None,
         plugins: Plugins | None = None,
         *,
         trust_remote_code: bool = False,
@@ -187,7 +187,7 @@ class Encoder:
 
         Args:
             path: Directory of the encoder.
-            runtime: A runtime, or its table in a recipe; by default `{"use": "cpu"}`, with float32.
+            runtime: A runtime, its name, or its table in a recipe; by default `{"use": "cpu"}`, with float32.
             plugins: Installed plugins; they are loaded by default.
             trust_remote_code: Whether Python code that comes with the model may run, whatever the directory says.
 
@@ -213,7 +213,7 @@ class Encoder:
     def of(
         cls,
         table: Mapping[str, Any],
-        runtime: Runtime | Mapping[str, Any] | None = None,
+        runtime: Runtime | Mapping[str, Any] | str | None = None,
         plugins: Plugins | None = None,
     ) -> Encoder:
         """Build an encoder from a table like `[encoder]` in a recipe: `{"backbone": {"use": "bert", ...}, ...}`.
@@ -237,6 +237,12 @@ class Encoder:
         for message in runtime_misfits(runtime, recipe):
             raise RecipeError([Problem(message, "runtime")])
         return cls.build(recipe, engine_of(runtime)).fit_transform()
+
+    def __reduce__(self) -> NoReturn:
+        """Raise `SentbedError`: an engine and its tokenizer live in one process."""
+        raise SentbedError(
+            "an encoder can be neither pickled nor copied; `save` it, and `Encoder.load` it where it is needed"
+        )
 
     @property
     def width(self) -> int:
@@ -424,7 +430,7 @@ class Encoder:
                 f"the pooler `{self.recipe.pooler.name}` gives one vector of each text, not of each token; "
                 "call `encode`, or choose another pooler, such as `tokens`"
             )
-        length, budget = max_length or self.recipe.max_length, self.engine.token_budget
+        length, budget = self._length(max_length), self.engine.token_budget
         tokenizer = self.tokenizer(normalize)
         return encode_tokens(
             self.width, texts, tokenizer, self.placed, length, budget, progress
@@ -447,7 +453,12 @@ class Encoder:
         import numpy as np
 
         _require_texts(texts)
-        length, budget = max_length or self.recipe.max_length, self.engine.token_budget
+        expected = (len(texts), self.width)
+        if output.shape != expected:
+            raise SentbedError(
+                f"`output` has the shape {output.shape}; give an array of the shape {expected}"
+            )
+        length, budget = self._length(max_length), self.engine.token_budget
         *others, last = self.tokenizers(normalize)
         # Vectors are concatenated if there are several parts; otherwise, their mean is taken.
         parts = np.split(output, self.recipe.joined, axis=1)
@@ -462,6 +473,22 @@ class Encoder:
         encode_into(parts[-1], texts, last, self.placed, length, budget, progress)
         if total is not None:
             output[:] = (output + total) / (len(others) + 1)
+
+    def _length(self, max_length: int | None) -> int:
+        """Return the maximum number of tokens of a text: `max_length`, or that of the recipe if it is None.
+
+        Raises:
+            SentbedError: if it is no number of tokens, or above the backbone's positions.
+        """
+        if max_length is None:
+            return self.recipe.max_length
+        is_whole = hasattr(max_length, "__index__") and not isinstance(max_length, bool)
+        if not is_whole or max_length < SHORTEST:
+            raise SentbedError(
+                f"`max_length` is {max_length!r}; give a whole number of tokens, at least {SHORTEST}"
+            )
+        self.require_positions(max_length)
+        return max_length
 
     def as_text_encoder(self) -> TextEncoder:
         """Return the encoder for evaluators, with its similarity, its output and its prompts for tasks."""
@@ -947,31 +974,34 @@ def _require_texts(texts: Sequence[object]) -> None:
 
 
 def _require_list(texts: object) -> None:
-    """Raise `SentbedError` if `texts` is a single string or has no length."""
+    """Raise `SentbedError` if `texts` is a single string, or has no length or no order."""
     if isinstance(texts, str):
         raise SentbedError(
             "`encode` takes a list of texts, found one string; put it in a list"
         )
-    if not hasattr(texts, "__len__"):
+    if not hasattr(texts, "__len__") or isinstance(texts, Mapping | Set):
+        found = type(texts).__name__
         raise SentbedError(
-            f"`encode` takes a list of texts, found {texts!r}; make a list of it"
+            f"`encode` takes a list of texts, found {found}; make a list of it"
         )
 
 
 def runtime_of(
-    runtime: Runtime | Mapping[str, Any] | None, plugins: Plugins
+    runtime: Runtime | Mapping[str, Any] | str | None, plugins: Plugins
 ) -> Runtime:
-    """Return the runtime that a table describes; None means `{"use": "cpu"}`. A runtime is returned unchanged."""
+    """Return the runtime that a name or a table describes; None means `cpu`. A runtime is returned unchanged."""
     if isinstance(runtime, Runtime):
         return runtime
-    table = runtime or {"use": "cpu"}
+    table = runtime or "cpu"
+    if isinstance(table, str):
+        table = {"use": table}
     return component_of(Runtime, table, plugins, "runtime")
 
 
 def engine_of(
-    runtime: Runtime | Mapping[str, Any] | None, plugins: Plugins | None = None
+    runtime: Runtime | Mapping[str, Any] | str | None, plugins: Plugins | None = None
 ) -> Engine:
-    """Return the engine of a runtime, or of the runtime that a table describes; None means `{"use": "cpu"}`."""
+    """Return the engine of a runtime, or of the one that a name or a table describes; None means `cpu`."""
     if not isinstance(runtime, Runtime):
         runtime = runtime_of(runtime, plugins or load_plugins())
     return returned(runtime.build(), Engine, runtime, "build")

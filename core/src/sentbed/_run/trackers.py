@@ -60,9 +60,10 @@ def hook_faults(tracker: object) -> Iterator[tuple[str, str]]:
         hook_arguments = list(inspect.signature(getattr(hookspecs, hook)).parameters)
         for argument, parameter in inspect.signature(method).parameters.items():
             if argument not in hook_arguments and parameter.default is parameter.empty:
-                advice = suggest(argument, hook_arguments)
-                problem = f"the hook `{hook}` has no argument `{argument}`.{advice}"
-                yield problem, f"its arguments are {', '.join(hook_arguments)}"
+                yield (
+                    f"the hook `{hook}` has no argument `{argument}`",
+                    f"its arguments are {', '.join(hook_arguments)}",
+                )
 
     if not hook_count:
         yield (

@@ -54,7 +54,10 @@ def selected_fields(
             return
 
         line, header_names = first
-        places = [column_index(name, header_names, path, line) for name in names]
+        advice = _advice_on_header(header_names)
+        places = [
+            column_index(name, header_names, path, line, advice) for name in names
+        ]
         width = len(header_names)
         reason = "as the header has"
 
@@ -108,13 +111,26 @@ def jsonl_rows(
         yield number, [row[name] for name in names]
 
 
+def _advice_on_header(columns: Sequence[str]) -> str:
+    """Return what to do if the first line of a table lacks a column: it may be a row, or separated otherwise."""
+    if len(columns) == 1:
+        for separator in (";", "\t", "|", ","):
+            if separator in columns[0]:
+                return f"{separator!r} seems to separate the fields; write it as .csv with ',' or .tsv with tabs"
+    return "name the columns of the file in the recipe, or set `header = false` if the first line is a row"
+
+
 def column_index(
     name: str,
     columns: Sequence[str],
     file: object,
     line: int | None,
+    advice: str = "name the columns of the file in the recipe",
 ) -> int:
-    """Return the index of `name` in `columns`; raises `DataError` unless it occurs exactly once."""
+    """Return the index of `name` in `columns`; raises `DataError` unless it occurs exactly once.
+
+    The message ends with `advice`, unless a column has a similar name.
+    """
     times = columns.count(name)
     if times == 1:
         return columns.index(name)
@@ -126,7 +142,6 @@ def column_index(
         )
 
     close = get_close_matches(name, columns, n=1)
-    advice = "name the columns of the file in the recipe"
     if close:
         advice = f"did you mean `{_shortened(close[0])}`?"
     raise DataError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
@@ -18,7 +19,7 @@ class Dropout(FileSource):
     """A sentence, encoded twice: two dropout masks make the pair (Gao et al., 2021, section 3).
 
     Anchor and positive are the same text, so the encoder must have dropout above 0. A `.txt` file has one
-    sentence per line, and its blank lines are skipped. In a table, an empty text is an error.
+    sentence per line, and its blank lines are skipped. In a table, `blank` says what an empty text is.
     """
 
     name: ClassVar[str] = "dropout"
@@ -40,9 +41,11 @@ class Dropout(FileSource):
         """Read the file. Raises `DataError`, with file and line, if a row is invalid."""
         return self._table(self._file_columns, {"anchor": 0, "positive": 0})
 
-    def _rows(self, names: Sequence[str]) -> Iterator[Sequence[str]]:
+    def _rows(
+        self, names: Sequence[str], left_out: Counter[str]
+    ) -> Iterator[Sequence[str]]:
         if suffix_of(self.path) != LINES or is_data_set(self.path):
-            yield from super()._rows(names)
+            yield from super()._rows(names, left_out)
             return
 
         for line in read_lines(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs.validators import ge, optional
@@ -68,6 +70,11 @@ class FileSource(DataSource):
     """Branch, tag or commit of a `hub:` location; default: the newest commit. Only a commit is reproducible."""
     limit: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Number of rows to read, from the first, at least 1; default: all."""
+    blank: Literal["refuse", "leave-out"] = "refuse"
+    """What to do if a text is empty, missing (null) or white space alone: refuse the file, or leave the row out.
+
+    The manifest of a run counts the rows that were left out.
+    """
     stream: bool = False
     """Whether the texts stay on disk, for data too large for memory (needs `sentbed-data[arrow]`).
 
@@ -119,13 +126,15 @@ class FileSource(DataSource):
         """Raise `DataError` if a local text file lacks a column, or if its first row is malformed."""
         is_local = not self.path.startswith(hub.HUB)
         if self._file_columns and is_local and suffix_of(self.path) in _TEXT_TABLES:
-            next(iter(self._rows(self._file_columns)))
+            next(iter(self._rows(self._file_columns, Counter())))
 
     def _suffixes(self) -> Sequence[str]:
         return TABLES
 
-    def _rows(self, names: Sequence[str]) -> Iterator[Sequence[str]]:
-        """Yield the texts of each row in the file's columns `names`."""
+    def _rows(
+        self, names: Sequence[str], left_out: Counter[str]
+    ) -> Iterator[Sequence[str]]:
+        """Yield the texts of each row in the file's columns `names`, and count the rows that are left out."""
         return read_rows(
             self.path,
             names,
@@ -135,6 +144,7 @@ class FileSource(DataSource):
             split=self.split,
             revision=self.revision,
             limit=self.limit,
+            left_out=left_out if self.blank == "leave-out" else None,
         )
 
     def _table(self, names: Sequence[str], columns: Mapping[str, int]) -> Dataset:
@@ -146,21 +156,23 @@ class FileSource(DataSource):
         dataset: Dataset
         if self.stream:
             path = resolve(self.path, self._suffixes(), self.revision)
-            reading = {
+            reading: dict[str, Any] = {
                 "header": self.header,
                 "encoding": self.encoding,
                 "limit": self.limit,
             }
-            dataset = open_streamed(
-                (path,), names, columns, lambda _: self._rows(names), reading
-            )
+            if self.blank == "leave-out":
+                reading["blank"] = self.blank
+            rows = partial(self._rows, names)
+            dataset = open_streamed((path,), names, columns, rows, reading)
         else:
-            texts = columns_of_rows(self._rows(names), len(names))
+            left_out: Counter[str] = Counter()
+            texts = columns_of_rows(self._rows(names, left_out), len(names))
             dataset = InMemoryDataset(
-                {column: texts[place] for column, place in columns.items()}
+                {column: texts[place] for column, place in columns.items()}, left_out
             )
 
-        self._require_rows(len(dataset))
+        self._require_rows(len(dataset) + sum(dataset.left_out.values()))
         return dataset
 
     def _require_rows(self, count: int) -> None:

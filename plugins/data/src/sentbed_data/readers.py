@@ -7,6 +7,7 @@ names the file and the line. Only `\\n` and `\\r\\n` end a line; U+0085 and U+20
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from numbers import Real
@@ -42,6 +43,9 @@ Range: TypeAlias = tuple[float, float]
 
 NO_NUMBERS: Mapping[str, Range] = {}
 
+BLANK = "rows with a blank text"
+"""Reason for which rows are left out."""
+
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -57,6 +61,7 @@ def read_rows(  # noqa: PLR0913 - keywords
     limit: int | None = None,
     labels: Collection[str] = (),
     numbers: Mapping[str, Range] = NO_NUMBERS,
+    left_out: Counter[str] | None = None,
 ) -> Iterator[Sequence[Any]]:
     """Yield the values of each row in the columns `names`: texts, except in the columns `numbers`.
 
@@ -68,12 +73,16 @@ def read_rows(  # noqa: PLR0913 - keywords
     In the columns `labels`, whole numbers are accepted too, and read as texts. The columns `numbers` have
     numbers in the given range, which are read as floats.
 
+    With `left_out`, rows with a blank or missing text are left out, and counted in it under `BLANK`.
+
     Raises:
         DataError: if a file or column is missing, there is no row, or a row is malformed; with file and line.
     """
     if hub.is_data_set(location):
         rows = hub.hub_rows(location, names, config, split, revision, limit)
-        return checked_rows(rows, names, location, limit, "row ", labels, numbers)
+        return checked_rows(
+            rows, names, location, limit, "row ", labels, numbers, left_out
+        )
 
     path = resolve(location, TABLES, revision)
     suffix = suffix_of(location)
@@ -86,7 +95,7 @@ def read_rows(  # noqa: PLR0913 - keywords
         rows = table_rows(path, suffix, encoding, names, header)
         row_word = None
 
-    return checked_rows(rows, names, path, limit, row_word, labels, numbers)
+    return checked_rows(rows, names, path, limit, row_word, labels, numbers, left_out)
 
 
 def columns_of_rows(rows: Iterable[Sequence[Any]], width: int) -> list[list[Any]]:
@@ -172,7 +181,10 @@ def problem_of_text(value: object) -> str | None:
     if len(value) > LONGEST_LINE:
         return f"the text has {len(value):,} characters, more than {LONGEST_LINE:,}; cut or remove the row"
     if not value or value.isspace():
-        return "the text is empty; expected a text; correct or remove the row"
+        return (
+            "the text is empty; expected a text; correct or remove the row, or set "
+            '`blank = "leave-out"` in `pairs`, `triplets`, `dropout` or `scored`'
+        )
     if "\0" in value:
         return f"the text {value!r:.40} has a NUL byte, which is in no text; correct or remove the row"
     if not value.isascii() and _LONE_SURROGATE.search(value):
@@ -209,14 +221,18 @@ def checked_rows(
     row_word: str | None,
     labels: Collection[str],
     numbers: Mapping[str, Range],
+    left_out: Counter[str] | None = None,
 ) -> Iterator[Sequence[Any]]:
-    """Yield the first `limit` rows, with every value checked; see `read_rows` for `labels` and `numbers`.
+    """Yield the first `limit` rows, with every value checked; see `read_rows` for the last three arguments.
 
     `row_word` is the word before a row's number in messages; None if the numbers are those of lines. Raises
     `DataError` for an invalid value, or if there is no row.
     """
     empty = True
     for number, values in islice(rows, limit):
+        if left_out is not None and _has_blank_text(values, names, numbers):
+            left_out[BLANK] += 1
+            continue
         empty = False
         checked_values: list[str | float] = []
         for name, value in zip(names, values, strict=True):
@@ -237,6 +253,19 @@ def checked_rows(
             "there are no rows of data; expected at least one; check how the file was made",
             file,
         )
+
+
+def _has_blank_text(
+    values: Sequence[object],
+    names: Sequence[str],
+    numbers: Collection[str],
+) -> bool:
+    """Whether a text of a row is missing (None), empty or white space alone."""
+    for name, value in zip(names, values, strict=True):
+        is_text = isinstance(value, str) and name not in numbers
+        if value is None or (is_text and not str(value).strip()):
+            return True
+    return False
 
 
 def _checked_value(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -16,6 +17,7 @@ from sentbed_data.csv_tsv_jsonl import Rows, selected_fields, tsv_rows
 from sentbed_data.file_paths import as_tuple
 from sentbed_data.file_source_base import FileSource
 from sentbed_data.readers import (
+    BLANK,
     Range,
     checked_rows,
     columns_of_rows,
@@ -90,14 +92,15 @@ class Scored(FileSource):
             yield from self._problems_of_format()
 
     def _problems_of_format(self) -> Iterator[str]:
-        """Yield problems of a format other than `table`: names of columns, or a wrong name of an STS file."""
-        columns_of_tables = {
+        """Yield problems of a format other than `table`: fields of tables, or a wrong name of an STS file."""
+        fields_of_tables = {
             "anchor": "sentence1",
             "positive": "sentence2",
             "negative": (),
             "score": "score",
+            "blank": "refuse",
         }
-        for field, default in columns_of_tables.items():
+        for field, default in fields_of_tables.items():
             if getattr(self, field) != default:
                 yield f'`{field}` is for tables, and `format = "{self.format}"` is none; remove it'
 
@@ -134,7 +137,7 @@ class Scored(FileSource):
 
     def open(self) -> InMemoryDataset:
         """Read the file. Raises `DataError`, with file and line, if a row is invalid."""
-        left_out: dict[str, int] = {}
+        left_out: Counter[str] = Counter()
         columns = columns_of_rows(self._scored(left_out), len(self.columns))
         if not columns[0]:
             raise DataError(
@@ -148,7 +151,7 @@ class Scored(FileSource):
 
         values = dict(zip(self.columns, columns, strict=True))
         table = InMemoryDataset(values, left_out)
-        self._require_rows(len(table))
+        self._require_rows(len(table) + left_out[BLANK])
         return table
 
     def files(self) -> Iterable[Path]:
@@ -159,7 +162,7 @@ class Scored(FileSource):
         path = resolve(self.path, self._suffixes())
         return (_gold(path),)
 
-    def _scored(self, left_out: dict[str, int]) -> Iterator[Sequence[Any]]:
+    def _scored(self, left_out: Counter[str]) -> Iterator[Sequence[Any]]:
         """Yield the texts and the score of each row, and count the pairs without a score."""
         if self.format == "table":
             yield from read_rows(
@@ -172,6 +175,7 @@ class Scored(FileSource):
                 revision=self.revision,
                 limit=self.limit,
                 numbers={self.score: self._range},
+                left_out=left_out if self.blank == "leave-out" else None,
             )
             return
 
@@ -203,7 +207,7 @@ class Scored(FileSource):
         self,
         path: Path,
         rows: Iterator[tuple[int, list[str]]],
-        left_out: dict[str, int],
+        left_out: Counter[str],
     ) -> Iterator[Sequence[Any]]:
         """Yield the texts of each row of a SemEval file with the score in the file of scores."""
         gold = _gold(path)
@@ -235,7 +239,7 @@ class Scored(FileSource):
         for (line, fields), pair in zip(scores, checked_pairs, strict=False):
             score = fields[0]
             if not score.strip():
-                left_out[_UNSCORED] = left_out.get(_UNSCORED, 0) + 1
+                left_out[_UNSCORED] += 1
                 continue
 
             value = parse_number(score, self._range)

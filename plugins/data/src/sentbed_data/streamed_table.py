@@ -131,7 +131,7 @@ def open_streamed(
     `names` are the columns that are read from the files; `columns` maps each column of the data set to its
     index in `names`. `rows` is a function that reads and checks the rows of the files, with the options
     `reading`, and counts in its argument the rows that it leaves out, by reason. The file itself is used if
-    there is one file, and it is an Arrow file of plain strings without compression.
+    there is one file, it is an Arrow file of plain strings without compression, and no row is left out.
 
     Raises:
         DataError: if a file cannot be read or has an invalid row.
@@ -149,7 +149,8 @@ def open_streamed(
 
     described = [_LAYOUT, contents, formats, list(names), dict(reading)]
     key = hashlib.sha256(json.dumps(described).encode()).hexdigest()
-    if len(paths) == 1 and paths[0].suffix.lower() == ARROW:
+    is_arrow = len(paths) == 1 and paths[0].suffix.lower() == ARROW
+    if is_arrow and "blank" not in reading:
         table_in_file = open_arrow_file(paths[0], names, reading["limit"])
         if table_in_file is not None:
             return StreamedTable(columns, key, *table_in_file)

@@ -538,7 +538,7 @@ def tables(plugin: _Plugin) -> Findings:
             is_valid = False
             yield (
                 f"`[{name}]` with {example or 'no keys'}: {problem.message}",
-                f'give keys: `check_plugin(..., examples={{"table/{name}": {{...}}}})`',
+                f"give keys as the `example` of `table/{name}`",
             )
 
     if not is_valid:

@@ -338,8 +338,11 @@ RULES = {
 }
 
 _FINITE = {"finite": "the loss is not finite; see the rule `finite`"}
+_STATELESS = {"stateless": "a call has side effects; see the rule `stateless`"}
+_REPEATED = ("order", "gradient", "save", "grad-cache", "jax")
 PREREQUISITES = {
-    **dict.fromkeys((*RULES, "grad-cache", "jax"), _FINITE),
+    **dict.fromkeys(RULES, _FINITE),
+    **dict.fromkeys(_REPEATED, _FINITE | _STATELESS),
     "finite": {},
     "misfits": {},
 }

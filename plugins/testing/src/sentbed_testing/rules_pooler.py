@@ -401,10 +401,14 @@ RULES = {
 }
 
 _FINITE = {"finite": "the vectors are not finite; see the rule `finite`"}
+_STATELESS = {"stateless": "a call has side effects; see the rule `stateless`"}
 _PADDING = {"padding": "padding changes the vectors; see the rule `padding`"}
 PREREQUISITES = {
-    **dict.fromkeys((*RULES, "grad-cache", "jax"), _FINITE),
-    **dict.fromkeys(("alone", "grad-cache"), _FINITE | _PADDING),
+    **dict.fromkeys(RULES, _FINITE),
+    **dict.fromkeys(
+        ("padding", "order", "gradient", "save", "jax"), _FINITE | _STATELESS
+    ),
+    **dict.fromkeys(("alone", "grad-cache"), _FINITE | _STATELESS | _PADDING),
     "finite": {},
 }
 """Rule -> {another rule: reason}. The rule is not run, for this reason, if the other rule has findings."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import inspect
+import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -25,6 +27,8 @@ GRADIENT_TOLERANCE = 1e-2
 """Tolerance between a gradient and finite differences in fp32, relative to the gradient's norm."""
 STEP_SIZES = (1e-2, 3e-3, 1e-3, 3e-4)
 """Step sizes of finite differences in fp32. Curvature spoils large steps, and rounding small steps."""
+WATCHED_SEED = 8_191
+"""Seed of torch's generator in a call that is watched: one that nobody writes."""
 
 
 def module_state(module: Module) -> dict[str, Any]:
@@ -223,6 +227,10 @@ class CallEffects:
     """Whether the call changed an argument."""
     varies: bool
     """Whether a second call with equal arguments returned another result."""
+    seeds: bool
+    """Whether the call seeded torch's generator."""
+    uses_globals: bool
+    """Whether the call seeded Python's or NumPy's generator, or drew from it."""
 
 
 def effects_of(
@@ -235,12 +243,61 @@ def effects_of(
     `call` calls `module` with the arguments.
     """
     arguments, copies = own_memory(arguments), own_memory(arguments)
+    generators = _advanced_generators()
     before = module_state(module)
-    result = call(arguments)
-    first_change = next(iter(changed(before, module_state(module))), None)
-    writes = not same(arguments, copies)
-    varies = not same(result, call(copies))
-    return CallEffects(first_change, writes, varies)
+    with _seeds_after_calls(module) as seeds:
+        result = call(arguments)
+        first_change = next(iter(changed(before, module_state(module))), None)
+        writes = not same(arguments, copies)
+        varies = not same(result, call(copies))
+
+    seeded_torch = any(seed != WATCHED_SEED for seed in seeds)
+    uses_globals = _generators() != generators
+    return CallEffects(first_change, writes, varies, seeded_torch, uses_globals)
+
+
+def _generators() -> tuple[Any, ...]:
+    """Return the states of Python's and NumPy's global generators."""
+    import numpy as np
+
+    state: Any = np.random.get_state()
+    _, keys, position, *_ = state
+    return random.getstate(), keys.tobytes(), position
+
+
+def _advanced_generators() -> tuple[Any, ...]:
+    """Draw from both generators, and return their states.
+
+    Without the draw, a module that seeds them would find them as its earlier calls left them.
+    """
+    import numpy as np
+
+    random.random()
+    np.random.random()
+    return _generators()
+
+
+@contextmanager
+def _seeds_after_calls(module: Module) -> Iterator[list[int]]:
+    """Seed torch's generator before each call of a module, and list its seeds after the calls."""
+    generator = load_torch().default_generator
+    seeds: list[int] = []
+
+    def before(*_: object) -> None:
+        generator.manual_seed(WATCHED_SEED)
+
+    def after(*_: object) -> None:
+        seeds.append(generator.initial_seed())
+
+    hooks = (
+        module.register_forward_pre_hook(before),
+        module.register_forward_hook(after),
+    )
+    try:
+        yield seeds
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 def effect_findings(
@@ -262,7 +319,18 @@ def effect_findings(
             "change copies: use no operation that ends in `_`",
         )
 
-    if effects.varies:
+    if effects.seeds:
+        yield (
+            f"{prefix}a call seeds torch's generator",
+            "draw from it as it is: what others draw next, such as a dropout mask, would repeat",
+        )
+
+    if effects.uses_globals:
+        yield (
+            f"{prefix}a call uses the global generator of Python or NumPy",
+            "draw from torch's default generator, which is seeded for each step",
+        )
+    elif effects.varies:
         yield (
             f"{prefix}a second call with the same seed gives another {result}",
             "keep nothing between calls, and draw from torch's default generator",
