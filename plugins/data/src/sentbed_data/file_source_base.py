@@ -18,7 +18,9 @@ from sentbed_data import hub
 from sentbed_data.known_collections import known_file, with_remedy
 from sentbed_data.parquet_arrow import ARROW, PARQUET, require_package
 from sentbed_data.readers import (
+    NO_NUMBERS,
     TABLES,
+    Range,
     columns_of_rows,
     read_rows,
     require_format,
@@ -135,6 +137,15 @@ class FileSource(DataSource):
         self, names: Sequence[str], left_out: Counter[str]
     ) -> Iterator[Sequence[str]]:
         """Yield the texts of each row in the file's columns `names`, and count the rows that are left out."""
+        return self._table_rows(names, left_out)
+
+    def _table_rows(
+        self,
+        names: Sequence[str],
+        left_out: Counter[str],
+        numbers: Mapping[str, Range] = NO_NUMBERS,
+    ) -> Iterator[Sequence[Any]]:
+        """As `_rows`, from a table whose columns `numbers` have numbers in a range."""
         return read_rows(
             self.path,
             names,
@@ -144,8 +155,15 @@ class FileSource(DataSource):
             split=self.split,
             revision=self.revision,
             limit=self.limit,
-            left_out=left_out if self.blank == "leave-out" else None,
+            numbers=numbers,
+            left_out=self._counted(left_out),
         )
+
+    def _counted(self, left_out: Counter[str]) -> Counter[str] | None:
+        """Return the counter of blank rows, or None if such rows are refused."""
+        if self.blank == "leave-out":
+            return left_out
+        return None
 
     def _table(self, names: Sequence[str], columns: Mapping[str, int]) -> Dataset:
         """Return the rows of the file's columns `names`, in memory or on disk.

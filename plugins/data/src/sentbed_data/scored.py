@@ -22,7 +22,6 @@ from sentbed_data.readers import (
     checked_rows,
     columns_of_rows,
     parse_number,
-    read_rows,
     resolve,
 )
 from sentbed_data.text_lines import decoded_lines
@@ -165,18 +164,9 @@ class Scored(FileSource):
     def _scored(self, left_out: Counter[str]) -> Iterator[Sequence[Any]]:
         """Yield the texts and the score of each row, and count the pairs without a score."""
         if self.format == "table":
-            yield from read_rows(
-                self.path,
-                (self.anchor, self.positive, *self._negatives, self.score),
-                header=self.header,
-                encoding=self.encoding,
-                config=self.config,
-                split=self.split,
-                revision=self.revision,
-                limit=self.limit,
-                numbers={self.score: self._range},
-                left_out=left_out if self.blank == "leave-out" else None,
-            )
+            columns = (self.anchor, self.positive, *self._negatives, self.score)
+            numbers = {self.score: self._range}
+            yield from self._table_rows(columns, left_out, numbers)
             return
 
         path = resolve(self.path, self._suffixes())

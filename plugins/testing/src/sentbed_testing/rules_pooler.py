@@ -402,13 +402,11 @@ RULES = {
 
 _FINITE = {"finite": "the vectors are not finite; see the rule `finite`"}
 _STATELESS = {"stateless": "a call has side effects; see the rule `stateless`"}
+_SEVERAL_CALLS = _FINITE | _STATELESS
 _PADDING = {"padding": "padding changes the vectors; see the rule `padding`"}
-PREREQUISITES = {
-    **dict.fromkeys(RULES, _FINITE),
-    **dict.fromkeys(
-        ("padding", "order", "gradient", "save", "jax"), _FINITE | _STATELESS
-    ),
-    **dict.fromkeys(("alone", "grad-cache"), _FINITE | _STATELESS | _PADDING),
-    "finite": {},
-}
+PREREQUISITES = dict.fromkeys(RULES, _FINITE) | {"finite": {}}
 """Rule -> {another rule: reason}. The rule is not run, for this reason, if the other rule has findings."""
+PREREQUISITES |= dict.fromkeys(
+    ("padding", "order", "gradient", "save", "jax"), _SEVERAL_CALLS
+)
+PREREQUISITES |= dict.fromkeys(("alone", "grad-cache"), _SEVERAL_CALLS | _PADDING)
