@@ -136,6 +136,10 @@ def test_a_table_may_have_seeds(tmp_path):
             "model,task,score,seed\na,T,0.5,one\n",
             "line 2: the seed is 'one', expected a finite number",
         ),
+        (
+            "model,task,score,seed\na,T,0.5,1.5\n",
+            "line 2: the seed is '1.5', expected a whole number",
+        ),
         ("model,task,score,Score\na,T,0.5,0.6\n", "there are 2 columns `score`"),
     ],
 )

@@ -46,6 +46,12 @@ def test_scores_of_a_table_are_mapped_to_the_unit_interval(put, name, content):
     assert list(table.texts()) == EXPECTED["anchor"] + EXPECTED["positive"]
 
 
+def test_a_missing_score_is_no_blank_text(put):
+    path = put("a.jsonl", '{"sentence1": "a", "sentence2": "b", "score": null}\n')
+    with pytest.raises(DataError, match="expected a number from 0 to 1"):
+        Scored(path=path, blank="leave-out").open()
+
+
 def test_scores_of_parquet_are_read_as_numbers(put):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet

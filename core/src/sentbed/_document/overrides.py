@@ -122,10 +122,11 @@ def _with_values(
     removed: list[KeyPath] = []
     changed: list[KeyPath] = []
     for path, value in values.items():
-        *parents, last = path.split(".")
         if origin is not None and path.startswith(EVERYWHERE):
-            changed.append((*parents, last))
+            # Only recorded: `structure_recipe` sets the values.
+            changed.append(tuple(path.split(".")))
             continue
+        *parents, last = path.split(".")
         try:
             container = data
             for key in parents:

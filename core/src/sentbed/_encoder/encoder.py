@@ -487,7 +487,9 @@ class Encoder:
             raise SentbedError(
                 f"`max_length` is {max_length!r}; give a whole number of tokens, at least {SHORTEST}"
             )
-        self.require_positions(max_length)
+        # The recipe's length was checked when the encoder was built.
+        if max_length > self.recipe.max_length:
+            self.require_positions(max_length)
         return max_length
 
     def as_text_encoder(self) -> TextEncoder:
@@ -816,8 +818,6 @@ class _EvaluatedEncoder(TextEncoder):
     store: VectorStore | None = None
     bar: EncodeBar | None = None
     """Counts the texts over all lists; if None, each list is counted by itself."""
-    max_length: int | None = None
-    """Maximum number of tokens of a text; None for that of the recipe."""
     task_type: str = ""
     """Name of the evaluator. It is the type of tasks that do not set a type."""
     task_prompts: dict[str, dict[str, Any]] = attrs.field(factory=dict)
@@ -891,14 +891,16 @@ class _EvaluatedEncoder(TextEncoder):
         return {"prompt": prompts}
 
     def at_length(self, max_length: int) -> _EvaluatedEncoder:
+        # The copy's recipe has the length: what is timed does not check it in each call.
         self.encoder.require_positions(max_length)
-        return _EvaluatedEncoder(self.encoder, max_length=max_length)
+        recipe = attrs.evolve(self.encoder.recipe, max_length=max_length)
+        return _EvaluatedEncoder(attrs.evolve(self.encoder, recipe=recipe))
 
     def through(
         self, wrap: Callable[[PlacedEncoder], PlacedEncoder]
     ) -> _EvaluatedEncoder:
         encoder = attrs.evolve(self.encoder, placed=wrap(self.encoder.placed))
-        return _EvaluatedEncoder(encoder, max_length=self.max_length)
+        return _EvaluatedEncoder(encoder)
 
     def _counter(self, count: int) -> Progress:
         """Return a function that is called with the progress within a list of `count` texts, and reports it."""
@@ -916,12 +918,12 @@ class _EvaluatedEncoder(TextEncoder):
     def encode_tokens(self, texts: Sequence[str]) -> RaggedVectors:
         # The store is not used, since it stores one vector per text.
         advance = self._counter(len(texts))
-        return self.encoder.encode_tokens(texts, advance, max_length=self.max_length)
+        return self.encoder.encode_tokens(texts, advance)
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         advance = self._counter(len(texts))
         if self.store is None:
-            return self.encoder.encode(texts, advance, max_length=self.max_length)
+            return self.encoder.encode(texts, advance)
         _require_texts(texts)
         vectors = self.store.encode(
             self.space,

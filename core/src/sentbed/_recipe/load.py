@@ -190,9 +190,9 @@ def _with_overrides_everywhere(document: Document, plugins: Plugins) -> Document
     values: dict[str, Any] = {}
     # `places` has the paths of overrides in the order in which they were set.
     for key_path, place in document.places.items():
-        path = dotted(key_path)
         if key_path[0] != "evaluate" or place != (COMMAND_LINE, None):
             continue
+        path = dotted(key_path)
         if not path.startswith(EVERYWHERE):
             value = document.value(key_path)
             if value is None:
@@ -215,6 +215,8 @@ def _with_overrides_everywhere(document: Document, plugins: Plugins) -> Document
             values.pop(path_of_one, None)
             values[path_of_one] = overridden[path]
 
+    if not values:
+        return document
     expanded = tuple(map(document.key_path, values))
     document = with_overridden_values(document, values)
     return attrs.evolve(document, expanded=expanded)

@@ -591,7 +591,7 @@ def _close(
 ) -> Path:
     """Write the report and the final manifest. Return the file that the user should open."""
     peak = peak_memory()
-    context.facts["peak_memory_gib"] = peak and round(peak / 2**30, 2)
+    context.facts["peak_memory_gib"] = round(peak / 2**30, 2) if peak else None
     recipe = resolved_toml(context.recipe, context.directory)
     data = history.report_data(context.run, status, error, recipe)
     sections = context.hooks.report_sections(run=context.run, data=data)

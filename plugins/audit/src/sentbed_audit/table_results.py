@@ -54,8 +54,7 @@ def _row(line: Mapping[str, str | None], file: str) -> ScoreRow:
 
     seed = None
     if text("seed"):
-        # Seeds that pandas has written beside missing ones end in `.0`.
-        seed = int(_number(text("seed"), "seed"))
+        seed = _seed(text("seed"))
     return ScoreRow(
         model=text("model"),
         revision=text("revision"),
@@ -70,6 +69,18 @@ def _row(line: Mapping[str, str | None], file: str) -> ScoreRow:
         file=file,
         seed=seed,
     )
+
+
+def _seed(written: str) -> int:
+    """Return a seed; raises `ValueError` if it is no whole number."""
+    try:
+        return int(written)
+    except ValueError:
+        # Seeds that pandas has written beside missing ones end in `.0`.
+        seed = _number(written, "seed")
+    if not seed.is_integer():
+        raise ValueError(f"the seed is {written!r:.80}, expected a whole number")
+    return int(seed)
 
 
 def _number(written: str, column: str) -> float:

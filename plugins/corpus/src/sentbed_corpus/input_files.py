@@ -93,8 +93,8 @@ def find_files(inputs: Sequence[str], output: Path) -> list[Path]:
         for file in sorted(matching):
             target = file.resolve()
             if not target.is_relative_to(resolved_output):
-                # Not the target: a link's own name has the ending, as in the cache of the hub.
-                outside_output.append(file.absolute())
+                # The target's name may lack the ending, as in the cache of the hub: a link's own name has it.
+                outside_output.append(file.parent.resolve() / file.name)
                 targets.append(target)
         if not outside_output:
             raise DataError(f"{problem}; check the path", path_or_pattern)

@@ -17,9 +17,6 @@ Rows: TypeAlias = Iterator[tuple[int, Sequence[object]]]
 values of the requested columns."""
 
 
-GZIP = ".gz"
-"""Suffix of a text file that is compressed by gzip; it follows the suffix of the file's format."""
-
 MOST_LISTED = 20
 """Largest number of column names in a message."""
 

@@ -18,7 +18,7 @@ from sentbed import DataError
 from sentbed.helpers import LONGEST_LINE
 
 from sentbed_data import hub
-from sentbed_data.csv_tsv_jsonl import GZIP, Rows, shortened_list, table_rows
+from sentbed_data.csv_tsv_jsonl import Rows, shortened_list, table_rows
 from sentbed_data.file_paths import local_file
 from sentbed_data.parquet_arrow import (
     ARROW,
@@ -34,6 +34,9 @@ TABLES = (".csv", ".tsv", ".jsonl", PARQUET, ARROW)
 
 LINES = ".txt"
 """Suffix of files with one text per line."""
+
+GZIP = ".gz"
+"""Suffix of a text file that is compressed by gzip; it follows the suffix of the file's format."""
 
 COMPRESSIBLE = (".csv", ".tsv", ".jsonl", LINES)
 """Suffixes of text files, which may be followed by `.gz`."""
@@ -262,8 +265,9 @@ def _has_blank_text(
 ) -> bool:
     """Whether a text of a row is missing (None), empty or white space alone."""
     for name, value in zip(names, values, strict=True):
-        is_text = isinstance(value, str) and name not in numbers
-        if value is None or (is_text and not str(value).strip()):
+        if name in numbers:
+            continue
+        if value is None or (isinstance(value, str) and not value.strip()):
             return True
     return False
 

@@ -61,13 +61,13 @@ def score_intervals(scores: Sequence[Score]) -> tuple[ScoreInterval, ...]:
 
 def _scores_before_training(scores: Sequence[Score]) -> dict[int, Score]:
     """Return id of a score -> the same encoder's score before training, for the scores that have one."""
-    groups: dict[str, list[Score]] = {}
+    groups: dict[tuple[str, str], list[Score]] = {}
     for score in scores:
-        groups.setdefault(_key(score, score.encoder), []).append(score)
+        groups.setdefault((score.encoder, _evaluation(score)), []).append(score)
 
     starts: dict[int, Score] = {}
-    for of_encoder in groups.values():
-        before = groups.get(_key(of_encoder[0], of_encoder[0].encoder + START), [])
+    for (encoder, evaluation), of_encoder in groups.items():
+        before = groups.get((encoder + START, evaluation), [])
         # There are several if an evaluator scores the encoder twice, such as with and without whitening.
         # Both times, evaluations are made in the order of the recipe.
         if len(before) == len(of_encoder):
@@ -75,6 +75,7 @@ def _scores_before_training(scores: Sequence[Score]) -> dict[int, Score]:
     return starts
 
 
-def _key(score: Score, encoder: str) -> str:
+def _evaluation(score: Score) -> str:
+    """Return what was measured, as text: evaluator, task, metric and the evaluation's protocol."""
     protocol = evaluation_protocol(score)
-    return json.dumps([encoder, score.evaluator, score.task, score.metric, protocol])
+    return json.dumps([score.evaluator, score.task, score.metric, protocol])

@@ -81,7 +81,8 @@ def _summary(
     """Return the table of comparable scores; p-values are not corrected yet."""
     unmarked = scored_columns(data, comparable)
     # Runs that were not started as a study may have any seeds; two such runs are compared all the same.
-    if not data.axes and all(len(cell.runs) == 1 for cell in data.cells):
+    pairs_seeds = bool(data.axes) or any(len(cell.runs) != 1 for cell in data.cells)
+    if not pairs_seeds:
         unmarked = list(map(under_one_seed, unmarked))
 
     components = ComponentStore(resamples)
@@ -113,6 +114,7 @@ def _summary(
         baseline=data.baseline,
         resamples=resamples,
         seeds=_scored_seeds(data, rows),
+        pairs_seeds=pairs_seeds,
         ranked_within=data.ranked_within,
         looks=data.looks,
         equivalence=data.equivalence,

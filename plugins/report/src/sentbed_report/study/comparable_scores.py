@@ -274,7 +274,8 @@ def _tables_of(
         with_means = [table for table in siblings if table.has_means]
         kept = with_means or siblings[:1]
         for table in kept:
-            table.apart = _differences_of_table(table, kept)
+            others = [other for other in kept if other is not table]
+            table.apart = _differences_of_table(table, others)
             yield table
 
 
@@ -315,13 +316,16 @@ def _is_of_same_evaluation(
     It does not if they have a score of its task under another protocol, be it only the encoder's part: an
     evaluator may score an encoder twice, such as with and without whitening.
     """
-    for measurement in scores.measured:
-        if measurement.score.task == score.task:
-            is_encoded_alike = encoder_protocol(measurement.score) == encoder_protocol(
-                score
-            )
-            return is_encoded_alike and scores.accepts(score.task, protocol)
-    return True
+    if score.task not in scores.protocols:
+        return True
+    if not scores.accepts(score.task, protocol):
+        return False
+    earlier = next(
+        measurement.score
+        for measurement in scores.measured
+        if measurement.score.task == score.task
+    )
+    return encoder_protocol(earlier) == encoder_protocol(score)
 
 
 def _usual_first(rows: Sequence[ComparableScores]) -> list[ComparableScores]:
@@ -405,15 +409,15 @@ def _protocols_of_both(
     for task, protocol in table.protocols.items():
         yield task, protocol, other.protocols.get(task, protocol)
 
-    encoder_protocols = {}
+    scores_of_other = {}
     for measurement in other.measured:
         score = measurement.score
-        encoder_protocols[_row_of(measurement), score.task] = encoder_protocol(score)
+        scores_of_other[_row_of(measurement), score.task] = score
     for measurement in table.measured:
-        task = measurement.score.task
-        other_protocol = encoder_protocols.get((_row_of(measurement), task))
-        if other_protocol is not None:
-            yield task, encoder_protocol(measurement.score), other_protocol
+        score = measurement.score
+        other_score = scores_of_other.get((_row_of(measurement), score.task))
+        if other_score is not None:
+            yield score.task, encoder_protocol(score), encoder_protocol(other_score)
 
 
 def _entry(name: str, values_of_tasks: Sequence[str]) -> str:

@@ -155,6 +155,11 @@ class RankGroups:
     """Ranks over many tasks; None if the table has too few tasks or rows."""
 
     @property
+    def names_left(self) -> list[str]:
+        """Names of the rows that are left out."""
+        return [name for name, _ in self.left]
+
+    @property
     def pairs(self) -> int:
         """Number of pairs of rows that were compared."""
         return math.comb(len(self.rows), 2)

@@ -89,6 +89,8 @@ class Summary:
     """Margin of the equivalence tests in the last column; see `StudyData.equivalence`."""
     family: Family = "column"
     """Which p-values are corrected together; see `StudyData.family`."""
+    pairs_seeds: bool = True
+    """Whether tests pair runs of the same seed; if not, the only runs of two cells, whatever their seeds."""
     tests_in_study: int = 0
     """Number of p-values in all tables of the study."""
     development: bool = False
@@ -235,8 +237,7 @@ class Summary:
         """Which runs of two rows the tests pair, in a few words."""
         if self.prompts:
             return "each prompt and seed against the same"
-        has_one_run_each = all(len(row.scored) < 2 for row in self.rows)
-        if has_one_run_each and len(self.seeds) > 1:
+        if not self.pairs_seeds and len(self.seeds) > 1:
             return "each run against a run under another seed"
         return "each seed against the same seed"
 

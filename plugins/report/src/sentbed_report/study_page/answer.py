@@ -204,7 +204,7 @@ def _not_told_apart(
     if main.stopped_rows:
         remarks += f"; stopped as worse: {first_names(main.stopped_rows)}"
     if groups.left:
-        remarks += f"; not compared: {first_names(list(dict(groups.left)))}"
+        remarks += f"; not compared: {first_names(groups.names_left)}"
     if not alike:
         compared = "other"
         if len(others) > 1:
@@ -398,7 +398,7 @@ def _next_step_of_ranking(
     others = _other_rows(main, groups, chosen_row)
     if not any(row.is_like(chosen_row) for row in others):
         if groups.left:
-            names = first_names(list(dict(groups.left)))
+            names = first_names(groups.names_left)
             return f"find out why {names} could not be compared with the best cell (see Rank groups)"
         return "use the best cell, which stands out, or confirm it on data that the study has not seen"
 

@@ -197,10 +197,8 @@ def interactions_section(
     """Return the section on pairs of axes; None if no pair of axes has means."""
     tables = []
     interacting = []
-    is_tested = False
     for findings_of_table in findings:
         summary = findings_of_table.summary
-        is_tested = is_tested or bool(findings_of_table.interactions)
         for pair, test in findings_of_table.interactions.items():
             sign = sign_of(test.corrected)
             if sign:
@@ -210,7 +208,7 @@ def interactions_section(
     if not tables:
         return None
 
-    if not is_tested:
+    if not any(findings_of_table.interactions for findings_of_table in findings):
         return Section("Two axes", "interactions are not tested", tables=tables)
     line = "no two axes are shown to interact"
     if interacting:

@@ -43,7 +43,7 @@ def rank_groups_section(
             lines.append(_line(summary, groups))
             tables.append(_table(summary, groups))
             looks = summary.looks
-            pairing = summary.pairing
+            pairing = pairing or summary.pairing
             if groups.basis:
                 bases.add(groups.basis)
         if groups.tasks is not None:
