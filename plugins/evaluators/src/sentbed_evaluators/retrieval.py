@@ -154,12 +154,6 @@ class Retrieval(Evaluator):
         """The similarity for an encoder that names none."""
         return self.similarity or "cosine"
 
-    def _ranks_by_cosine(self, similarity: Similarity | None) -> bool:
-        """Whether documents are ranked by cosine, for an encoder that names this similarity."""
-        if similarity is None:
-            return self._default_similarity == "cosine"
-        return is_cosine(similarity)
-
     def prepare(self) -> Prepared:
         """Read queries, documents and judgements; raises `DataError`, with file and line, for malformed data."""
         collection = self._read()
@@ -188,7 +182,7 @@ class Retrieval(Evaluator):
                 queries and documents differ in width.
         """
         similarity = vectors.similarity
-        by_cosine = self._ranks_by_cosine(similarity)
+        by_cosine = is_cosine(similarity, self._default_similarity)
         queries = searchable(vectors, "queries", by_cosine)
         size = DocumentSize(vectors.output)
         places = self._search(collection, queries, vectors, size)
@@ -285,7 +279,7 @@ class Retrieval(Evaluator):
         size: DocumentSize,
     ) -> Iterator[Encoded]:
         """Yield the encoded documents, block after block, and count them in `size`."""
-        by_cosine = self._ranks_by_cosine(vectors.similarity)
+        by_cosine = is_cosine(vectors.similarity, self._default_similarity)
         done = 0
         for name, texts in vectors.lists.items():
             if name == "queries":

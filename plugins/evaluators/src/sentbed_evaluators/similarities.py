@@ -33,9 +33,14 @@ COST_UNITS = {BYTES: "bytes", OPERATIONS: "operations"}
 """Units of the costs of exact search."""
 
 
-def is_cosine(similarity: Similarity | None) -> bool:
-    """Whether the similarity is the cosine."""
-    return similarity is None or similarity.traits.formula == "cosine"
+def is_cosine(
+    similarity: Similarity | None,
+    default: Literal["cosine", "dot"] = "cosine",
+) -> bool:
+    """Whether texts are compared by cosine; `default` is the similarity that is used if `similarity` is None."""
+    if similarity is None:
+        return default == "cosine"
+    return similarity.traits.formula == "cosine"
 
 
 def similarity_name(similarity: Similarity | None) -> str:

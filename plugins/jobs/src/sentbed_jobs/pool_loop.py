@@ -112,7 +112,7 @@ def run_pool(
                 transport.submit(worker, tasks[busy[worker]])
 
             # A failure ends the loop, and must not lose results that arrive together with it.
-            events = sorted(transport.wait(list(busy)), key=_is_no_result)
+            events = sorted(transport.wait(list(busy)), key=_comes_later)
             for worker, event in events:
                 number = busy[worker]
                 task = tasks[number]
@@ -151,7 +151,8 @@ def run_pool(
         transport.shutdown(list(busy))
 
 
-def _is_no_result(event_of_worker: tuple[Any, Event]) -> bool:
+def _comes_later(event_of_worker: tuple[Any, Event]) -> bool:
+    """Whether an event is handled after the results that arrive together with it."""
     _, event = event_of_worker
     return not isinstance(event, Done)
 

@@ -59,10 +59,11 @@ def with_overrides(
         if not any(override.set_by(names_of(path)) for path in combination.settings):
             continue
 
-        value = _value(cell, override.names)
-        is_missing = value is _NO_ELEMENT or (override.removes and value is None)
-        if is_missing and "*" not in override.names:
-            continue
+        # `*` names no element: which evaluations have the key is known later.
+        if "*" not in override.names:
+            value = _value(cell, override.names)
+            if value is _NO_ELEMENT or (override.removes and value is None):
+                continue
 
         # The override stands among those of the document already.
         changed = apply_overrides(cell, [override.text])

@@ -65,6 +65,8 @@ class Task:
     """Run of one cell."""
 
     cell: Cell
+    key: Key
+    """Key of the run: the hash of `content`."""
     content: Content = attrs.field(repr=False)
     """Everything that determines the weights of the cell; see `CellKeys.training`."""
     evaluations: tuple[EvaluationKey, ...]
@@ -72,12 +74,6 @@ class Task:
     """Run directory of the cell, relative to the directory of the study."""
     above: Prefix | None
     """Longest prefix that the cell shares with others, from whose run it continues; None if it shares none."""
-    key: Key = attrs.field(init=False)
-    """Key of the run: the hash of `content`."""
-
-    @key.default
-    def _key(self) -> Key:
-        return key_of(self.content)
 
     @property
     def evaluation_keys(self) -> tuple[str, ...]:
@@ -189,7 +185,7 @@ def plan_work(
         cells, contents, run_keys, directories, shared, strict=True
     ):
         evaluations = keys.evaluations(cell.recipe, key)
-        tasks.append(Task(cell, content, evaluations, directory, above))
+        tasks.append(Task(cell, key, content, evaluations, directory, above))
         prefixes |= dict.fromkeys(chain(above))
 
     bundles = []

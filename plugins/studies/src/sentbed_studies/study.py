@@ -40,11 +40,8 @@ from sentbed_studies.cell_documents import cell_document
 from sentbed_studies.deciding_data import cannot_decide
 from sentbed_studies.override_axis_conflicts import refused_overrides
 from sentbed_studies.published_results import read_published
-from sentbed_studies.study_config import StudyTable
+from sentbed_studies.study_config import LARGEST_SEED, StudyTable
 from sentbed_studies.study_prompts import StudyPrompt, read_prompts
-
-LARGEST_SEED = 2**32 - 1
-"""Largest `run.seed`."""
 
 Entries: TypeAlias = Sequence[Entry]
 """Selection of the cells that match one of the entries."""

@@ -15,6 +15,9 @@ from sentbed_report.study.study_data import Family, PromptFactor
 from sentbed_studies.sampling_config import Sampling
 from sentbed_studies.stop_config import Stop
 
+LARGEST_SEED = 2**32 - 1
+"""Largest `run.seed`."""
+
 
 @attrs.frozen
 class StudyTable(RecipeTable):
@@ -39,7 +42,7 @@ class StudyTable(RecipeTable):
     """Axis -> label -> number, such as `size = { base = 110e6, large = 335e6 }`. The report plots scores over
     these numbers. If each label of an axis sets a number, the axis has these numbers by default."""
     seeds: tuple[int, ...] = attrs.field(
-        default=(), validator=deep_iterable(member_validator=[ge(0), le(2**32 - 1)])
+        default=(), validator=deep_iterable(member_validator=[ge(0), le(LARGEST_SEED)])
     )
     """Seeds (`run.seed`) with which every cell is run; by default the seed of the recipe."""
     prompts: tuple[str | Mapping[str, Any], ...] = ()

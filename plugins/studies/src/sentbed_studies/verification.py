@@ -196,8 +196,9 @@ def read_verification(
     study = read_study(file, overrides, plugins, only=())
     selected = study.only(only) if only else study
     directory = parent / study.name
-    work = plan_work(selected.cells, CellKeys(plugins), study=directory)
-    checks = _read_checks(selected, work, directory)
+    # Of all checks, since a check that is not selected keeps its run.
+    work = plan_work(study.cells, CellKeys(plugins), study=directory)
+    checks = _read_checks(selected, work.of(selected.cells), directory)
     without_remarks = attrs.evolve(study, remarks=())
     return Verification(paper, without_remarks, directory, tuple(checks))
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 from sentbed.protocols import Module, Tensor
+from sentbed_common import host_generator_states
 
 from sentbed_testing.component_under_test import NotRunError
 from sentbed_testing.random_token_states import load_torch, own_memory
@@ -252,21 +253,12 @@ def effects_of(
         varies = not same(result, call(copies))
 
     seeded_torch = any(seed != WATCHED_SEED for seed in seeds)
-    uses_globals = _generators() != generators
+    uses_globals = host_generator_states() != generators
     return CallEffects(first_change, writes, varies, seeded_torch, uses_globals)
 
 
-def _generators() -> tuple[Any, ...]:
-    """Return the states of Python's and NumPy's global generators."""
-    import numpy as np
-
-    state: Any = np.random.get_state()
-    _, keys, position, *_ = state
-    return random.getstate(), keys.tobytes(), position
-
-
-def _advanced_generators() -> tuple[Any, ...]:
-    """Draw from both generators, and return their states.
+def _advanced_generators() -> dict[str, Any]:
+    """Draw from Python's and NumPy's global generators, and return their states.
 
     Without the draw, a module that seeds them would find them as its earlier calls left them.
     """
@@ -274,7 +266,7 @@ def _advanced_generators() -> tuple[Any, ...]:
 
     random.random()
     np.random.random()
-    return _generators()
+    return host_generator_states()
 
 
 @contextmanager

@@ -65,7 +65,7 @@ class TensorBoardTracker(SeriesTracker):
     def run_started(self, run: Run) -> None:
         """Open an event file, and write the recipe into it."""
         if any(self._place(run).glob(_FILES)):
-            raise self._is_taken(run)
+            raise self._taken_error(run)
         self._open(run)
         self._show_recipe(run)
 
@@ -82,7 +82,7 @@ class TensorBoardTracker(SeriesTracker):
             # No checkpoint of this tracker tells whose events these are, only their names do.
             suffix = _suffix(run)
             if not all(file.name.endswith(suffix) for file in files):
-                raise self._is_taken(run)
+                raise self._taken_error(run)
 
         for file in files:
             if file.name not in lengths:
@@ -133,7 +133,7 @@ class TensorBoardTracker(SeriesTracker):
             return run.directory / "tensorboard"
         return Path(self._parent) / run.directory.resolve().name
 
-    def _is_taken(self, run: Run) -> RunError:
+    def _taken_error(self, run: Run) -> RunError:
         """Return the error that another run has events in the directory."""
         return RunError(
             f"`{self._place(run)}` already holds the events of a run of this name; choose another `directory` "

@@ -21,6 +21,7 @@ from sentbed_backbones._torch.stored_weights import (
     weight_files,
     weight_hashes,
 )
+from sentbed_backbones._torch.t5 import MODEL_TYPES
 from sentbed_backbones._torch.tokenizer_loading import (
     add_placeholder,
     load_tokenizer,
@@ -269,16 +270,15 @@ def read_config(
 
 def _advice_for(config: Any, backbone: str) -> str:
     """Return which backbone to choose for a configuration that does not belong to `backbone`."""
-    if config.model_type in ("t5", "mt5", "umt5"):
+    suitable = backbone
+    if config.model_type in MODEL_TYPES:
         suitable = "t5"
-    elif config.is_encoder_decoder:
-        return "choose another model"
-    elif type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING:
-        suitable = "bert"
-    elif type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING:
-        suitable = "causal"
-    else:
-        return "choose another model"
+    elif hasattr(config, "max_position_embeddings") and not config.is_encoder_decoder:
+        # As in the families' `problem`.
+        if type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING:
+            suitable = "bert"
+        elif type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING:
+            suitable = "causal"
 
     if suitable == backbone:
         return "choose another model"

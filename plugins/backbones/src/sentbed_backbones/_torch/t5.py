@@ -42,6 +42,10 @@ UNLIMITED = 2**20
 """Largest number of tokens of a text; relative positions set no limit."""
 
 
+MODEL_TYPES = ("t5", "mt5", "umt5")
+"""Types of models (`model_type`) that are T5's."""
+
+
 class T5Family(Family):
     """T5 and its relatives; see `sentbed_backbones.t5.T5`."""
 
@@ -70,7 +74,7 @@ class T5Family(Family):
 
     def problem(self, config: Any) -> str | None:
         """Return why a configuration is not T5's; None if it is."""
-        if config.model_type in ("t5", "mt5", "umt5"):
+        if config.model_type in MODEL_TYPES:
             return None
 
         return "the backbone `t5` takes T5, T5 1.1 and mT5"

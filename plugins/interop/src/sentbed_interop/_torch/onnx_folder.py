@@ -84,10 +84,12 @@ def _require_fp32(encoder: Encoder) -> None:
 def _require_same_ids(encoder: Encoder, backend: Any) -> None:
     """Raise `ModelError` if the tokenizer's file alone gives other ids than the encoder for a text."""
     texts = [*TEXTS, UNKNOWN_WORD]
-    expected = encoder.backbone.tokenizer.encode(texts, encoder.backbone.max_length)
+    longest = encoder.backbone.max_length
+    expected = encoder.backbone.tokenizer.encode(texts, longest)
+    special = adds_special_tokens(encoder)
+    backend.enable_truncation(longest)
     ids = []
     for text in texts:
-        special = adds_special_tokens(encoder)
         ids += backend.encode(text, add_special_tokens=special).ids
 
     if ids != expected.ids.tolist():
