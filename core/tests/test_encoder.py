@@ -63,6 +63,13 @@ def saved(encoder, tmp_path):
     return tmp_path / "e"
 
 
+def test_an_encoder_is_shown_in_one_line(encoder):
+    assert (
+        repr(encoder)
+        == "<Encoder characters, average: 4 dimensions, at most 16 tokens, on cpu>"
+    )
+
+
 @pytest.mark.parametrize("head", HEADS)
 def test_a_loaded_encoder_gives_the_vectors_of_the_saved_one(
     head, recipe_of, tmp_path, load_encoder

@@ -83,7 +83,7 @@ _ANY_SIDE = "text"
 """Key, in a score's protocol, of the prompt for texts that are neither queries nor documents."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Encoder:
     """A sentence encoder: computes vectors of sentences."""
 
@@ -237,6 +237,14 @@ class Encoder:
         for message in runtime_misfits(runtime, recipe):
             raise RecipeError([Problem(message, "runtime")])
         return cls.build(recipe, engine_of(runtime)).fit_transform()
+
+    def __repr__(self) -> str:
+        """Return one line: recipes and engines fill a screen."""
+        recipe = self.recipe
+        return (
+            f"<Encoder {recipe.backbone.name}, {recipe.pooler.name}: {self.width} dimensions, "
+            f"at most {recipe.max_length} tokens, on {self.engine.device}>"
+        )
 
     def __reduce__(self) -> NoReturn:
         """Raise `SentbedError`: an engine and its tokenizer live in one process."""
