@@ -304,7 +304,7 @@ def test_the_manifest_says_what_the_run_was_made_of(ran):
     ]
     assert manifest["libraries"]["numpy"] == np.__version__
     assert manifest["machine"]["cores"] >= 1
-    assert manifest["peak_memory_gib"] > 0
+    assert 0.01 < manifest["peak_memory_gib"] < 1000
     assert set(manifest) >= {"command", "git", "python"}
 
 

@@ -25,7 +25,7 @@ LARGEST_JSON = 1 << 30
 DEEPEST_JSON = 200
 """Largest depth of the arrays and tables of a JSON file."""
 
-TOO_DEEP = "its arrays or tables are nested too deeply"
+_TOO_DEEP = "its arrays or tables are nested too deeply"
 
 _BLOCK = 1 << 20
 """Number of bytes to read at a time."""
@@ -124,7 +124,7 @@ def read_json(path: Path, most: int = LARGEST_JSON) -> Any:
     try:
         value = json.loads(content)
     except RecursionError as error:
-        raise ValueError(TOO_DEEP) from error
+        raise ValueError(_TOO_DEEP) from error
     _require_shallow(value)
     return value
 
@@ -145,7 +145,7 @@ def _require_shallow(value: Any) -> None:
         level = [child for child in children if isinstance(child, dict | list)]
         if not level:
             return
-    raise ValueError(TOO_DEEP)
+    raise ValueError(_TOO_DEEP)
 
 
 def sha256(path: Path) -> str:

@@ -38,6 +38,12 @@ def score(
     return Score(task, metric, value, protocol, encoder, evaluator)
 
 
+def whitened(measured):
+    """Return the score of the same vectors after whitening."""
+    encoder = {**measured.protocol["encoder"], "whitening": {"width": 256}}
+    return attrs.evolve(measured, protocol={**measured.protocol, "encoder": encoder})
+
+
 def geometry_score(
     task,
     metric,

@@ -150,14 +150,24 @@ def write_meta(root, model, training_datasets):
     file.write_text(json.dumps({"name": model, "training_datasets": training_datasets}))
 
 
+def test_files_that_are_read_twice_are_counted_once(tmp_path):
+    write_folder(tmp_path, models=5)
+    write_meta(tmp_path, "org/model0", {TASKS[2]: ["train"]})
+    once = compared(tmp_path)
+    twice = comparable_scores(read_results([tmp_path, tmp_path]))
+    assert twice.trained_on == once.trained_on
+    assert twice.scores.equals(once.scores)
+    for finding, finding_of_twice in zip(once.findings, twice.findings, strict=True):
+        assert finding_of_twice.detail == finding.detail
+
+
 def test_tasks_that_a_model_declares_as_training_data_are_found(tmp_path):
     write_folder(tmp_path, models=5)
     write_meta(tmp_path, "org/model0", {TASKS[2]: ["train", "test"], "Other": []})
     write_meta(tmp_path, "org/model1", [TASKS[0], TASKS[1]])
     write_meta(tmp_path, "org/model2", [])
     write_meta(tmp_path, "org/model3", None)
-    # Files that are read twice are counted once.
-    table = comparable_scores(read_results([tmp_path, tmp_path]))
+    table = compared(tmp_path)
     assert table.trained_on == {
         "org/model0": (TASKS[2],),
         "org/model1": (TASKS[0], TASKS[1]),

@@ -134,7 +134,7 @@ def test_a_table_may_have_seeds(tmp_path):
         ),
         (
             "model,task,score,seed\na,T,0.5,one\n",
-            "line 2: the seed is 'one', expected a finite number",
+            "line 2: the seed is 'one', expected a whole number",
         ),
         (
             "model,task,score,seed\na,T,0.5,1.5\n",

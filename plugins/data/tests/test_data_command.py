@@ -124,7 +124,8 @@ def test_get_needs_a_directory_and_a_known_name(monkeypatch):
     monkeypatch.delenv("SENTBED_DATA", raising=False)
     result = data("get", "letters")
     assert result.exit_code == cli.FAILED
-    assert "error: no data directory is known" in result.stderr
+    assert "error: no data directory is known; set `SENTBED_DATA`" in result.stderr
+    assert "or name it with `--dir`" in result.stderr
     result = data("get", "leters")
     assert result.exit_code == cli.FAILED
     assert "Did you mean `letters`?" in result.stderr

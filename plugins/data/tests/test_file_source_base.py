@@ -114,14 +114,11 @@ def test_check_reads_no_more_than_the_first_row(tmp_path):
         source.open()
 
 
-ROWS = "anchor,positive\na,b\n,c\nd, \ne,f\n"
-
-
 @pytest.mark.parametrize("stream", [False, True])
 def test_rows_with_a_blank_text_can_be_left_out(tmp_path, monkeypatch, stream):
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
     path = tmp_path / "a.csv"
-    path.write_text(ROWS)
+    path.write_text("anchor,positive\na,b\n,c\nd, \ne,f\n")
     with pytest.raises(DataError, match=r'`blank = "leave-out"`.*a\.csv:3$'):
         Pairs(path=str(path), stream=stream).open()
     table = Pairs(path=str(path), stream=stream, blank="leave-out").open()
@@ -129,7 +126,7 @@ def test_rows_with_a_blank_text_can_be_left_out(tmp_path, monkeypatch, stream):
     assert (len(table), dict(table.left_out)) == (2, {"rows with a blank text": 2})
 
 
-def test_a_null_is_a_blank_text_and_a_number_is_none(tmp_path):
+def test_a_null_is_a_blank_text_and_a_number_is_an_error(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text(
         '{"anchor": null, "positive": "b"}\n{"anchor": 3, "positive": "b"}\n'
@@ -138,7 +135,7 @@ def test_a_null_is_a_blank_text_and_a_number_is_none(tmp_path):
         Pairs(path=str(path), blank="leave-out").open()
 
 
-def test_an_arrow_file_without_blank_texts_is_copied(tmp_path, monkeypatch):
+def test_rows_with_a_null_of_a_streamed_arrow_file_are_left_out(tmp_path, monkeypatch):
     pyarrow = pytest.importorskip("pyarrow")
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
     path = tmp_path / "a.arrow"

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import tarfile
 import zipfile
 from hashlib import sha256
@@ -10,10 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from click.testing import CliRunner
 from file_server import Served, serving
 from sentbed import DataError, RunError
-from sentbed._cli.main import main
 from sentbed._registry.registry import load_plugins
 from sentbed_common import KnownArchive, KnownData, KnownFile, KnownMade
 from sentbed_data import download, get_collection
@@ -228,8 +225,6 @@ def test_the_data_directory_is_the_one_named_or_that_of_the_environment(
     assert data_base(str(tmp_path)) == tmp_path
     monkeypatch.delenv("SENTBED_DATA")
     assert data_base(None) is None
-    got = CliRunner().invoke(main, ["data", "get", "glue"])
-    assert re.search(r"set `SENTBED_DATA`.*`--dir`", got.stderr)
 
 
 # --- what is known -----------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ import math
 import re
 import weakref
 
-import attrs
 import numpy as np
 import pytest
 from sentbed import RunError
@@ -23,7 +22,7 @@ from sentbed_report.study.item_differences import (
 )
 from sentbed_report.study.study_data import AxisInfo
 from sentbed_report.study_page.study_report import write_study_report
-from toy_study import POOLER, study, study_of, with_fields, with_scores
+from toy_study import POOLER, study, study_of, with_fields
 
 FIRST, SECOND = "first, 0.05", "mean, 0.05"
 
@@ -185,25 +184,25 @@ def test_a_page_of_many_cells_has_the_baseline_and_the_best(monkeypatch):
     assert document["left"] == 4
 
 
-def with_statistic(statistic, run):
-    """Return items of which the first quarter of the predictions are wrong, under each run another quarter."""
+def with_wrong(statistic, count):
+    """Return items of 40 predictions, the first `count` of them wrong."""
     gold = np.tile([1.0, 0.0], 20)
     predicted = gold.copy()
-    predicted[run : run + 10] = 1 - predicted[run : run + 10]
+    predicted[:count] = 1 - predicted[:count]
     return Items(statistic, gold, predicted)
 
 
 def test_a_page_has_scores_whose_shares_do_not_sum_to_them():
-    numbers = {"first": {1: {"MR": 1.0}}, "mean": {1: {"MR": 2.0}}}
-    data = study_of(numbers)
-    items = {"first": with_statistic("f1", 0), "mean": with_statistic("f1", 5)}
-    data = with_scores(
-        data, lambda run, score: attrs.evolve(score, items=items[run.cell])
-    )
+    items = {"first": with_wrong("f1", 10), "mean": with_wrong("f1", 6)}
+    data = study_of({"first": {1: {"MR": 1.0}}, "mean": {1: {"MR": 2.0}}})
+    for name, items_of_cell in items.items():
+        data = with_fields(data, name, items=items_of_cell)
+
     (page,) = item_pages(summarise(data), data)
-    cells = {cell["name"]: cell for cell in content_of(page.html())["cells"]}
-    for name, cell in cells.items():
-        assert cell["score"] == items[name].value()
+    cells = content_of(page.html())["cells"]
+    assert [cell["name"] for cell in cells] == ["first", "mean"]
+    for cell in cells:
+        assert cell["score"] == items[cell["name"]].value()
         assert sum(cell["shares"]) == pytest.approx(0, abs=0.01)
 
 

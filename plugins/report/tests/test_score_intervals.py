@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 from sentbed.protocols import Items
 from sentbed_report.score_intervals import score_intervals
-from toy_run_report import score
+from toy_run_report import score, whitened
 
 
 def items(seed, n=200):
@@ -71,12 +71,6 @@ def test_items_that_cannot_be_used_or_take_long_leave_a_score_without_interval(
     unusable,
 ):
     assert score_intervals([attrs.evolve(score("MR", 1.0), items=unusable)]) == ()
-
-
-def whitened(measured):
-    """The score of the same vectors after whitening."""
-    encoder = {**measured.protocol["encoder"], "whitening": {"width": 256}}
-    return attrs.evolve(measured, protocol={**measured.protocol, "encoder": encoder})
 
 
 def test_a_change_is_from_the_score_before_training_that_was_made_in_the_same_way():

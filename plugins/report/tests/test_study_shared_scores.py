@@ -7,6 +7,7 @@ from sentbed_report.score_protocols import evaluation_protocol
 from sentbed_report.study.comparable_scores import comparable_scores
 from sentbed_report.study.measurements import Measurement
 from sentbed_report.study.study_data import CellInfo, CellRun
+from toy_run_report import whitened
 
 ROWS = st.lists(
     st.tuples(
@@ -125,6 +126,21 @@ def test_what_a_run_evaluated_twice_stands_in_two_tables():
     rows = [(cell, of_cell) for cell in "ab" for of_cell in twice]
     expected = [(cell, task) for cell in "ab" for task in ("MR", "CR", "TREC")]
     assert tables_of(rows) == [expected, expected]
+
+
+def test_scores_with_whitening_stay_together_whatever_their_order():
+    """Each task is scored with and without it, one after the other."""
+    plain = [score("MR"), score("CR"), score("TREC")]
+    rows = []
+    for measured_score in plain:
+        rows += [("a", measured_score), ("a", whitened(measured_score))]
+
+    without, whitened_scores = comparable_scores(measured(rows))
+    for measurement in without.measured:
+        assert measurement.score.protocol["encoder"] == {}
+    for measurement in whitened_scores.measured:
+        assert measurement.score.protocol["encoder"] == {"whitening": {"width": 256}}
+    assert len(without.measured) == len(whitened_scores.measured) == 3
 
 
 def test_entries_are_named_with_their_values_and_with_their_tasks_where_not_all_differ():

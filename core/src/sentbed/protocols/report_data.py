@@ -107,7 +107,10 @@ class StageCurve:
     validations: list[tuple[int, float]] = attrs.field(factory=list)
     """Step and value of each validation; higher is better."""
     best_step: int | None = None
-    """Step of the validation whose weights were kept; None if there was no validation."""
+    """Step whose weights were kept, with or without a validation; None if the stage had no validation.
+
+    Until the stage has finished, it is the step of the best validation.
+    """
     metric: str = "validation"
     """Label of the axis for `validations`."""
     metrics: dict[str, list[float]] = attrs.field(factory=dict)

@@ -10,6 +10,7 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 
 from sentbed_audit.score_rows import ScoreRow
 
@@ -62,7 +63,7 @@ def _row(line: Mapping[str, str | None], file: str) -> ScoreRow:
         split=text("split", "test"),
         subset=text("subset", "default"),
         metric=text("metric", "score"),
-        score=_number(text("score"), "score"),
+        score=_score(text("score")),
         software=text("software"),
         data_revision=text("data_revision"),
         layout="table",
@@ -77,18 +78,19 @@ def _seed(written: str) -> int:
         return int(written)
     except ValueError:
         # Seeds that pandas has written beside missing ones end in `.0`.
-        seed = _number(written, "seed")
-    if not seed.is_integer():
-        raise ValueError(f"the seed is {written!r:.80}, expected a whole number")
-    return int(seed)
+        with suppress(ValueError):
+            seed = float(written)
+            if seed.is_integer():
+                return int(seed)
+    raise ValueError(f"the seed is {written!r:.80}, expected a whole number")
 
 
-def _number(written: str, column: str) -> float:
-    """Return a field as a number; raises `ValueError` if it is no finite number."""
+def _score(written: str) -> float:
+    """Return a score; raises `ValueError` if it is no finite number."""
     try:
         number = float(written)
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise ValueError(f"the {column} is {written!r:.80}, expected a finite number")
+        raise ValueError(f"the score is {written!r:.80}, expected a finite number")
     return number

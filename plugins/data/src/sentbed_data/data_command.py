@@ -109,6 +109,10 @@ def data_get(name: str, directory: str | None) -> None:
             f"no data directory is known; set `{DATA_VARIABLE}` to the directory that holds the data, or "
             "name it with `--dir`"
         )
+    if str(base).startswith("~"):
+        raise DataError(
+            f"`{base}` is in the home directory of an unknown user; name another directory"
+        )
 
     with DownloadBars() as bars:
         status = get_missing_files(collection, base, bars)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -142,7 +143,11 @@ def data_base(directory: str | None) -> Path | None:
     """Return `directory` or, if it is None, the directory that `SENTBED_DATA` names; None if it names none."""
     if directory is None:
         return data_root()
-    return Path(directory).expanduser()
+    path = Path(directory)
+    # The `~` of an unknown user stays, as in `data_root`.
+    with suppress(RuntimeError):
+        path = path.expanduser()
+    return path
 
 
 def inspect_collection(

@@ -103,12 +103,16 @@ def is_on_this_machine(location: str, revision: str | None = None) -> bool:
 def _cache_directory(variable: str, name: str) -> Path:
     """Return the directory of the hub's cache `name`, which the environment variable `variable` may set."""
     if cache := os.environ.get(variable):
-        return Path(cache).expanduser()
-    if home := os.environ.get("HF_HOME"):
-        return Path(home).expanduser() / name
-
-    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(caches).expanduser() / "huggingface" / name
+        directory = Path(cache)
+    elif home := os.environ.get("HF_HOME"):
+        directory = Path(home) / name
+    else:
+        caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+        directory = Path(caches) / "huggingface" / name
+    # The `~` of an unknown user stays: nothing is cached there.
+    with suppress(RuntimeError):
+        directory = directory.expanduser()
+    return directory
 
 
 def _has_file(

@@ -9,10 +9,11 @@ from pathlib import Path
 from sentbed import DataError
 from sentbed_common import bounded_lines, decoded_line, open_text
 
-NAME_ENCODING = (
+_ENCODING_ADVICE = (
     "convert the file to UTF-8, or name its encoding in the recipe, for example "
     '`encoding = "latin-1"`'
 )
+"""End of the message about a byte that is not in the file's encoding."""
 
 
 def python_encoding(encoding: str) -> str:
@@ -49,7 +50,7 @@ def decoded_lines(path: Path, encoding: str) -> Iterator[str]:
     name = python_encoding(encoding)
     with open_text(path) as stream:
         for number, line in enumerate(bounded_lines(stream, path), 1):
-            yield decoded_line(line, path, number, name, NAME_ENCODING)
+            yield decoded_line(line, path, number, name, _ENCODING_ADVICE)
 
 
 def without_line_end(line: str) -> str:

@@ -6,7 +6,6 @@ import os
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
@@ -132,10 +131,15 @@ class Lexicon:
         if not senses_by_part:
             return ()
 
-        senses = max(senses_by_part, key=partial(self._frequency, word))
-        counts_of_others = [lemma.count() for lemma in other_lemmas]
-        if self._frequency(word, senses) <= max(counts_of_others, default=-1):
-            return ()
+        senses = senses_by_part[0]
+        if other_lemmas or len(senses_by_part) > 1:
+            # Only here, since each count is a search in a file.
+            frequencies = [self._frequency(word, part) for part in senses_by_part]
+            highest = max(frequencies)
+            counts_of_others = [lemma.count() for lemma in other_lemmas]
+            if highest <= max(counts_of_others, default=-1):
+                return ()
+            senses = senses_by_part[frequencies.index(highest)]
 
         synonyms = []
         for lemma in _lemmas_of(senses[: self.senses]):

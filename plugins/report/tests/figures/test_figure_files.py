@@ -133,7 +133,6 @@ def test_themes_are_those_of_the_page_and_light_is_on_white(plot):
     assert to_hex(plot.figure(3.3).get_facecolor()) == "#ffffff"
 
 
-@pytest.mark.whole
 @pytest.mark.slow
 def test_no_figure_of_a_study_has_a_stand_in_of_the_page(tmp_path):
     data = study(several=True, seeds=(1, 2))

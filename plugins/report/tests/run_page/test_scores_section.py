@@ -14,7 +14,7 @@ from sentbed_report.page.markdown import page_markdown
 from sentbed_report.page.report_page import page_html
 from sentbed_report.run_page.run_page import run_page
 from sentbed_report.run_page.scores_section import run_summaries
-from toy_run_report import EMPTY, full, score
+from toy_run_report import EMPTY, full, score, whitened
 
 
 def summaries_of(*scores):
@@ -131,8 +131,7 @@ def test_intervals_of_scores_and_of_their_changes_stand_in_a_section_of_their_ow
 
 def test_an_evaluator_that_scores_an_encoder_twice_has_two_tables():
     plain = score("MR", 60.0, "en")
-    protocol = {**plain.protocol, "encoder": {"whitening": {"width": 256}}}
-    white = attrs.evolve(plain, value=65.0, protocol=protocol)
+    white = attrs.evolve(whitened(plain), value=65.0)
     before = attrs.evolve(plain, encoder="en@start", value=50.0)
     white_before = attrs.evolve(white, encoder="en@start", value=52.0)
     first, second = summaries_of(before, white_before, plain, white)

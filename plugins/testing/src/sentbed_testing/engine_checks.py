@@ -124,8 +124,8 @@ def engine_rules(
             as `{"pooler": ["mean"]}`; by default, cases are not limited.
 
     Raises:
-        ValueError: if `parts` has an unknown kind or name, if `tolerances` has a rule that the engine does not
-            have, or if no encoder fits the runtime.
+        ValueError: if `parts` has an unknown kind or name, if `tolerances` has a rule of which no case is left,
+            or if no encoder fits the runtime.
     """
     plugins = plugins or load_plugins()
 
@@ -150,7 +150,7 @@ def engine_rules(
     names = sorted({check.rule for check in checks})
     if unknown := sorted(set(tolerances) - set(names)):
         raise ValueError(
-            f"`tolerances` names the rule `{unknown[0]}`, which this engine does not have."
+            f"`tolerances` names the rule `{unknown[0]}`, of which this engine has no case here."
             f"{suggest(unknown[0], names)}"
         )
 

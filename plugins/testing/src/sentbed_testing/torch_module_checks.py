@@ -244,7 +244,7 @@ def effects_of(
     `call` calls `module` with the arguments.
     """
     arguments, copies = own_memory(arguments), own_memory(arguments)
-    generators = _advanced_generators()
+    generators = _advance_generators()
     before = module_state(module)
     with _seeds_after_calls(module) as seeds:
         result = call(arguments)
@@ -257,7 +257,7 @@ def effects_of(
     return CallEffects(first_change, writes, varies, seeded_torch, uses_globals)
 
 
-def _advanced_generators() -> dict[str, Any]:
+def _advance_generators() -> dict[str, Any]:
     """Draw from Python's and NumPy's global generators, and return their states.
 
     Without the draw, a module that seeds them would find them as its earlier calls left them.

@@ -21,7 +21,7 @@ from sentbed_backbones._torch.stored_weights import (
     weight_files,
     weight_hashes,
 )
-from sentbed_backbones._torch.t5 import MODEL_TYPES
+from sentbed_backbones._torch.t5 import T5_MODEL_TYPES
 from sentbed_backbones._torch.tokenizer_loading import (
     add_placeholder,
     load_tokenizer,
@@ -271,7 +271,7 @@ def read_config(
 def _advice_for(config: Any, backbone: str) -> str:
     """Return which backbone to choose for a configuration that does not belong to `backbone`."""
     suitable = backbone
-    if config.model_type in MODEL_TYPES:
+    if config.model_type in T5_MODEL_TYPES:
         suitable = "t5"
     elif hasattr(config, "max_position_embeddings") and not config.is_encoder_decoder:
         # As in the families' `problem`.

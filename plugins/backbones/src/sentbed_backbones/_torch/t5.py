@@ -41,8 +41,7 @@ FEED_FORWARDS = {"1.0": "relu", "1.1": "gated-gelu"}
 UNLIMITED = 2**20
 """Largest number of tokens of a text; relative positions set no limit."""
 
-
-MODEL_TYPES = ("t5", "mt5", "umt5")
+T5_MODEL_TYPES = ("t5", "mt5", "umt5")
 """Types of models (`model_type`) that are T5's."""
 
 
@@ -74,7 +73,7 @@ class T5Family(Family):
 
     def problem(self, config: Any) -> str | None:
         """Return why a configuration is not T5's; None if it is."""
-        if config.model_type in MODEL_TYPES:
+        if config.model_type in T5_MODEL_TYPES:
             return None
 
         return "the backbone `t5` takes T5, T5 1.1 and mT5"

@@ -151,15 +151,6 @@ def _attributes(value: object) -> dict[str, Any]:
     return state or {}
 
 
-def _set_fields(value: Any) -> dict[str, Any]:
-    """Return the fields of an attrs object, except those that have no value yet."""
-    fields = {}
-    for field in attrs.fields(type(value)):
-        if hasattr(value, field.name):
-            fields[field.name] = getattr(value, field.name)
-    return fields
-
-
 def _plain(value: Any) -> object:
     """Return an attribute as a value for JSON.
 
@@ -195,10 +186,8 @@ def _plain(value: Any) -> object:
         return _plain(hashed)
 
     attributes: dict[str, Any] = {}
-    if attrs.has(type(value)):
-        # Most classes of attrs have slots in place of `__dict__`; a plain subclass of one has both.
-        attributes = {**getattr(value, "__dict__", {}), **_set_fields(value)}
-    elif not callable(value):
+    # A function or a class is known by its name; an attrs object may be callable, too.
+    if attrs.has(type(value)) or not callable(value):
         attributes = _attributes(value)
     if attributes:
         inner = {key: item for key, item in attributes.items() if item is not value}

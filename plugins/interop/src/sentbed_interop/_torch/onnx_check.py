@@ -19,7 +19,7 @@ TEXTS = (
     "Two small birds sing in the old tree behind the house, and nobody hears them!",
     "Is a vector of 384 numbers enough for it? 7, 8 and 9 are; 10 (ten) is not.",
 )
-"""Texts from which the token ids for the comparison are drawn."""
+"""Texts whose token ids are compared with those of `tokenizer.json`, and drawn from to compare vectors."""
 
 MIXED = 64
 """Maximum number of tokens of a text in the two batches whose texts have many different lengths."""

@@ -296,16 +296,35 @@ def _scores_of_rows(
         protocol = {"metric": score.metric, **evaluation_protocol(score)}
         key = (table, _row_of(measurement))
         scores_of_row = scores_of_rows.setdefault(key, [])
-        # The latest entry is tried first, as successive scores of a run come from the same evaluation.
+        # The latest entry comes first, as successive scores of a run come from the same evaluation.
+        candidates = []
         for scores in reversed(scores_of_row):
             if _is_of_same_evaluation(scores, score, protocol):
-                scores.add(measurement, protocol)
-                break
-        else:
-            scores = ComparableScores(table, metric, prompts=prompts)
-            scores.add(measurement, protocol)
-            scores_of_row.append(scores)
+                candidates.append(scores)
+        if not candidates:
+            candidates.append(ComparableScores(table, metric, prompts=prompts))
+            scores_of_row += candidates
+        _with_closest_encoder(candidates, score).add(measurement, protocol)
     return list(chain.from_iterable(scores_of_rows.values()))
+
+
+def _with_closest_encoder(
+    candidates: Sequence[ComparableScores], score: Score
+) -> ComparableScores:
+    """Return the candidate whose latest score has the encoder's protocol that is most like this score's.
+
+    If tasks are scored one after the other, each with and without whitening, all scores with whitening stay
+    together. The parts need not be equal, since a whitening may be fitted on the texts of its task.
+    """
+    if len(candidates) == 1:
+        return candidates[0]
+    protocol = encoder_protocol(score)
+
+    def differences(scores: ComparableScores) -> int:
+        latest = encoder_protocol(scores.measured[-1].score)
+        return len(list(unlike(latest, protocol)))
+
+    return min(candidates, key=differences)
 
 
 def _is_of_same_evaluation(
@@ -416,7 +435,9 @@ def _protocols_of_both(
     for measurement in table.measured:
         score = measurement.score
         other_score = scores_of_other.get((_row_of(measurement), score.task))
-        if other_score is not None:
+        if other_score is None:
+            continue
+        if score.protocol["encoder"] != other_score.protocol["encoder"]:
             yield score.task, encoder_protocol(score), encoder_protocol(other_score)
 
 

@@ -22,19 +22,21 @@ def equivalence_section(
         return None
 
     tables = []
-    lines = []
+    compared = []
     for summary in summaries:
         table = _table(summary)
         if table.rows:
             tables.append(table)
-            cells = count(_number_no_worse(summary), "cell")
-            lines.append(
-                f"{cells} shown to be no worse than {data.baseline} by {data.equivalence:g} in "
-                f"{title_of(summary)}"
-            )
+            compared.append(summary)
     if not tables:
         return None
 
+    first = compared[0]
+    cells = count(_number_no_worse(first), "cell")
+    line = (
+        f"{cells} shown to be no worse than {data.baseline} by {data.equivalence:g} in "
+        f"{title_of(first)}"
+    )
     sentence = (
         f"Tests against {data.baseline} with a margin of {data.equivalence:g} in the unit of the score, "
         f"over {sources_of_tests(data)} as in the tables. No worse: one one-sided test. Equivalent: two "
@@ -46,7 +48,7 @@ def equivalence_section(
         f"shown. The interval, of {100 * CONFIDENCE:g} %, belongs to the tests at a level of 0.05 before "
         "correction: a cell is equivalent if its interval lies within the margin."
     )
-    return Section("Equivalence", lines[0], (sentence,), tables, (note,))
+    return Section("Equivalence", line, (sentence,), tables, (note,))
 
 
 def _number_no_worse(summary: Summary) -> int:
