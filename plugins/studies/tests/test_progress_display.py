@@ -239,6 +239,19 @@ def test_what_is_at_work_is_shown_and_what_was_killed_before_is_not(work, tmp_pa
     assert watched.text().plain == "all runs: 56.0 s left"
 
 
+def test_a_finished_run_that_lacks_an_evaluation_is_shown_when_it_is_trained_again(
+    work, tmp_path
+):
+    watched = ProgressDisplay(tmp_path, work, TimeLeft({}), started=NOW - 100)
+    run = tmp_path / work.tasks[0].directory
+    at_work(run, NOW)
+    (run / "manifest.json").write_text(json.dumps({"status": "finished"}))
+    assert watched.lines() == []
+    (run / "manifest.json").write_text(json.dumps({"status": "running"}))
+    (line,) = watched.lines()
+    assert line.startswith("0.5, seed 1: stage nli: step 2 of 10")
+
+
 def test_where_there_is_no_terminal_running_cells_are_lines_now_and_then(
     study,
     work,

@@ -59,7 +59,7 @@ def test_what_is_planned_is_shared_by_the_workers_and_begins_with_their_start(
 
 
 def test_another_thread_may_show_the_time_left_while_runs_end():
-    runs = [Path(str(number)) for number in range(2000)]
+    runs = [Path(str(number)) for number in range(300)]
     left = TimeLeft(dict.fromkeys(runs, TEN), workers=2)
     ended = threading.Event()
 

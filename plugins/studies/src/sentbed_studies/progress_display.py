@@ -59,7 +59,10 @@ class ProgressDisplay:
 
         status = manifest_status(self.directory / run.directory)
         if status == "finished":
-            self._finished.add(run.directory)
+            # A finished run of a cell that lacks evaluations may be trained again.
+            if isinstance(run, Prefix) or run.is_done(self.directory):
+                self._finished.add(run.directory)
+            return None
         if status != "running":
             return None
 

@@ -76,7 +76,10 @@ class _Step:
 
 
 def _number_of_steps(value: Any) -> int:
-    """Return a number of steps. Raises `TypeError`, `ValueError` or `OverflowError` if no float is as large."""
+    """Return a number of steps.
+
+    Raises `TypeError` or `ValueError` if it is none, and `OverflowError` if it is larger than any float.
+    """
     return int(float(value))
 
 
@@ -170,7 +173,10 @@ class RunLog:
         return lines
 
     def _read_event(self, event: Mapping[str, Any]) -> None:
-        """Update the progress with an event. Raises `LookupError`, `TypeError` or `ValueError` if it is none."""
+        """Update the progress with an event.
+
+        Raises `LookupError`, `TypeError`, `ValueError` or `OverflowError` if it is none.
+        """
         match event["event"]:
             case "run_started" | "run_resumed":
                 self.began = float(event["time"])

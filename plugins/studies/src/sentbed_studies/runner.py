@@ -117,8 +117,15 @@ def run_study(  # noqa: PLR0913 - keywords
             total += study.table.decide.confirm * max(len(study.prompts), 1)
 
         executor = executor or executor_of("local", {}, plugins, say)
-        runner = _Runner(directory, executor, keep_going, say, total, left)
-        runner.to_train_again.update(to_train_again)
+        runner = _Runner(
+            directory,
+            executor,
+            keep_going,
+            say,
+            total,
+            left,
+            to_train_again=set(to_train_again),
+        )
         for part in _parts(study, work, runner, stop):
             _run_work(study, part, runner)
 

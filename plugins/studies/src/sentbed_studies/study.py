@@ -552,8 +552,10 @@ def _too_few_cells(study: Study) -> Iterator[Problem]:
 def _no_fresh_seeds(study: Study) -> Iterator[Problem]:
     """Yield a problem if the study asks for more fresh seeds than there are above its largest seed."""
     decide = study.table.decide
+    if decide is None:
+        return
     largest = max(study.seeds)
-    if decide is not None and decide.confirm > LARGEST_SEED - largest:
+    if decide.confirm > LARGEST_SEED - largest:
         message = (
             f"fresh seeds are above the largest seed, which is {largest}, and seeds are at most {LARGEST_SEED}; "
             "take smaller `seeds`"

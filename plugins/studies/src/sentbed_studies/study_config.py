@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
@@ -116,8 +117,8 @@ class StudyTable(RecipeTable):
     @seeds.validator
     def _check_seeds(self, _: attrs.Attribute[Any], seeds: tuple[int, ...]) -> None:
         """Raise `ValueError` if a seed is named twice."""
-        for seed in seeds:
-            if seeds.count(seed) > 1:
+        for seed, times in Counter(seeds).items():
+            if times > 1:
                 raise ValueError(
                     f"the seed {seed} is named twice, and every cell runs once with each seed; name it once"
                 )

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TypeAlias
 
 import attrs
-from sentbed.errors import DataError, SentbedError
+from sentbed.errors import SentbedError
 from sentbed.tools import Evaluate, Recipe, Stage, Validate, Watch, first_stages
 from sentbed_report.formatting import duration, share
 from sentbed_report.report_json import read_record
 from sentbed_report.run_cost import recorded_cost
-from sentbed_report.study.read_cell_run import REPORT
+from sentbed_report.study.read_cell_run import REPORT, UNREADABLE
 from sentbed_workbench.plan_records import StagePlan, number_of_validations
 from sentbed_workbench.resource_plan import Planner
 
@@ -348,7 +348,7 @@ def _recorded_seconds(run: Path) -> float | None:
         if cost is not None and cost.own.seconds is not None:
             return float(cost.own.seconds)
         return float(record["seconds"])
-    except (OSError, ValueError, KeyError, TypeError, DataError):
+    except UNREADABLE:
         # A run without a readable record is not used to correct the plans of others.
         return None
 

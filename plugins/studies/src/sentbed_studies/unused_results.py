@@ -14,12 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sentbed.errors import DataError
 from sentbed.helpers import read_json
 from sentbed.tools import code_differences, differences
 from sentbed_report.formatting import count
 from sentbed_report.study.read_cell_run import (
     KEYS,
+    UNREADABLE,
     evaluation_contents,
     made_evaluations,
 )
@@ -160,8 +160,8 @@ def _unused_runs(states: Sequence[RunState], study: Path) -> Iterator[str]:
     """Yield how many cells must be run again although a run with another key has finished, and what differs."""
     cells_by_differences: Counter[tuple[str, ...]] = Counter()
     for state in states:
-        has_begun = state.status is not None
-        if has_begun:
+        if state.status is not None:
+            # The run has begun.
             continue
         differences_from_runs = []
         for content in _contents_of_other_runs(state.task, study):
@@ -208,7 +208,7 @@ def _contents_of_other_runs(task: Task, study: Path) -> Iterator[Content]:
                 "code": content["code"],
                 "more": content["more"],
             }
-        except (OSError, ValueError, KeyError, TypeError, DataError):
+        except UNREADABLE:
             yield {}
 
 

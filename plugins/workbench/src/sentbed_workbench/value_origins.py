@@ -102,6 +102,10 @@ class Explanation:
             if path[: len(below)] == below:
                 yield f"{self.spelled(path)} = {written(value)}   # {self.origin(path)}"
 
+    def _paths_below(self, keys: KeyPath) -> list[KeyPath]:
+        """Return the paths of all values at or below a path."""
+        return [path for path, _ in self.values() if _is_below(path, keys)]
+
     def details(self, path: str) -> Iterator[str]:
         """Yield lines that explain a value or a table: origin, overridden values, documentation.
 
@@ -109,11 +113,11 @@ class Explanation:
             RecipeError: if the recipe has no such path.
         """
         keys, value, meaning = self._find(_keys(path))
-        below = [at for at, _ in self.values() if at[: len(keys)] == keys]
+        below = self._paths_below(keys)
         while value is not None and not below:
             # An element of an array, such as `tasks.0`: the array has the origin, and is shown as a whole.
             keys = keys[:-1]
-            below = [at for at, _ in self.values() if at[: len(keys)] == keys]
+            below = self._paths_below(keys)
         if value is None:
             yield f"{self.spelled(keys)} is not set   # {self.origin(keys)}"
             below = [keys]
