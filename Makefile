@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PROJECTS := core/pyproject.toml $(wildcard plugins/*/pyproject.toml)
 
-.PHONY: demo mini test test-slow test-papers test-real test-alone test-jax test-lowest test-long test-all check docs bench opponents fuzz gpu-test gpu-bench tpu-compile clean
+.PHONY: demo mini test test-slow test-papers test-real test-alone test-jax test-lowest test-newest-python test-long test-all check docs bench opponents fuzz gpu-test gpu-bench tpu-compile clean
 
 demo: $(VENV)/.demo
 	$(BIN)/sentbed run recipes/quickstart.toml
@@ -59,6 +59,11 @@ LOWEST_TESTS ?= core/tests plugins/common/tests plugins/data/tests plugins/poole
 test-lowest: $(LOWEST)/.installed
 	OMP_NUM_THREADS=1 $(LOWEST)/bin/pytest -q -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(LOWEST_TESTS)
 
+# The quick tests with the newest Python that the distributions declare, in an environment of its own.
+NEWEST ?= python3.13
+test-newest-python:
+	$(MAKE) test PYTHON=$(NEWEST) VENV=.venv-newest
+
 test-all: test test-long
 
 check: $(VENV)/.dev
@@ -106,11 +111,22 @@ tpu-compile: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(VENV)/tpu 'libtpu==0.0.42.*'
 	PYTHONPATH=$(VENV)/tpu $(BIN)/python benchmarks/tpu_compile.py
 
+PIP := -m pip install --quiet --disable-pip-version-check
+
+# The workspace is built with what builds it in the environment, and byte code is written by all cores: pip would
+# install the builder once for each distribution, and compile file by file. Some packages hold templates that are no
+# Python, which `compileall` counts as errors.
+define install
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python $(PIP) 'hatchling>=1.24' 'editables>=0.5'
+	$(BIN)/python $(PIP) --no-build-isolation --no-compile -r $(1)
+	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib > /dev/null || true
+endef
+
 $(VENV)/.demo: $(PROJECTS) requirements/demo.txt requirements/constraints.txt
 	@echo "Installing into $(VENV), and nowhere else: sentbed with its plugins, PyTorch, transformers, the weights of"
-	@echo "MiniLM and what they need, 75 packages of 1.5 GB; with the CUDA libraries of PyTorch for Linux, some GB more."
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/demo.txt
+	@echo "MiniLM and what they need, 80 packages of 1.5 GB; with the CUDA libraries of PyTorch for Linux, some GB more."
+	$(call install,requirements/demo.txt)
 	@touch $@
 
 $(LOWEST)/.installed: $(PROJECTS) requirements/lowest.txt requirements/constraints.txt tools/lowest_versions.py
@@ -122,10 +138,11 @@ $(LOWEST)/.installed: $(PROJECTS) requirements/lowest.txt requirements/constrain
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -c $(LOWEST)/constraints.txt -r requirements/lowest.txt
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.demo requirements/dev.txt
-	@echo "Installing what the tests, the checks and the documentation need into $(VENV)"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
-	@touch $@
+# It has all that the demo needs, too.
+$(VENV)/.dev: $(PROJECTS) requirements/demo.txt requirements/dev.txt requirements/constraints.txt
+	@echo "Installing sentbed and what the tests, the checks and the documentation need into $(VENV), and nowhere else"
+	$(call install,requirements/dev.txt)
+	@touch $(VENV)/.demo $@
 
 clean:
-	rm -rf $(VENV) $(LOWEST) runs studies site .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(LOWEST) .venv-newest runs studies site .pytest_cache .mypy_cache .ruff_cache
