@@ -46,12 +46,19 @@ class Record:
             self.parts = content["parts"]
 
     def last_run(self, part: str) -> int:
-        """Return the number of the run in which a part was green last; 0 for never."""
-        return int(self.parts.get(part, {}).get("run", 0))
+        """Return the number of the run in which a part was green last, or in which it was new."""
+        return int(self.parts[part]["run"])
+
+    def begin(self, names: list[str]) -> None:
+        """Enter parts that are new, which have the next runs to become green, and drop those that are gone."""
+        entries = {}
+        for name in names:
+            entries[name] = self.parts.get(name, {"run": self.runs})
+        self.parts = entries
 
     def minutes(self, part: str) -> float:
         """Return how long a part took."""
-        return float(self.parts.get(part, {}).get("minutes", PART_MINUTES))
+        return float(self.parts[part].get("minutes", PART_MINUTES))
 
     def add(self, part: str, minutes: float, result: str) -> None:
         """Enter a part that was green in this run."""
@@ -95,22 +102,20 @@ def stale_parts(names: list[str], record: Record) -> list[str]:
     sentences = []
     for name in names:
         last = record.last_run(name)
-        if last == 0:
-            sentences.append(f"`{name}` has never been green")
-        elif record.runs - last >= RUNS:
-            when = record.parts[name]["date"]
+        if record.runs - last >= RUNS:
+            when = record.parts[name].get("date", "when it was new")
             sentences.append(
-                f"`{name}` was green last in run {last}, on {when}; this is run {record.runs}"
+                f"`{name}` has not been green since run {last}, {when}; this is run {record.runs}"
             )
     return sentences
 
 
 def outdated_record(record: Record, day: date) -> str | None:
     """Return a sentence if the record is older than the commit of `day` that is tested."""
-    dates = [date.fromisoformat(entry["date"]) for entry in record.parts.values()]
+    dates = [entry["date"] for entry in record.parts.values() if "date" in entry]
     if not dates:
         return "no part has ever been green"
-    newest = max(dates)
+    newest = date.fromisoformat(max(dates))
     if day - newest <= timedelta(days=DAYS):
         return None
     return (
@@ -160,6 +165,7 @@ def main(arguments: list[str] | None = None) -> int:
     if unknown:
         parser.error(f"unknown parts {unknown}; there are {sorted(names)}")
     record = Record(options.directory / "green.json")
+    record.begin(names)
     outdated = None
     if "CI" in os.environ:
         day = date.fromisoformat(_output("git", "log", "-1", "--format=%cs"))
@@ -187,7 +193,7 @@ def main(arguments: list[str] | None = None) -> int:
     if outdated is not None:
         faults.append(outdated)
     for name in sorted(names, key=record.last_run):
-        print(f"{name:18}", record.parts.get(name, "never"))
+        print(f"{name:18}", record.parts[name])
     for fault in faults:
         print("error:", fault)
     return int(bool(faults))
