@@ -4,8 +4,8 @@ python tools/ci_parts.py                   the parts that are due, as `.ci/run` 
 python tools/ci_parts.py jax papers        these parts
 python tools/ci_parts.py --all             all parts
 
-A run of CI takes the parts whose last green run is oldest, for about `--minutes`. A part that was not green in the
-last five runs is an error. The record, `.ci/green.json`, is committed with the change that was tested.
+A run of CI takes the parts whose last green run is oldest, for about `--minutes`. A part that was not green in
+the last five runs is an error. The record, `.ci/green.json`, is committed with the change that was tested.
 """
 
 from __future__ import annotations
