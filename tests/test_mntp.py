@@ -31,6 +31,8 @@ from sentbed_testing import SENTENCES
 from sentbed_tpu.tpu import Tpu
 from sentbed_workbench.resource_plan import plan
 
+pytestmark = pytest.mark.slow
+
 SMALL = {
     "hidden_size": 32,
     "num_hidden_layers": 2,

@@ -17,6 +17,8 @@ import attrs
 import pytest
 from sentbed import API_VERSION, __version__
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 QUICKSTART = "recipes/quickstart.toml"
 FINE = f"{QUICKSTART}: no problems\n"

@@ -15,6 +15,8 @@ from sentbed import Encoder, ModelError
 from sentbed_interop.from_simcse import FromSimCSE
 from sentbed_testing import SENTENCES
 
+pytestmark = pytest.mark.slow
+
 TEXTS = (*SENTENCES[:6], "")
 WEIGHTS = "model.safetensors"
 

@@ -18,7 +18,7 @@ from sentbed_studies.study import read_study
 from sentbed_studies.study_reports import write_reports
 from toy_plugin import TOWERS
 
-pytestmark = pytest.mark.usefixtures("installed_toy", "quick")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("installed_toy", "quick")]
 
 AXES = """
 [study]

@@ -42,7 +42,7 @@ cells = 5
 batch = 2
 """
 
-pytestmark = pytest.mark.usefixtures("installed_toy", "quick")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("installed_toy", "quick")]
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ from sentbed_studies.random_sampler import Random
 from sentbed_studies.tpe_sampler import TPE
 from sentbed_testing import parametrize_with_rules
 
+pytestmark = pytest.mark.slow
+
 POOLERS, POINTS = ("first", "last", "mean", "mask", "max"), ("end", "best", "start")
 RATES, TEMPERATURES = (1e-5, 2e-5, 5e-5, 1e-4, 1e-3), (0.01, 0.02, 0.05, 0.1)
 

@@ -32,7 +32,7 @@ path = "stage.tune.optimizer.lr"
 values = [0.5, 0.25]
 """
 
-pytestmark = pytest.mark.usefixtures("installed_toy", "quick")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("installed_toy", "quick")]
 
 
 @pytest.fixture

@@ -12,6 +12,8 @@ from sentbed.protocols import EncodingWork
 from sentbed.tools import Evaluate, check, load_plugins
 from sentbed_workbench.fastest import Fastest, agreement, sample_of_lengths
 
+pytestmark = pytest.mark.slow
+
 SLOW = Planted(seconds=0.03)
 """A right engine that any wrong one is faster than."""
 

@@ -21,6 +21,8 @@ from sentbed_testing import SENTENCES
 from sentbed_workbench.evaluate import request_of
 from sentbed_workbench.model_soup import PARENTS_FILE, _Scorer, make_soup
 
+pytestmark = pytest.mark.slow
+
 TINY: Mapping[str, Any] = {
     "backbone": {"use": "bert", "init": "random", "size": "tiny", "vocab_size": 400},
     "pooler": {"use": "mean"},
