@@ -490,7 +490,7 @@ def test_a_margin_of_equivalence_is_above_zero_and_needs_a_baseline(study):
         (problem,) = problems(
             study, f"{LOSSES}[study]\nequivalence = {margin}\n{baseline}"
         )
-        assert "must be > 0" in problem
+        assert "expected more than 0" in problem
 
 
 def test_a_fault_of_the_baseline_or_of_a_published_cell_is_that_fault_alone(

@@ -170,7 +170,12 @@ class Plugins:
             raise PluginError(
                 f"there is no {kind} `{name}`: no installed plugin offers any {kind}{hint}"
             )
-        raise PluginError(f"there is no {kind} `{name}`.{suggest(name, names)}{hint}")
+        elsewhere = {}
+        for component in self.importable(kind):
+            for other_name in component.cls.other_names:
+                elsewhere[other_name.lower()] = component.name
+        suggestion = suggest(name, names, elsewhere)
+        raise PluginError(f"there is no {kind} `{name}`.{suggestion}{hint}")
 
 
 def load_plugins(
