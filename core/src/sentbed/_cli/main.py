@@ -253,7 +253,7 @@ def run(  # noqa: C901, PLR0912, PLR0913 - an argument for each option; options 
     if result.unmet:
         echo(f"expected numbers that were not met: {', '.join(result.unmet)}", err=True)
     echo(result.report)
-    if result.unmet:
+    if result.unmet or result.undefined:
         sys.exit(FAILED)
 
 

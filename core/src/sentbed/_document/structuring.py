@@ -347,7 +347,7 @@ def _problems(component: Component) -> list[str]:
         return sentences(component.check(), component, "check")
     except PluginError as error:
         return [str(error)]
-    except Exception as error:  # noqa: BLE001 - a plugin's fault must not hide the other problems
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's fault must not hide the other problems
         place = ""
         for frame in traceback.extract_tb(error.__traceback__):
             if frame.filename not in (__file__, _component_faults.__file__):

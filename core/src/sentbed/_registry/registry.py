@@ -161,14 +161,15 @@ class Plugins:
                 f"install it with `pip install {owner}`"
             )
 
-        hint = ""
         # A plugin that is not loaded may offer the component in a way that its source code does not show.
-        if absent:
-            hint = f" ({len(absent)} not loaded: see `sentbed plugins`)"
+        hint = ""
+        for plugin in absent:
+            reason = " ".join(str(plugin.reason).split())
+            hint += f" The plugin `{plugin.name}` of `{plugin.distribution}` {ABSENCE[plugin.status]}{reason}."
         names = self.names(kind)
         if not names:
             raise PluginError(
-                f"there is no {kind} `{name}`: no installed plugin offers any {kind}{hint}"
+                f"there is no {kind} `{name}`: no installed plugin offers any {kind}.{hint}"
             )
         elsewhere = {}
         for component in self.importable(kind):
