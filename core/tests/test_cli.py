@@ -85,7 +85,13 @@ def test_a_score_that_is_no_number_is_said_and_after_training_is_no_success(
 
 @pytest.mark.parametrize(
     ("part", "method"),
-    [("Gap", "prepare"), ("Pull", "build"), ("Notes", "build"), ("Pull", "check")],
+    [
+        ("Gap", "prepare"),
+        ("Pull", "build"),
+        ("Notes", "build"),
+        ("Pull", "check"),
+        ("Pull", "misfits"),
+    ],
 )
 def test_a_run_that_a_plugin_ends_has_not_succeeded(
     part, method, put, installed_toy, monkeypatch, tmp_path

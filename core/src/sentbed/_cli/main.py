@@ -212,6 +212,7 @@ def run(  # noqa: C901, PLR0912, PLR0913 - an argument for each option; options 
     from sentbed._run.resume import own_recipe
     from sentbed._run.resume import resume as resume_run
     from sentbed._run.run_directory import remove_unfinished
+    from sentbed._run.runner import exits_refused
     from sentbed._run.runner import run as start_run
 
     if no_cache:
@@ -234,10 +235,11 @@ def run(  # noqa: C901, PLR0912, PLR0913 - an argument for each option; options 
         )
 
     loaded = None
-    if recipe is not None:
-        loaded = load_recipe(recipe, overrides)
-    elif resumed is not None and Path(resumed, RESOLVED).is_file():
-        loaded = own_recipe(Path(resumed), overrides, trust_remote_code)
+    with exits_refused():
+        if recipe is not None:
+            loaded = load_recipe(recipe, overrides)
+        elif resumed is not None and Path(resumed, RESOLVED).is_file():
+            loaded = own_recipe(Path(resumed), overrides, trust_remote_code)
     if loaded is not None:
         code = done_elsewhere(loaded.runtime, sys.argv[1:])
         if code is not None:

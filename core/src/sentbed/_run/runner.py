@@ -66,7 +66,7 @@ from sentbed.protocols import (
 
 
 @contextmanager
-def _exits_refused() -> Iterator[None]:
+def exits_refused() -> Iterator[None]:
     """Raise `RunError` for a `SystemExit` in the block, whose code may be 0 although the run has not finished."""
     try:
         yield
@@ -116,7 +116,7 @@ def run(
     return execute(context, plugins)
 
 
-@_exits_refused()
+@exits_refused()
 def execute(
     context: RunContext,
     plugins: Plugins,
@@ -153,7 +153,7 @@ def execute(
                 # If the run goes on from a training state, these warnings are in its history already.
                 for warning in untrained_layers(recipe):
                     context.warn(warning)
-            with _exits_refused():
+            with exits_refused():
                 _read_and_work(context, state)
 
             write_atomic(directory / RESOLVED, resolved_toml(recipe, directory))
