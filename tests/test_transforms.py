@@ -230,7 +230,11 @@ def test_after_training_the_filter_is_that_of_the_trained_embedding(
             "or reads other layers than the last",
         ),
         (["encoder.head.projection=8"], "encoder.head", "take `projection` out"),
-        (["encoder.head.transform.tau=1"], "encoder.head.transform.tau", "must be > 1"),
+        (
+            ["encoder.head.transform.tau=1"],
+            "encoder.head.transform.tau",
+            "expected more than 1",
+        ),
         (
             ["encoder.head.transform.use=embed-filtre"],
             "encoder.head.transform.use",

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from click.testing import CliRunner
 from sentbed import __version__, build_encoder
 from sentbed._cli import main as cli
 from sentbed.errors import LONGEST_MESSAGE
+from sentbed.protocols import Evaluation, Score
 from toy_plugin import RECIPE, quicken
 
 HEAVY = (
@@ -61,6 +63,47 @@ def sentbed(
 def toy_path(installed_toy):
     """What to put before the installed packages so that another process has the toy plugin."""
     return [installed_toy, Path(toy_plugin.__file__).parent]
+
+
+@pytest.mark.parametrize(("at", "code"), [("end", 1), ("start", 0)])
+def test_a_score_that_is_no_number_is_said_and_after_training_is_no_success(
+    at, code, put, installed_toy, monkeypatch, tmp_path
+):
+    score = Score("gap", "distance", math.nan, {"id": "gap"})
+    evaluation = Evaluation((score,), math.nan)
+    monkeypatch.setattr(toy_plugin.Gap, "_score", lambda *_: evaluation)
+    recipe = put("r.toml", RECIPE)
+    out = tmp_path / "out"
+    result = invoke("run", recipe, "--set", f'evaluate.0.at=["{at}"]', "--out", out)
+    assert result.exit_code == code, result.output
+    (warning,) = json.loads((out / "report.json").read_text())["warnings"]
+    assert warning.startswith(
+        "the score `distance` of the task `gap` is not a number; the evaluator `gap` of toy 1.0 computed it from "
+    )
+    assert f"warning: {warning}" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("part", "method"),
+    [
+        ("Gap", "prepare"),
+        ("Pull", "build"),
+        ("Notes", "build"),
+        ("Pull", "check"),
+        ("Pull", "misfits"),
+    ],
+)
+def test_a_run_that_a_plugin_ends_has_not_succeeded(
+    part, method, put, installed_toy, monkeypatch, tmp_path
+):
+    def leave(*_):
+        sys.exit(0)
+
+    monkeypatch.setattr(getattr(toy_plugin, part), method, leave)
+    recipe = put("r.toml", RECIPE + '\n[[tracker]]\nuse = "notes"\n')
+    result = invoke("run", recipe, "--out", tmp_path / "out")
+    assert result.exit_code in (1, 2), result.output
+    assert "SystemExit: 0" in result.stderr
 
 
 # --- help --------------------------------------------------------------------------------------------------

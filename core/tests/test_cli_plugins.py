@@ -54,6 +54,13 @@ def test_components_stand_with_kind_name_distribution_and_what_they_are(installe
     assert kinds == sorted(kinds, key=list(KINDS).index)
 
 
+def test_what_a_plugin_prints_is_no_part_of_the_list(distribute):
+    distribute("loud", {"loud_plugin": "print('hello')"})
+    result = CliRunner().invoke(cli.main, ["plugins", "--json"])
+    assert [plugin["name"] for plugin in json.loads(result.stdout)["plugins"]]
+    assert result.stderr.startswith("hello\n")
+
+
 def test_json_says_the_same_for_programs(installed_toy):
     listing = json.loads(listed("--json"))
     assert listing["api"] == API_VERSION

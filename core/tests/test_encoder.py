@@ -245,7 +245,7 @@ def test_a_directory_of_several_encoders_names_them(encoder, tmp_path, load_enco
     for name in ("zh", "en"):
         encoder.save(tmp_path / name)
     with pytest.raises(
-        ModelError, match=f"holds some; name one: `{tmp_path}/en`, `{tmp_path}/zh`$"
+        ModelError, match=f"holds some; use `{tmp_path}/en` or `{tmp_path}/zh`$"
     ):
         load_encoder(tmp_path)
 

@@ -918,7 +918,7 @@ def test_a_component_that_is_not_there_is_an_error_that_says_what_to_do(
 def test_a_kind_that_no_plugin_offers_is_named():
     with pytest.raises(
         PluginError,
-        match=r"^there is no loss `x`: no installed plugin offers any loss$",
+        match=r"^there is no loss `x`: no installed plugin offers any loss\.$",
     ):
         load_plugins([]).find("loss", "x")
 
@@ -963,10 +963,19 @@ def test_a_strangers_component_that_is_not_loaded_is_known_by_its_source(
         plugins.find("pooler", "mine")
 
 
-def test_of_what_is_not_loaded_the_number_is_said(toy_points, monkeypatch):
+def test_what_is_not_loaded_is_named_with_the_reason(
+    toy_points, monkeypatch, distribute
+):
     monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", "console")
-    with pytest.raises(PluginError, match=r"\(1 not loaded: see `sentbed plugins`\)$"):
-        load_plugins(toy_points).find("pooler", "zzz")
+    broken = distribute("d", {"d_plugin": "raise OSError('late')"})
+    with pytest.raises(PluginError) as caught:
+        load_plugins([*toy_points, *broken]).find("pooler", "zzz")
+    assert str(caught.value) == (
+        "there is no pooler `zzz`. Choose one of `average`."
+        " The plugin `d_plugin` of `d` could not be loaded: OSError: late."
+        " The plugin `console` of `sentbed-trackers` is disabled by the environment variable"
+        " `SENTBED_PLUGINS_DISABLE`; take it out there."
+    )
 
 
 # --- where a class is from ---------------------------------------------------------------------------------

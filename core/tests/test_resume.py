@@ -5,6 +5,7 @@ import os
 import platform
 import shutil
 import signal
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -792,6 +793,24 @@ def test_a_finished_run_that_was_killed_while_it_was_tidied_is_tidied_again(
             resume(out)
         assert names(out) == expected
     assert 3 < count < 8
+
+
+@pytest.mark.parametrize("status", ["interrupted", "finished"])
+def test_weights_of_a_directory_that_a_state_names_as_a_stage_stay(
+    status, stopped, tmp_path, resume
+):
+    victim = tmp_path / "victim" / "checkpoints" / "t" / "kept-1"
+    victim.mkdir(parents=True)
+    place = newest(stopped)[0]
+    state = read_json(place / "state.json")
+    state["kept"]["../../victim/checkpoints/t"] = state["kept"]["pairs"]
+    (place / "state.json").write_text(json.dumps(state))
+    write_sums(place)
+    manifest = {**read_json(stopped / "manifest.json"), "status": status}
+    (stopped / "manifest.json").write_text(json.dumps(manifest))
+    with suppress(RunError):  # where there is nothing to resume
+        resume(stopped)
+    assert victim.is_dir()
 
 
 # --- nothing to resume -------------------------------------------------------------------------------------

@@ -175,22 +175,12 @@ def test_a_value_of_another_type_is_a_problem_and_is_never_converted(
     assert problem_of(f"\n{text}", Values, plugins) == (2, path, message)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("choice = 'gren'", "found 'gren'. Did you mean `green`?"),
-        ("choice = 'Z'", "found 'Z'. Choose one of `3`, `green`, `red`."),
-        ("choice = '3'", "found '3'."),
-        ("choice = 3.0", "found 3.0."),
-        ("choice = ['red']", "found ['red']."),
-    ],
-)
-def test_a_value_outside_its_choices_is_a_problem_that_names_them(
-    text, message, plugins
-):
-    line, path, problem = problem_of(text, Values, plugins)
-    assert (line, path) == (1, "choice")
-    assert problem.startswith(message)
+@pytest.mark.parametrize("value", ["'gren'", "'Z'", "'3'", "3.0", "['red']"])
+def test_a_value_outside_its_choices_is_a_problem_that_names_them(value, plugins):
+    message = (
+        f"found {value}, which is not supported; choose one of `3`, `green`, `red`"
+    )
+    assert problem_of(f"choice = {value}", Values, plugins) == (1, "choice", message)
 
 
 # --- tables ------------------------------------------------------------------------------------------------
@@ -223,7 +213,7 @@ def test_a_missing_required_key_is_a_problem_of_its_table(plugins):
 def test_a_value_that_a_validator_refuses_is_a_problem_of_its_key(plugins):
     line, path, message = problem_of("[inner]\nsize = 0", Values, plugins)
     assert (line, path) == (2, "inner.size")
-    assert message == "found 0: 'size' must be >= 1: 0"
+    assert message == "found 0, expected at least 1"
 
 
 @pytest.mark.parametrize("validator", [in_([1, 2]), optional(in_([1, 2]))])

@@ -192,6 +192,15 @@ def test_an_interruption_in_a_hook_is_no_fault_of_the_tracker(plugins, run_recip
         run_recipe()
 
 
+def test_a_tracker_that_exits_costs_itself_alone(plugins, out, run_recipe):
+    plugins.manager.register(failing("stage_started", SystemExit(0)), name="odd")
+    assert len(run_recipe().scores) == 2
+    (warning,) = warnings_of(out)
+    assert warning.startswith(
+        "the plugin `odd` failed in `stage_started`: SystemExit: 0 @ "
+    )
+
+
 class Misspelt:
     @hookimpl
     def step_finnished(self, step):

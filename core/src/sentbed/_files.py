@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import BufferedReader
@@ -38,6 +39,14 @@ MOST_HOLES = 100
 
 SUMS_FILE = "checksums.json"
 """Name of the file that has the SHA-256 of every other file below its directory; see `write_sums`."""
+
+
+def in_utf_16(beginning: bytes) -> bool:
+    """Whether a text file that begins with these bytes is in UTF-16, by its mark, or by two Latin letters."""
+    first, second = beginning[:2], beginning[2:4]
+    if first in (BOM_UTF16_LE, BOM_UTF16_BE):
+        return True
+    return first.count(0) == 1 and second.count(0) == 1
 
 
 def is_device(path: Path) -> bool:

@@ -24,8 +24,8 @@ A batch system sends the signal to every process, and a launcher forwards it as 
 class Stop:
     """Raises `KeyboardInterrupt` when a signal arrives; inside `patient`, the first signal is only recorded.
 
-    `asked` is the name of the recorded signal, or None. `say` is called with a message when a signal is
-    recorded; by default, the message is printed to standard error.
+    `asked` is the name of the recorded signal (`a signal` in a process that ignores SIGINT), or None. `say` is
+    called with a message when a signal is recorded; by default, the message is printed to standard error.
     """
 
     def __init__(self, say: Callable[[str], None] | None = None) -> None:
@@ -71,6 +71,9 @@ class Stop:
             return
         self._last_time = now
         name = signal.Signals(number).name
+        if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+            # A study's worker leaves Ctrl-C to the process that started it, which then ends it by SIGTERM.
+            name = "a signal"
         if not self._patient or self.asked is not None:
             raise KeyboardInterrupt(f"ended by {name}")
         self.asked = name

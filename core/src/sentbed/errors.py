@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import attrs
@@ -174,11 +174,20 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def suggest(name: str, choices: Sequence[str]) -> str:
-    """Return ` Did you mean `x`?` with the choice closest to `name`; if none is close, a list of all choices."""
+def suggest(
+    name: str,
+    choices: Sequence[str],
+    elsewhere: Mapping[str, str] | None = None,
+) -> str:
+    """Return ` Did you mean `x`?` with the choice closest to `name`; if none is close, a list of all choices.
+
+    `elsewhere` has the choice for each name, in small letters, that other libraries use.
+    """
     from difflib import get_close_matches
 
     close = get_close_matches(name, choices, n=1, cutoff=0.6)
+    if elsewhere and name.lower() in elsewhere:
+        close = [elsewhere[name.lower()]]
     if close:
         return f" Did you mean `{close[0]}`?"
     if choices:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         SUMS_FILE,
         atomic_file,
         cannot_write,
+        in_utf_16,
         is_device,
         open_file,
         read_file,

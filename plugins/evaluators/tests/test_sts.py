@@ -163,7 +163,8 @@ def test_a_split_that_does_not_exist_is_a_problem_of_the_recipe(write):
     write("p.tsv", "")
     converter = make_converter(load_plugins(), Path())
     with pytest.raises(
-        Exception, match=r"found 'validation'. Choose one of `dev`, `test`, `train`"
+        Exception,
+        match=r"found 'validation', which is not supported; choose one of `dev`, `test`, `train`",
     ):
         converter.structure({"path": "p.tsv", "split": "validation"}, STS)
 

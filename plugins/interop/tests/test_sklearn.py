@@ -99,7 +99,7 @@ def test_a_missing_encoder_and_an_unknown_precision_are_found_when_fitting(
 ):
     with pytest.raises(ModelError, match="is not an encoder"):
         SentbedVectorizer(tmp_path).fit(TEXTS)
-    with pytest.raises(RecipeError, match="Did you mean `bf16`"):
+    with pytest.raises(RecipeError, match="choose one of `auto`, `bf16`"):
         SentbedVectorizer(tiny_bert, precision="bf61").fit(TEXTS)
 
 

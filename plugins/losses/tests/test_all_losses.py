@@ -164,7 +164,7 @@ def test_a_recipe_gives_the_temperature_as_a_number_or_a_table(written, temperat
             "found 0.0: `temperature` divides the similarities and must be a number > 0",
         ),
         (-0.05, "must be a number > 0"),
-        ({"initial": 0}, "> 0"),
+        ({"initial": 0}, "expected more than 0"),
         (
             {"initial": 0.001},
             "starts at 0.001, which is not between its bounds 0.01 and 100.0",

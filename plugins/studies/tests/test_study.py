@@ -256,7 +256,7 @@ def test_a_fault_of_the_table_is_reported_at_its_line(study):
     text = '[study]\nseed = [1]\nseeds = [-1]\n[study.axes.a]\npath = "run.name"\nvalues = ["x"]\n'
     first, second = problems(study, text)
     assert first == "unknown key `seed`. Did you mean `seeds`? @ s.toml:28 study.seed"
-    assert second.startswith("found (-1,): ")
+    assert second.startswith("found (-1,), expected at least 0 @ ")
     assert second.endswith(" @ s.toml:29 study.seeds")
 
 
@@ -490,7 +490,7 @@ def test_a_margin_of_equivalence_is_above_zero_and_needs_a_baseline(study):
         (problem,) = problems(
             study, f"{LOSSES}[study]\nequivalence = {margin}\n{baseline}"
         )
-        assert "must be > 0" in problem
+        assert "expected more than 0" in problem
 
 
 def test_a_fault_of_the_baseline_or_of_a_published_cell_is_that_fault_alone(

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
 """Exit codes of all commands.
 
-`BAD_INPUT`: the recipe or the arguments are wrong. `FAILED`: a run failed, or a score was not what `[expected]`
-says. `INTERRUPTED`: the user pressed Ctrl-C.
+`BAD_INPUT`: the recipe or the arguments are wrong. `FAILED`: a run failed, or a score after training was not a
+number, or not what `[expected]` says. `INTERRUPTED`: the user pressed Ctrl-C.
 """
 
 

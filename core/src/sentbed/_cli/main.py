@@ -25,7 +25,7 @@ from sentbed._cli.common import (
 from sentbed._cli.plugins import plugins
 from sentbed._registry.distribution_catalog import owner_of
 from sentbed._version import __version__
-from sentbed.errors import RecipeError, SentbedError, shortened_lines
+from sentbed.errors import RecipeError, SentbedError, shortened_lines, suggest
 
 if TYPE_CHECKING:
     from sentbed._registry.registry import Plugins
@@ -36,6 +36,9 @@ LONGEST_NAME = 200
 OUT_OF_MEMORY = "the memory is used up; free some, or allow this process more"
 NO_MEMORY_LEFT = ("failed to map segment", "Cannot allocate memory")
 """Texts in the error messages of the library loader and of the operating system when memory is exhausted."""
+
+COMMANDS_ELSEWHERE = {"train": "run"}
+"""Our command for each name that other tools have for it."""
 
 _PLUGINS = "sentbed.plugins"
 """Key under which click's `ctx.meta` stores the loaded plugins."""
@@ -66,6 +69,9 @@ class _Group(click.Group):
                 f"the command `{name}` belongs to `{owner}`, which is not installed or not loaded; "
                 f"install it with `pip install {owner}`"
             )
+        if not ctx.resilient_parsing:  # that is, unless a shell completes what is typed
+            suggestion = suggest(name, self.list_commands(ctx), COMMANDS_ELSEWHERE)
+            ctx.fail(f"there is no command `{name}`.{suggestion}")
         return None
 
     def format_commands(
@@ -206,6 +212,7 @@ def run(  # noqa: C901, PLR0912, PLR0913 - an argument for each option; options 
     from sentbed._run.resume import own_recipe
     from sentbed._run.resume import resume as resume_run
     from sentbed._run.run_directory import remove_unfinished
+    from sentbed._run.runner import exits_refused
     from sentbed._run.runner import run as start_run
 
     if no_cache:
@@ -228,10 +235,11 @@ def run(  # noqa: C901, PLR0912, PLR0913 - an argument for each option; options 
         )
 
     loaded = None
-    if recipe is not None:
-        loaded = load_recipe(recipe, overrides)
-    elif resumed is not None and Path(resumed, RESOLVED).is_file():
-        loaded = own_recipe(Path(resumed), overrides, trust_remote_code)
+    with exits_refused():
+        if recipe is not None:
+            loaded = load_recipe(recipe, overrides)
+        elif resumed is not None and Path(resumed, RESOLVED).is_file():
+            loaded = own_recipe(Path(resumed), overrides, trust_remote_code)
     if loaded is not None:
         code = done_elsewhere(loaded.runtime, sys.argv[1:])
         if code is not None:
@@ -247,7 +255,7 @@ def run(  # noqa: C901, PLR0912, PLR0913 - an argument for each option; options 
     if result.unmet:
         echo(f"expected numbers that were not met: {', '.join(result.unmet)}", err=True)
     echo(result.report)
-    if result.unmet:
+    if result.unmet or result.undefined:
         sys.exit(FAILED)
 
 

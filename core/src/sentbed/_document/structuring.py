@@ -33,7 +33,6 @@ from sentbed.errors import (
     SentbedError,
     listed,
     reason_of,
-    suggest,
     unknown_keys,
 )
 from sentbed.kinds import kind_of
@@ -46,6 +45,9 @@ LONGEST_PATH = 4000
 
 _WHOLE_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
 _NUMBER = re.compile(_WHOLE_NUMBER.pattern + r"(?:\.[0-9]{1,18})?(?:e[+-]?[0-9]{1,2})?")
+_BOUND = re.compile(r"'\w+' must be (>=|>|<=|<) ([^:]+): ")
+"""Message of a number validator of attrs, up to the value: `'size' must be >= 1: 0`."""
+_COMPARISONS = {">=": "at least", ">": "more than", "<=": "at most", "<": "less than"}
 _NOUN: Mapping[Any, str] = {
     str: "a string",
     int: "a whole number",
@@ -215,8 +217,11 @@ def _literal(value: Any, kind: Any) -> Any:
     for choice in choices:
         if type(value) is type(choice) and value == choice:
             return value
-    texts = [str(choice) for choice in choices]
-    raise _invalid(f"found {value!r}.{suggest(str(value), texts)}")
+    texts = sorted(str(choice) for choice in choices)
+    # All are listed: a value that only another component has, such as a precision, is no misspelling of ours.
+    raise _invalid(
+        f"found {value!r}, which is not supported; choose one of {listed(texts)}"
+    )
 
 
 def _union(
@@ -342,7 +347,7 @@ def _problems(component: Component) -> list[str]:
         return sentences(component.check(), component, "check")
     except PluginError as error:
         return [str(error)]
-    except Exception as error:  # noqa: BLE001 - a plugin's fault must not hide the other problems
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's fault must not hide the other problems
         place = ""
         for frame in traceback.extract_tb(error.__traceback__):
             if frame.filename not in (__file__, _component_faults.__file__):
@@ -404,7 +409,8 @@ def _table(converter: cattrs.Converter, value: Any, cls: type[T]) -> T:
     faults: list[tuple[KeyPath, str]] = []
     unknown = [key for key in items if key not in fields]
     for key, message in zip(unknown, unknown_keys(unknown, list(fields)), strict=True):
-        faults.append(((key,), message))
+        advice = _inverse_advice(key, items[key], fields)
+        faults.append(((key,), advice or message))
 
     for key, attribute in fields.items():
         if key not in items and attribute.default is attrs.NOTHING:
@@ -437,6 +443,24 @@ def _table(converter: cattrs.Converter, value: Any, cls: type[T]) -> T:
         raise _invalid(_refusal(error, cls)) from error
 
 
+def _inverse_advice(
+    key: str,
+    value: Any,
+    fields: Mapping[str, attrs.Attribute[Any]],
+) -> str:
+    """Return what to write for an unknown key that is the inverse of a field; empty if there is no such field.
+
+    The metadata `inverse` of a field is the name that other libraries have for its inverse.
+    """
+    for name, field in fields.items():
+        if field.metadata.get("inverse") == key:
+            advice = f"unknown key `{key}`. `{name}` is 1 / `{key}`"
+            if type(value) in (int, float) and value:
+                advice += f": write `{name} = {1 / value:g}`"
+            return advice
+    return ""
+
+
 def _refusal_of_validator(
     cls: type[Any], attribute: attrs.Attribute[Any], value: Any
 ) -> str:
@@ -449,6 +473,9 @@ def _refusal_of_validator(
         # The validator reads another field of the instance, which does not exist yet; `cls(...)` calls it again.
         return ""
     except Exception as error:  # noqa: BLE001 - a plugin's validator must not hide the other problems
+        if bound := _BOUND.match(str(error)):
+            limit = f"{_COMPARISONS[bound[1]]} {bound[2]}"
+            return f"found {value!r:.200}, expected {limit}"
         return _refusal(error, cls, f"found {value!r:.200}: ")
     return ""
 

@@ -13,6 +13,7 @@ from typing import Any, NoReturn, TypeAlias
 
 import attrs
 
+from sentbed._files import in_utf_16
 from sentbed.errors import Problem, RecipeError, printable
 
 DEEPEST = 32
@@ -221,6 +222,9 @@ def parse(content: bytes, file: str | None = None) -> Document:
     """
     import tomli
 
+    if in_utf_16(content):
+        message = "this file is in UTF-16, expected UTF-8; save it as UTF-8"
+        raise RecipeError([Problem(message, file=file, line=1)])
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -773,11 +773,13 @@ def _sums(saved: Path) -> dict[str, str]:
 
 def _no_encoder(directory: Path) -> str:
     """Return the message for a directory that is not a saved encoder."""
-    encoders = sorted(
-        f"`{file.parent}`" for file in directory.glob(f"*/{ENCODER_FILE}")
-    )
+    files = [
+        *directory.glob(f"*/{ENCODER_FILE}"),
+        *directory.glob(f"encoder/*/{ENCODER_FILE}"),  # those of a run with several
+    ]
+    encoders = sorted(f"`{file.parent}`" for file in files)
     if encoders:
-        return f"`{directory}` is not an encoder, it holds some; name one: {', '.join(encoders)}"
+        return f"`{directory}` is not an encoder, it holds some; use {' or '.join(encoders)}"
     if (directory / "modules.json").is_file():
         return (
             f"`{directory}` is a folder of sentence-transformers, not an encoder of sentbed; make one of it "

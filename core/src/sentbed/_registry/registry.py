@@ -161,16 +161,22 @@ class Plugins:
                 f"install it with `pip install {owner}`"
             )
 
-        hint = ""
         # A plugin that is not loaded may offer the component in a way that its source code does not show.
-        if absent:
-            hint = f" ({len(absent)} not loaded: see `sentbed plugins`)"
+        hint = ""
+        for plugin in absent:
+            reason = " ".join(str(plugin.reason).split())
+            hint += f" The plugin `{plugin.name}` of `{plugin.distribution}` {ABSENCE[plugin.status]}{reason}."
         names = self.names(kind)
         if not names:
             raise PluginError(
-                f"there is no {kind} `{name}`: no installed plugin offers any {kind}{hint}"
+                f"there is no {kind} `{name}`: no installed plugin offers any {kind}.{hint}"
             )
-        raise PluginError(f"there is no {kind} `{name}`.{suggest(name, names)}{hint}")
+        elsewhere = {}
+        for component in self.importable(kind):
+            for other_name in component.cls.other_names:
+                elsewhere[other_name.lower()] = component.name
+        suggestion = suggest(name, names, elsewhere)
+        raise PluginError(f"there is no {kind} `{name}`.{suggestion}{hint}")
 
 
 def load_plugins(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 
 from sentbed.errors import listed
 
@@ -24,11 +24,15 @@ A key is what messages call the plugin or the component.
 
 @contextmanager
 def watched(what: str) -> Iterator[None]:
-    """Measure the imports in the block; if they are slow or load one of `LIBRARIES`, add a message on `what`."""
+    """Measure the imports in the block; if they are slow or load one of `LIBRARIES`, add a message on `what`.
+
+    What the imported modules print goes to standard error, since a command may print JSON.
+    """
     loaded_before = sys.modules.keys() & LIBRARIES
     start = time.process_time()
     try:
-        yield
+        with redirect_stdout(sys.stderr):
+            yield
     finally:
         seconds = time.process_time() - start
         loaded = (sys.modules.keys() & LIBRARIES) - loaded_before

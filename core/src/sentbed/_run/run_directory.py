@@ -13,7 +13,7 @@ from typing import Any
 
 from sentbed._files import locked, read_json, remove_directory, require_links_within
 from sentbed._run import training_states as states
-from sentbed._run.best_weights import prune_weights
+from sentbed._run.best_weights import CHECKPOINTS, prune_weights
 from sentbed._run.context import Kept
 from sentbed._run.manifest import MANIFEST
 from sentbed._run.trainer_inputs import VECTORS
@@ -155,8 +155,10 @@ def tidy(
     remove_directory(directory / VECTORS)
     for newest in states.saved_states(directory)[:1]:
         states.prune(directory, newest, 1)
-    for stage, weights in kept.items():
-        prune_weights(directory, stage, weights)
+    # Somebody else may have written the names in `kept`, so they do not become paths.
+    for path in (directory / CHECKPOINTS).glob("*"):
+        if path.name in kept:
+            prune_weights(directory, path.name, kept[path.name])
 
     for path in list(directory.rglob(".*")):
         # `_files.atomic_file` and `write_directory` give temporary files such names.

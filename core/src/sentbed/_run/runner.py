@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -48,7 +50,7 @@ from sentbed._run.trainer_inputs import require_data
 from sentbed._run.training_loop import require_fit, train_stage
 from sentbed._run.training_states import State, restoring
 from sentbed._seeds import derive
-from sentbed.errors import RecipeError, SentbedError, listed
+from sentbed.errors import RecipeError, RunError, SentbedError, listed, reason_of
 from sentbed.protocols import (
     START,
     EncodingWork,
@@ -63,6 +65,17 @@ from sentbed.protocols import (
 )
 
 
+@contextmanager
+def exits_refused() -> Iterator[None]:
+    """Raise `RunError` for a `SystemExit` in the block, whose code may be 0 although the run has not finished."""
+    try:
+        yield
+    except SystemExit as error:
+        raise RunError(
+            f"a plugin ended the process ({reason_of(error)}) before the run had finished; tell its authors"
+        ) from error
+
+
 @attrs.frozen(eq=False)
 class RunResult:
     """Result of a run."""
@@ -75,6 +88,8 @@ class RunResult:
     """All scores, in the order in which they were computed."""
     unmet: tuple[str, ...]
     """Keys of the numbers in `[expected]` that were not reproduced within their tolerance."""
+    undefined: tuple[Score, ...] = ()
+    """Scores after training that are not a number."""
 
 
 def run(
@@ -101,6 +116,7 @@ def run(
     return execute(context, plugins)
 
 
+@exits_refused()
 def execute(
     context: RunContext,
     plugins: Plugins,
@@ -137,7 +153,8 @@ def execute(
                 # If the run goes on from a training state, these warnings are in its history already.
                 for warning in untrained_layers(recipe):
                     context.warn(warning)
-            _read_and_work(context, state)
+            with exits_refused():
+                _read_and_work(context, state)
 
             write_atomic(directory / RESOLVED, resolved_toml(recipe, directory))
             report = _close(context, history, "finished", None)
@@ -150,7 +167,10 @@ def execute(
 
     rows = history.expected(recipe)
     unmet = tuple(row.key for row in rows if row.decides and not row.met)
-    return RunResult(directory, report, tuple(history.scores), unmet)
+    scores = tuple(history.scores)
+    final = [score for score in scores if not score.encoder.endswith(START)]
+    undefined = tuple(score for score in final if math.isnan(score.value))
+    return RunResult(directory, report, scores, unmet, undefined)
 
 
 def _begin(
@@ -541,6 +561,13 @@ def _evaluate(
         }
         context.facts.setdefault("evaluations", []).append(facts)
         hooks.scores_ready(**event, evaluation=evaluation)
+        for score in evaluation.scores:
+            if math.isnan(score.value):
+                context.warn(
+                    f"the score `{score.metric}` of the task `{score.task}` is not a number; the evaluator "
+                    f"`{score.evaluator}` of {score.plugin} computed it from the vectors of `{label}`: look at "
+                    "its data, and at what training did to the encoder"
+                )
 
 
 def _progressed(

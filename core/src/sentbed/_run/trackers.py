@@ -146,7 +146,7 @@ def _guarded(
             return None
         try:
             return _checked(hook, function(*arguments))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             # Without a tracker that is `required`, the run must not go on.
             required = getattr(plugin, "required", False) is True
             # A tracker that cannot work may raise such an error on purpose, before anything is computed.

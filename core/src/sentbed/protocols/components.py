@@ -34,6 +34,8 @@ class Component(ABC):
 
     name: ClassVar[str]
     """Name of the component in recipes: `use = NAME`."""
+    other_names: ClassVar[tuple[str, ...]] = ()
+    """Names that other libraries have for it. A recipe cannot use them: the message about one leads to `name`."""
 
     @property
     def traits(self) -> ComponentTraits:

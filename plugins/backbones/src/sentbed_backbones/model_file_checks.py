@@ -248,6 +248,9 @@ def _missing_configuration(directory: Path) -> str:
             f"`{directory}` holds an adapter and no model; name it as `adapter`, and as `model` the model "
             f"that it was trained on (`base_model_name_or_path` in its `{ADAPTER_CONFIG}`)"
         )
+    for place in ("backbone", "encoder/backbone", "encoder/*/backbone"):
+        for file in directory.glob(f"{place}/config.json"):
+            return f"`{directory}` is no model, but was written by sentbed; use `{file.parent}`"
     return f"`{directory}` holds no `config.json`; name the directory that `save_pretrained` wrote"
 
 

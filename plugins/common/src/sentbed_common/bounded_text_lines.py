@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import IO, Any, AnyStr
 
 from sentbed.errors import DataError
-from sentbed.helpers import LONGEST_LINE
+from sentbed.helpers import LONGEST_LINE, in_utf_16
 
 
 def bounded_lines(stream: IO[AnyStr], file: object) -> Iterator[AnyStr]:
@@ -41,13 +41,16 @@ def decoded_line(
 
     `number` is the line's number in `file`; `advice` ends the message about an invalid byte.
 
-    Raises `DataError` if the line is not in `encoding`, or has a NUL byte.
+    Raises `DataError` if the line is not in `encoding`, or has a NUL byte, as texts in UTF-16 have.
     """
     if number == 1 and encoding == "utf-8":
+        if in_utf_16(line):
+            message = "this file is in UTF-16, expected UTF-8; convert it to UTF-8"
+            raise DataError(message, file, number)
         line = line.removeprefix(codecs.BOM_UTF8)
     position = line.find(b"\0")
     if position >= 0:
-        # The file is in UTF-16 or UTF-32, is binary, or has holes.
+        # The file is in UTF-32, is binary, or has holes.
         raise DataError(
             f"byte {position + 1} of the line is NUL, which is in no text; convert the file to UTF-8, or get it "
             "again if it was not written to its end",

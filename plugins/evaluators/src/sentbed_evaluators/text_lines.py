@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from sentbed import DataError, locate
 from sentbed.errors import listed, suggest
-from sentbed.helpers import open_file
+from sentbed.helpers import in_utf_16, open_file
 from sentbed_common import bounded_lines
 
 _MARK = "\ufeff"
@@ -73,6 +73,9 @@ def lines(
             _HashingReader(open_file(path).detach()) as content,
             io.TextIOWrapper(content, encoding, newline="\n") as stream,
         ):
+            if encoding == "utf-8" and in_utf_16(content.peek(2)):
+                message = "this file is in UTF-16, expected UTF-8; convert it, or name its encoding"
+                raise DataError(message, path, 1)
             for number, line in enumerate(bounded_lines(stream, path), start=1):
                 text = line
                 if number == 1:

@@ -33,7 +33,7 @@ def executor_of(
         executor = component_of(Executor, fields, plugins, use=name)
     except RecipeError as error:
         problems = error.problems
-        messages = [f"the executor `{name}`: {problem.message}" for problem in problems]
+        messages = [f"the executor `{name}`: {problem}" for problem in problems]
         raise RunError("; ".join(messages)) from error
 
     pool: TaskPool = executor.build(say)

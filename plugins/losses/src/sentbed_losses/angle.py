@@ -24,6 +24,10 @@ class Angle(Ranking):
     """
 
     name = "angle"
+    other_names = (
+        "AnglELoss",
+        "SparseAnglELoss",
+    )
     papers = ("li2024angle", "huang2024cosent")
 
     def build(self, width: int) -> Module:

@@ -25,7 +25,9 @@ class Contrastive(Loss):
     """BibTeX keys of the papers that introduced the loss."""
 
     temperature: float | LearnableTemperature = attrs.field(
-        default=0.05, validator=positive_temperature
+        default=0.05,
+        validator=positive_temperature,
+        metadata={"inverse": "scale"},
     )
     """Divisor of the similarities, > 0: 0.05 in SimCSE, 0.01 in Sentence-T5. A table instead of a number lets
     the temperature be learned; see `LearnableTemperature`."""

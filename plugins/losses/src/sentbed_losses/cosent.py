@@ -23,6 +23,10 @@ class CoSENT(Ranking):
     """
 
     name = "cosent"
+    other_names = (
+        "CoSENTLoss",
+        "SparseCoSENTLoss",
+    )
     papers = ("huang2024cosent",)
 
     def build(self, width: int) -> Module:

@@ -18,6 +18,10 @@ class CosineMSE(ScoredPairs):
     """
 
     name = "cosine-mse"
+    other_names = (
+        "CosineSimilarityLoss",
+        "SparseCosineSimilarityLoss",
+    )
     papers = ("reimers2019sbert",)
 
     def build(self, width: int) -> Module:

@@ -28,6 +28,11 @@ class Distill(Taught):
     """
 
     name = "distill"
+    other_names = (
+        "MSELoss",
+        "EmbedDistillLoss",
+        "SparseMSELoss",
+    )
 
     distance: Literal["mse", "l2", "cosine"] = "mse"
     """Distance of two vectors. `mse`: the mean squared difference of their components. `l2`: the Euclidean

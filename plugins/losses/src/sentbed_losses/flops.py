@@ -28,6 +28,11 @@ class Flops(Nested):
     """
 
     name = "flops"
+    other_names = (
+        "FlopsLoss",
+        "SpladeLoss",
+        "CachedSpladeLoss",
+    )
 
     loss: Loss
     """The inner loss: `{ use = "info-nce", similarity = "dot", temperature = 1.0 }`."""

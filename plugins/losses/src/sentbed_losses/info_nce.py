@@ -32,6 +32,14 @@ class InfoNCE(Contrastive):
     """
 
     name = "info-nce"
+    other_names = (
+        "MNRL",
+        "MultipleNegativesRankingLoss",
+        "MultipleNegativesSymmetricRankingLoss",
+        "CachedMultipleNegativesRankingLoss",
+        "CachedMultipleNegativesSymmetricRankingLoss",
+        "SparseMultipleNegativesRankingLoss",
+    )
     papers = ("oord2018infonce", "gao2021simcse")
 
     @property

@@ -22,6 +22,10 @@ class MarginMSE(Loss):
     """
 
     name = "margin-mse"
+    other_names = (
+        "MarginMSELoss",
+        "SparseMarginMSELoss",
+    )
 
     traits = LossTraits(
         cites=("hofstaetter2020marginmse",),

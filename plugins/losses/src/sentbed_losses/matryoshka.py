@@ -38,6 +38,7 @@ class Matryoshka(Nested):
     """
 
     name = "matryoshka"
+    other_names = ("MatryoshkaLoss",)
 
     loss: Loss
     """The inner loss: `{ use = "info-nce" }`."""

@@ -30,6 +30,7 @@ class NLISoftmax(Loss):
     """
 
     name = "nli-softmax"
+    other_names = ("SoftmaxLoss",)
 
     classes: tuple[str, ...] = attrs.field(
         default=("entailment", "neutral", "contradiction"), validator=_distinct

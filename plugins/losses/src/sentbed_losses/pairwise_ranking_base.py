@@ -16,7 +16,11 @@ from sentbed_losses.temperature import fixed_temperature
 class Ranking(ScoredPairs):
     """A loss over all pairs of rows whose scores differ. The formula is in the docstring of `CoSENT`."""
 
-    temperature: float = attrs.field(default=0.05, validator=fixed_temperature)
+    temperature: float = attrs.field(
+        default=0.05,
+        validator=fixed_temperature,
+        metadata={"inverse": "scale"},
+    )
     """Divisor of the similarities, > 0. Both papers multiply by 20 instead, which is a temperature of 0.05."""
     rows: Literal["scored", "triplets"] = "scored"
     """Kind of the data. `scored`: pairs with a column `score`. `triplets`: rows with hard negatives and without

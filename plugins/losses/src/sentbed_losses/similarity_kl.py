@@ -29,6 +29,10 @@ class SimilarityKL(Taught):
     """
 
     name = "similarity-kl"
+    other_names = (
+        "DistillKLDivLoss",
+        "SparseDistillKLDivLoss",
+    )
 
     candidates: Literal["batch", "row"] = "batch"
     """Candidates of an anchor. `batch`: all positives and hard negatives of the batch. `row`: the row's own

@@ -26,6 +26,7 @@ class SpreadOut(Loss):
     """
 
     name = "spread-out"
+    other_names = ("GlobalOrthogonalRegularizationLoss",)
 
     columns: tuple[str, ...] = attrs.field(
         default=("anchor", "positive"), validator=min_len(1)

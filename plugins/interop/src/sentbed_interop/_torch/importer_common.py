@@ -118,7 +118,7 @@ def encoder_of(table: Mapping[str, Any], source: Path) -> Encoder:
     try:
         return Encoder.of(table)
     except RecipeError as error:
-        reasons = "; and ".join(problem.message for problem in error.problems)
+        reasons = "; and ".join(map(str, error.problems))
         raise ModelError(f"`{source}` makes no encoder: {reasons}") from error
 
 
