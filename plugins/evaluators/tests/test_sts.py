@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -118,14 +119,19 @@ def test_sts_benchmark_as_senteval_ships_it_is_read_by_position(write, encoder):
     assert result.scores[0].task == "STSB-dev"
 
 
-def test_constant_similarity_and_zero_vectors_are_noted(write, table_encoder):
+def test_correlations_with_equal_cosines_are_undefined_and_zero_vectors_noted(write, table_encoder):
     path = write("p.tsv", "sentence1\tsentence2\tscore\na\tb\t1\na\tc\t2\n")
     encoder = table_encoder({"a": [0.0], "b": [1.0], "c": [2.0]})
     result = evaluate(STS(path=str(path)), encoder)
-    assert result.primary == 0.0
-    assert result.scores[0].note == (
-        "constant similarity; 2 zero vectors, whose cosine counts as 0, the first that of 'a'"
-    )
+    assert math.isnan(result.primary)
+    for score in result.scores:
+        assert math.isnan(score.value)
+        assert "all cosines are about 0" in score.degenerate
+        assert score.items is None
+        assert (
+            score.note
+            == "2 zero vectors, whose cosine counts as 0, the first that of 'a'"
+        )
 
 
 def test_equal_gold_scores_are_an_error(write, encoder):

@@ -160,13 +160,15 @@ class STS(Evaluator):
             zeros=zeros,
             clusters=identities(drawn_with),
         )
-        assert spearman.items is not None
+        items = spearman.items
+        if items is not None:
+            items = attrs.evolve(items, statistic="pearson")
         pearson = attrs.evolve(
             spearman,
             metric="pearson",
             value=result.pearson,
             protocol={**protocol, "correlation": "pearson"},
-            items=attrs.evolve(spearman.items, statistic="pearson"),
+            items=items,
         )
         figure = Scatter(
             title=self._task,

@@ -41,7 +41,7 @@ def test_cells_of_text_links_and_numbers_that_are_none():
     table = Table("", (Header("cell"),), columns, (Row(("a",), cells),))
     assert (
         to_markdown(table).splitlines()[-1]
-        == "| a | not finite | – | [done](<a b.html>) | – |"
+        == "| a | undefined | – | [done](<a b.html>) | – |"
     )
 
 
