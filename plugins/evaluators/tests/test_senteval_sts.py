@@ -96,7 +96,7 @@ def test_every_score_follows_from_its_items(directory, encoder):
         assert score.note == ""
 
 
-def test_means_with_a_task_or_subset_of_equal_cosines_are_undefined(directory, encoder):
+def test_means_with_a_subset_of_equal_cosines_are_undefined(directory, encoder):
     usual = encoder._vector
 
     def collapsed_on_images(text):
@@ -106,19 +106,14 @@ def test_means_with_a_task_or_subset_of_equal_cosines_are_undefined(directory, e
 
     encoder._vector = collapsed_on_images
     result = evaluate(suite(directory, tasks=("STS15", "STSB")), encoder)
-    undefined = {}
+    metrics = []
     for score in result.scores:
-        undefined[score.task, score.metric] = (
-            math.isnan(score.value),
-            "collapsed" in score.degenerate,
-            score.items is None,
-        )
-    assert undefined == {
-        ("STS15", "spearman"): (False, False, False),
-        ("STS15", "spearman-mean"): (True, True, True),
-        ("STS15", "spearman-wmean"): (True, True, True),
-        ("STSB", "spearman"): (False, False, False),
-    }
+        is_undefined = math.isnan(score.value)
+        assert ("collapsed" in score.degenerate) is is_undefined
+        assert (score.items is None) is is_undefined
+        if is_undefined:
+            metrics.append(score.metric)
+    assert metrics == ["spearman-mean", "spearman-wmean"]
 
 
 def test_each_task_is_encoded_in_a_call_of_its_own(directory, encoder):

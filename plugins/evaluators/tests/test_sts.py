@@ -119,7 +119,9 @@ def test_sts_benchmark_as_senteval_ships_it_is_read_by_position(write, encoder):
     assert result.scores[0].task == "STSB-dev"
 
 
-def test_correlations_with_equal_cosines_are_undefined_and_zero_vectors_noted(write, table_encoder):
+def test_correlations_with_equal_cosines_are_undefined_and_zero_vectors_noted(
+    write, table_encoder
+):
     path = write("p.tsv", "sentence1\tsentence2\tscore\na\tb\t1\na\tc\t2\n")
     encoder = table_encoder({"a": [0.0], "b": [1.0], "c": [2.0]})
     result = evaluate(STS(path=str(path)), encoder)

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed import Encoder, ModelError, RunError
-from sentbed.helpers import score_text, sha256, write_atomic, write_directory, write_sums
+from sentbed.helpers import (
+    score_text,
+    sha256,
+    write_atomic,
+    write_directory,
+    write_sums,
+)
 from sentbed.protocols import VectorStore
 from sentbed.tools import ENCODER_FILE, plain, problem_of_test_data, unstructure
 
