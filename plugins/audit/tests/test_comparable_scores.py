@@ -143,8 +143,8 @@ def test_seeds_of_a_table_are_averaged_and_two_scores_of_a_seed_left_out(tmp_pat
     table = compared(tmp_path)
     expected = [[0.15, 0.15], [0.15, np.nan]]
     np.testing.assert_allclose(table.scores.to_numpy(), expected)
-    found = [(finding.kind, finding.subject) for finding in table.findings]
-    assert found == [("two scores", "b"), ("missing tasks", "b")]
+    findings = [(finding.kind, finding.subject) for finding in table.findings]
+    assert findings == [("two scores", "b"), ("missing tasks", "b")]
 
 
 @pytest.mark.parametrize("is_table", [True, False], ids=["table", "mteb"])
