@@ -31,8 +31,8 @@ LARGEST_FILE = 64 << 20
 """Maximum size of a result file in bytes. Even files of retrieval tasks have only a few hundred kB."""
 
 LARGEST_ARCHIVE = 512 << 20
-"""Maximum size of all result files in an archive, in bytes: a small archive may unpack to any size. MTEB's results
-of the English benchmark have a quarter of it."""
+"""Maximum size of all result files in an archive, in bytes: a small archive may unpack to any size. The results
+of MTEB's English benchmark have a quarter of it."""
 
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".zip")
 RUN, STUDY = "report.json", "study.json"
