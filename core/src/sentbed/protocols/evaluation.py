@@ -407,6 +407,11 @@ class Prepared:
     pair, or the query. With them, one can find items on which an encoder was trained; tasks without an entry are
     not searched.
     """
+    remarks: tuple[str, ...] = ()
+    """What is doubtful about the data, such as a score far from the others; a sentence each, with file and line.
+
+    The run warns of them.
+    """
 
     @property
     def size(self) -> int:
