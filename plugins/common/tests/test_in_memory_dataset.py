@@ -15,5 +15,5 @@ from sentbed_common import InMemoryDataset
 def test_columns_that_do_not_fit_are_refused_when_the_data_set_is_made(
     positive, message
 ):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         InMemoryDataset({"anchor": ["a", "b"], "positive": positive})

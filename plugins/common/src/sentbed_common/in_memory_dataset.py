@@ -16,7 +16,8 @@ class InMemoryDataset(Dataset):
     """Columns of equal length; a `Dataset` for sources that fit in memory.
 
     Raises:
-        ValueError: if the columns differ in length, or a value is neither a text nor a number.
+        ValueError: if the columns differ in length.
+        TypeError: if a value is neither a text nor a number.
     """
 
     data: Mapping[str, Sequence[Any]] = attrs.field()
@@ -34,20 +35,20 @@ class InMemoryDataset(Dataset):
         lengths = {}
         for name, values in data.items():
             if isinstance(values, str):
-                raise ValueError(  # noqa: TRY004
+                raise TypeError(
                     f"the column `{name}` is {values!r:.80}, expected a list of values"
                 )
             for kind in set(map(type, values)):
                 if not issubclass(kind, str | Real):
-                    raise ValueError(
+                    raise TypeError(
                         f"the column `{name}` has values of the type `{kind.__name__}`, expected texts or numbers"
                     )
             lengths[name] = len(values)
         if len(set(lengths.values())) > 1:
-            found = ", ".join(
+            sizes = ", ".join(
                 f"{length} of `{name}`" for name, length in lengths.items()
             )
-            raise ValueError(f"found {found}, expected as many values of each column")
+            raise ValueError(f"found {sizes}, expected as many values of each column")
 
     @property
     def columns(self) -> tuple[str, ...]:
