@@ -128,6 +128,22 @@ def test_what_a_component_should_not_return_is_told_with_what_it_should(
     )
 
 
+def test_wrong_items_are_told_with_the_evaluator_that_made_them(run, tmp_path):
+    make = "Items('spearman', np.ones(3), np.ones(2))"
+    body = f"""def _score(self, vectors):
+        import numpy as np
+        from sentbed.protocols import Items
+        return {make}
+"""
+    code, message, source = run("evaluators", body)
+    (line,) = [n for n, text in enumerate(source.splitlines(), 1) if make in text]
+    assert code == 1
+    assert message.startswith(
+        "error: the evaluator `faulty` of `faulty-parts` 1.0 raised ValueError: found 3 of `x`, 2 of `y`, "
+        f"expected as many of each and at least one @ {tmp_path / 'site' / 'faulty_parts.py'}:{line}"
+    )
+
+
 @pytest.mark.parametrize(
     ("returns", "wrong"),
     [

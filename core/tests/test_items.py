@@ -178,29 +178,31 @@ def test_two_systems_are_resampled_by_the_same_draws():
 
 
 @pytest.mark.parametrize(
-    ("bad", "message"),
+    ("arguments", "message"),
     [
         (
-            Items("mean", np.array([])),
+            ("mean", np.array([])),
             "found 0 of `x`, expected as many of each and at least one",
         ),
-        (Items("spearman", np.ones(3), np.ones(2)), "found 3 of `x`, 2 of `y`"),
-        (Items("spearman", np.ones(3)), "items of `spearman` lack `y`"),
-        (Items("mean", np.ones(3), np.ones(3)), "items of `mean` have `y`"),
-        (Items("mean", np.array([1.0, np.nan])), "`x` of the items has NaN"),
+        (("spearman", np.ones(3), np.ones(2)), "found 3 of `x`, 2 of `y`"),
+        (("spearman", np.ones(3)), "items of `spearman` lack `y`"),
+        (("mean", np.ones(3), np.ones(3)), "items of `mean` have `y`"),
+        (("mean", np.array([1.0, np.nan])), "`x` of the items has NaN"),
+        (("mean", [1.0, 2.0]), r"`x` of the items is \[1.0, 2.0\], expected an array"),
+        (("mean", np.array(["a"])), r"expected an array with a number per item"),
         (
-            Items("median", np.ones(3)),
+            ("median", np.ones(3)),
             "there is no statistic `median`; choose one of `average-precision`, `f1`",
         ),
         (
-            Items(lambda x: 1.0, np.ones(3)),
+            (lambda x: 1.0, np.ones(3)),
             "is no function of a module; define it at the top of one",
         ),
     ],
 )
-def test_items_that_cannot_be_used_are_refused_with_a_sentence(bad, message):
-    with pytest.raises(RunError, match=message):
-        bad.require_usable()
+def test_items_that_cannot_be_used_are_refused_when_they_are_made(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Items(*arguments)
 
 
 @pytest.mark.parametrize("statistic", ["pearson", "spearman"])

@@ -145,6 +145,20 @@ def test_of_two_sections_with_one_key_the_second_is_left_out_with_a_warning(
     ]
 
 
+def test_what_an_evaluator_remarks_on_its_data_is_a_warning_in_log_and_report(
+    out, run_recipe, monkeypatch
+):
+    prepare = Gap.prepare
+    remark = "a score is far from the others @ pairs.tsv:3"
+    monkeypatch.setattr(
+        Gap, "prepare", lambda self: attrs.evolve(prepare(self), remarks=(remark,))
+    )
+    run_recipe()
+    assert read(out, "report.json")["warnings"] == [remark]
+    messages = [line.get("message") for line in log(out)]
+    assert messages.count(remark) == 1
+
+
 def test_the_report_of_a_plugin_is_what_a_run_returns(plugins, out, run_recipe):
     class Pages:
         @hookimpl

@@ -870,6 +870,15 @@ def test_a_stage_that_makes_the_encoder_worse_keeps_what_it_began_with_and_says_
     assert warned.startswith("the stage `pull` made the encoder worse, or no better: ")
 
 
+def test_a_stage_without_a_defined_validation_keeps_its_last_step_and_says_so(
+    train, recorder
+):
+    _, run = train(validate=Validate(3, Scripted([math.nan] * 2, first=math.nan)))
+    assert run.kept["pull"].step == 6
+    (warned,) = details(recorder, "warned", "message")
+    assert warned.startswith("none of the validations of the stage `pull` has a def")
+
+
 def test_a_stage_that_makes_the_encoder_better_says_nothing(train, recorder):
     train(validate=Validate(2, Scripted([8.0, 9.5, 7.0], first=9.0)))
     assert "warned" not in recorder.names

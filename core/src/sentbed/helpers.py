@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from sentbed._start_time import STARTED
     from sentbed._type_checks import require_types
     from sentbed.errors import foreign, reason_of
-    from sentbed.protocols.evaluation import score_digits
+    from sentbed.protocols.evaluation import score_digits, score_text
     from sentbed.protocols.tokens import pad
 
 if not TYPE_CHECKING:

@@ -135,14 +135,43 @@ def test_revisions_that_begin_alike_are_different_models(tmp_path):
     )
 
 
-def test_seeds_and_items_of_a_table_are_averaged(tmp_path):
-    lines = ["model,task,seed,score"]
+def test_seeds_of_a_table_are_averaged_and_two_scores_of_a_seed_left_out(tmp_path):
+    lines = ["model,task,seed,score", "b,U,2,0.4"]
     for model, task, seed in itertools.product("ab", "TU", (1, 2)):
-        # Two items of each seed have equal scores.
-        for score in (0.1 * seed, 0.1 * seed, 0.4):
-            lines.append(f"{model},{task},{seed},{score}")
+        lines.append(f"{model},{task},{seed},{0.1 * seed}")
     (tmp_path / "scores.csv").write_text("\n".join(lines))
-    np.testing.assert_allclose(compared(tmp_path).scores.to_numpy(), 0.7 / 3)
+    table = compared(tmp_path)
+    expected = [[0.15, 0.15], [0.15, np.nan]]
+    np.testing.assert_allclose(table.scores.to_numpy(), expected)
+    findings = [(finding.kind, finding.subject) for finding in table.findings]
+    assert findings == [("two scores", "b"), ("missing tasks", "b")]
+
+
+@pytest.mark.parametrize("is_table", [True, False], ids=["table", "mteb"])
+@pytest.mark.parametrize(
+    ("sizes", "left_out"),
+    [((60, 61, 0.5), "c"), ((0.6, 0.61, 50), "c"), ((60, 61, 0.5, 0.55), "cd")],
+    ids=["fractions", "percentages", "as many of both"],
+)
+def test_models_on_another_scale_are_left_out(tmp_path, sizes, left_out, is_table):
+    lines = ["model,task,score"]
+    for model, size in zip("abcd", sizes, strict=False):
+        for task in "TU":
+            lines.append(f"{model},{task},{size}")
+            if not is_table:
+                write_mteb_file(tmp_path, model, task, size)
+    if is_table:
+        (tmp_path / "scores.csv").write_text("\n".join(lines))
+    table = compared(tmp_path)
+    assert {f.subject for f in table.findings if f.kind == "scale"} == set(left_out)
+    assert set(table.scores.index) == {"a", "b"}
+
+
+def test_a_low_percentage_of_a_model_with_others_is_compared(tmp_path):
+    lines = ["model,task,score", "a,T,60", "a,U,60", "b,T,61", "b,U,61"]
+    lines += ["c,T,0.5", "c,U,40", "d,T,0", "d,U,0"]
+    (tmp_path / "scores.csv").write_text("\n".join(lines))
+    assert compared(tmp_path).findings == ()
 
 
 def write_meta(root, model, training_datasets):

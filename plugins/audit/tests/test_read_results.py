@@ -19,6 +19,7 @@ from result_folders import TASKS, write_folder, write_mteb_file
 from sentbed.errors import DataError
 from sentbed.protocols import ReportData, Score
 from sentbed.tools import record_json
+from sentbed_audit import read_results as read_results_module
 from sentbed_audit.audit import audit_results
 from sentbed_audit.read_results import LARGEST_FILE, read_results
 from sentbed_report.study.study_data import AxisInfo
@@ -93,6 +94,21 @@ def test_a_member_of_an_archive_is_judged_by_its_size_before_it_is_read(
     assert len(results.scores) == 1
     large = read_results([tmp_path / "org__model", tmp_path / "large.tar.gz"])
     assert "bytes" in large.unreadable[0].reason
+
+
+def test_an_archive_that_unpacks_to_more_than_its_limit_is_read_up_to_it(
+    tmp_path, monkeypatch
+):
+    file = write_mteb_file(tmp_path, "org/model", "A", 0.5)
+    monkeypatch.setattr(read_results_module, "LARGEST_ARCHIVE", 5 * file.stat().st_size)
+    with zipfile.ZipFile(tmp_path / "many.zip", "w") as archive:
+        archive.write(file, "org__model/rev/A.json")
+        # Further entries that point at the same bytes.
+        archive.filelist += 59 * archive.filelist
+    results = read_results([tmp_path / "many.zip"])
+    assert len(results.scores) == 5
+    (unreadable,) = results.unreadable
+    assert "the rest is not read, unless you unpack it" in unreadable.reason
 
 
 @pytest.mark.parametrize("name", ["half.tar", "wrong.zip", "wrong.tar.xz"])

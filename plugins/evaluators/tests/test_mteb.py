@@ -373,11 +373,11 @@ def test_a_zero_vector_is_refused_where_a_classifier_is_trained(local, table_enc
         evaluate(named("Pairs"), table_encoder({"it rains": [math.nan] * 5}))
 
 
-def test_a_collapsed_encoder_scores_zero_with_a_note(local, table_encoder):
+def test_a_collapsed_encoder_has_no_score_and_says_so(local, table_encoder):
     texts = {text: [1.0, 0.0] for first, second, _ in PAIRS for text in (first, second)}
     (score,) = evaluate(named("Pairs"), table_encoder(texts)).scores
-    assert score.value == 0.0
-    assert "not a number" in score.note
+    assert math.isnan(score.value)
+    assert score.degenerate == "mteb's score is not a number"
 
 
 def test_what_mteb_cannot_evaluate_is_an_error_of_the_run(local, encoder, monkeypatch):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +43,31 @@ def test_scores_equal_those_of_known_cosines(write, table_encoder):
     assert {"id", "aggregation", "split", "pairs", "text", "data"} <= set(
         spearman.protocol
     )
+
+
+@pytest.mark.parametrize(
+    ("pair", "score", "remark"),
+    [
+        ("c\td", 50, "far from the others, which go from 0 to 5: 1 of 31, such as 50;"),
+        ("c\td", -1, "that are negative, unlike the others: 1 of 31, such as -1;"),
+        (
+            "a0\tb0",
+            5,
+            "opposite to that of an earlier line with the same pair: 1 of 31",
+        ),
+        ("a0\tb0", 2, ""),
+        ("c\td", 5.5, ""),
+    ],
+)
+def test_doubtful_gold_scores_are_told_with_their_line(write, pair, score, remark):
+    rows = [f"a{k}\tb{k}\t{k % 6}\n" for k in range(30)]
+    rows.append(f"{pair}\t{score}\n")
+    path = write("p.tsv", "sentence1\tsentence2\tscore\n" + "".join(rows))
+    remarks = STS(path=str(path)).prepare().remarks
+    assert bool(remarks) is bool(remark)
+    for told in remarks:
+        assert told.startswith(f"gold scores {remark}")
+        assert told.endswith(f" @ {path}:32")
 
 
 @pytest.mark.parametrize("suffix", ["tsv", "jsonl"])
@@ -118,14 +144,21 @@ def test_sts_benchmark_as_senteval_ships_it_is_read_by_position(write, encoder):
     assert result.scores[0].task == "STSB-dev"
 
 
-def test_constant_similarity_and_zero_vectors_are_noted(write, table_encoder):
+def test_correlations_with_equal_cosines_are_undefined_and_zero_vectors_noted(
+    write, table_encoder
+):
     path = write("p.tsv", "sentence1\tsentence2\tscore\na\tb\t1\na\tc\t2\n")
     encoder = table_encoder({"a": [0.0], "b": [1.0], "c": [2.0]})
     result = evaluate(STS(path=str(path)), encoder)
-    assert result.primary == 0.0
-    assert result.scores[0].note == (
-        "constant similarity; 2 zero vectors, whose cosine counts as 0, the first that of 'a'"
-    )
+    assert math.isnan(result.primary)
+    for score in result.scores:
+        assert math.isnan(score.value)
+        assert "all cosines are about 0" in score.degenerate
+        assert score.items is None
+        assert (
+            score.note
+            == "2 zero vectors, whose cosine counts as 0, the first that of 'a'"
+        )
 
 
 def test_equal_gold_scores_are_an_error(write, encoder):

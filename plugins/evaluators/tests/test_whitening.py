@@ -183,14 +183,14 @@ def test_an_evaluator_with_it_cites_it_and_looks_for_its_file(pairs, tmp_path):
     assert "is a directory" in problem
 
 
-def test_vectors_that_are_all_equal_score_0_and_say_so(pairs, table_encoder):
+def test_vectors_that_are_all_equal_have_no_score_and_say_so(pairs, table_encoder):
     texts = [f"{side} {k}" for side in "ab" for k in range(30)]
     score = (
         whole(pairs)
         .evaluate(table_encoder({text: [0.3, 0.1, 0.7] for text in texts}))
         .scores[0]
     )
-    assert score.value == 0
+    assert np.isnan(score.value)
     assert score.degenerate
 
 

@@ -25,7 +25,8 @@ from sentbed_report.formatting import (
         (-2.5, "−2.50"),
         (-0.001, "0.00"),
         (None, "–"),
-        (math.nan, "not finite"),
+        (math.nan, "undefined"),
+        (math.inf, "not finite"),
     ],
 )
 def test_a_number_has_fixed_decimals(value, text):

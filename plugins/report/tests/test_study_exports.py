@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 
 import attrs
@@ -112,6 +113,15 @@ def test_every_file_is_written(tmp_path, data):
     pandas.testing.assert_frame_equal(
         written, score_frame(data, summarise(data)), check_dtype=False
     )
+
+
+def test_scores_have_no_formulas_and_show_what_is_undefined(tmp_path, study_of):
+    data = study_of({"=1+1": {1: {"MR": math.nan}}, "-2": {1: {"MR": 5.0}}})
+    write_exports(tmp_path, data)
+    lines = (tmp_path / "tables" / "scores.csv").read_text().splitlines()
+    assert "'=1+1" in lines[1]
+    assert ",nan," in lines[1]
+    assert ",-2," in lines[2]
 
 
 def test_names_of_files_are_safe_and_do_not_take_each_others_place(tmp_path, study_of):

@@ -212,6 +212,27 @@ def test_what_was_watched_and_warned_of_is_logged(info, tracker):
 # --- console -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("no_terminal")
+def test_an_undefined_score_is_shown_as_undefined(info, capsys):
+    (score, *_) = SCORES.scores
+    undefined = Evaluation((attrs.evolve(score, value=math.nan),), math.nan)
+    tracker = ConsoleTracker()
+    tracker.run_started(info)
+    tracker.scores_ready(undefined)
+    tracker.stage_started("nli", 4)
+    tracker.observed(2, "encoder", undefined)
+    tracker.validated(2, math.nan, False)
+    tracker.stage_finished("nli", math.nan, 4)
+    shown = [" ".join(line.split()) for line in capsys.readouterr().err.splitlines()]
+    assert shown[2:] == [
+        "STS12 spearman p undefined",
+        "training stage nli: 4 steps",
+        "step 2: encoder: STS12 spearman undefined",
+        "step 2: validation undefined",
+        "stage nli keeps step 4, validation undefined",
+    ]
+
+
 def follow(tracker, info):
     tracker.run_started(info)
     tracker.evaluation_started("sts", "encoder@start")

@@ -31,6 +31,9 @@ def _blame(error: BaseException, plugins: Plugins) -> str:
     # The innermost frame in the code of a plugin counts, unless core's code is further inside.
     for frame, line in reversed(frames):
         module = str(frame.f_globals.get("__name__"))
+        if module.startswith("sentbed.protocols."):
+            # A class that plugins make refuses what a plugin gives it.
+            continue
         if module.partition(".")[0] == "sentbed":
             break
         release = distribution_of(module)

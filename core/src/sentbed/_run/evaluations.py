@@ -9,7 +9,7 @@ from typing import TypeAlias, get_type_hints
 
 import attrs
 
-from sentbed._component_faults import returned
+from sentbed._component_faults import returned, sentences
 from sentbed._encoder.encoder import EncodeBar, Encoder, pair_name
 from sentbed._files import sha256
 from sentbed._locations import HUB, FilePath, locate, mentions
@@ -112,10 +112,18 @@ class Evaluations:
         factory=list, init=False
     )
 
-    def prepare(self, recipe: Recipe) -> None:
-        """Read the data of all evaluations of a recipe. Raises `DataError` if the data of one cannot be used."""
+    def prepare(self, recipe: Recipe) -> list[str]:
+        """Read the data of all evaluations of a recipe, and return what is doubtful about them.
+
+        Raises:
+            DataError: if the data of one cannot be used.
+        """
+        remarks: list[str] = []
         for entry in _entries(recipe):
-            self.prepared(entry.evaluator)
+            preparation = self.prepared(entry.evaluator)
+            if isinstance(preparation, Prepared):
+                remarks += sentences(preparation.remarks, entry.evaluator, "prepare")
+        return list(dict.fromkeys(remarks))
 
     def prepared(self, evaluator: Evaluator) -> Preparation:
         """Return the prepared evaluation of an evaluator; evaluators that are equal have the same one."""

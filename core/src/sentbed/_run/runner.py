@@ -232,7 +232,11 @@ def _close_failed(
 
 def _read_and_work(context: RunContext, resumed: State | None) -> None:
     """Read and check all data, build the engine, and train and evaluate on it."""
-    context.evaluations.prepare(context.limited_recipe)
+    remarks = context.evaluations.prepare(context.limited_recipe)
+    if resumed is None:
+        # If the run goes on from a training state, these warnings are in its history already.
+        for remark in remarks:
+            context.warn(remark)
     _require_same_files(context)
     first = resumed.stage if resumed else 0
     for stage in context.limited_recipe.stage[first:]:

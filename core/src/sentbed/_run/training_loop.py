@@ -217,6 +217,13 @@ class _Loop:
             )
 
         kept = self.keeper.finish(self.step)
+        rule = self.stage.validate
+        keeps_best = rule is not None and rule.keep == "best"
+        if keeps_best and kept.score is not None and math.isnan(kept.score):
+            self.context.warn(
+                f"none of the validations of the stage `{self.stage.name}` has a defined score; the weights are "
+                "those of its last step"
+            )
         if self.step and kept.step == 0:
             self.context.warn(
                 f"the stage `{self.stage.name}` made the encoder worse, or no better: none of its "

@@ -147,6 +147,13 @@ def score_digits(values: Iterable[float]) -> int:
     return 2 if max(sizes, default=100.0) >= 10 else 3
 
 
+def score_text(value: float, digits: int = 2) -> str:
+    """Return a score with `digits` decimals; NaN is `undefined`, such as a correlation with a constant."""
+    if math.isnan(value):
+        return "undefined"
+    return f"{value:.{digits}f}"
+
+
 @attrs.frozen
 class Score:
     """A score, and how it was computed."""
@@ -154,7 +161,10 @@ class Score:
     task: str = attrs.field(converter=printable)
     metric: str = attrs.field(converter=printable)
     value: float
-    """Value on the scale of papers: correlations and accuracies are multiplied by 100."""
+    """Value on the scale of papers: correlations and accuracies are multiplied by 100.
+
+    It is NaN if it is undefined, such as the correlation with a constant; `degenerate` then says why.
+    """
 
     protocol: Mapping[str, Any]
     """All settings that decide whether two scores can be compared.
@@ -242,7 +252,7 @@ class Evaluation:
 
     scores: tuple[Score, ...]
     primary: float
-    """Number by which validation chooses the best weights; higher is better."""
+    """Number by which validation chooses the best weights; higher is better. NaN is never the best."""
     scatters: tuple[Scatter, ...] = ()
 
 
@@ -396,6 +406,11 @@ class Prepared:
     The items are in the order of the score's `Items`. The texts of an item are its sentence, both sentences of a
     pair, or the query. With them, one can find items on which an encoder was trained; tasks without an entry are
     not searched.
+    """
+    remarks: tuple[str, ...] = ()
+    """What is doubtful about the data, such as a score far from the others; a sentence each, with file and line.
+
+    The run warns of them.
     """
 
     @property

@@ -47,6 +47,10 @@ class Items:
     """The items from which a score was computed, and the statistic that computes the score.
 
     Encoders that are scored on the same data by the same protocol have the same items in the same order.
+
+    Raises:
+        ValueError: if the statistic is unknown, or `x`, `y`, groups and clusters do not fit together. They must
+            be arrays of finite numbers of the same length, at least 1.
     """
 
     statistic: str | Callable[..., float] = attrs.field(converter=statistic_by_name)
@@ -76,16 +80,52 @@ class Items:
     independent and occur only in this task.
     """
 
+    def __attrs_post_init__(self) -> None:
+        import numpy as np
+
+        name = self.statistic_name
+        if callable(self.statistic):
+            if not name.partition(":")[2].isidentifier():
+                raise ValueError(
+                    f"the statistic `{name}` is no function of a module; define it at the top of one, "
+                    "where `sentbed compare` can find it again"
+                )
+        elif name not in STATISTICS:
+            names = ", ".join(f"`{statistic}`" for statistic in sorted(STATISTICS))
+            raise ValueError(f"there is no statistic `{name}`; choose one of {names}")
+        elif (self.y is None) != (name == "mean"):
+            has = "lack" if self.y is None else "have"
+            raise ValueError(f"items of `{name}` {has} `y`; give it, except to `mean`")
+
+        lengths = {}
+        for name in ("x", "y", "groups", "clusters"):
+            column = getattr(self, name)
+            if column is None and name != "x":
+                continue
+            is_array = isinstance(column, np.ndarray) and column.ndim == 1
+            if not is_array or column.dtype.kind not in "biuf":
+                raise ValueError(
+                    f"`{name}` of the items is {column!r:.80}, expected an array with a number per item"
+                )
+            if not np.isfinite(column).all():
+                raise ValueError(
+                    f"`{name}` of the items has NaN or infinite values, expected finite numbers"
+                )
+            lengths[name] = len(column)
+        if len(set(lengths.values())) > 1 or lengths["x"] == 0:
+            sizes = ", ".join(
+                f"{length} of `{name}`" for name, length in lengths.items()
+            )
+            raise ValueError(
+                f"found {sizes}, expected as many of each and at least one"
+            )
+
     def value(self) -> float:
         """Return the score: the mean of the statistic over the groups, multiplied by `scale`.
 
         A correlation is 0 if `x` or `y` is constant. Matthews' coefficient and F1 are 0 if there is nothing to
         find.
-
-        Raises:
-            RunError: if the items cannot be used.
         """
-        self.require_usable()
         groups = self.by_group()
         return self._score(groups, [group.columns for group in groups])
 
@@ -107,7 +147,7 @@ class Items:
             seed: Seed of the bootstrap samples.
 
         Raises:
-            RunError: if the items cannot be used, `level` is not between 0 and 1, or `draws` is below 2.
+            RunError: if `level` is not between 0 and 1, or `draws` is below 2.
         """
         if not 0 < level < 1:
             raise RunError(
@@ -147,12 +187,10 @@ class Items:
         0. They are 0 if the statistic is undefined, such as a correlation with a constant.
 
         Raises:
-            RunError: if the items cannot be used, or the statistic is that of a plugin: its derivative is
-                unknown.
+            RunError: if the statistic is that of a plugin: its derivative is unknown.
         """
         import numpy as np
 
-        self.require_usable()
         if callable(self.statistic):
             raise RunError(
                 f"nothing is known of the derivatives of the statistic `{self.statistic_name}`; resample the "
@@ -169,13 +207,9 @@ class Items:
 
         They are computed from influence values. For a plugin's statistic, there is instead one component for each
         of `draws` bootstrap samples.
-
-        Raises:
-            RunError: if the items cannot be used.
         """
         import numpy as np
 
-        self.require_usable()
         sizes = [self._independent_items(group) for group in self.by_group()]
         sizes = [size for size in sizes if size > 1]
         if not sizes:
@@ -219,11 +253,10 @@ class Items:
         Items are drawn with replacement within each group; all items of a cluster are drawn together.
 
         Raises:
-            RunError: if the items cannot be used, or `draws` is below 2.
+            RunError: if `draws` is below 2.
         """
         import numpy as np
 
-        self.require_usable()
         if draws < 2:
             raise RunError(
                 f"found {draws} draws of the items, expected two or more, such as 500"
@@ -270,44 +303,6 @@ class Items:
         # A callable object other than a function has no `__qualname__`.
         name = getattr(self.statistic, "__qualname__", repr(self.statistic))
         return f"{self.statistic.__module__}:{name}"
-
-    def require_usable(self) -> None:
-        """Raise `RunError` if the statistic is unknown, or `x`, `y`, groups and clusters do not fit together.
-
-        They must have the same length, at least 1, and only finite values.
-        """
-        import numpy as np
-
-        name = self.statistic_name
-        if callable(self.statistic):
-            if not name.partition(":")[2].isidentifier():
-                raise RunError(
-                    f"the statistic `{name}` is no function of a module; define it at the top of one, "
-                    "where `sentbed compare` can find it again"
-                )
-        elif name not in STATISTICS:
-            names = ", ".join(f"`{statistic}`" for statistic in sorted(STATISTICS))
-            raise RunError(f"there is no statistic `{name}`; choose one of {names}")
-        elif (self.y is None) != (name == "mean"):
-            has = "lack" if self.y is None else "have"
-            raise RunError(f"items of `{name}` {has} `y`; give it, except to `mean`")
-
-        columns = {"x": self.x}
-        for name in ("y", "groups", "clusters"):
-            column = getattr(self, name)
-            if column is not None:
-                columns[name] = column
-        lengths = {name: len(column) for name, column in columns.items()}
-        if len(set(lengths.values())) > 1 or lengths["x"] == 0:
-            sizes = ", ".join(
-                f"{length} of `{name}`" for name, length in lengths.items()
-            )
-            raise RunError(f"found {sizes}, expected as many of each and at least one")
-        for name, column in columns.items():
-            if not np.isfinite(column).all():
-                raise RunError(
-                    f"`{name}` of the items has NaN or infinite values; score the encoder again"
-                )
 
     def _score(
         self, groups: list[ItemGroup], columns: list[tuple[Floats, ...]]

@@ -17,11 +17,13 @@ from sentbed_report.page.report_page import AnswerLine, Page, page_html
 from sentbed_report.page.sections import Section, Value, table_of
 from sentbed_report.statistics.levels import SIGNIFICANT
 from sentbed_report.tables.column import Column
+from sentbed_report.tables.comma_separated import csv_text
 from sentbed_report.tables.table import Table
 
 from sentbed_audit.audit import Audit
 from sentbed_audit.findings import SENTENCES, Finding, Kind
 from sentbed_audit.ranking_tests import FEWEST_TASKS, Claims, Neighbours, WithoutPart
+from sentbed_audit.score_rows import COLUMNS
 
 MOST_DETAILS = 300
 """Maximum number of findings that the page lists one by one; `audit.json` has all of them."""
@@ -53,7 +55,8 @@ def write_audit(directory: Path, audit: Audit) -> Path:
         RunError: if a file cannot be written. No file is left half written.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    write_atomic(directory / "scores.csv", audit.results.scores.to_csv(index=False))
+    scores = csv_text([COLUMNS, *map(attrs.astuple, audit.results.rows)])
+    write_atomic(directory / "scores.csv", scores)
     record = json.dumps(audit_record(audit), indent=2, ensure_ascii=False)
     write_atomic(directory / "audit.json", f"{record}\n")
     page = audit_page(audit)

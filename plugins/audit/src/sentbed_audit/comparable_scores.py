@@ -28,7 +28,7 @@ COMMON = 0.95
 that have the most common subset of the task."""
 
 OTHER_SCALE = 20.0
-"""Factor by which a score must exceed the median of its task, in absolute value, to be on another scale."""
+"""Factor between a score and the median of its task, in absolute values, from which it is on another scale."""
 
 FEWEST_SHARED = 5
 """Minimum number of tasks that two models must share to count as duplicates."""
@@ -248,44 +248,54 @@ def _with_all_subsets(
 
 
 def _mean_scores(frame: pandas.DataFrame, findings: list[Finding]) -> pandas.DataFrame:
-    """Return one row per model and task, with the mean over subsets, seeds and items.
+    """Return one row per model and task, with the mean over subsets and seeds.
 
-    Two kinds of scores are left out, and reported in `findings`: those on which files contradict each other, and
-    those on another scale than the other scores of their task.
+    Two kinds of scores are left out, and reported in `findings`: those that contradict each other, and those on
+    another scale than the other scores of their task.
     """
-    # A file may be read twice, by overlapping paths. Equal lines of a table are repetitions, such as items.
+    # A file may be read twice, by overlapping paths.
     is_repeated = frame.duplicated(
         [*KEY, "split", "subset", "seed", "score", "data_revision", "file"]
     )
-    frame = frame[~is_repeated | (frame["layout"] == "table")]
-    single = _one_score_each(frame, findings)
+    single = _one_score_each(frame[~is_repeated], findings)
     table = single.groupby(KEY, as_index=False).agg(
         score=("score", "mean"),
         data_revision=("data_revision", "first"),
         file=("file", "first"),
     )
-    sizes = table["score"].abs()
-    medians = sizes.groupby(table["task"]).transform("median")
-    is_other = (medians > 0) & (sizes > OTHER_SCALE * medians)
+    is_other = _is_on_another_scale(table)
     findings += _left_out(
         "scale", table[is_other], "is on another scale than the others of its task"
     )
     return table[~is_other]
 
 
+def _is_on_another_scale(table: pandas.DataFrame) -> pandas.Series:
+    """Return which scores are on another scale than the others of their task; see `OTHER_SCALE`.
+
+    Among percentages, a score of at most 1 may be right, so it counts only if its model has no larger score.
+    """
+    sizes = table["score"].abs()
+    medians = sizes.groupby(table["task"]).transform("median")
+    largest_of_model = sizes.groupby(table["system"]).transform("max")
+    is_percentage = (medians > 0) & (sizes > OTHER_SCALE * medians)
+    is_fraction = (
+        (medians > 1) & (largest_of_model <= 1) & (OTHER_SCALE * sizes < medians)
+    )
+    return is_percentage | (is_fraction & (sizes > 0))
+
+
 def _one_score_each(
     frame: pandas.DataFrame, findings: list[Finding]
 ) -> pandas.DataFrame:
-    """Leave out the rows of each model and task on which files contradict each other; add a finding on it.
+    """Leave out the rows of each model and task whose scores contradict each other; add a finding on it.
 
-    Files of one format contradict each other if they have different scores for the same split, subset and seed.
-    The lines of tables never do: they may be repetitions, which are averaged.
+    Scores of one format contradict each other if they differ for the same split, subset and seed.
     """
     columns = [*KEY, "split", "subset", "seed", "layout"]
-    from_files = frame[frame["layout"] != "table"]
-    groups = from_files.groupby(columns, dropna=False)["score"]
+    groups = frame.groupby(columns, dropna=False)["score"]
     spread = groups.transform("max") - groups.transform("min")
-    contradicted = from_files[spread > 1e-9]
+    contradicted = frame[spread > 1e-9]
     for (system, task), part in contradicted.groupby(KEY):
         scores = [f"{score:.4f}" for score in part["score"]]
         detail = f"{task}: {first_names(scores)}"

@@ -31,7 +31,7 @@ SENTENCES: dict[Kind, str] = {
     "unreadable": "Files that are damaged or cannot be read as results.",
     "not finite": "Scores that are NaN or infinite.",
     "scale": "Scores on another scale than the others of their task, such as percentages among fractions.",
-    "two scores": "Files with different scores of the same model and task.",
+    "two scores": "Different scores of the same model, task and seed, in one file or several.",
     "metric": "Scores in another metric than most scores of their task.",
     "split": "Scores on another split than most scores of their task.",
     "subset": "Scores that lack a subset, such as a language, which other scores of their task include.",

@@ -1,7 +1,7 @@
 """Reader of tables of scores: CSV files with the columns `model`, `task` and `score`.
 
 A table may also have the columns `revision`, `split`, `subset`, `metric`, `seed`, `software` and `data_revision`.
-Lines that are equal in all of these but the seed are averaged, such as those of several seeds or items.
+Lines that are equal in all of these but the seed are averaged.
 """
 
 from __future__ import annotations

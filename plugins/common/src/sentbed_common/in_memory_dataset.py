@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import attrs
@@ -12,13 +13,42 @@ from sentbed.protocols import Dataset
 
 @attrs.frozen(eq=False)
 class InMemoryDataset(Dataset):
-    """Columns of equal length; a `Dataset` for sources that fit in memory."""
+    """Columns of equal length; a `Dataset` for sources that fit in memory.
 
-    data: Mapping[str, Sequence[Any]]
+    Raises:
+        ValueError: if the columns differ in length.
+        TypeError: if a value is neither a text nor a number.
+    """
+
+    data: Mapping[str, Sequence[Any]] = attrs.field()
     """Values of each column by its name: texts (`anchor`, `positive`, `negative`) or numbers."""
     left_out: Mapping[str, int] = attrs.field(factory=dict)
     """Number of rows that the source left out, by reason. A reason with no row is not listed. The manifest of a
     run records these numbers."""
+
+    @data.validator
+    def _require_equal_lengths(
+        self,
+        attribute: attrs.Attribute[Any],
+        data: Mapping[str, Sequence[Any]],
+    ) -> None:
+        lengths = {}
+        for name, values in data.items():
+            if isinstance(values, str):
+                raise TypeError(
+                    f"the column `{name}` is {values!r:.80}, expected a list of values"
+                )
+            for kind in set(map(type, values)):
+                if not issubclass(kind, str | Real):
+                    raise TypeError(
+                        f"the column `{name}` has values of the type `{kind.__name__}`, expected texts or numbers"
+                    )
+            lengths[name] = len(values)
+        if len(set(lengths.values())) > 1:
+            sizes = ", ".join(
+                f"{length} of `{name}`" for name, length in lengths.items()
+            )
+            raise ValueError(f"found {sizes}, expected as many values of each column")
 
     @property
     def columns(self) -> tuple[str, ...]:

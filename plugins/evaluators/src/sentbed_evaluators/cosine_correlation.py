@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +26,10 @@ The cosines of a usable encoder have a range above 1e-3.
 
 @attrs.frozen
 class Correlation:
-    """Spearman's and Pearson's correlation x 100, with a note for the score."""
+    """Spearman's and Pearson's correlation x 100; NaN where they are undefined."""
 
     spearman: float
     pearson: float
-    note: str | None = None
     degenerate: str = ""
     """See `Score.degenerate`."""
 
@@ -90,13 +90,13 @@ def require_varied(scores: Sequence[float], file: object) -> None:
 def correlate(gold: Sequence[float], similarities: NDArray[np.float64]) -> Correlation:
     """Return Spearman's and Pearson's correlation x 100.
 
-    If all similarities are equal up to rounding, both are 0, and there is a note.
+    If all similarities are equal up to rounding, both are undefined.
     """
     from scipy import stats
 
-    if _is_constant(similarities):
-        # An encoder may collapse during training: that gives the lowest useful score, not an error.
-        return Correlation(0.0, 0.0, "constant similarity", equal_cosines(similarities))
+    if float(similarities.max() - similarities.min()) <= _ROUNDING_RANGE:
+        # An encoder may collapse during training: that is no error.
+        return Correlation(math.nan, math.nan, equal_cosines(similarities))
     return Correlation(
         spearman=100 * float(stats.spearmanr(gold, similarities).statistic),
         pearson=100 * float(stats.pearsonr(gold, similarities).statistic),
@@ -116,37 +116,26 @@ def correlation_score(
 ) -> Score:
     """Return Spearman's correlation as a score; its items are the gold scores and the similarities.
 
+    An undefined correlation has no items, as it cannot be resampled.
     `zeros` are notes on zero vectors. `clusters` has a number per pair; pairs that were drawn together, such as
     from one passage, have the same number.
     """
     import numpy as np
 
-    notes = [note for note in (correlation.note, *zeros) if note]
+    items = None
+    if not math.isnan(correlation.spearman):
+        items = Items(
+            "spearman",
+            np.array(gold, np.float64),
+            similarities,
+            clusters=clusters,
+        )
     return Score(
         task,
         "spearman",
         correlation.spearman,
         protocol,
-        items=Items(
-            "spearman",
-            np.array(gold, np.float64),
-            levelled(similarities),
-            clusters=clusters,
-        ),
-        note="; ".join(notes),
+        items=items,
+        note="; ".join(zeros),
         degenerate=correlation.degenerate,
     )
-
-
-def levelled(similarities: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the similarities; if they differ by rounding errors only, return zeros, as the score is then 0."""
-    import numpy as np
-
-    if _is_constant(similarities):
-        return np.zeros_like(similarities)
-    return similarities
-
-
-def _is_constant(similarities: NDArray[np.float64]) -> bool:
-    """Whether similarities differ by rounding errors only."""
-    return float(similarities.max() - similarities.min()) <= _ROUNDING_RANGE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import attrs
@@ -11,6 +11,12 @@ from sentbed import DataError, locate
 
 from sentbed_evaluators.column_files import ColumnFile
 from sentbed_evaluators.text_lines import Hashes
+
+_RARE = 100
+"""Scores are rare if they are at most one of so many."""
+
+_FEWEST = 20
+"""Smallest number of scores that show their scale."""
 
 
 @attrs.frozen
@@ -25,6 +31,8 @@ class ScoredPairs:
     clusters: tuple[str, ...] = ()
     """Cluster of each pair: the name of the passage, speaker or the like from which it was drawn. Empty if the
     file has no such column."""
+    lines: tuple[int, ...] = ()
+    """Line of each pair in its file. Empty if the pairs are from several files."""
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -42,6 +50,44 @@ class ScoredPairs:
             scores += part.scores
             dropped += part.dropped
         return cls(tuple(first), tuple(second), tuple(scores), dropped)
+
+    def remarks(self, path: Path) -> Iterator[str]:
+        """Yield what is doubtful about the scores of pairs that were read from the file `path`, with the line.
+
+        A score is doubtful if it is rare and far from the others, or negative; a pair, if it has two scores that
+        differ by more than half of the scale. `lines` must not be empty.
+        """
+        ordered = sorted(self.scores)
+        rare = max(1, len(ordered) // _RARE)
+        common = ordered[rare:-rare]
+        if len(ordered) < _FEWEST or common[0] == common[-1]:
+            return
+
+        low, high = common[0], common[-1]
+        width = high - low
+        far, negative, contradicting = [], [], []
+        score_of: dict[tuple[str, str], float] = {}
+        for row, score in enumerate(self.scores):
+            if not low - width <= score <= high + width:
+                far.append(row)
+            elif score < 0 <= low:
+                negative.append(row)
+            earlier = score_of.setdefault((self.first[row], self.second[row]), score)
+            if abs(score - earlier) > width / 2:
+                contradicting.append(row)
+
+        doubtful = {
+            f"far from the others, which go from {low:g} to {high:g}": far,
+            "that are negative, unlike the others": negative,
+            "opposite to that of an earlier line with the same pair": contradicting,
+        }
+        for what, rows in doubtful.items():
+            if rows:
+                first = rows[0]
+                yield (
+                    f"gold scores {what}: {len(rows):,} of {len(self):,}, such as {self.scores[first]:g}; repair "
+                    f"or remove these pairs, on which correlations depend @ {path}:{self.lines[first]}"
+                )
 
     @property
     def texts(self) -> list[tuple[str, str]]:
@@ -65,7 +111,7 @@ class PairFile(ColumnFile):
             DataError: if a row is malformed, or a score is no number or out of range; with file and line.
         """
         path, is_text = locate(self.path), self._suffix != ".jsonl"
-        first, second, scores = [], [], []
+        first, second, scores, numbers = [], [], [], []
         clusters: list[str] = []
         for line, (sentence1, sentence2, score, *more) in self.rows(hashes):
             if isinstance(score, bool | str) and not is_text:
@@ -74,6 +120,7 @@ class PairFile(ColumnFile):
                     path,
                     line,
                 )
+            numbers.append(line)
             first.append(sentence1)
             second.append(sentence2)
             scores.append(parse_score(score, path, line, self.score_range))
@@ -87,7 +134,11 @@ class PairFile(ColumnFile):
                     )
                 clusters.append(str(cluster))
         return ScoredPairs(
-            tuple(first), tuple(second), tuple(scores), clusters=tuple(clusters)
+            tuple(first),
+            tuple(second),
+            tuple(scores),
+            clusters=tuple(clusters),
+            lines=tuple(numbers),
         )
 
 

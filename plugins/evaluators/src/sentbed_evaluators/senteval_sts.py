@@ -24,7 +24,6 @@ from sentbed_common import encoded, pairwise_similarities
 from sentbed_evaluators.cosine_correlation import (
     correlate,
     correlation_score,
-    levelled,
     require_varied,
 )
 from sentbed_evaluators.data_directories import TaskFiles
@@ -193,54 +192,55 @@ def _score_task(
     )
     yield score
     if task.is_yearly:
-        yield from _means_over_subsets(score, task, similarities, zeros, clusters)
+        yield from _means_over_subsets(score, task, similarities, clusters)
 
 
 def _means_over_subsets(
     score: Score,
     task: Task,
     similarities: list[NDArray[np.float64]],
-    zeros: Sequence[str],
     clusters: NDArray[np.int64],
 ) -> Iterator[Score]:
     """Yield the two means over the subsets of a task; `score` is the correlation over all pairs of the task.
 
+    If the correlation of a subset is undefined, so are the means.
     `clusters` has a number per pair; pairs with the same two texts have the same number, and are resampled
     together.
     """
     import numpy as np
 
-    sizes, correlations, values_of_items = [], [], []
-    notes = list(zeros)
+    sizes, correlations = [], []
+    degenerate = ""
     for subset, values in zip(task.subsets, similarities, strict=True):
         correlation_of_subset = correlate(subset.scores, values)
         sizes.append(len(subset))
         correlations.append(correlation_of_subset.spearman)
-        values_of_items.append(levelled(values))
-        note = correlation_of_subset.note
-        if note and note not in notes:
-            notes.insert(0, note)
+        degenerate = degenerate or correlation_of_subset.degenerate
 
-    items = Items(
-        "spearman",
-        np.array(task.pairs.scores, np.float64),
-        np.concatenate(values_of_items),
-        clusters=clusters,
-        groups=np.repeat(np.arange(len(sizes)), sizes),
-    )
+    items = None
+    if not np.isnan(correlations).any():
+        items = Items(
+            "spearman",
+            np.array(task.pairs.scores, np.float64),
+            np.concatenate(similarities),
+            clusters=clusters,
+            groups=np.repeat(np.arange(len(sizes)), sizes),
+        )
     mean = attrs.evolve(
         score,
         metric="spearman-mean",
         value=float(np.mean(correlations)),
         protocol={**score.protocol, "aggregation": "mean"},
         items=items,
-        note="; ".join(notes),
+        degenerate=degenerate,
     )
     yield mean
+    if items is not None:
+        items = attrs.evolve(items, weighted=True)
     yield attrs.evolve(
         mean,
         metric="spearman-wmean",
         value=float(np.average(correlations, weights=sizes)),
         protocol={**score.protocol, "aggregation": "wmean"},
-        items=attrs.evolve(items, weighted=True),
+        items=items,
     )

@@ -106,7 +106,11 @@ class STS(Evaluator):
         return ClusteredPairFile(self.path, (*self.columns, self.cluster), *layout)
 
     def prepare(self) -> Prepared:
-        """Read the pairs; raises `DataError`, with file and line, if the file is missing or malformed."""
+        """Read the pairs, and remark on doubtful scores.
+
+        Raises:
+            DataError: with file and line, if the file is missing or malformed.
+        """
         for problem in self.check():
             raise DataError(problem)
         path = locate(self.path)
@@ -118,6 +122,7 @@ class STS(Evaluator):
             texts,
             partial(self._score, pairs, hashes[path]),
             item_texts=lambda: {self._task: pairs.texts},
+            remarks=tuple(pairs.remarks(path)),
         )
         return whitened(prepared, self.whitening)
 
@@ -160,13 +165,15 @@ class STS(Evaluator):
             zeros=zeros,
             clusters=identities(drawn_with),
         )
-        assert spearman.items is not None
+        items = spearman.items
+        if items is not None:
+            items = attrs.evolve(items, statistic="pearson")
         pearson = attrs.evolve(
             spearman,
             metric="pearson",
             value=result.pearson,
             protocol={**protocol, "correlation": "pearson"},
-            items=attrs.evolve(spearman.items, statistic="pearson"),
+            items=items,
         )
         figure = Scatter(
             title=self._task,

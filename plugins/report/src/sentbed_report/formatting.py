@@ -21,10 +21,12 @@ SIGNS = ((0.01, "‡"), (0.05, "†"))
 def number(value: float | None, digits: int = 2) -> str:
     """Return a number with `digits` decimals and a typographic minus.
 
-    NaN and infinity are `not finite`; None is `–`.
+    NaN is `undefined`, infinity `not finite`; None is `–`.
     """
     if value is None:
         return "–"
+    if math.isnan(value):
+        return "undefined"
     if not math.isfinite(value):
         return "not finite"
     text = f"{value:.{digits}f}"

@@ -63,7 +63,7 @@ def test_the_baseline_of_a_search_stands_at_its_place_without_a_rank():
             (80.0,),
             math.nan,
             "The best demonstration is “Sentence 0.” → “Word0”: 80.00, "
-            "against not finite without a demonstration.",
+            "against undefined without a demonstration.",
         ),
     ],
 )

@@ -118,7 +118,7 @@ def test_the_top_of_a_page_says_what_was_scored_and_what_was_not_met():
         ),
         (
             ExpectedRow("key", 1.0, 0.1, "a", math.nan),
-            "not finite | 1.00 | not finite | ±0.10 | not met | a",
+            "undefined | 1.00 | undefined | ±0.10 | not met | a",
             "unmet",
         ),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import attrs
@@ -59,14 +60,17 @@ def test_scores_that_differ_in_anything_stand_in_two_tables(other):
     assert [value for value in values if value is not None] == [1.0, 1.0, 2.0]
 
 
-def test_there_is_no_change_across_protocols():
+@pytest.mark.parametrize(
+    ("before", "data"), [(1.0, "old"), (math.nan, "new")], ids=["data", "undefined"]
+)
+def test_there_is_no_change_across_protocols_and_from_an_undefined_score(before, data):
     tables = summaries_of(
-        score("a", 1.0, "encoder@start", data="old"), score("a", 9.0, data="new")
+        score("a", before, "encoder@start", data=data), score("a", 9.0, data="new")
     )
     changes = [
         cell.change for table in tables for row in table.rows for cell in row.cells
     ]
-    assert changes == [None, None]
+    assert set(changes) == {None}
 
 
 def test_the_page_has_the_protocol_of_each_score():

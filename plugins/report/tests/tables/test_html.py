@@ -57,7 +57,7 @@ def test_notes_are_numbered_below_the_table(results):
     [
         (None, '<span class="none">–</span>'),
         (Estimate(), '<span class="none">–</span>'),
-        (Estimate({1: math.nan, 2: 1.0}), '<span class="none">not finite</span>'),
+        (Estimate({1: math.nan, 2: 1.0}), '<span class="none">undefined</span>'),
         (Estimate(value=1.0, rank=2), "1.00<sup>²</sup>"),
         (Estimate(value=1.0, place=2), "<u>1.00</u>"),
         (

@@ -112,6 +112,7 @@ class ConsoleTracker:
     def scores_ready(self, evaluation: Evaluation) -> None:
         """Show the scores of an evaluation as a table."""
         from rich.table import Table
+        from sentbed.helpers import score_text
 
         self._stop()
         if self._console is None:
@@ -125,7 +126,7 @@ class ConsoleTracker:
 
         for score in evaluation.scores:
             names = map(printable, (score.task, score.metric, score.protocol_name))
-            table.add_row(*names, f"{score.value:.2f}")
+            table.add_row(*names, score_text(score.value))
 
         self._console.print(table)
 
@@ -221,9 +222,12 @@ class ConsoleTracker:
         best: bool,
     ) -> None:
         """Show a validation score, and whether its weights are kept as the best so far."""
-        self._score = f", validation {score:.2f}"
+        from sentbed.helpers import score_text
+
+        validation = f"validation {score_text(score)}"
+        self._score = f", {validation}"
         kept = " (kept)" if best else ""
-        self._say(f"step {step}: validation {score:.2f}{kept}")
+        self._say(f"step {step}: {validation}{kept}")
 
     @hookimpl
     def observed(
@@ -236,7 +240,7 @@ class ConsoleTracker:
 
         Scores with another protocol than the first score are left out.
         """
-        from sentbed.helpers import score_digits
+        from sentbed.helpers import score_digits, score_text
 
         scores = []
         for score in evaluation.scores:
@@ -246,7 +250,8 @@ class ConsoleTracker:
         parts = []
         for score in scores[:SCORES_PER_LINE]:
             digits = score_digits([score.value])
-            parts.append(f"{score.task} {score.metric} {score.value:.{digits}f}")
+            value = score_text(score.value, digits)
+            parts.append(f"{score.task} {score.metric} {value}")
 
         if len(scores) > SCORES_PER_LINE:
             parts.append(f"and {len(scores) - SCORES_PER_LINE} more")
@@ -260,10 +265,12 @@ class ConsoleTracker:
         best_step: int,
     ) -> None:
         """Close the progress bar, and show which step the stage keeps."""
+        from sentbed.helpers import score_text
+
         self._stop()
         if best_score is not None:
             self._say(
-                f"stage {stage} keeps step {best_step}, validation {best_score:.2f}"
+                f"stage {stage} keeps step {best_step}, validation {score_text(best_score)}"
             )
 
     @hookimpl

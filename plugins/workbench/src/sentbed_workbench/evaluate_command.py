@@ -42,6 +42,7 @@ def evaluate(
     import json
     from functools import partial
 
+    from sentbed.helpers import score_text
     from sentbed.tools import plain, score_record
 
     from sentbed_workbench.evaluate import evaluate_encoder
@@ -59,4 +60,4 @@ def evaluate(
         return
     for score in evaluation.scores:
         columns = f"{score.task:<14} {score.metric:<16} {score.protocol_name:<24}"
-        echo(f"{columns} {score.value:>8.2f}")
+        echo(f"{columns} {score_text(score.value):>9}")

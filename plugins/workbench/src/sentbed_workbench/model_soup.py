@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed import Encoder, ModelError, RunError
-from sentbed.helpers import sha256, write_atomic, write_directory, write_sums
+from sentbed.helpers import (
+    score_text,
+    sha256,
+    write_atomic,
+    write_directory,
+    write_sums,
+)
 from sentbed.protocols import VectorStore
 from sentbed.tools import ENCODER_FILE, plain, problem_of_test_data, unstructure
 
@@ -154,7 +160,7 @@ def _greedy_soup(
     for path, directory in zip(encoders, directories, strict=True):
         loaded = _load_alike(mean.base, directory, directories[0], request)
         score = scorer.score(loaded, str(path))
-        say(f"{path}: {score:.2f}")
+        say(f"{path}: {score_text(score)}")
         scores.append(score)
         kept = not math.isnan(score)
         parents.append(Parent(str(path), _weights_hash(directory), score, kept))

@@ -325,13 +325,11 @@ def _score(
     value: float,
     protocol: dict[str, Any],
 ) -> Score:
-    """Return a score; if the value is NaN, the score is 0 and has a note."""
-    note = ""
+    """Return a score; if the value is NaN, as for collapsed vectors, it is degenerate."""
+    degenerate = ""
     if math.isnan(value):
-        # An encoder may collapse during training: that gives the lowest useful score, not an error.
-        value = 0.0
-        note = "mteb's score is not a number, and counts as 0"
-    return Score(task, metric, value, protocol, note=note)
+        degenerate = "mteb's score is not a number"
+    return Score(task, metric, value, protocol, degenerate=degenerate)
 
 
 def _single(values: Sequence[str]) -> Any:

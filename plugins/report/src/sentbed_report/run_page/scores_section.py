@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import chain
 
@@ -57,7 +58,7 @@ def _change(
     if before is None or cell.value is None:
         return None
     start = before.cells[place].value
-    if start is None:
+    if start is None or not math.isfinite(cell.value - start):
         return None
     return cell.value - start
 

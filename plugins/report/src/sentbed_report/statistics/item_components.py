@@ -117,7 +117,7 @@ class ComponentStore:
         """Return the item components of a score; None if the score, or any part of it, has no items.
 
         Raises:
-            RunError: if the score's items cannot be used.
+            RunError: if the scores under its prompts are not on the same items.
         """
         parts = parts_of(score)
         key = type(score), tuple(map(id, parts))
@@ -129,7 +129,7 @@ class ComponentStore:
         """Return the item components of scores on the same items; empty if any score has no items.
 
         Raises:
-            RunError: if the scores are not on the same items, or the items cannot be used.
+            RunError: if the scores are not on the same items.
         """
         components = self._of_each(scores)
         require_same_items(scores)
@@ -138,13 +138,11 @@ class ComponentStore:
     def _of_each(self, scores: Sequence[AnyScore]) -> list[ItemComponents]:
         """Return the item components of scores on any items, equal or not; empty if any score has no items."""
         components = []
-        # Each score is looked up, even after one without items: its items may be unusable, which raises.
         for score in scores:
             of_score = self.of(score)
-            if of_score is not None:
-                components.append(of_score)
-        if len(components) < len(scores):
-            return []
+            if of_score is None:
+                return []
+            components.append(of_score)
         return components
 
     def _computed(self, score: AnyScore) -> ItemComponents | None:

@@ -31,7 +31,7 @@ from sentbed_report.study.selection import Selection, select
 from sentbed_report.study.study_data import CellInfo, StudyData
 from sentbed_report.study.summary_row import SummaryRow
 from sentbed_report.study.summary_tables import Summary
-from sentbed_report.tables.comma_separated import to_csv
+from sentbed_report.tables.comma_separated import csv_text, to_csv
 from sentbed_report.tables.json_records import record_of
 from sentbed_report.tables.latex import reduced, to_latex
 from sentbed_report.tables.markdown import to_markdown
@@ -67,7 +67,8 @@ def write_exports(
     """
     if summaries is None:
         summaries = summarise(data)
-    scores = score_frame(data, summaries).to_csv(index=False)
+    frame = score_frame(data, summaries)
+    scores = csv_text([frame.columns, *frame.itertuples(index=False, name=None)])
     write_atomic(directory / DIRECTORY / SCORES, scores)
     write_tables(directory, summaries)
     # This comes last, since `write_tables` reads the names of earlier tables in this file.

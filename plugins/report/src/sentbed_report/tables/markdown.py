@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from sentbed.errors import printable
+
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate, pieces_of
 from sentbed_report.tables.table import Cell, Link, Table, legend, plain_text
@@ -16,8 +18,8 @@ _PLACES = {1: "**{}**", 2: "*{}*", None: "{}"}
 
 
 def escape(text: str) -> str:
-    """Return a text as one line, escaped for Markdown, including the cells of tables."""
-    return _SPECIAL.sub(r"\\\g<0>", " ".join(text.split()))
+    """Return a text as one line, escaped for Markdown, including the cells of tables, and for terminals."""
+    return _SPECIAL.sub(r"\\\g<0>", printable(" ".join(text.split())))
 
 
 def to_markdown(table: Table) -> str:
@@ -91,7 +93,10 @@ def markdown_table(
 
 
 def fenced(text: str, language: str = "text") -> str:
-    """Return a text as a code block; the fence of the block is longer than any fence in the text."""
+    """Return a text as a code block; the fence of the block is longer than any fence in the text.
+
+    Control characters are escaped, since the text may be an error of any library.
+    """
     longest = max(map(len, re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
+    return f"{fence}{language}\n{printable(text.rstrip())}\n{fence}"
