@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from fnmatch import fnmatchcase
 from functools import cache
@@ -11,7 +12,7 @@ from typing import Any
 import attrs
 import pytest
 from paper_settings import encoders, recipes, stages
-from paper_studies import ROOT
+from paper_studies import PAPERS, ROOT, cells, files, name_of
 from sentbed._run.batch_sampling import Sampler
 from sentbed.protocols import Dataset
 
@@ -47,6 +48,22 @@ SETTINGS = (
 """Settings of a stage, `rows` of the paper's data among them."""
 PARTS = ("backbone", "pooler", "head", "weights", "demonstration")
 """Settings of an encoder."""
+
+MINI = (
+    "../mini/minilm-simcse",
+    "../mini/prompteol",
+    "../mini/sentbench",
+    "../mini/sentence-t5",
+    "../mini/translation-modes",
+    "../mini/translation-pairs",
+    "../mini/translation-pairs-bert-base",
+    "../mini/studies/demonstrations",
+    "../mini/studies/prompteol",
+    "../mini/studies/sentbench",
+    "../mini/studies/sentence-t5",
+    "../mini/studies/translation-pairs",
+)
+"""Small recipes that stand for those of the papers."""
 
 
 @cache
@@ -197,20 +214,51 @@ WORDS = {
 """Setting -> what the head of a recipe calls it."""
 
 
+def head(file):
+    """Return the comments on top of a recipe and of its bases, without the signs of comments."""
+    text = file.read_text("utf-8")
+    lines = list(takewhile(lambda line: line.startswith("#"), text.splitlines()))
+    bases = tomllib.loads(text).get("extends", [])
+    for base in [bases] if isinstance(bases, str) else bases:
+        lines += head(file.parent / base)
+    return lines
+
+
+def in_one_line(comments):
+    return " ".join(" ".join(comments).replace("#", " ").split())
+
+
 def not_printed(file):
     """Return what a recipe and its bases say, in the comments on top of them, is not printed in the paper."""
-    text = file.read_text("utf-8")
-    head = list(takewhile(lambda line: line.startswith("#"), text.splitlines()))
     comments, inside = [], False
-    for line in head:
+    for line in head(file):
         inside = line.startswith("# Not printed:") or (
             inside and line.startswith("#  ")
         )
         comments += [line] * inside
-    bases = tomllib.loads(text).get("extends", [])
-    for base in [bases] if isinstance(bases, str) else bases:
-        comments.append(not_printed(file.parent / base))
-    return " ".join(" ".join(comments).replace("#", " ").split())
+    return in_one_line(comments)
+
+
+def statements(recipe):
+    """Yield the settings that papers seldom print, in the words in which a head states them."""
+    yield f"precision {recipe.runtime.precision}"
+    for encoder in recipe.encoders.values():
+        yield f"evaluated at {encoder.max_length} tokens"
+    for stage in recipe.stage:
+        yield f"clipping {stage.max_grad_norm:g}"
+        yield f"weight decay {stage.optimizer.weight_decay:g}"
+
+
+@pytest.mark.parametrize("name", [*map(name_of, files()), *MINI])
+def test_the_head_of_a_recipe_states_what_papers_seldom_print(name):
+    comments = in_one_line(head(PAPERS / f"{name}.toml"))
+    unstated = set()
+    for recipe in cells(name).values():
+        for statement in statements(recipe):
+            pattern = rf"{re.escape(statement)} \((printed|released code|ours)\b"
+            if recipe.evaluate and not re.search(pattern, comments):
+                unstated.add(statement)
+    assert unstated == set()
 
 
 def test_the_head_of_a_recipe_says_what_its_paper_does_not_print():

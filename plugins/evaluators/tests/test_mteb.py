@@ -349,20 +349,21 @@ def test_data_that_cannot_be_had_may_be_left_out(local, encoder):
             "leave nothing of the task",
         ),
         (
-            {"tasks": ("local_tasks:Pairs",), "splits": ("train",)},
-            "no split `train`; it has `dev`, `test`",
-        ),
-        (
             {"tasks": ("CQADupstackRetrieval",), "splits": ("dev",)},
             "name its tasks: `CQADupstackAndroid",
         ),
         ({"tasks": ("CIFAR10",)}, "needs `image`, but an encoder reads `text`"),
     ],
 )
-def test_what_mteb_does_not_have_is_named(local, encoder, fields, message):
+def test_what_mteb_does_not_have_is_named_before_a_run_trains(local, fields, message):
     with pytest.raises(DataError) as caught:
-        evaluate(MTEB(**fields), encoder)
+        MTEB(**fields).prepare()
     assert message in str(caught.value)
+
+
+def test_a_split_that_a_task_does_not_have_is_named(local, encoder):
+    with pytest.raises(DataError, match="no split `train`; it has `dev`, `test`"):
+        evaluate(named("Pairs", splits=("train",)), encoder)
     assert encoder.calls == []
 
 

@@ -136,6 +136,21 @@ def test_each_task_is_encoded_in_a_call_of_its_own(directory, encoder):
     )
 
 
+@pytest.mark.parametrize(
+    ("file", "task"),
+    [
+        ("STS/STS15-en-test/STS.input.belief.txt", "STS15"),
+        ("STS/STSBenchmark/sts-test.csv", "STSB"),
+    ],
+)
+def test_words_are_joined_by_single_spaces(directory, file, task):
+    expected = suite(directory, tasks=(task,)).prepare().lists[task].both
+    path = directory / file
+    path.write_text(path.read_text().replace(" 4", " \N{NO-BREAK SPACE} 4 "))
+
+    assert suite(directory, tasks=(task,)).prepare().lists[task].both == expected
+
+
 def test_a_protocol_says_what_makes_the_number_comparable(directory, encoder):
     evaluator = suite(directory, tasks=("STSB",))
     (score,) = evaluate(evaluator, encoder).scores
@@ -150,7 +165,7 @@ def test_a_protocol_says_what_makes_the_number_comparable(directory, encoder):
         "split": "test",
         "pairs": 9,
         "dropped": 0,
-        "text": "as in the file",
+        "text": "as in the file, white space as one space",
     }
     path = directory / "STS" / "STSBenchmark" / "sts-test.csv"
     path.write_text(path.read_text().replace("other 8", "another 8"))

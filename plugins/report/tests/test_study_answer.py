@@ -74,6 +74,14 @@ def test_a_clear_winner(study_of, baseline):
     )
 
 
+def test_an_axis_that_changes_no_score_is_named(study_of):
+    scores = {seed: {"MR": 60.0 + seed} for seed in (1, 2, 3)}
+    lines = answers(study_of({"first": scores, "mean": scores}, [POOLER], "first"))
+    assert lines["Mind"] == (
+        "the axis `pooler` changes no score: cells that differ in it alone are identical in every task"
+    )
+
+
 def test_a_tie(study_of):
     lines = answers(study_of(around(ALIKE), [POOLER], "first", items=True))
     assert lines["Best"].startswith("last: MR (accuracy) 80.12 (")

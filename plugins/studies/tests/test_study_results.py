@@ -344,9 +344,8 @@ def test_an_axis_that_changes_no_score_is_found(data):
     same = attrs.evolve(
         second, runs=tuple(attrs.evolve(run, cell=second.name) for run in first.runs)
     )
-    assert [*axes_without_effect(attrs.evolve(data, cells=(first, same, third)))] == [
-        "seed"
-    ]
+    (sentence,) = axes_without_effect(attrs.evolve(data, cells=(first, same, third)))
+    assert sentence.startswith("the axis `seed` changes no score: ")
     # One cell alone shows nothing.
     assert [*axes_without_effect(attrs.evolve(data, cells=(first,)))] == []
 

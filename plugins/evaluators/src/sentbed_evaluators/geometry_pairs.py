@@ -73,7 +73,11 @@ def of_senteval(
 ) -> GeometryPairs:
     """Read a task of SentEval; the pairs with a gold score above `threshold` are positive."""
     pairs = read_task(find_files(data_dir), task, check_sizes)
-    data = {"split": pairs.split, "data": pairs.data}
+    data = {
+        "split": pairs.split,
+        "data": pairs.data,
+        "text": "as in the file, white space as one space",
+    }
     return _scored(pairs.name, pairs.pairs, threshold, data)
 
 

@@ -24,6 +24,8 @@ from sentbed.protocols import (
 from sentbed_evaluators.task_suites import average, mean_value, task_problems
 
 if TYPE_CHECKING:
+    from mteb import AbsTask
+
     from sentbed_evaluators._mteb.adapter import MTEBModel
 
 _NOT_INSTALLED = (
@@ -122,10 +124,25 @@ class MTEB(Evaluator):
                 yield f"`{field}` cannot change the benchmark `{self.benchmark}`; remove it, or name `tasks`"
 
     def prepare(self) -> DrivesEncoder:
-        """Return an evaluation that mteb drives; raises `DataError` if `check` finds a problem."""
+        """Return an evaluation that mteb drives.
+
+        Raises `DataError` if `check` finds a problem, or if mteb has no task, benchmark or subset of a name.
+        """
         for problem in self.check():
             raise DataError(problem)
+        with _without_side_effects():
+            # A wrong name ends a run before it trains. The tasks themselves are made anew for each evaluation,
+            # since a task draws its samples from a generator of its own.
+            self._requested_tasks(_import_tasks())
         return DrivesEncoder(self._evaluate)
+
+    def _requested_tasks(self, module: ModuleType) -> list[AbsTask]:
+        """Return the tasks to score; raises `DataError` if mteb has none of a name, or nothing is left of one."""
+        if self.benchmark is not None:
+            return module.find_benchmark(self.benchmark)  # type: ignore[no-any-return]
+
+        filters = module.Filters(self.languages, self.subsets, self.splits)
+        return module.find_tasks(self.tasks, filters)  # type: ignore[no-any-return]
 
     def _evaluate(self, encoder: TextEncoder) -> Evaluation:
         """Load the data of all tasks, then let mteb evaluate them one after the other.
@@ -136,13 +153,9 @@ class MTEB(Evaluator):
         """
         with _without_side_effects():
             module = _import_tasks()
-            filters = module.Filters(self.languages, self.subsets, self.splits)
-            if self.benchmark is None:
-                requested = module.find_tasks(self.tasks, filters)
-            else:
-                requested = module.find_benchmark(self.benchmark)
+            requested = self._requested_tasks(module)
             try:
-                missing = module.load(requested, filters)
+                missing = module.load(requested, self.splits)
                 tasks = []
                 for task in requested:
                     if task.metadata.name not in missing:

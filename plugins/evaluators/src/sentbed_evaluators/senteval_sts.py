@@ -64,6 +64,8 @@ class SentEvalSTS(FileSuite):
     without a gold score (in STS15 and STS16) are dropped and counted. `primary` is the mean of `spearman` over
     the tasks.
 
+    The words of a sentence are joined by single spaces, as SentEval does.
+
     The cosine of a zero vector with any vector is 0. If all similarities are equal, the score is 0. In both cases
     the score has a note.
     """
@@ -177,7 +179,7 @@ def _score_task(
         "split": task.split,
         "pairs": len(pairs),
         "dropped": pairs.dropped,
-        "text": "as in the file",
+        "text": "as in the file, white space as one space",
         "data": task.data,
     }
     clusters = identities(pairs.texts)

@@ -12,7 +12,7 @@ from sentbed import DataError
 
 from sentbed_evaluators.data_directories import TaskFiles, digest, find_root
 from sentbed_evaluators.scored_pair_files import PairFile, ScoredPairs, parse_score
-from sentbed_evaluators.text_lines import Hashes, read_lines
+from sentbed_evaluators.text_lines import Hashes, read_lines, single_spaced
 
 YEARS: dict[str, dict[str, int]] = {
     "STS12": {
@@ -159,12 +159,12 @@ def _read_task(
         split, sizes = "test", YEARS[task]
         sources = files[1::2]
         for texts, gold in zip(files[::2], sources, strict=True):
-            subsets.append(_read_year(texts, gold, hashes))
+            subsets.append(_single_spaced(_read_year(texts, gold, hashes)))
     else:
         split, sizes = SPLITS[task]
         sources = files
         for file in files:
-            subsets.append(_read_split(file, task, hashes))
+            subsets.append(_single_spaced(_read_split(file, task, hashes)))
 
     if digest(files, hashes) != data:
         raise DataError(
@@ -175,6 +175,15 @@ def _read_task(
     if task in YEARS:
         return Task(task, split, tuple(subsets), sources, data)
     return Task(task, split, (ScoredPairs.joined(subsets),), files[:1], data)
+
+
+def _single_spaced(pairs: ScoredPairs) -> ScoredPairs:
+    """Return pairs with one space between the words of each sentence."""
+    return attrs.evolve(
+        pairs,
+        first=tuple(map(single_spaced, pairs.first)),
+        second=tuple(map(single_spaced, pairs.second)),
+    )
 
 
 def _require_sizes(

@@ -39,6 +39,11 @@ def texts_digest(texts: Sequence[str]) -> str:
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
 
 
+def single_spaced(text: str) -> str:
+    """Return a text with one space between its words, as SentEval gives its texts to an encoder."""
+    return " ".join(text.split())
+
+
 class _HashingReader(io.BufferedReader):
     """A file whose bytes are hashed while they are read: the hash is that of the content that was parsed."""
 

@@ -12,7 +12,7 @@ from sentbed import DataError
 
 from sentbed_evaluators.data_directories import TaskFiles, digest, find_root
 from sentbed_evaluators.senteval_sts_files import ROOTS
-from sentbed_evaluators.text_lines import class_number, lines
+from sentbed_evaluators.text_lines import class_number, lines, single_spaced
 
 Row: TypeAlias = tuple[tuple[str, ...], int]
 """The one or two sentences of an example, and its class number."""
@@ -54,16 +54,11 @@ class Split:
         return len(self.labels)
 
 
-def _words(text: str) -> str:
-    """Return a text with one space between its words."""
-    return " ".join(text.split())
-
-
 def _one_class_per_file(file: Path, place: int) -> Iterator[Row]:
     """Yield the rows of a file of MR, CR, SUBJ or MPQA, which has the sentences of one class."""
     # The first file has the sentences of class 1. Empty lines are sentences, too: CR has four of them.
     for _, line in lines(file, "latin-1"):
-        yield (_words(line),), 1 - place
+        yield (single_spaced(line),), 1 - place
 
 
 def _sst2(file: Path, place: int) -> Iterator[Row]:
@@ -76,14 +71,17 @@ def _sst2(file: Path, place: int) -> Iterator[Row]:
                 file,
                 number,
             )
-        yield (_words(fields[0]),), class_number(fields[1], _BINARY, file, number)
+        yield (
+            (single_spaced(fields[0]),),
+            class_number(fields[1], _BINARY, file, number),
+        )
 
 
 def _sst5(file: Path, place: int) -> Iterator[Row]:
     """Yield the rows of a file of SST5: label, space, sentence."""
     for number, line in lines(file):
         label, _, sentence = line.strip().partition(" ")
-        yield (_words(sentence),), class_number(label, _FIVE, file, number)
+        yield (single_spaced(sentence),), class_number(label, _FIVE, file, number)
 
 
 def _trec(file: Path, place: int) -> Iterator[Row]:
@@ -98,7 +96,7 @@ def _trec(file: Path, place: int) -> Iterator[Row]:
                 file,
                 number,
             )
-        yield (_words(sentence),), QUESTION_TYPES.index(coarse)
+        yield (single_spaced(sentence),), QUESTION_TYPES.index(coarse)
 
 
 def _mrpc(file: Path, place: int) -> Iterator[Row]:
@@ -112,7 +110,7 @@ def _mrpc(file: Path, place: int) -> Iterator[Row]:
                 file,
                 number,
             )
-        sentences = _words(fields[3]), _words(fields[4])
+        sentences = single_spaced(fields[3]), single_spaced(fields[4])
         yield sentences, class_number(fields[0], _BINARY, file, number)
 
 

@@ -11,10 +11,10 @@ import attrs
 import pytest
 from sentbed.protocols import ExpectedRow, ReportSection, Scatter
 from sentbed_report.page.markdown import page_markdown
-from sentbed_report.page.report_page import page_html
+from sentbed_report.page.report_page import AnswerLine, page_html
 from sentbed_report.run_page.run_page import run_page
 from sentbed_report.write_report import write_report
-from toy_run_report import EMPTY, full, ranking, score
+from toy_run_report import EMPTY, full, ranking, score, stage
 
 PLANE = "Alignment and uniformity"
 PROTOCOLS = "How these numbers were made"
@@ -86,6 +86,20 @@ def test_the_top_of_a_page_says_what_was_scored_and_what_was_not_met():
         "1 stage, 1 candidate, 8 scores on 3 tasks, 1 of 3 expected numbers met; "
         "started 2026-03-04 14:05 UTC, took 3.0 s."
     )
+
+
+@pytest.mark.parametrize(
+    ("kept_steps", "is_untrained"),
+    [((0,), True), ((0, 0), True), ((20, 0), False), ((None,), False), ((), False)],
+)
+def test_untrained_weights_come_first_in_the_answer(kept_steps, is_untrained):
+    stages = tuple(attrs.evolve(stage(), best_step=step) for step in kept_steps)
+    first, *_ = run_page(attrs.evolve(full(), stages=stages)).answer
+    untrained = AnswerLine(
+        "Untrained",
+        "the weights scored are those from before training: no validation was above that of step 0",
+    )
+    assert (first == untrained) == is_untrained
 
 
 @pytest.mark.parametrize(

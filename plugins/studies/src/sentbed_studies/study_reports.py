@@ -43,10 +43,8 @@ def write_reports(
     write_exports(directory, data, summaries, selection)
 
     if say is not None:
-        for axis in axes_without_effect(data):
-            say(
-                f"the axis `{axis}` changes no score: cells that differ in it alone are identical in every task"
-            )
+        for sentence in axes_without_effect(data):
+            say(sentence)
         if selection is not None:
             say(selection.sentence)
     return write_study_report(directory, data, summaries, selection)

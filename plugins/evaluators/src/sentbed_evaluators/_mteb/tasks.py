@@ -142,10 +142,10 @@ def _of_texts(tasks: list[AbsTask]) -> list[AbsTask]:
     return tasks
 
 
-def load(tasks: Sequence[AbsTask], filters: Filters) -> dict[str, str]:
+def load(tasks: Sequence[AbsTask], required_splits: Sequence[str]) -> dict[str, str]:
     """Load the data of all tasks. Return name of a task -> error, for the tasks whose data is unavailable.
 
-    Raises `DataError` if the data of a task lacks one of the splits in `filters`.
+    Raises `DataError` if the data of a task lacks a required split.
     """
     missing = {}
     for task in tasks:
@@ -159,7 +159,7 @@ def load(tasks: Sequence[AbsTask], filters: Filters) -> dict[str, str]:
             missing[task.metadata.name] = f"{path}: {_reason(error)}"
             continue
 
-        for split, part in product(filters.splits, _parts(task)):
+        for split, part in product(required_splits, _parts(task)):
             splits = _splits(part)
             if split not in splits:
                 raise DataError(

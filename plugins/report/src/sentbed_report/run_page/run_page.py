@@ -30,6 +30,7 @@ from sentbed_report.run_page.scores_section import (
 from sentbed_report.run_page.training_section import training_section
 from sentbed_report.run_report import RunReport
 from sentbed_report.study.summary_tables import Summary, title_of
+from sentbed_report.study_page.answer import NO_BETTER, UNTRAINED
 from sentbed_report.study_page.protocols_section import protocols_section
 from sentbed_report.study_page.published_section import expected_table, met_line
 from sentbed_report.tables.table import Bars
@@ -93,7 +94,13 @@ def summary_line(data: RunReport) -> str:
 
 
 def _answer(data: RunReport, summaries: Sequence[Summary]) -> Iterator[AnswerLine]:
-    """Yield the lines at the top of the page: search, scores, missed numbers, warnings."""
+    """Yield the lines at the top of the page: untrained weights, search, scores, missed numbers, warnings."""
+    kept_steps = set()
+    for stage in data.stages:
+        kept_steps.add(stage.best_step)
+    if kept_steps == {0}:
+        yield AnswerLine("Untrained", f"{UNTRAINED}: {NO_BETTER}")
+
     if data.ranking is not None:
         yield AnswerLine("Search", verdict(data.ranking))
 

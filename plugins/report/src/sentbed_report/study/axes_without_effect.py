@@ -9,13 +9,16 @@ from sentbed_report.study.study_data import CellRun, StudyData
 
 
 def axes_without_effect(data: StudyData) -> Iterator[str]:
-    """Yield the name of each axis whose labels give exactly the same scores, in every task and seed.
+    """Yield a sentence on each axis whose labels give exactly the same scores, in every task and seed.
 
     An axis is reported only if two cells that differ only in this axis have finished runs with the same seed.
     """
     for axis in data.axes:
         if len(axis.labels) > 1 and _changes_nothing(data, axis.name):
-            yield axis.name
+            yield (
+                f"the axis `{axis.name}` changes no score: cells that differ in it alone are identical in every "
+                "task"
+            )
 
 
 def _changes_nothing(data: StudyData, axis: str) -> bool:

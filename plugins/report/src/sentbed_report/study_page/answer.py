@@ -1,4 +1,4 @@
-"""The answer of a study, at most five lines at the top of its report: best cell, problems, next step."""
+"""The answer of a study, at most six lines at the top of its report: best cell, problems, next step."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
+from sentbed_report.figures.cell_scores import stages
 from sentbed_report.formatting import count, first_names, interval_text, number
 from sentbed_report.page.report_page import AnswerLine
+from sentbed_report.study.axes_without_effect import axes_without_effect
 from sentbed_report.study.axis_tests import AxisFindings
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.observed_power import judged_rows, observed_power
 from sentbed_report.study.rank_groups import GroupedRow, RankGroups
 from sentbed_report.study.selection import ChosenScore, Selection, select
-from sentbed_report.study.study_data import StudyData
+from sentbed_report.study.study_data import CellRun, StudyData
 from sentbed_report.study.summary_tables import Summary, title_of
 from sentbed_report.study_page.effects_section import effects_line
 from sentbed_report.study_page.power_section import prompts_text, seeds_text
 from sentbed_report.study_page.runs_section import status_counts
 from sentbed_report.study_page.warnings_section import warnings_of_runs
+
+UNTRAINED = "the weights scored are those from before training"
+NO_BETTER = "no validation was above that of step 0"
 
 FEW_SEEDS = 3
 """Smallest number of seeds from which the spread over seeds can be estimated usefully."""
@@ -30,7 +35,7 @@ def answer_lines(
     selection: Selection | None,
     findings: Sequence[AxisFindings],
 ) -> list[AnswerLine]:
-    """Return the lines of the answer: best cell, cells that may be as good, effects, problems, next step.
+    """Return the lines of the answer: untrained weights, best cell, cells as good, effects, problems, next step.
 
     Lines without content are left out.
     """
@@ -41,6 +46,9 @@ def answer_lines(
     chosen_cell = "" if chosen is None else chosen.cell
     lines = []
 
+    untrained = _untrained(data)
+    if untrained:
+        lines.append(AnswerLine("Untrained", untrained))
     best = _best(data, chosen, selection, main)
     if best:
         lines.append(AnswerLine("Best", best))
@@ -61,6 +69,21 @@ def answer_lines(
     if step:
         lines.append(AnswerLine("Next", step))
     return lines
+
+
+def _untrained(data: StudyData) -> str:
+    """Return in how many finished runs every stage kept the weights of step 0; empty if in none."""
+    untrained: dict[CellRun, bool] = {}
+    for run, stage in stages(data):
+        if run.status == "finished":
+            kept_first_step = stage.get("best_step") == 0
+            untrained[run] = kept_first_step and untrained.get(run, True)
+
+    number_untrained = list(untrained.values()).count(True)
+    if not number_untrained:
+        return ""
+    runs = count(len(untrained), "trained run")
+    return f"{UNTRAINED} in {number_untrained:,} of {runs}: {NO_BETTER}"
 
 
 def main_table(summaries: Sequence[Summary]) -> Summary | None:
@@ -272,6 +295,7 @@ def _problems(
             yield "the cells are ranked on development data only"
         elif selection is not None:
             yield from _better_than_chosen(main, selection)
+    yield from axes_without_effect(data)
     if any(summary.protocol_notes for summary in summaries):
         yield "protocols differ: see the notes below the table"
 
