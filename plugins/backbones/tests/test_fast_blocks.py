@@ -55,11 +55,6 @@ FORMS = {
     "t5": FastT5,
 }
 
-needs_bf16_products = pytest.mark.skipif(
-    not torch.ops.mkldnn._is_mkldnn_bf16_supported(),
-    reason="oneDNN has no bf16 products on this processor",
-)
-
 
 @pytest.fixture(params=MODELS)
 def model(request):
@@ -145,7 +140,7 @@ def test_rows_that_attend_as_a_group_do_not_see_each_other(model, monkeypatch, g
         assert_close(tensors(packed(ids, None)), tensors(expected))
 
 
-@needs_bf16_products
+@pytest.mark.instructions("bf16")
 def test_bf16_states_point_where_those_of_transformers_do(model):
     packed = pack(model, torch.bfloat16, layers=False)
     for rows, length in SHAPES:
