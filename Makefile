@@ -71,7 +71,7 @@ LOWEST_TESTS ?= core/tests plugins/common/tests plugins/data/tests plugins/poole
 test-lowest: $(LOWEST)/.installed
 	OMP_NUM_THREADS=1 $(LOWEST)/bin/pytest -q -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(LOWEST_TESTS)
 
-test-all: test test-long
+test-all: test test-plain-processor test-long
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
