@@ -25,27 +25,19 @@ def pairs(put):
 
 
 @pytest.fixture
-def test_file(monkeypatch):
-    """Let the evaluator `gap` read a file in the evaluations that are test data, or in all."""
-
-    def reads(path, in_validations=False):
-        monkeypatch.setattr(
-            Gap,
-            "files",
-            lambda gap: [path] if in_validations or not gap.development else [],
-        )
-
-    return reads
+def read_by_gap(monkeypatch):
+    """Let the evaluator `gap` read a file."""
+    return lambda path: monkeypatch.setattr(Gap, "files", lambda _: [path])
 
 
 @pytest.mark.parametrize("name", ["pairs.tsv", "link.tsv"])
 def test_training_on_test_data_is_a_problem_of_the_recipe(
-    name, pairs, test_file, recipe_of
+    name, pairs, read_by_gap, recipe_of
 ):
     if name == "link.tsv":
         (pairs.parent / name).symlink_to(pairs)
-    test_file(pairs.parent / name)
-    with pytest.raises(RecipeError, match="trains on .*pairs.tsv.*allow_overlap") as e:
+    read_by_gap(pairs.parent / name)
+    with pytest.raises(RecipeError, match=r"trains on .*pairs.tsv.*allow_overlap") as e:
         recipe_of(RECIPE, TRAINED)
     (problem,) = e.value.problems
     assert problem.path == "stage.pull.data"
@@ -53,8 +45,8 @@ def test_training_on_test_data_is_a_problem_of_the_recipe(
     assert recipe_of(RECIPE, TRAINED, "run.allow_overlap=true").stage
 
 
-def test_development_data_may_be_trained_on(pairs, test_file, recipe_of, monkeypatch):
-    test_file(pairs, in_validations=True)
+def test_development_data_may_be_trained_on(pairs, read_by_gap, recipe_of, monkeypatch):
+    read_by_gap(pairs)
     development = RECIPE.replace('use = "gap"\n', 'use = "gap"\ndevelopment = true\n')
     assert recipe_of(development, TRAINED).stage
     monkeypatch.setattr(Gap, "development_files", lambda _: [pairs])
@@ -62,10 +54,10 @@ def test_development_data_may_be_trained_on(pairs, test_file, recipe_of, monkeyp
 
 
 def test_training_on_a_copy_of_test_data_is_an_error_before_anything_is_built(
-    pairs, test_file, put, recipe_of, plugins, out, monkeypatch
+    pairs, read_by_gap, put, recipe_of, plugins, out, monkeypatch
 ):
     copy = put("copy.tsv", PAIRS)
-    test_file(copy)
+    read_by_gap(copy)
     recipe = recipe_of(RECIPE, TRAINED)
 
     def build(*_):
@@ -77,9 +69,9 @@ def test_training_on_a_copy_of_test_data_is_an_error_before_anything_is_built(
 
 
 def test_choosing_weights_by_test_data_is_a_warning_of_check_and_report(
-    pairs, test_file, recipe_of, run_recipe
+    pairs, read_by_gap, recipe_of, run_recipe
 ):
-    test_file(pairs, in_validations=True)
+    read_by_gap(pairs)
     remarks, _ = remarks_of([recipe_of(VALIDATED)])
     (remark,) = remarks
     assert "the validation chooses weights by" in remark
