@@ -115,8 +115,10 @@ def tensors(states, mask=None):
 
 
 def assert_close(actual, expected, atol=1e-5):
+    """Compare states; kernels add in orders of their own, and rounding grows with the largest state."""
     for tensor, other in zip(actual, expected, strict=True):
-        torch.testing.assert_close(tensor, other, rtol=0, atol=atol)
+        largest = max(1.0, other.abs().max().item())
+        torch.testing.assert_close(tensor, other, rtol=0, atol=atol * largest)
 
 
 def assert_equal(actual, expected):
