@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PROJECTS := core/pyproject.toml $(wildcard plugins/*/pyproject.toml)
 
-.PHONY: demo mini test test-slow test-papers test-real test-alone test-jax test-lowest test-newest-python test-long test-all check docs bench opponents fuzz gpu-test gpu-bench tpu-compile clean
+.PHONY: demo mini test test-plain-processor test-slow test-papers test-real test-alone test-jax test-lowest test-newest-python test-long test-all check docs bench opponents fuzz gpu-test gpu-bench tpu-compile clean
 
 demo: $(VENV)/.demo
 	$(BIN)/sentbed run recipes/quickstart.toml
@@ -23,6 +23,18 @@ WORKERS := OMP_NUM_THREADS=1 $(BIN)/pytest -q -n logical --maxprocesses 4 --dist
 # What one runs before every commit: some minutes on two cores.
 test: $(VENV)/.dev
 	$(WORKERS)
+
+# The same tests as on a processor without bf16, VNNI, AMX and AVX-512, each library by its own switch: ours, PyTorch's,
+# oneDNN's, MKL's, OpenVINO's and NumPy's, which warns of what it does not find. ONNX Runtime has none, and OpenBLAS
+# (`OPENBLAS_CORETYPE`) is left as the machine needs it.
+WIDE := import numpy; found = numpy.show_config('dicts')['SIMD Extensions'].get('found', []); print(*{*found} - {'X86_V3'})
+test-plain-processor: export SENTBED_INSTRUCTIONS := avx2
+test-plain-processor: export ATEN_CPU_CAPABILITY := avx2
+test-plain-processor: export ONEDNN_MAX_CPU_ISA := AVX2
+test-plain-processor: export MKL_ENABLE_INSTRUCTIONS := AVX2
+test-plain-processor: export OV_CPU_MAX_ISA := AVX2
+test-plain-processor: $(VENV)/.dev
+	NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python -c "$(WIDE)")" $(WORKERS)
 
 # The recipes of the papers with models as they lie on the hub; two of them are among the quick tests.
 PAPERS := tests/test_paper_recipes_from_hub.py

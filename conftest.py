@@ -9,7 +9,7 @@ import re
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import cache, cached_property
 from importlib.metadata import (
     EntryPoint,
@@ -117,6 +117,18 @@ def _own_cache(_nothing_of_the_user: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("SENTBED_CACHE", str(_nothing_of_the_user / str(next(_numbers))))
 
 
+@pytest.fixture
+def processor(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return what lets the processor have these capabilities alone, as `torch.cpu` names them."""
+    import torch
+
+    def have(**capabilities: object) -> None:
+        monkeypatch.delenv("SENTBED_INSTRUCTIONS", raising=False)
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
+
+    return have
+
+
 UNTIMED = ("slow", "jax", "alone", "gpu", "whole")
 MANY = 100
 """A test that loads more modules than this is not timed: later tests find that library loaded."""
@@ -137,9 +149,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def _require_instructions(precision: str) -> None:
+    """Skip a test on a processor without the instructions for a precision."""
+    from sentbed_common import PRECISION_INSTRUCTIONS, present_instructions
+
+    if not present_instructions(precision):
+        names = " or ".join(PRECISION_INSTRUCTIONS[precision])
+        pytest.skip(f"needs a processor with {precision} instructions: {names}")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Let a test draw the same numbers whichever ran before it; one that fails shows its seed."""
+    """Skip a test that the processor has no instructions for.
+
+    Let others draw the same numbers whichever ran before; one that fails shows its seed.
+    """
+    for mark in item.iter_markers("instructions"):
+        _require_instructions(*mark.args)
     seed = item.config.getoption("--seed")
     random.seed(seed)
     if "numpy" in sys.modules:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from sentbed.helpers import data_root
-from sentbed_common import bf16_instructions
+from sentbed_common import present_instructions
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -34,7 +34,7 @@ def write_figures(figures: Any, file: Path | None) -> None:
 
 def native_precisions() -> list[str]:
     """Return `fp32` and, where the processor does not emulate it, `bf16`."""
-    return ["fp32", "bf16"] if bf16_instructions() else ["fp32"]
+    return ["fp32", "bf16"] if present_instructions("bf16") else ["fp32"]
 
 
 def sentences() -> list[str]:

@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 from sentbed import Encoder, SentbedError, locate
 from sentbed.helpers import pad, plan_batches, usable_cores
 from sentbed.protocols import Prepared, TextEncoder
+from sentbed_common import processor_capabilities
 from sentbed_evaluators.senteval_sts import SentEvalSTS
 
 MAX_LENGTH = 256
@@ -211,7 +212,7 @@ def scored(
 
 def processor() -> dict[str, Any]:
     """Return the name of the processor and those of its instruction sets that such products use."""
-    capabilities = torch.cpu.get_capabilities()
+    capabilities = processor_capabilities()
     present = sorted(name for name, value in capabilities.items() if value is True)
     return {
         "name": capabilities.get("cpu_name", platform.processor()),

@@ -14,15 +14,13 @@ from pathlib import Path
 
 import pytest
 import sentbed
-import torch
 from blocks import ROOT, blocks, pages
 from click.testing import CliRunner
 from fragments import commands, understood
 from mteb_folder import write_mteb_folder
 from sentbed._cli.main import main
 from sentbed._registry.registry import load_plugins
-from sentbed_common import BF16_INSTRUCTIONS
-from sentbed_hardware.engine_parts.cpu_defaults import INT8_INSTRUCTIONS
+from sentbed_common import PRECISION_INSTRUCTIONS
 from sentbed_studies.study import read_study
 from sentbed_studies.study_command import entries
 
@@ -197,7 +195,19 @@ def _load(command, parameters, place, plugins):
         sentbed.load_recipe(path, settings, plugins, check_files=False)
 
 
-@pytest.mark.parametrize("line", [line for line in COMMANDS if not _exempt(line)])
+def _case(line):
+    """Return a case that asks for the instructions of the precision that the command names."""
+    marks = [
+        pytest.mark.instructions(precision)
+        for precision in PRECISION_INSTRUCTIONS
+        if f"precision={precision}" in line
+    ]
+    return pytest.param(line, marks=marks)
+
+
+@pytest.mark.parametrize(
+    "line", [_case(line) for line in COMMANDS if not _exempt(line)]
+)
 def test_a_documented_command_does_what_it_can_on_this_machine(
     line,
     world,
@@ -222,14 +232,6 @@ def test_a_documented_command_does_what_it_can_on_this_machine(
     if command == "new recipe":
         # The recipe of the page, for its other commands, may have its name.
         Path(words[-1]).unlink(missing_ok=True)
-    for name, instructions in {
-        "bf16": BF16_INSTRUCTIONS,
-        "int8": INT8_INSTRUCTIONS,
-    }.items():
-        if f"precision={name}" in line and not any(
-            map(torch.cpu.get_capabilities().get, instructions)
-        ):
-            pytest.skip(f"needs a processor with {name} instructions")
     result = CliRunner().invoke(main, words[1:])
     assert result.exit_code == 0, result.output
 

@@ -14,7 +14,6 @@ from sentbed._recipe.prompts import TEMPLATES
 from sentbed.protocols import BuildContext
 from sentbed_backbones.causal import Causal
 from sentbed_backbones.opt import Opt
-from sentbed_common import bf16_instructions
 from sentbed_interop.export_and_import import export_encoder
 from sentbed_testing import SENTENCES
 
@@ -147,9 +146,7 @@ def test_other_layers_are_read_under_the_same_span(models):
     )
 
 
-@pytest.mark.skipif(
-    not bf16_instructions(), reason="needs a processor with bf16 instructions"
-)
+@pytest.mark.instructions("bf16")
 @pytest.mark.parametrize("kind", KINDS)
 def test_bf16_vectors_point_where_fp32_vectors_do(kind, models):
     runtime = {"use": "cpu", "threads": 1, "precision": "bf16"}

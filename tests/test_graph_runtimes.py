@@ -118,6 +118,14 @@ def test_vectors_are_those_of_the_runtime_cpu(name, runtime, saved):
     assert difference(vectors, encoder.on_cpu.encode(SENTENCES)) < 1e-5
 
 
+@pytest.mark.parametrize(
+    "runtime",
+    [
+        OnnxRuntime,
+        pytest.param(OpenVino, marks=pytest.mark.instructions("int8")),
+    ],
+    ids=["onnxruntime", "openvino"],
+)
 def test_runs_and_cached_vectors_tell_the_runtimes_apart(runtime, saved):
     encoder = saved(PLAIN)
     encoders = (

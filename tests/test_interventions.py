@@ -19,7 +19,7 @@ from sentbed._recipe.prompts import TEMPLATES
 from sentbed._registry.registry import load_plugins
 from sentbed.helpers import pad
 from sentbed.protocols import BuildContext
-from sentbed_common import bf16_instructions, fingerprint_of
+from sentbed_common import fingerprint_of
 from sentbed_interop.export_and_import import export_encoder
 from sentbed_studies.study import read_study
 from sentbed_testing import SENTENCES
@@ -291,9 +291,7 @@ def test_several_prompts_and_an_intervention_are_the_mean_of_each(
 
 
 @pytest.mark.sweep(1)
-@pytest.mark.skipif(
-    not bf16_instructions(), reason="needs a processor with bf16 instructions"
-)
+@pytest.mark.instructions("bf16")
 @pytest.mark.parametrize("method", ["TP", "NS"])
 def test_bf16_stays_near(method):
     exact, near = (

@@ -7,7 +7,7 @@ import pytest
 import torch
 from sentbed import Encoder, build_encoder, run
 from sentbed._recipe.load import load_recipe
-from sentbed_common import bf16_instructions, fingerprint_of
+from sentbed_common import fingerprint_of
 from sentbed_evaluators.mteb import as_mteb_model
 from sentbed_workbench.cache_contents import contents
 from sentbed_workbench.vector_cache import VectorCache
@@ -65,12 +65,7 @@ def recipe(tmp_path):
         pytest.param(
             "bert",
             "bf16",
-            marks=[
-                pytest.mark.slow,
-                pytest.mark.skipif(
-                    not bf16_instructions(), reason="needs a processor with bf16"
-                ),
-            ],
+            marks=[pytest.mark.slow, pytest.mark.instructions("bf16")],
         ),
     ],
 )

@@ -230,8 +230,12 @@ def test_token_vectors_are_trained_and_a_micro_batch_changes_nothing(
     expected = torch.nn.functional.cross_entropy(every, torch.arange(6))
     assert whole == pytest.approx(float(expected), rel=1e-5)
     assert parts == pytest.approx(whole, rel=1e-5)
+    # Kernels add in orders of their own, and rounding grows with the largest terms of the sums.
+    largest = max(np.abs(gradient).max() for gradient in gradients.values())
     for name, gradient in gradients.items():
-        np.testing.assert_allclose(of_parts[name], gradient, atol=1e-6)
+        np.testing.assert_allclose(
+            of_parts[name], gradient, rtol=0, atol=1e-5 * largest
+        )
 
     losses = [trainer.step(columns).loss for _ in range(4)]
     assert losses[-1] < losses[0]

@@ -105,7 +105,11 @@ def test_no_block_runs_after_the_last_layer_that_is_read_and_the_states_are_the_
             ).hidden_states
             expected = sum(hidden[number][0] for number in numbers) / len(numbers)
             token_states = states.last_hidden_state[row, :length]
-            torch.testing.assert_close(token_states, expected, rtol=0, atol=1e-5)
+            # Kernels add in orders of their own, and states of OPT are large.
+            largest = max(1.0, expected.abs().max().item())
+            torch.testing.assert_close(
+                token_states, expected, rtol=0, atol=1e-5 * largest
+            )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -127,11 +131,10 @@ def test_a_shared_prefix_is_computed_once_up_to_the_layer_that_is_read(
         whole, torch.cat([torch.ones(len(ids), 6).long(), mask], 1)
     )
     real = states.attention_mask.bool()
+    right = expected.last_hidden_state[real]
+    largest = max(1.0, right.abs().max().item())
     torch.testing.assert_close(
-        states.last_hidden_state[real],
-        expected.last_hidden_state[real],
-        rtol=0,
-        atol=1e-5,
+        states.last_hidden_state[real], right, rtol=0, atol=1e-5 * largest
     )
 
 

@@ -24,11 +24,6 @@ SHAPES = [
     (4, 38),
 ]
 
-needs_bf16_products = pytest.mark.skipif(
-    not torch.ops.mkldnn._is_mkldnn_bf16_supported(),
-    reason="oneDNN has no bf16 products on this processor",
-)
-
 
 @pytest.fixture
 def load(save_model):
@@ -97,10 +92,10 @@ def test_the_padding_token_inside_a_text_is_read_as_transformers_reads_it(load, 
     torch.testing.assert_close(states, expected, rtol=0, atol=1e-5)
 
 
-@needs_bf16_products
+@pytest.mark.instructions("bf16")
 @pytest.mark.parametrize("amx", [True, False])
-def test_bf16_states_with_padding_point_where_fp32_states_do(load, monkeypatch, amx):
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": amx})
+def test_bf16_states_with_padding_point_where_fp32_states_do(load, processor, amx):
+    processor(amx_bf16=amx)
     model = load()
     packed = FastBert(model, Products(torch.bfloat16))
     for rows, length in SHAPES:
@@ -112,12 +107,12 @@ def test_bf16_states_with_padding_point_where_fp32_states_do(load, monkeypatch, 
         assert cosine[mask.bool()].min() > 0.999
 
 
-@needs_bf16_products
+@pytest.mark.instructions("bf16")
 @pytest.mark.parametrize("amx", [True, False])
 def test_a_bf16_sentence_has_the_same_states_alone_and_among_others(
-    load, monkeypatch, amx
+    load, processor, amx
 ):
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": amx})
+    processor(amx_bf16=amx)
     packed = FastBert(load(), Products(torch.bfloat16))
     ids = random_ids(7, 14)
     assert (packed.group(14) > 1) == amx
@@ -129,11 +124,13 @@ def test_a_bf16_sentence_has_the_same_states_alone_and_among_others(
         )
 
 
-@needs_bf16_products
+@pytest.mark.instructions("bf16")
 @pytest.mark.parametrize("length", [1, 2, 14, 40])
-def test_short_attention_is_that_of_the_fused_kernel(load, monkeypatch, length):
+def test_short_attention_is_that_of_the_fused_kernel(
+    load, monkeypatch, processor, length
+):
     model, ids = load(), random_ids(9, length)
-    monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
+    processor()
     plain = FastBert(model, Products(torch.bfloat16))(
         ids, None
     ).last_hidden_state.float()
@@ -148,8 +145,8 @@ def test_short_attention_is_that_of_the_fused_kernel(load, monkeypatch, length):
     )
 
 
-def test_only_short_bf16_sentences_are_grouped_for_amx(load, monkeypatch):
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": True})
+def test_only_short_bf16_sentences_are_grouped_for_amx(load, processor):
+    processor(amx_bf16=True)
     model = load()
     bf16, fp32 = (
         FastBert(model, Products(torch.bfloat16)),

@@ -55,11 +55,6 @@ FORMS = {
     "t5": FastT5,
 }
 
-needs_bf16_products = pytest.mark.skipif(
-    not torch.ops.mkldnn._is_mkldnn_bf16_supported(),
-    reason="oneDNN has no bf16 products on this processor",
-)
-
 
 @pytest.fixture(params=MODELS)
 def model(request):
@@ -120,8 +115,10 @@ def tensors(states, mask=None):
 
 
 def assert_close(actual, expected, atol=1e-5):
+    """Compare states; kernels add in orders of their own, and rounding grows with the largest state."""
     for tensor, other in zip(actual, expected, strict=True):
-        torch.testing.assert_close(tensor, other, rtol=0, atol=atol)
+        largest = max(1.0, other.abs().max().item())
+        torch.testing.assert_close(tensor, other, rtol=0, atol=atol * largest)
 
 
 def assert_equal(actual, expected):
@@ -145,7 +142,7 @@ def test_rows_that_attend_as_a_group_do_not_see_each_other(model, monkeypatch, g
         assert_close(tensors(packed(ids, None)), tensors(expected))
 
 
-@needs_bf16_products
+@pytest.mark.instructions("bf16")
 def test_bf16_states_point_where_those_of_transformers_do(model):
     packed = pack(model, torch.bfloat16, layers=False)
     for rows, length in SHAPES:

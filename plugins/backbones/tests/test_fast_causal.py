@@ -61,11 +61,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
 SHAPES = [(1, 1), (1, 14), (2, 3), (3, 31), (7, 9), (13, 1), (2, 50)]
 PREFIX = 9
 
-needs_bf16_products = pytest.mark.skipif(
-    not torch.ops.mkldnn._is_mkldnn_bf16_supported(),
-    reason="oneDNN has no bf16 products on this processor",
-)
-
 
 def small(variant, **overrides):
     """A random model of two layers, biases and norms included; its weights are larger than at the start of
@@ -258,7 +253,7 @@ def test_scaling_that_depends_on_the_length_is_that_of_the_batch(scaling):
         assert_same(model, packed(ids, None), ids, None)
 
 
-@needs_bf16_products
+@pytest.mark.instructions("bf16")
 def test_bf16_states_point_where_fp32_states_do(model):
     prefix = the_prefix()
     exact, packed = (

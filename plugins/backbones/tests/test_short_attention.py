@@ -83,16 +83,14 @@ def test_one_row_that_sees_nothing_weighs_all_alike():
     torch.testing.assert_close(output, value.mean(2, keepdim=True).expand_as(value))
 
 
-def test_it_suits_short_texts_on_processors_without_a_matrix_unit(
-    monkeypatch,
-):
+def test_it_suits_short_texts_on_processors_without_a_matrix_unit(processor):
     bf16, fp32 = torch.bfloat16, torch.float32
-    monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
+    processor()
     for dtype in (bf16, fp32):
         assert suits(dtype, CPU, LONGEST[dtype])
         assert not suits(dtype, CPU, LONGEST[dtype] + 1)
         assert not suits(dtype, torch.device("meta"), 8)
     assert not suits(torch.float16, CPU, 8)
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": True})
+    processor(amx_bf16=True)
     assert not suits(bf16, CPU, 8)
     assert suits(fp32, CPU, 8)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import pytest
 from sentbed import DataError
 from sentbed_evaluators import (
@@ -148,6 +149,24 @@ def test_a_skipped_task_has_no_files(
     assert [
         file.relative_to(tmp_path).as_posix() for file in evaluator.files()
     ] == expected
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "place", "files", "expected"),
+    [
+        (FILES[1][0], "senteval/downstream", FILES[1][1], ["sts-dev.csv"]),
+        (FILES[2][0], "senteval/downstream", FILES[2][1], ["train_5500.label"]),
+        (FILES[4][0], "glue", FILES[4][1], ["train.tsv"]),
+    ],
+    ids=named,
+)
+def test_training_and_development_sets_are_no_test_data(
+    evaluator, place, files, expected, write, tmp_path
+):
+    for name in files:
+        write(name, "x")
+    suite = attrs.evolve(evaluator, data_dir=str(tmp_path / place))
+    assert [file.name for file in suite.development_files()] == expected
 
 
 def test_pairs_that_a_field_names_need_no_directory(tmp_path):

@@ -9,21 +9,6 @@ from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware.cpu import Cpu
 
 
-@pytest.fixture
-def processor(monkeypatch):
-    """Let the processor have these instruction sets only."""
-
-    def have(*names):
-        capabilities = {
-            "cpu_name": "Abacus",
-            "avx2": True,
-            **dict.fromkeys(names, True),
-        }
-        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
-
-    return have
-
-
 def test_bf16_without_instructions_is_refused_with_what_to_do(processor):
     processor()
     threads = torch.get_num_threads()
@@ -49,7 +34,7 @@ def test_int8_is_refused_with_the_runtime_that_has_it():
 @pytest.mark.parametrize("name", ["amx_bf16", "avx512_bf16"])
 @pytest.mark.parametrize("precision", ["bf16", "auto"])
 def test_bf16_is_taken_where_the_processor_has_it(processor, name, precision):
-    processor(name)
+    processor(**{name: True})
     engine = Cpu(precision=precision).build()
     assert engine.placement.dtype == torch.bfloat16
     assert engine.describe()["precision"] == "bf16"
@@ -64,8 +49,17 @@ def test_auto_is_fp32_where_bf16_is_emulated(processor):
     assert engine.describe()["bf16_instructions"] == []
 
 
+def test_instruction_sets_that_the_environment_does_not_name_are_hidden(
+    processor, monkeypatch
+):
+    processor(avx2=True, amx_bf16=True)
+    monkeypatch.setenv("SENTBED_INSTRUCTIONS", "sse4_2,avx2")
+    engine = Cpu(precision="auto").build()
+    assert engine.describe()["precision"] == "fp32"
+
+
 def test_fp32_is_the_default_even_where_bf16_is_fast(processor):
-    processor("amx_bf16", "avx512_bf16")
+    processor(amx_bf16=True, avx512_bf16=True)
     engine = Cpu().build()
     assert engine.placement.dtype == torch.float32
     assert engine.describe()["precision"] == "fp32"
@@ -112,7 +106,7 @@ def test_determinism_is_set_as_asked(deterministic):
 
 
 def test_the_description_holds_what_the_manifest_needs(processor):
-    processor("avx512_bf16")
+    processor(cpu_name="Abacus", avx512_bf16=True)
     assert dict(
         Cpu(precision="auto", threads=1, deterministic=True).build().describe()
     ) == {

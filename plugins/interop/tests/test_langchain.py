@@ -11,7 +11,6 @@ pytest.importorskip("langchain_core", reason="needs the extra `langchain`")
 
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
-from sentbed_common import bf16_instructions
 from sentbed_interop.langchain import SentbedEmbeddings
 
 TEXTS = ["The cat sleeps.", "A dog barks at two small birds.", "Rain falls."]
@@ -45,9 +44,7 @@ def test_a_vector_store_finds_the_text(tiny_bert):
     assert cosine == pytest.approx(float(cosines.max()), abs=1e-5)
 
 
-@pytest.mark.skipif(
-    not bf16_instructions(), reason="needs a processor with bf16 instructions"
-)
+@pytest.mark.instructions("bf16")
 def test_a_pickle_encodes_alike_without_the_weights(tiny_bert):
     embeddings = SentbedEmbeddings(tiny_bert, precision="bf16")
     dumped = pickle.dumps(embeddings)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pytest
 from sentbed import Encoder, ModelError
-from sentbed_common import bf16_instructions
 
 if TYPE_CHECKING:
     from sentbed_interop.llama_index import SentbedEmbedding
@@ -84,9 +83,7 @@ def test_an_index_finds_the_text(embedding, tiny_bert):
 
 
 @pytest.mark.sweep(2)
-@pytest.mark.skipif(
-    not bf16_instructions(), reason="needs a processor with bf16 instructions"
-)
+@pytest.mark.instructions("bf16")
 @pytest.mark.parametrize(
     "again",
     [

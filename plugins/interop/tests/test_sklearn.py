@@ -11,7 +11,6 @@ pytest.importorskip("sklearn", reason="needs the extra `sklearn`")
 pytest.importorskip("pandas", reason="columns of texts are those of pandas")
 
 import pandas as pd
-from sentbed_common import bf16_instructions
 from sentbed_interop.sklearn import SentbedVectorizer
 from sklearn.base import clone
 from sklearn.exceptions import SkipTestWarning
@@ -103,9 +102,7 @@ def test_a_missing_encoder_and_an_unknown_precision_are_found_when_fitting(
         SentbedVectorizer(tiny_bert, precision="bf61").fit(TEXTS)
 
 
-@pytest.mark.skipif(
-    not bf16_instructions(), reason="needs a processor with bf16 instructions"
-)
+@pytest.mark.instructions("bf16")
 def test_the_precision_is_the_runtimes(tiny_bert):
     rough = SentbedVectorizer(tiny_bert, precision="bf16").transform(TEXTS)
     runtime = {"use": "cpu", "precision": "bf16"}

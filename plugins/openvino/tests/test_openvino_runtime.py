@@ -4,10 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from sentbed import Encoder, ModelError, RuntimeUnavailableError
 from sentbed.tools import Document, EncoderRecipe, load_plugins, structure
-from sentbed_hardware.engine_parts.cpu_defaults import INT8_INSTRUCTIONS
 from sentbed_openvino._torch import compilation_trial, engine, quantization
 from sentbed_openvino.openvino_runtime import OpenVino
 from sentbed_testing import SENTENCES
@@ -18,16 +16,6 @@ TABLE = {
     "head": {"normalize": True},
     "max_length": 24,
 }
-
-CAPABILITIES = torch.cpu.get_capabilities()
-NEEDS_BF16 = pytest.mark.skipif(
-    not (CAPABILITIES.get("avx512_bf16") or CAPABILITIES.get("amx_bf16")),
-    reason="the processor has no bf16 products",
-)
-NEEDS_INT8 = pytest.mark.skipif(
-    not any(CAPABILITIES.get(name) for name in INT8_INSTRUCTIONS),
-    reason="the processor has no int8 products",
-)
 
 
 def build(table):
@@ -82,8 +70,8 @@ def in_bf16(saved):
 @pytest.mark.parametrize(
     ("precision", "least"),
     [
-        pytest.param("bf16", 0.999, marks=NEEDS_BF16),
-        pytest.param("int8", 0.98, marks=NEEDS_INT8),
+        pytest.param("bf16", 0.999, marks=pytest.mark.instructions("bf16")),
+        pytest.param("int8", 0.98, marks=pytest.mark.instructions("int8")),
     ],
 )
 def test_less_precision_is_close_and_another_computation(
@@ -101,7 +89,7 @@ def test_less_precision_is_close_and_another_computation(
     assert ("int8" in protocol) == (precision == "int8")
 
 
-@NEEDS_INT8
+@pytest.mark.instructions("int8")
 def test_int8_says_what_it_was_calibrated_on_and_by_what(in_int8):
     protocol = in_int8.protocol()["int8"]
     assert protocol.keys() == {"nncf", "smoothing", "texts", "rest"}
@@ -118,7 +106,7 @@ def test_texts_for_calibration_have_tokens_of_the_vocabulary_alone():
     assert highest < len(backbone.vocabulary) <= 120
 
 
-@NEEDS_INT8
+@pytest.mark.instructions("int8")
 @pytest.mark.slow
 def test_int8_is_the_same_each_time(in_int8, saved):
     again = Encoder.load(saved, OpenVino(threads=1, precision="int8"))
@@ -127,9 +115,9 @@ def test_int8_is_the_same_each_time(in_int8, saved):
 
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
 def test_a_precision_without_instructions_is_refused_with_what_to_do(
-    precision, monkeypatch
+    precision, processor
 ):
-    monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
+    processor()
     message = (
         rf'this processor has no {precision} instructions .*use `precision = "fp32"`'
     )
@@ -137,6 +125,7 @@ def test_a_precision_without_instructions_is_refused_with_what_to_do(
         OpenVino(precision=precision).build()
 
 
+@pytest.mark.instructions("bf16")
 def test_vectors_of_another_computation_are_an_error_and_not_taken_for_rounding(
     saved, monkeypatch
 ):

@@ -36,11 +36,12 @@ def test_every_value_in_force_is_listed_with_its_origin(
     lines = list(
         explained(text, "stage.pull.loss.temperature=2", "run.cache=false").listing()
     )
-    assert lines[:5] == [
+    assert lines[:6] == [
         "schema = 1   # base.toml:1",
         'run.name = "top"   # top.toml:3',
         "run.seed = 7   # base.toml:5",
         "run.cache = false   # --set",
+        "run.allow_overlap = false   # default",
         'runtime.use = "toy"   # base.toml:8',
     ]
     assert "stage.pull.loss.temperature = 2.0   # --set" in lines

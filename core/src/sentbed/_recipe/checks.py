@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import attrs
@@ -16,6 +17,7 @@ from sentbed._recipe.component_compatibility import (
     runtime_misfits,
     unread_output,
 )
+from sentbed._recipe.data_overlap import training_on_test_data
 from sentbed._recipe.recipe import (
     PRETRAINED,
     EncoderRecipe,
@@ -67,6 +69,9 @@ def check(
         _check_encoder(recipe, name, encoder, plugins, add)
     for i, stage in enumerate(recipe.stage):
         _check_stage(recipe, i, stage, _below(add, "stage", i))
+    if check_files:
+        for i, message in training_on_test_data(recipe, Path.resolve):
+            add(message, "stage", i, "data")
     for i, evaluate in enumerate(recipe.evaluate):
         _check_evaluate(recipe, evaluate, _below(add, "evaluate", i))
     for key, table in recipe.tables.items():

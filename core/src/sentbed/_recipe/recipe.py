@@ -69,6 +69,8 @@ class Run:
 
     Scores do not depend on it. See `sentbed cache info`.
     """
+    allow_overlap: bool = False
+    """Whether a stage may train on a file that an evaluation reads as test data."""
 
 
 @attrs.frozen

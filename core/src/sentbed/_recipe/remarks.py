@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from pathlib import Path
 
 from sentbed._component_faults import sentences
 from sentbed._document.structuring import parts_in
 from sentbed._recipe.checks import loss_of
+from sentbed._recipe.data_overlap import choosing_by_test_data
 from sentbed._recipe.recipe import Recipe, Stage, evaluations_of, written_path
 from sentbed._recipe.task_prompt_keys import unused_keys
 from sentbed.errors import SentbedError, listed
@@ -30,6 +32,7 @@ def remarks_of(recipes: Iterable[Recipe]) -> tuple[list[str], list[str]]:
         remarks += untrained_layers(recipe)
         remarks += unused_task_prompts(recipe)
         remarks += unused_similarities(recipe)
+        remarks += choosing_by_test_data(recipe, Path.resolve)
         for stage in recipe.stage:
             if stage.steps is not None:
                 remarks += without_effect(stage, stage.steps)

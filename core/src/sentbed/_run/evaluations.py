@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TypeAlias, get_type_hints
+from typing import TypeAlias
 
 import attrs
 
 from sentbed._component_faults import returned, sentences
 from sentbed._encoder.encoder import EncodeBar, Encoder, pair_name
-from sentbed._files import sha256
-from sentbed._locations import HUB, FilePath, locate, mentions
+from sentbed._recipe.data_overlap import files_of
 from sentbed._recipe.recipe import Evaluate, Recipe, Validate, Watch
 from sentbed._registry.registry import Plugins
-from sentbed.errors import SentbedError
 from sentbed.protocols import (
     DrivesEncoder,
     Evaluation,
@@ -47,17 +44,19 @@ class EvaluationFile:
         return f"{self.evaluator} {self.path.name}"
 
 
-def files_of_evaluations(recipe: Recipe) -> list[EvaluationFile]:
-    """Return the files and directories that the evaluators of a recipe read, with their hashes."""
+def files_of_evaluations(
+    recipe: Recipe, digest: Callable[[Path], str]
+) -> list[EvaluationFile]:
+    """Return the files and directories that the evaluators of a recipe read, with the hashes of `digest`."""
     files: dict[tuple[str, Path], EvaluationFile] = {}
     for entry in _entries(recipe):
         evaluator = entry.evaluator.name
         chooses = isinstance(entry, Validate) and entry.chooses
-        for path in _files_of(entry.evaluator):
+        for path in files_of(entry.evaluator):
             key = evaluator, path
-            if key not in files and path.exists():
-                files[key] = EvaluationFile(evaluator, path, sha256(path), chooses)
-            elif key in files and chooses:
+            if key not in files:
+                files[key] = EvaluationFile(evaluator, path, digest(path), chooses)
+            elif chooses:
                 files[key] = attrs.evolve(files[key], chooses=True)
     return list(files.values())
 
@@ -69,32 +68,6 @@ def _entries(recipe: Recipe) -> Iterator[Entry]:
         if stage.validate is not None:
             yield stage.validate
         yield from stage.watch
-
-
-def _files_of(evaluator: Evaluator) -> Iterator[Path]:
-    """Yield the files that `evaluator.files` returns, then the files and directories that its fields name.
-
-    A field that names a missing file is skipped, since reading the data will report it.
-    """
-    listed: list[Path] = []
-    with suppress(SentbedError):
-        listed = [Path(path) for path in evaluator.files()]
-    yield from listed
-    for name, kind in get_type_hints(type(evaluator)).items():
-        if not mentions(kind, FilePath):
-            continue
-        value = getattr(evaluator, name, None)
-        locations = value if isinstance(value, tuple) else (value,)
-        for location in locations:
-            if not isinstance(location, str) or location.startswith(HUB):
-                continue
-            try:
-                path = locate(location)
-            except SentbedError:
-                continue
-            # If a field names a directory, `evaluator.files` may have returned the files in it that are read.
-            if not any(file.is_relative_to(path) for file in listed):
-                yield path
 
 
 @attrs.define(eq=False)

@@ -260,7 +260,7 @@ def _remove_keys_without_effect(
 
     The number of processes, a machine setting, is removed as well, although each process draws its own dropout.
     """
-    for key in ("name", "cache"):
+    for key in ("name", "cache", "allow_overlap"):
         data.get("run", {}).pop(key, None)
     for key in UNDECISIVE:
         data.pop(key, None)

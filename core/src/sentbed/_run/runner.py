@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -16,11 +16,13 @@ import pluggy
 
 from sentbed._component_faults import returned
 from sentbed._encoder.encoder import Encoder, engine_of, pair_name
-from sentbed._files import (
-    write_atomic,
-)
+from sentbed._files import sha256, write_atomic
 from sentbed._machine_resources import peak_memory
 from sentbed._recipe.checks import require_available
+from sentbed._recipe.data_overlap import (
+    choosing_by_test_data,
+    training_on_test_data,
+)
 from sentbed._recipe.recipe import (
     PRETRAINED,
     RESOLVED,
@@ -237,7 +239,9 @@ def _read_and_work(context: RunContext, resumed: State | None) -> None:
         # If the run goes on from a training state, these warnings are in its history already.
         for remark in remarks:
             context.warn(remark)
-    _require_same_files(context)
+    digest = cache(sha256)
+    _require_same_files(context, digest)
+    _require_no_overlap(context, digest, resumed)
     first = resumed.stage if resumed else 0
     for stage in context.limited_recipe.stage[first:]:
         require_data(stage)
@@ -271,7 +275,7 @@ def _chosen_runtime(context: RunContext) -> Runtime:
     return choice.runtime
 
 
-def _require_same_files(context: RunContext) -> None:
+def _require_same_files(context: RunContext, digest: Callable[[Path], str]) -> None:
     """Record the files that evaluations read. In a resumed run, they must be unchanged.
 
     Otherwise, a validation would compare scores on different data, and the report would have scores on old and
@@ -280,7 +284,7 @@ def _require_same_files(context: RunContext) -> None:
     Raises:
         RunError: if a file has changed, and changes are not allowed.
     """
-    files = files_of_evaluations(context.recipe)
+    files = files_of_evaluations(context.recipe, digest)
     digests_by_name: dict[str, list[str]] = {}
     for file in files:
         # Two files may have the same name.
@@ -301,6 +305,28 @@ def _require_same_files(context: RunContext) -> None:
     # Weights are chosen by scores on these files, so these files are not test data.
     deciding = {file.sha256 for file in files if file.chooses and file.path.is_file()}
     context.facts["chosen_on"] = sorted(deciding)
+
+
+def _require_no_overlap(
+    context: RunContext,
+    digest: Callable[[Path], str],
+    resumed: State | None,
+) -> None:
+    """Compare the contents of files: warn of validations that choose weights by test data.
+
+    Raises:
+        RecipeError: if a stage trains on test data, and the recipe does not allow it.
+    """
+    recipe = context.recipe
+    problems = []
+    for i, message in training_on_test_data(recipe, digest):
+        problems.append(recipe.document.problem(message, ("stage", i, "data")))
+    if problems:
+        raise RecipeError(problems)
+
+    if resumed is None and not context.loaded:
+        for warning in choosing_by_test_data(recipe, digest):
+            context.warn(warning)
 
 
 def _work(

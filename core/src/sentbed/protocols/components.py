@@ -624,7 +624,7 @@ class DataSource(Component):
     def files(self) -> Iterable[Path]:
         """Return the files and directories that the source reads although no field names them.
 
-        A study hashes them.
+        A study hashes them, and a run compares them with the test data of its evaluations.
         """
         return ()
 

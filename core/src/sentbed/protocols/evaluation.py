@@ -506,10 +506,20 @@ class Evaluator(Component):
     def files(self) -> Iterable[Path]:
         """Return the files and directories that the evaluator reads although no field names them.
 
-        A study hashes them. By default, return those of the inner evaluators.
+        A study hashes them, and a run compares them with the data that it trains on. By default, return those of
+        the inner evaluators.
         """
         for inner in inner_parts(self, Evaluator):
             yield from inner.files()
+
+    def development_files(self) -> Iterable[Path]:
+        """Return those of the files that have no test data, such as the training sets of tasks.
+
+        They need not be returned if the trait `development` is set. By default, return those of the inner
+        evaluators.
+        """
+        for inner in inner_parts(self, Evaluator):
+            yield from inner.development_files()
 
 
 class VectorStore(ABC):

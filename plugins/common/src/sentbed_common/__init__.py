@@ -58,9 +58,9 @@ if TYPE_CHECKING:
     )
     from sentbed_common.pickled_weights import in_safetensors, pickled_files
     from sentbed_common.processor_instructions import (
-        BF16_INSTRUCTIONS,
-        bf16_instructions,
+        PRECISION_INSTRUCTIONS,
         present_instructions,
+        processor_capabilities,
     )
     from sentbed_common.progress_bar import progress_bars
     from sentbed_common.signal_names import signal_name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
@@ -107,6 +108,12 @@ class SentEvalSTS(FileSuite):
     def task_files(self) -> TaskFiles:
         """Return the files of all tasks of the suite; raises `DataError` if no file of any task is found."""
         return find_files(self.data_dir)
+
+    def development_files(self) -> Iterator[Path]:
+        """Yield the files of development and training tasks."""
+        files = self.task_files().by_task
+        for task in DEVELOPMENT.intersection(self.tasks):
+            yield from files[task]
 
     def prepare_tasks(self) -> Prepared:
         """Read the data of every task; raises `DataError`, with file and line, if it is missing or malformed."""

@@ -145,6 +145,12 @@ class SentGLUE(FileSuite):
         """Return the files of all tasks of the suite; raises `DataError` if no file of any task is found."""
         return find_files(self.data_dir, self._regression)
 
+    def development_files(self) -> Iterator[Path]:
+        """Yield the training sets; scores are on the development sets."""
+        for path in self.files():
+            if path.name == "train.tsv":
+                yield path
+
     @property
     def _regression(self) -> bool:
         """Whether a regression is trained for STS-B."""

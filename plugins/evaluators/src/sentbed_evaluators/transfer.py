@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import attrs
@@ -101,6 +102,15 @@ class SentEvalTransfer(FileSuite):
     def task_files(self) -> TaskFiles:
         """Return the files of all tasks of the suite; raises `DataError` if no file of any task is found."""
         return find_files(self.data_dir)
+
+    def development_files(self) -> Iterator[Path]:
+        """Yield the training and development sets of tasks that have a test set."""
+        root = self.task_files().root
+        for task in self.tasks:
+            layout = TRANSFER[task]
+            for split in ("train", "dev"):
+                for name in layout.files.get(split, ()):
+                    yield root / layout.folder / name
 
     def prepare_tasks(self) -> Prepared:
         """Read the data of every task; raises `DataError`, with file and line, if it is missing or malformed."""

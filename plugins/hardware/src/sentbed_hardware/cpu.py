@@ -10,7 +10,7 @@ import attrs
 from attrs.validators import ge, optional
 from sentbed import RuntimeUnavailableError
 from sentbed.protocols import Engine, Runtime
-from sentbed_common import bf16_instructions, import_heavy
+from sentbed_common import import_heavy, present_instructions, processor_capabilities
 
 from sentbed_hardware.distributed_base import Distributed
 from sentbed_hardware.engine_parts.cpu_defaults import (
@@ -95,7 +95,7 @@ class Cpu(Distributed, Runtime):
         from sentbed_hardware._torch.concurrent_batches import keep_freed_memory
         from sentbed_hardware._torch.engine import TorchEngine, spread
 
-        has_bf16 = bf16_instructions()
+        has_bf16 = present_instructions("bf16")
         precision: str = self.precision
         if precision == "auto":
             precision = "fp32"
@@ -110,7 +110,7 @@ class Cpu(Distributed, Runtime):
 
         facts = {
             "runtime": self.name,
-            "device": torch.cpu.get_capabilities().get("cpu_name", "unknown"),
+            "device": processor_capabilities().get("cpu_name", "unknown"),
             "precision": precision,
             "bf16_instructions": has_bf16,
             "threads": threads,

@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from sentbed import RunError
-from sentbed_common import Finding, Trial, elsewhere, present, version_of
+from sentbed_common import (
+    Finding,
+    Trial,
+    elsewhere,
+    present,
+    processor_capabilities,
+    version_of,
+)
 
 from sentbed_hardware.doctor_devices import attention, cuda, first_line, processor
 
@@ -33,7 +40,7 @@ def findings() -> Iterator[Finding]:
         return
 
     yield Finding("runtimes", "cpu", "yes", f"torch {torch.__version__}")
-    yield from processor(torch.cpu.get_capabilities())
+    yield from processor(processor_capabilities())
     yield from attention(torch, "cpu", torch.float32)
     yield from cuda(torch)
     yield from compiling(torch)

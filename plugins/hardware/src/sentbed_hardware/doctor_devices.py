@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from sentbed_common import BF16_INSTRUCTIONS, Finding
+from sentbed_common import PRECISION_INSTRUCTIONS, Finding
 
 X86 = "avx2 avx512_f avx512_vnni avx512_bf16 avx512_fp16 amx_int8 amx_bf16 amx_fp16"
 ARM = "neon sve sve2 bf16 i8mm"
@@ -40,18 +40,19 @@ def build_of(torch: Any) -> str:
 
 
 def processor(capabilities: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield the processor and its precisions; `capabilities` is from `torch.cpu.get_capabilities`."""
+    """Yield the processor and its precisions; `capabilities` is from `processor_capabilities`."""
     name = capabilities.get("cpu_name", "unknown")
     present = [word for word in INSTRUCTIONS if capabilities.get(word)]
     sets = ", ".join(present) or "no wide instructions"
     yield Finding("devices", "cpu", "yes", f"{name}: {sets}")
     yield Finding("precisions", "cpu fp32", "yes")
-    bf16_sets = [word for word in BF16_INSTRUCTIONS if capabilities.get(word)]
+    bf16_instructions = PRECISION_INSTRUCTIONS["bf16"]
+    bf16_sets = [word for word in bf16_instructions if capabilities.get(word)]
     if bf16_sets:
         yield Finding("precisions", "cpu bf16", "yes", ", ".join(bf16_sets))
         return
 
-    lacking = f"emulated, without {' and '.join(BF16_INSTRUCTIONS)}; the runtime `cpu` takes fp32"
+    lacking = f"emulated, without {' and '.join(bf16_instructions)}; the runtime `cpu` takes fp32"
     yield Finding("precisions", "cpu bf16", "limited", lacking)
 
 

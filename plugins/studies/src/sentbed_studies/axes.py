@@ -42,6 +42,7 @@ _NOT_AN_AXIS = {
     "run.seed": "seeds are no labels; write `seeds = [1, 2, 3]` under `[study]`",
     "run.name": "a name changes no score; vary what the scores depend on",
     "run.cache": "no score depends on it; take it out",
+    "run.allow_overlap": "no score depends on it; take it out",
     "study": "a cell has no study; take it out",
     "": "a path is that of `--set`, such as `encoder.pooler.use`",
 }

@@ -219,7 +219,7 @@ def reads_texts_of_evaluations(recipe: Recipe) -> bool:
 
 def decisive(recipe: Recipe) -> Recipe:
     """Return the recipe with constant values for all settings that cannot affect a score."""
-    run = attrs.evolve(recipe.run, name="any", cache=True)
+    run = attrs.evolve(recipe.run, name="any", cache=True, allow_overlap=False)
     tables = {}
     for key, table in recipe.tables.items():
         if table.traits.decides:

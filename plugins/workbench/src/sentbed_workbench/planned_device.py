@@ -15,7 +15,7 @@ import attrs
 from sentbed.errors import SentbedError
 from sentbed.helpers import physical_memory, read_json, usable_cores, write_atomic
 from sentbed.protocols import Runtime
-from sentbed_common import bf16_instructions, cache_root, memory_limit
+from sentbed_common import cache_root, memory_limit, present_instructions
 
 ACCELERATORS = "accelerators.tsv"
 """File with published figures of accelerators: memory in GB, memory bandwidth in TB/s, and the speed of matrix
@@ -198,7 +198,7 @@ def _processor(
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     from sentbed_workbench._torch.measured_rates import processor_name
 
-    precision = _precision(settings, bool(bf16_instructions()))
+    precision = _precision(settings, bool(present_instructions("bf16")))
     threads = getattr(settings, "threads", None) or usable_cores()
     unit = "threads"
     if threads == 1:

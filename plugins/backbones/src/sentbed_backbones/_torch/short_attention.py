@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from sentbed_common import processor_capabilities
 from torch import Tensor
 from torch.nn import functional
 
@@ -18,7 +19,7 @@ LARGEST_SUM = 1e30
 
 def has_amx() -> bool:
     """Whether the processor has a matrix unit for bf16."""
-    return bool(torch.cpu.get_capabilities().get("amx_bf16"))
+    return bool(processor_capabilities().get("amx_bf16"))
 
 
 def suits(

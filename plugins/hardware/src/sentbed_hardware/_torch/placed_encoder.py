@@ -19,6 +19,7 @@ from sentbed.protocols import (
     TokenBatch,
     TokenVectors,
 )
+from sentbed_common import processor_capabilities
 from torch import Tensor, nn
 
 from sentbed_hardware._common.module_fingerprint import Hashed
@@ -275,7 +276,7 @@ class TorchEncoder(ModuleEncoder):
         # vectors.
         if placement.device.type == "cuda":
             settings.append(torch.cuda.get_device_name(placement.device))
-        for name, value in sorted(torch.cpu.get_capabilities().items()):
+        for name, value in sorted(processor_capabilities().items()):
             settings.append(f"{name} {value}")
 
         return self.module.fingerprint(settings, hashed)

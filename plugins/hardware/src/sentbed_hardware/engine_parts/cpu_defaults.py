@@ -9,13 +9,9 @@ import os
 
 from sentbed import RuntimeUnavailableError
 from sentbed.helpers import usable_cores
-from sentbed_common import BF16_INSTRUCTIONS, present_instructions
+from sentbed_common import PRECISION_INSTRUCTIONS, present_instructions
 
 from sentbed_hardware.torchrun_environment import processes_on_this_machine
-
-INT8_INSTRUCTIONS = ("amx_int8", "avx512_vnni", "avx_vnni")
-"""Instruction sets with exact products of 8-bit integers. A processor needs one of them, since without them sums
-of products may overflow."""
 
 TOKEN_BUDGET = 4096
 """Tokens per batch. Matrix products are fastest from about 2,000 tokens on, and larger batches than this do not
@@ -54,11 +50,10 @@ def require_instructions(precision: str, remedy: str) -> None:
 
     The message ends with `remedy`.
     """
-    needed = {"bf16": BF16_INSTRUCTIONS, "int8": INT8_INSTRUCTIONS}.get(precision, ())
-    if not needed or present_instructions(needed):
+    if precision not in PRECISION_INSTRUCTIONS or present_instructions(precision):
         return
 
-    names = ", ".join(f"`{name}`" for name in needed)
+    names = ", ".join(f"`{name}`" for name in PRECISION_INSTRUCTIONS[precision])
     raise RuntimeUnavailableError(
         f"this processor has no {precision} instructions (none of {names}); {remedy}"
     )

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from sentbed import RunError
 from sentbed.helpers import fault
 from sentbed.protocols import BuiltBackbone, Engine, Head, Pooler, TokenBatch
+from sentbed_common import processor_capabilities
 from torch import nn
 
 from sentbed_hardware.engine_parts.component_output_checks import (
@@ -230,7 +231,7 @@ class EncodingEncoder(ModuleEncoder):
     def fingerprint(self) -> str | None:
         """Return a hash of weights, code, processor, the engine's facts and the protocol."""
         processor = {}
-        for name, value in torch.cpu.get_capabilities().items():
+        for name, value in processor_capabilities().items():
             processor[name] = str(value)
 
         facts, protocol = dict(self.engine.describe()), dict(self.protocol)

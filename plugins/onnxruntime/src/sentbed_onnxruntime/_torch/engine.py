@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sentbed import ModelError, RunError
 from sentbed.errors import foreign
 from sentbed.protocols import BuiltBackbone
+from sentbed_common import processor_capabilities
 from sentbed_hardware.engine_parts.cpu_defaults import default_threads
 from sentbed_hardware.engine_parts.encoder_module import EncoderModule, TraceableEncoder
 from sentbed_hardware.engine_parts.encoding_engine import (
@@ -53,7 +54,7 @@ def build_engine(
 
     facts = {
         "runtime": runtime,
-        "device": torch.cpu.get_capabilities().get("cpu_name", "unknown"),
+        "device": processor_capabilities().get("cpu_name", "unknown"),
         "precision": precision,
         "onnxruntime": onnxruntime.__version__,
         "threads": threads,

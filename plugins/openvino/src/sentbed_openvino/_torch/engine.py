@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sentbed import ModelError, RunError
 from sentbed.errors import foreign
 from sentbed.protocols import BuiltBackbone
-from sentbed_common import bf16_instructions
+from sentbed_common import present_instructions, processor_capabilities
 from sentbed_hardware.engine_parts.cpu_defaults import (
     default_threads,
     require_instructions,
@@ -64,7 +64,7 @@ def build_engine(
 
     facts = {
         "runtime": runtime,
-        "device": torch.cpu.get_capabilities().get("cpu_name", "unknown"),
+        "device": processor_capabilities().get("cpu_name", "unknown"),
         "precision": precision,
         "openvino": openvino.__version__,
         "threads": threads,
@@ -191,7 +191,7 @@ def graph_function(compiled: Any, streams: int) -> Project:
 def _type_of_rest() -> str:
     """Return OpenVINO's name of the type of all products that are not in int8, in the precisions bf16 and
     int8."""
-    return "bf16" if bf16_instructions() else "f32"
+    return "bf16" if present_instructions("bf16") else "f32"
 
 
 def traced(

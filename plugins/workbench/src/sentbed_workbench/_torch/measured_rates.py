@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 import torch
+from sentbed_common import processor_capabilities
 from torch.utils.flop_counter import FlopCounterMode
 
 WIDTHS = (384, 768)
@@ -24,7 +25,7 @@ SECONDS = 0.3
 
 def processor_name() -> str:
     """Return the CPU's name, or `processor` if PyTorch does not know it."""
-    return str(torch.cpu.get_capabilities().get("cpu_name", "processor"))
+    return str(processor_capabilities().get("cpu_name", "processor"))
 
 
 def measured_rates(threads: int, precision: str) -> list[float]:

@@ -1,0 +1,113 @@
+"""Files that a recipe trains on, or chooses weights by, and that are test data of its evaluations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeAlias, get_type_hints
+
+from sentbed._document.structuring import parts_in
+from sentbed._locations import HUB, FilePath, locate, mentions
+from sentbed._recipe.recipe import Recipe
+from sentbed.errors import SentbedError
+from sentbed.protocols import DataSource, Evaluator
+
+Identity: TypeAlias = Callable[[Path], Hashable]
+"""Returns what tells a file from others: its resolved path, or the hash of its content."""
+
+
+def files_of(component: DataSource | Evaluator) -> Iterator[Path]:
+    """Yield the existing files and directories that a component and those within it read.
+
+    A missing file is skipped, since reading the data will report it.
+    """
+    for _, part in parts_in(component):
+        if isinstance(part, DataSource | Evaluator):
+            yield from filter(Path.exists, _files_of_part(part))
+
+
+def _files_of_part(part: DataSource | Evaluator) -> Iterator[Path]:
+    """Yield the files that `part.files` returns, then the files and directories that its fields name."""
+    listed: list[Path] = []
+    with suppress(SentbedError):
+        listed = [Path(path) for path in part.files()]
+    yield from listed
+    for name, kind in get_type_hints(type(part)).items():
+        if not mentions(kind, FilePath):
+            continue
+        value = getattr(part, name, None)
+        locations = value if isinstance(value, tuple) else (value,)
+        for location in locations:
+            if not isinstance(location, str) or location.startswith(HUB):
+                continue
+            try:
+                path = locate(location)
+            except SentbedError:
+                continue
+            # If a field names a directory, `files` may have returned the files in it that are read.
+            if not any(file.is_relative_to(path) for file in listed):
+                yield path
+
+
+def training_on_test_data(
+    recipe: Recipe, identity: Identity
+) -> Iterator[tuple[int, str]]:
+    """Yield the index of each stage that trains on test data, with a message, unless the recipe allows it."""
+    if recipe.run.allow_overlap or not recipe.stage:
+        return
+
+    tests = _test_files(recipe, identity)
+    if not tests:
+        return
+
+    for i, stage in enumerate(recipe.stage):
+        for path in files_of(stage.data):
+            if identity(path) in tests:
+                evaluator, test_file = tests[identity(path)]
+                message = (
+                    f"the stage trains on {_named(path, test_file)}, which is test data of the evaluation "
+                    f"`{evaluator}`; train on other data, say in the evaluation that it is no test data (such "
+                    'as `split = "train"`), or set `allow_overlap = true` in `[run]`'
+                )
+                yield i, message
+
+
+def choosing_by_test_data(recipe: Recipe, identity: Identity) -> Iterator[str]:
+    """Yield a warning for each file of test data by which a validation chooses weights."""
+    tests = _test_files(recipe, identity)
+    for stage in recipe.stage:
+        validate = stage.validate
+        if validate is None or not validate.chooses:
+            continue
+        for path in files_of(validate.evaluator):
+            if identity(path) in tests:
+                evaluator, test_file = tests[identity(path)]
+                yield (
+                    f"stage `{stage.name}`: the validation chooses weights by {_named(path, test_file)}, which "
+                    f"is test data of the evaluation `{evaluator}`, whose scores are then too high; validate on "
+                    'development data, or set `keep = "last"`'
+                )
+
+
+def _test_files(recipe: Recipe, identity: Identity) -> dict[Hashable, tuple[str, Path]]:
+    """Return the evaluator and the path of each file with test data of `[[evaluate]]`, by its identity."""
+    tests: dict[Hashable, tuple[str, Path]] = {}
+    for entry in recipe.evaluate:
+        evaluator = entry.evaluator
+        if evaluator.traits.development:
+            continue
+        development: set[Path] = set()
+        with suppress(SentbedError):
+            development = set(evaluator.development_files())
+        for path in files_of(evaluator):
+            if path not in development:
+                tests.setdefault(identity(path), (evaluator.name, path))
+    return tests
+
+
+def _named(path: Path, test_file: Path) -> str:
+    """Return the name of a file in a message; if it is a copy of a test file, also that of the test file."""
+    if path == test_file:
+        return f"`{path}`"
+    return f"`{path}`, a copy of `{test_file}`"

@@ -1,0 +1,81 @@
+"""A file that a stage trains on is no test data; one that chooses weights is said to be."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from sentbed import RecipeError, run
+from sentbed._recipe.remarks import remarks_of
+from sentbed._run import runner
+from toy_plugin import RECIPE, Gap
+
+VALIDATED = RECIPE.replace(
+    "[[evaluate]]",
+    '\n[stage.validate]\nevery = 2\nwith = { use = "gap", development = true }\n\n[[evaluate]]',
+)
+TRAINED = 'stage.pull.data={ use = "table", path = "pairs.tsv" }'
+PAIRS = "anchor\tpositive\nabc\tnop\nbcd\topq\n"
+
+
+@pytest.fixture
+def pairs(put):
+    """A file of pairs that the recipe may train on."""
+    return put("pairs.tsv", PAIRS)
+
+
+@pytest.fixture
+def read_by_gap(monkeypatch):
+    """Let the evaluator `gap` read a file."""
+    return lambda path: monkeypatch.setattr(Gap, "files", lambda _: [path])
+
+
+@pytest.mark.parametrize("name", ["pairs.tsv", "link.tsv"])
+def test_training_on_test_data_is_a_problem_of_the_recipe(
+    name, pairs, read_by_gap, recipe_of
+):
+    if name == "link.tsv":
+        (pairs.parent / name).symlink_to(pairs)
+    read_by_gap(pairs.parent / name)
+    with pytest.raises(RecipeError, match=r"trains on .*pairs.tsv.*allow_overlap") as e:
+        recipe_of(RECIPE, TRAINED)
+    (problem,) = e.value.problems
+    assert problem.path == "stage.pull.data"
+    assert "test data of the evaluation `gap`" in problem.message
+    assert recipe_of(RECIPE, TRAINED, "run.allow_overlap=true").stage
+
+
+def test_development_data_may_be_trained_on(pairs, read_by_gap, recipe_of, monkeypatch):
+    read_by_gap(pairs)
+    development = RECIPE.replace('use = "gap"\n', 'use = "gap"\ndevelopment = true\n')
+    assert recipe_of(development, TRAINED).stage
+    monkeypatch.setattr(Gap, "development_files", lambda _: [pairs])
+    assert recipe_of(RECIPE, TRAINED).stage
+
+
+def test_training_on_a_copy_of_test_data_is_an_error_before_anything_is_built(
+    pairs, read_by_gap, put, recipe_of, plugins, out, monkeypatch
+):
+    copy = put("copy.tsv", PAIRS)
+    read_by_gap(copy)
+    recipe = recipe_of(RECIPE, TRAINED)
+
+    def build(*_):
+        raise AssertionError("an encoder was built")
+
+    monkeypatch.setattr(runner, "build_encoders", build)
+    with pytest.raises(RecipeError, match=r"pairs.tsv`, a copy of `.*copy.tsv`, which"):
+        run(recipe, out, plugins)
+
+
+def test_choosing_weights_by_test_data_is_a_warning_of_check_and_report(
+    pairs, read_by_gap, recipe_of, run_recipe
+):
+    read_by_gap(pairs)
+    remarks, _ = remarks_of([recipe_of(VALIDATED)])
+    (remark,) = remarks
+    assert "the validation chooses weights by" in remark
+
+    report = json.loads((run_recipe(VALIDATED).directory / "report.json").read_text())
+    assert report["warnings"] == [remark]
+    assert not remarks_of([recipe_of(VALIDATED, "stage.pull.validate.keep=last")])[0]
