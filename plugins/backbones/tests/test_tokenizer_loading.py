@@ -563,6 +563,47 @@ def test_a_llama_tokenizer_json_is_taken_as_it_is_written(trained, tmp_path):
     assert plain(" vou")["input_ids"] != rows[0]
 
 
+@pytest.mark.parametrize(
+    ("tokenizer_class", "settings", "start", "end"),
+    [
+        ("LlamaTokenizerFast", {"add_eos_token": True}, [1], [2]),
+        ("LlamaTokenizer", {"add_bos_token": False}, [], []),
+        ("GPTNeoXTokenizer", {"add_eos_token": True}, [], [2]),
+        ("LlamaTokenizer", {}, [1], []),
+        ("PreTrainedTokenizerFast", {"add_eos_token": True}, [1], []),
+    ],
+)
+def test_start_and_end_tokens_follow_the_settings_as_in_transformers_4(
+    tokenizer_class, settings, start, end, save_model, no_texts, edit_json, tmp_path
+):
+    """The expected ids are those of transformers 4.46.3."""
+    directory = save_model("llama")
+    backbone = Causal(model=str(directory))
+    (plain,) = rows_of(backbone.build(no_texts).tokenizer, ["The cat."])
+    edit_json(
+        directory / "tokenizer_config.json", tokenizer_class=tokenizer_class, **settings
+    )
+    built = backbone.build(no_texts)
+    built.save(tmp_path / "saved")
+    saved = backbone.build(attrs.evolve(no_texts, saved=tmp_path / "saved"))
+
+    expected = [[*start, *plain[1:], *end]]
+    assert rows_of(built.tokenizer, ["The cat."]) == expected
+    assert rows_of(saved.tokenizer, ["The cat."]) == expected
+
+
+def test_a_sentencepiece_model_alone_starts_texts_as_its_class_does(trained, tmp_path):
+    directory, processor = trained("llama")
+    for name in ("tokenizer.model", "config.json"):
+        (tmp_path / name).write_bytes((directory / name).read_bytes())
+    settings = {"tokenizer_class": "LlamaTokenizer"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    tokenizer = BulkTokenizer(load_tokenizer(tmp_path, False))
+    assert rows_of(tokenizer, ["vou dé"]) == published_ids(
+        "llama", processor, ["vou dé"]
+    )
+
+
 def roberta_files(directory):
     """RoBERTa's files without `tokenizer.json`."""
     directory.mkdir()

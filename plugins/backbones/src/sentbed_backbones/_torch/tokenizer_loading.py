@@ -63,6 +63,17 @@ MASK_TAKES_SPACE = ("RobertaTokenizer", "XLMRobertaTokenizer")
 """Classes whose mask token includes the space before it. transformers 5 no longer knows this unless a file of
 the model says it; for CamemBERT and MPNet it still does."""
 
+STARTS_TEXTS: Mapping[str, bool] = {
+    "CodeLlamaTokenizer": True,
+    "CohereTokenizer": True,
+    "GemmaTokenizer": True,
+    "GPTNeoXTokenizer": False,
+    "LlamaTokenizer": True,
+}
+"""Classes that put the start and end tokens around a text by the settings `add_bos_token` (with this default)
+and `add_eos_token`, whatever `tokenizer.json` says. transformers 5 ignores the settings beside a
+`tokenizer.json`, and has no default without one."""
+
 TEXTS_TO_COMPARE = (
     "",
     " ",
@@ -114,6 +125,7 @@ def load_tokenizer(directory: Path, trust_remote_code: bool) -> Any:
 
     if definition.is_file():
         _take_definition(tokenizer, read_json(definition, LARGEST_JSON))
+        _put_start_and_end(tokenizer, directory)
         return tokenizer
 
     vocabulary_file = getattr(tokenizer, "vocab_file", None)
@@ -121,6 +133,7 @@ def load_tokenizer(directory: Path, trust_remote_code: bool) -> Any:
         _convert(tokenizer, directory / Path(str(vocabulary_file)).name)
 
     _let_mask_take_space(tokenizer)
+    _put_start_and_end(tokenizer, directory)
     return tokenizer
 
 
@@ -169,6 +182,33 @@ def _take_definition(tokenizer: Any, written: Mapping[str, Any]) -> None:
 def _redefine(tokenizer: Any, definition: Mapping[str, Any]) -> None:
     """Give a tokenizer of transformers another definition; transformers has no public method for this."""
     tokenizer._tokenizer = tokenizers.Tokenizer.from_str(json.dumps(definition))
+
+
+def _put_start_and_end(tokenizer: Any, directory: Path) -> None:
+    """Let a tokenizer put the start and end tokens around a text as transformers 4 did; see `STARTS_TEXTS`.
+
+    What `save_pretrained` of transformers 5 wrote has neither setting: there, `tokenizer.json` is right, which
+    two of the classes ignore.
+    """
+    file = directory / "tokenizer_config.json"
+    settings: Mapping[str, Any] = {}
+    if file.is_file():
+        settings = read_json(file, LARGEST_JSON)
+
+    name = str(settings.get("tokenizer_class")).removesuffix("Fast")
+    starts_texts = STARTS_TEXTS.get(name)
+    if starts_texts is None:
+        return
+
+    is_set = "add_bos_token" in settings or "add_eos_token" in settings
+    definition = directory / "tokenizer.json"
+    if definition.is_file() and not is_set:
+        written = tokenizers.Tokenizer.from_file(str(definition))
+        tokenizer.backend_tokenizer.post_processor = written.post_processor
+        return
+
+    tokenizer.add_bos_token = settings.get("add_bos_token", starts_texts)
+    tokenizer.add_eos_token = settings.get("add_eos_token", False)
 
 
 def _let_mask_take_space(tokenizer: Any) -> None:
