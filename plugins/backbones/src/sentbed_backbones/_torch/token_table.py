@@ -155,14 +155,14 @@ def _read_table(directory: Path) -> Tensor:
     if "mapping" in tensors:
         rows = _mapped_rows(rows, tensors["mapping"].long(), file)
     if "weights" in tensors:
-        scales = tensors["weights"].float()
+        scales = tensors["weights"]
         if scales.shape != rows.shape[:1]:
             raise ModelError(
                 f"`{file}` has {tuple(scales.shape)} `weights` for {len(rows)} tokens; fetch the model again"
             )
 
-        # sentence-transformers multiplies and rounds in this order and precision.
-        rows = (rows * scales[:, None]).to(tensors[MODEL2VEC].dtype).float()
+        # As in sentence-transformers, the product is rounded to fp32, whatever the precision in the file.
+        rows = (rows * scales[:, None]).float()
 
     return _required(rows, file)
 
