@@ -82,6 +82,31 @@ def test_states_are_those_of_transformers_one_text_at_a_time(
 
 
 @pytest.mark.parametrize(
+    ("backbone", "kind"), [(Bert, "bert"), (Causal, "phi3"), (Causal, "falcon")]
+)
+@torch.no_grad()
+def test_a_known_architecture_that_brings_code_is_loaded_with_transformers_own_class(
+    save_model, no_texts, edit_json, tmp_path, backbone, kind
+):
+    directory = save_model(kind)
+    plain = backbone(model=str(directory)).build(no_texts)
+    maps = {"AutoConfig": "own.Config", "AutoModel": "own.Model"}
+    edit_json(directory / "config.json", auto_map=maps)
+    bringing_code = backbone(model=str(directory))
+    assert list(bringing_code.check()) == []
+    (remark,) = bringing_code.remarks()
+    assert "which does not run" in remark
+
+    built = bringing_code.build(no_texts)
+    ids = torch.arange(5, 15)[None]
+    states = built.module.eval()(ids, None).last_hidden_state
+    expected = plain.module.eval()(ids, None).last_hidden_state
+    assert torch.equal(states, expected)
+    built.save(tmp_path / "saved")
+    assert "auto_map" not in (tmp_path / "saved" / "config.json").read_text()
+
+
+@pytest.mark.parametrize(
     ("backbone", "kind"),
     [
         (Bert, "bert"),

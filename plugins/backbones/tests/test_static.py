@@ -105,10 +105,11 @@ def test_a_folder_of_model2vec_has_rows_and_weights_of_tokens(
     tokenizer = transformers.AutoTokenizer.from_pretrained(save_model())
     tokenizer._tokenizer.save(str(folder / "tokenizer.json"))
     (folder / "config.json").write_text('{"model_type": "model2vec"}')
+    count = len(tokenizer)
     tensors = {
         "embeddings": torch.randn(20, 4, dtype=dtype),
-        "mapping": torch.randint(20, (len(tokenizer),)),
-        "weights": torch.rand(len(tokenizer), dtype=torch.float64),
+        "mapping": torch.randint(20, (count,)),
+        "weights": torch.rand(count, dtype=torch.float64),
     }
     save_file(tensors, folder / "model.safetensors")
     expected = their_vectors(theirs.load(str(folder)), TEXTS)

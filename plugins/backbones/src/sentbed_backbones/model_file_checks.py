@@ -170,7 +170,7 @@ def _problems_of_files(
     if not files_like(directory, TOKENIZERS):
         yield f"`{directory}` holds no tokenizer; save it there with the tokenizer's `save_pretrained`"
 
-    if "auto_map" in content and not trust_remote_code:
+    if "auto_map" in content and not trust_remote_code and not _is_known(content):
         yield (
             f"the model in `{directory}` brings Python code of its own; "
             "read it, then set `trust_remote_code = true` in the recipe's backbone or the saved encoder's "
@@ -184,6 +184,13 @@ def _problems_of_files(
 
         yield from _weights_elsewhere(directory, content)
         yield from _missing_weights(directory)
+
+
+def _is_known(config: Mapping[str, Any]) -> bool:
+    """Whether transformers has the architecture of a configuration, so that it needs no other code."""
+    from transformers import CONFIG_MAPPING
+
+    return config.get("model_type") in CONFIG_MAPPING
 
 
 def _is_lfs_pointer(file: Path) -> bool:

@@ -258,6 +258,10 @@ def read_config(
     config = transformers.AutoConfig.from_pretrained(
         directory, trust_remote_code=parameters.trust_remote_code
     )
+    if not parameters.trust_remote_code:
+        # The class is transformers' own, and what is saved names no other code.
+        vars(config).pop("auto_map", None)
+
     if misfit := family.problem(config):
         raise ModelError(
             f"the model in `{directory}` is a `{config.model_type}`; {misfit}; "
