@@ -592,16 +592,45 @@ def test_start_and_end_tokens_follow_the_settings_as_in_transformers_4(
     assert rows_of(saved.tokenizer, ["The cat."]) == expected
 
 
-def test_a_sentencepiece_model_alone_starts_texts_as_its_class_does(trained, tmp_path):
-    directory, processor = trained("llama")
+def llama_with_settings(trained, directory, **settings):
+    """Lay out LLaMA's sentencepiece model with other settings of the tokenizer."""
+    source, processor = trained("llama")
     for name in ("tokenizer.model", "config.json"):
-        (tmp_path / name).write_bytes((directory / name).read_bytes())
-    settings = {"tokenizer_class": "LlamaTokenizer"}
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+        (directory / name).write_bytes((source / name).read_bytes())
+
+    settings = {"tokenizer_class": "LlamaTokenizer", **settings}
+    (directory / "tokenizer_config.json").write_text(json.dumps(settings))
+    return processor
+
+
+def test_a_sentencepiece_model_alone_starts_texts_as_its_class_does(trained, tmp_path):
+    processor = llama_with_settings(trained, tmp_path)
     tokenizer = BulkTokenizer(load_tokenizer(tmp_path, False))
-    assert rows_of(tokenizer, ["vou dé"]) == published_ids(
-        "llama", processor, ["vou dé"]
-    )
+    expected = published_ids("llama", processor, ["vou dé"])
+    assert rows_of(tokenizer, ["vou dé"]) == expected
+
+
+def test_empty_special_tokens_are_named(trained, tmp_path):
+    llama_with_settings(trained, tmp_path, bos_token="<s>", eos_token="", unk_token="")
+    with pytest.raises(ModelError, match="has an empty text as `eos_token`"):
+        load_tokenizer(tmp_path, False)
+
+
+def test_byt5_has_the_ids_of_transformers(save_model, no_texts, tmp_path):
+    directory = save_model("t5-1.1", vocab_size=384)
+    (directory / "tokenizer.json").unlink()
+    reference = transformers.ByT5Tokenizer()
+    reference.save_pretrained(directory)
+    backbone = T5(model=str(directory))
+    assert list(backbone.check()) == []
+    built = backbone.build(no_texts)
+    built.save(tmp_path / "saved")
+    saved = backbone.build(attrs.evolve(no_texts, saved=tmp_path / "saved"))
+
+    texts = [*HARD_TEXTS, *random_texts(100, 5), "vou <extra_id_0> dé", "a </s> b"]
+    expected = reference(texts)["input_ids"]
+    assert rows_of(built.tokenizer, texts) == expected
+    assert rows_of(saved.tokenizer, texts) == expected
 
 
 def roberta_files(directory):

@@ -21,7 +21,7 @@ import transformers
 from sentbed import ModelError
 from sentbed.helpers import foreign, read_file, read_json
 from tokenizers import Regex, normalizers
-from transformers.convert_slow_tokenizer import generate_merges
+from transformers.convert_slow_tokenizer import bytes_to_unicode, generate_merges
 
 from sentbed_backbones._torch.sentencepiece_normalization import (
     EXACT_MAP,
@@ -106,9 +106,11 @@ def load_tokenizer(directory: Path, trust_remote_code: bool) -> Any:
 
     Raises:
         ModelError: if the tokenizer's conversion from sentencepiece is not exact, if transformers warns of
-            wrong ids (`WRONG_CONVERSIONS`), or if the tokenizer exceeds the limits of `untrusted_files`.
+            wrong ids (`WRONG_CONVERSIONS`), if a special token is empty, or if the tokenizer exceeds the limits
+            of `untrusted_files`.
     """
     require_bounded_tokenizer(directory)
+    settings = _read_settings(directory)
     definition = directory / "tokenizer.json"
     if not definition.is_file():
         for file in sorted(directory.glob("*.model")):
@@ -120,12 +122,15 @@ def load_tokenizer(directory: Path, trust_remote_code: bool) -> Any:
             directory, trust_remote_code=trust_remote_code
         )
 
+    if type(tokenizer) is transformers.ByT5Tokenizer:
+        return _fast_byt5(tokenizer)
+
     if not tokenizer.is_fast:
         return tokenizer
 
     if definition.is_file():
         _take_definition(tokenizer, read_json(definition, LARGEST_JSON))
-        _put_start_and_end(tokenizer, directory)
+        _put_start_and_end(tokenizer, settings, definition)
         return tokenizer
 
     vocabulary_file = getattr(tokenizer, "vocab_file", None)
@@ -133,7 +138,7 @@ def load_tokenizer(directory: Path, trust_remote_code: bool) -> Any:
         _convert(tokenizer, directory / Path(str(vocabulary_file)).name)
 
     _let_mask_take_space(tokenizer)
-    _put_start_and_end(tokenizer, directory)
+    _put_start_and_end(tokenizer, settings, definition)
     return tokenizer
 
 
@@ -184,24 +189,67 @@ def _redefine(tokenizer: Any, definition: Mapping[str, Any]) -> None:
     tokenizer._tokenizer = tokenizers.Tokenizer.from_str(json.dumps(definition))
 
 
-def _put_start_and_end(tokenizer: Any, directory: Path) -> None:
+def _read_settings(directory: Path) -> dict[str, Any]:
+    """Return the content of `tokenizer_config.json`; empty if there is no such file.
+
+    Raises `ModelError` for an empty special token: transformers would look for its id without end.
+    """
+    file = directory / "tokenizer_config.json"
+    if not file.is_file():
+        return {}
+
+    settings: dict[str, Any] = read_json(file, LARGEST_JSON)
+    for name in ("bos_token", "eos_token", "unk_token"):
+        if settings.get(name) == "":
+            raise ModelError(
+                f"`{file}` has an empty text as `{name}`, expected a token; write the token that the model was "
+                f"trained with, or take `{name}` out for the one of the tokenizer's class"
+            )
+
+    return settings
+
+
+def _fast_byt5(original: Any) -> Any:
+    """Return ByT5's tokenizer, which transformers has in Python alone, as a fast one: each byte is a token."""
+    added = original.added_tokens_decoder
+    vocabulary = {str(token): number for number, token in added.items()}
+    for byte, character in bytes_to_unicode().items():
+        vocabulary[character] = byte + original.offset
+
+    backend = tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, []))
+    backend.add_tokens(list(added.values()))
+    backend.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(
+        add_prefix_space=False, use_regex=False
+    )
+    backend.decoder = tokenizers.decoders.ByteLevel()
+    end, end_id = original.eos_token, original.eos_token_id
+    backend.post_processor = tokenizers.processors.TemplateProcessing(
+        single=f"$A {end}", special_tokens=[(end, end_id)]
+    )
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        eos_token=end,
+        pad_token=original.pad_token,
+        unk_token=original.unk_token,
+    )
+
+
+def _put_start_and_end(
+    tokenizer: Any,
+    settings: Mapping[str, Any],
+    definition: Path,
+) -> None:
     """Let a tokenizer put the start and end tokens around a text as transformers 4 did; see `STARTS_TEXTS`.
 
     What `save_pretrained` of transformers 5 wrote has neither setting: there, `tokenizer.json` is right, which
     two of the classes ignore.
     """
-    file = directory / "tokenizer_config.json"
-    settings: Mapping[str, Any] = {}
-    if file.is_file():
-        settings = read_json(file, LARGEST_JSON)
-
     name = str(settings.get("tokenizer_class")).removesuffix("Fast")
     starts_texts = STARTS_TEXTS.get(name)
     if starts_texts is None:
         return
 
     is_set = "add_bos_token" in settings or "add_eos_token" in settings
-    definition = directory / "tokenizer.json"
     if definition.is_file() and not is_set:
         written = tokenizers.Tokenizer.from_file(str(definition))
         tokenizer.backend_tokenizer.post_processor = written.post_processor
