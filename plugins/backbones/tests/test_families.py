@@ -16,6 +16,7 @@ from sentbed_backbones._torch.t5 import T5Family
 from sentbed_backbones.bert import Bert
 from sentbed_backbones.causal import Causal
 from sentbed_backbones.opt import Opt
+from sentbed_backbones.static import Static
 from sentbed_backbones.t5 import T5
 
 TEXTS = (
@@ -79,6 +80,20 @@ def test_states_are_those_of_transformers_one_text_at_a_time(
         assert states.attention_mask is mask
         assert states.decoder_state is None
     assert built.width == (16 if kind == "opt-350m" else 32)
+
+
+@pytest.mark.parametrize("backbone", [Bert, Static])
+def test_a_tokenizer_of_another_model_is_refused(save_model, no_texts, backbone):
+    directory = str(save_model(vocab_size=30_522))
+    with pytest.raises(
+        ModelError, match=r"tokens, and the model has embeddings for 30,522"
+    ):
+        backbone(model=directory).build(no_texts)
+
+
+def test_embeddings_may_be_padded(save_model, no_texts):
+    built = Bert(model=str(save_model(vocab_size=192))).build(no_texts)
+    assert built.module.model.config.vocab_size == 192
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from sentbed_backbones._torch.tokenizer_loading import (
     add_placeholder,
     load_tokenizer,
     note_tokens_without_embeddings,
+    require_own_tokenizer,
 )
 from sentbed_backbones._torch.weight_dtypes import DTYPES
 from sentbed_backbones.adaptation import ADAPTER_WEIGHTS, PICKLED_ADAPTER
@@ -241,7 +242,11 @@ def _from_directory(
         else:
             model = initialise(family, config, parameters)
 
-    note_tokens_without_embeddings(tokenizer, int(config.vocab_size))
+    embeddings = int(config.vocab_size)
+    if with_weights:
+        require_own_tokenizer(tokenizer, embeddings, directory)
+
+    note_tokens_without_embeddings(tokenizer, embeddings)
     return model, tokenizer
 
 

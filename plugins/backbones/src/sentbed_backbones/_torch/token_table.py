@@ -17,7 +17,10 @@ from torch import Tensor
 from sentbed_backbones._torch.built_transformer import quiet
 from sentbed_backbones._torch.loading import name_of_embeddings, read_tied_head
 from sentbed_backbones._torch.stored_weights import stored_weights, weight_hashes
-from sentbed_backbones._torch.tokenizer_loading import load_tokenizer
+from sentbed_backbones._torch.tokenizer_loading import (
+    load_tokenizer,
+    require_own_tokenizer,
+)
 from sentbed_backbones._torch.train_tokenizer import train_wordpiece
 from sentbed_backbones._torch.word_vectors import read_word_vectors, word_tokenizer
 from sentbed_backbones.hub_models import fetch
@@ -108,6 +111,8 @@ def from_model(
         rows = _input_embeddings(weights_directory)
         tokenizer = load_tokenizer(weights_directory, False)
         origin["sha256"] = weight_hashes(weights_directory, {})
+
+    require_own_tokenizer(tokenizer, len(rows), files.directory)
 
     origin |= files.origin
     if random:

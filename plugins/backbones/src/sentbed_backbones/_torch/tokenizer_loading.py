@@ -456,6 +456,25 @@ def _texts_of_pieces(model: Any) -> Iterator[str]:
             yield f"a {piece.piece} b{piece.piece}c"
 
 
+def require_own_tokenizer(
+    tokenizer: Any,
+    embeddings: int,
+    directory: Path,
+) -> None:
+    """Raise `ModelError` if a tokenizer has so few tokens that the embeddings were trained with another one.
+
+    Published vocabularies are padded by at most a few per cent, such as T5's 32,100 tokens to 32,128.
+    """
+    if len(tokenizer) >= embeddings / 2:
+        return
+
+    raise ModelError(
+        f"the tokenizer in `{directory}` has {len(tokenizer):,} tokens, and the model has embeddings for "
+        f"{embeddings:,}: it is another model's, and texts would get wrong vectors; put the tokenizer there that "
+        "the model was trained with"
+    )
+
+
 def note_tokens_without_embeddings(tokenizer: Any, embeddings: int) -> None:
     """Record in a tokenizer's settings how many of its tokens have embeddings, unless all have one.
 
