@@ -118,11 +118,11 @@ def load_tokenizer(directory: Path, trust_remote_code: bool) -> Any:
             _read_sentencepiece(file)
 
     with _warnings_as_errors(directory):
-        tokenizer = transformers.AutoTokenizer.from_pretrained(
+        tokenizer: Any = transformers.AutoTokenizer.from_pretrained(
             directory, trust_remote_code=trust_remote_code
         )
 
-    if type(tokenizer) is transformers.ByT5Tokenizer:
+    if isinstance(tokenizer, transformers.ByT5Tokenizer):
         return _fast_byt5(tokenizer)
 
     if not tokenizer.is_fast:
