@@ -368,13 +368,15 @@ def own_code(save_model):
     return directory, trace
 
 
-def test_code_of_the_models_own_is_not_run_without_trust(own_code, no_texts, edit_json):
+@pytest.mark.parametrize("model_type", ["bert", "own"])
+def test_code_of_the_models_own_is_not_run_without_trust(
+    model_type, own_code, no_texts, edit_json
+):
     directory, trace = own_code
-    edit_json(
-        directory / "config.json",
-        auto_map={"AutoModel": "own.Own", "AutoConfig": "own.Own"},
-    )
-    assert "`trust_remote_code = true`" in refusal(Bert(model=str(directory)), no_texts)
+    maps = {"AutoModel": "own.Own", "AutoConfig": "own.Own"}
+    edit_json(directory / "config.json", model_type=model_type, auto_map=maps)
+    with contextlib.suppress(ModelError):
+        Bert(model=str(directory)).build(no_texts)
     assert not trace.exists()
 
 
@@ -415,11 +417,16 @@ def test_check_names_a_package_that_is_not_installed():
     assert "`pip install no-such-package`" in problem
 
 
-def test_check_reports_code_of_the_models_own(save_model, edit_json):
+def test_code_of_an_architecture_that_transformers_lacks_needs_trust(
+    save_model, edit_json, no_texts
+):
     directory = save_model()
-    edit_json(directory / "config.json", auto_map={"AutoModel": "own.Own"})
-    (problem,) = Bert(model=str(directory)).check()
+    maps = {"AutoModel": "own.Own"}
+    edit_json(directory / "config.json", model_type="own", auto_map=maps)
+    backbone = Bert(model=str(directory))
+    (problem,) = backbone.check()
     assert "`trust_remote_code = true`" in problem
+    assert problem == refusal(backbone, no_texts)
     assert list(Bert(model=str(directory), trust_remote_code=True).check()) == []
 
 

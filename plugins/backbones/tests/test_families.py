@@ -16,6 +16,7 @@ from sentbed_backbones._torch.t5 import T5Family
 from sentbed_backbones.bert import Bert
 from sentbed_backbones.causal import Causal
 from sentbed_backbones.opt import Opt
+from sentbed_backbones.static import Static
 from sentbed_backbones.t5 import T5
 
 TEXTS = (
@@ -79,6 +80,45 @@ def test_states_are_those_of_transformers_one_text_at_a_time(
         assert states.attention_mask is mask
         assert states.decoder_state is None
     assert built.width == (16 if kind == "opt-350m" else 32)
+
+
+@pytest.mark.parametrize("backbone", [Bert, Static])
+def test_a_tokenizer_of_another_model_is_refused(save_model, no_texts, backbone):
+    directory = str(save_model(vocab_size=30_522))
+    with pytest.raises(
+        ModelError, match=r"tokens, and the model has embeddings for 30,522"
+    ):
+        backbone(model=directory).build(no_texts)
+
+
+def test_embeddings_may_be_padded(save_model, no_texts):
+    built = Bert(model=str(save_model(vocab_size=192))).build(no_texts)
+    assert built.module.model.config.vocab_size == 192
+
+
+@pytest.mark.parametrize(
+    ("backbone", "kind"), [(Bert, "bert"), (Causal, "phi3"), (Causal, "falcon")]
+)
+@torch.no_grad()
+def test_a_known_architecture_that_brings_code_is_loaded_with_transformers_own_class(
+    save_model, no_texts, edit_json, tmp_path, backbone, kind
+):
+    directory = save_model(kind)
+    plain = backbone(model=str(directory)).build(no_texts)
+    maps = {"AutoConfig": "own.Config", "AutoModel": "own.Model"}
+    edit_json(directory / "config.json", auto_map=maps)
+    bringing_code = backbone(model=str(directory))
+    assert list(bringing_code.check()) == []
+    (remark,) = bringing_code.remarks()
+    assert "which does not run" in remark
+
+    built = bringing_code.build(no_texts)
+    ids = torch.arange(5, 15)[None]
+    states = built.module.eval()(ids, None).last_hidden_state
+    expected = plain.module.eval()(ids, None).last_hidden_state
+    assert torch.equal(states, expected)
+    built.save(tmp_path / "saved")
+    assert "auto_map" not in (tmp_path / "saved" / "config.json").read_text()
 
 
 @pytest.mark.parametrize(

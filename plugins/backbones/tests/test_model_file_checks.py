@@ -70,7 +70,8 @@ def test_a_configuration_that_is_not_an_object_is_named(model, content):
 
 
 def test_code_of_the_models_own_needs_trust(model):
-    (model / "config.json").write_text('{"auto_map": {"AutoModel": "modeling.Own"}}')
+    config = {"model_type": "own", "auto_map": {"AutoModel": "modeling.Own"}}
+    (model / "config.json").write_text(json.dumps(config))
     (problem,) = problems_of(model, True, False)
     assert "`trust_remote_code = true`" in problem
     assert list(problems_of(model, True, True)) == []

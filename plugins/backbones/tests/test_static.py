@@ -96,18 +96,20 @@ def test_a_folder_of_sentence_transformers_is_a_table(
         assert_equal(means(backbone.build(no_texts), TEXTS), expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_a_folder_of_model2vec_has_rows_and_weights_of_tokens(
-    save_model, no_texts, theirs, tmp_path
+    save_model, no_texts, theirs, tmp_path, dtype
 ):
     folder = tmp_path / "model2vec"
     folder.mkdir()
     tokenizer = transformers.AutoTokenizer.from_pretrained(save_model())
     tokenizer._tokenizer.save(str(folder / "tokenizer.json"))
     (folder / "config.json").write_text('{"model_type": "model2vec"}')
+    count = len(tokenizer)
     tensors = {
-        "embeddings": torch.randn(20, 4),
-        "mapping": torch.randint(20, (len(tokenizer),)),
-        "weights": torch.rand(len(tokenizer)),
+        "embeddings": torch.randn(20, 4, dtype=dtype),
+        "mapping": torch.randint(20, (count,)),
+        "weights": torch.rand(count, dtype=torch.float64),
     }
     save_file(tensors, folder / "model.safetensors")
     expected = their_vectors(theirs.load(str(folder)), TEXTS)

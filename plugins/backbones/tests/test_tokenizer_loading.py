@@ -563,6 +563,76 @@ def test_a_llama_tokenizer_json_is_taken_as_it_is_written(trained, tmp_path):
     assert plain(" vou")["input_ids"] != rows[0]
 
 
+@pytest.mark.parametrize(
+    ("tokenizer_class", "settings", "start", "end"),
+    [
+        ("LlamaTokenizerFast", {"add_eos_token": True}, [1], [2]),
+        ("LlamaTokenizer", {"add_bos_token": False}, [], []),
+        ("GPTNeoXTokenizer", {"add_eos_token": True}, [], [2]),
+        ("LlamaTokenizer", {}, [1], []),
+        ("PreTrainedTokenizerFast", {"add_eos_token": True}, [1], []),
+    ],
+)
+def test_start_and_end_tokens_follow_the_settings_as_in_transformers_4(
+    tokenizer_class, settings, start, end, save_model, no_texts, edit_json, tmp_path
+):
+    """The expected ids are those of transformers 4.46.3."""
+    directory = save_model("llama")
+    backbone = Causal(model=str(directory))
+    (plain,) = rows_of(backbone.build(no_texts).tokenizer, ["The cat."])
+    edit_json(
+        directory / "tokenizer_config.json", tokenizer_class=tokenizer_class, **settings
+    )
+    built = backbone.build(no_texts)
+    built.save(tmp_path / "saved")
+    saved = backbone.build(attrs.evolve(no_texts, saved=tmp_path / "saved"))
+
+    expected = [[*start, *plain[1:], *end]]
+    assert rows_of(built.tokenizer, ["The cat."]) == expected
+    assert rows_of(saved.tokenizer, ["The cat."]) == expected
+
+
+def llama_with_settings(trained, directory, **settings):
+    """Lay out LLaMA's sentencepiece model with other settings of the tokenizer."""
+    source, processor = trained("llama")
+    for name in ("tokenizer.model", "config.json"):
+        (directory / name).write_bytes((source / name).read_bytes())
+
+    settings = {"tokenizer_class": "LlamaTokenizer", **settings}
+    (directory / "tokenizer_config.json").write_text(json.dumps(settings))
+    return processor
+
+
+def test_a_sentencepiece_model_alone_starts_texts_as_its_class_does(trained, tmp_path):
+    processor = llama_with_settings(trained, tmp_path)
+    tokenizer = BulkTokenizer(load_tokenizer(tmp_path, False))
+    expected = published_ids("llama", processor, ["vou dé"])
+    assert rows_of(tokenizer, ["vou dé"]) == expected
+
+
+def test_empty_special_tokens_are_named(trained, tmp_path):
+    llama_with_settings(trained, tmp_path, bos_token="<s>", eos_token="", unk_token="")
+    with pytest.raises(ModelError, match="has an empty text as `eos_token`"):
+        load_tokenizer(tmp_path, False)
+
+
+def test_byt5_has_the_ids_of_transformers(save_model, no_texts, tmp_path):
+    directory = save_model("t5-1.1", vocab_size=384)
+    (directory / "tokenizer.json").unlink()
+    reference = transformers.ByT5Tokenizer()
+    reference.save_pretrained(directory)
+    backbone = T5(model=str(directory))
+    assert list(backbone.check()) == []
+    built = backbone.build(no_texts)
+    built.save(tmp_path / "saved")
+    saved = backbone.build(attrs.evolve(no_texts, saved=tmp_path / "saved"))
+
+    texts = [*HARD_TEXTS, *random_texts(100, 5), "vou <extra_id_0> dé", "a </s> b"]
+    expected = reference(texts)["input_ids"]
+    assert rows_of(built.tokenizer, texts) == expected
+    assert rows_of(saved.tokenizer, texts) == expected
+
+
 def roberta_files(directory):
     """RoBERTa's files without `tokenizer.json`."""
     directory.mkdir()

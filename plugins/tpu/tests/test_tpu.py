@@ -14,6 +14,8 @@ from sentbed.protocols import BuildContext, Head, ParameterSettings, TokenIds, T
 from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.adamw import AdamW
 from sentbed_hardware.learning_rate_schedules import Constant, Linear, RelativeStep
+from sentbed_losses.info_nce import InfoNCE
+from sentbed_losses.queue import Queue
 from sentbed_tpu._jax.ahead_of_time import ahead, lower_step
 from sentbed_tpu._jax.compiled_functions import fitting
 from sentbed_tpu._jax.encoder import JaxEncoder
@@ -101,6 +103,79 @@ def test_vectors_are_those_of_torch(toys, place, reference, devices, parallel):
     np.testing.assert_allclose(
         encoder.encode(batch), reference.encode(batch), atol=1e-6
     )
+
+
+class SpareModule(torch.nn.Module):
+    """The mean, with a layer that no vector depends on and a weight whose gradient is zero."""
+
+    def __init__(self, mean):
+        super().__init__()
+        self.mean = mean
+        self.spare = torch.nn.Linear(4, 4)
+        self.zero = torch.nn.Linear(4, 4)
+
+    def forward(self, states):
+        nothing = 0 * self.zero.weight.sum()
+        return self.mean(states) + nothing
+
+
+@pytest.fixture
+def spare(toys, monkeypatch):
+    """Let the toys' pooler build `SpareModule`."""
+    build = toys.mean.build
+
+    def build_spare(pooler, width):
+        mean = build(pooler, width)
+        return SpareModule(mean)
+
+    monkeypatch.setattr(toys.mean, "build", build_spare)
+
+
+@pytest.mark.usefixtures("spare")
+@pytest.mark.parametrize("optimizer", [AdamW(lr=0.01), Adafactor(lr=0.01)])
+def test_weights_decay_only_if_a_vector_depends_on_them_as_on_torch(
+    toys,
+    place,
+    engine,
+    columns,
+    optimizer,
+):
+    optimizer = attrs.evolve(optimizer, weight_decay=0.5)
+    on_torch = place(engine)
+    on_jax = place(engine_of())
+    before = weights_of(on_jax)
+    for encoder in (on_torch, on_jax):
+        trainer = train(encoder, toys.loss(), optimizer)
+        trainer.step(columns)
+        trainer.step(columns)
+
+    after = weights_of(on_jax)
+    assert closeness(after, weights_of(on_torch)) < 1e-5
+    for name, is_kept in (("spare", True), ("zero", False)):
+        weight = f"pooler.{name}.weight"
+        assert np.array_equal(after[weight], before[weight]) == is_kept
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [InfoNCE(mask_duplicates=True), Queue(size=6)],
+    ids=["batch", "memory"],
+)
+def test_texts_are_compared_by_as_many_bits_as_on_torch(
+    place,
+    reference,
+    columns,
+    loss,
+):
+    columns["anchor.id"] = np.arange(10, 14)
+    columns["positive.id"] = 1 + 2 ** np.array([31, 32, 40, 62])
+    columns["negative.id"] = np.arange(20, 24)
+    on_torch = train(reference, loss)
+    on_jax = train(place(engine_of()), loss)
+    for _ in range(3):
+        expected = on_torch.step(columns).loss
+        actual = on_jax.step(columns).loss
+        assert actual == pytest.approx(expected, rel=1e-4)
 
 
 def test_a_layer_that_is_in_training_only_is_trained_and_not_applied_as_on_torch(

@@ -167,10 +167,10 @@ def _problems_of_files(
                 f"`{file}` has more than {LARGEST_JSON:,} bytes, which no tokenizer has; fetch the model again"
             )
 
-    if not files_like(directory, TOKENIZERS):
+    if not files_like(directory, TOKENIZERS) and not _is_byt5(directory):
         yield f"`{directory}` holds no tokenizer; save it there with the tokenizer's `save_pretrained`"
 
-    if "auto_map" in content and not trust_remote_code:
+    if "auto_map" in content and not trust_remote_code and not _is_known(content):
         yield (
             f"the model in `{directory}` brings Python code of its own; "
             "read it, then set `trust_remote_code = true` in the recipe's backbone or the saved encoder's "
@@ -184,6 +184,25 @@ def _problems_of_files(
 
         yield from _weights_elsewhere(directory, content)
         yield from _missing_weights(directory)
+
+
+def _is_byt5(directory: Path) -> bool:
+    """Whether a directory's tokenizer is ByT5's, whose vocabulary is that of all bytes and has no file."""
+    file = directory / "tokenizer_config.json"
+    if not file.is_file():
+        return False
+
+    with foreign(ModelError, f"`{file}` is not JSON", "fetch the model again"):
+        name = read_json(file, LARGEST_JSON).get("tokenizer_class")
+
+    return bool(name == "ByT5Tokenizer")
+
+
+def _is_known(config: Mapping[str, Any]) -> bool:
+    """Whether transformers has the architecture of a configuration, so that it needs no other code."""
+    from transformers import CONFIG_MAPPING
+
+    return config.get("model_type") in CONFIG_MAPPING
 
 
 def _is_lfs_pointer(file: Path) -> bool:

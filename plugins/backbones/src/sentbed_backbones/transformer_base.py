@@ -177,11 +177,17 @@ class Transformer(Backbone):
             return
 
     def remarks(self) -> Iterator[str]:
-        """Yield what will be fetched of a hub id, as far as the hub answers.
+        """Yield what will be fetched of a hub id, as far as the hub answers, and which code does not run.
 
         Raises:
             ModelError: if the hub refuses the model.
         """
+        if "auto_map" in self._local_config() and not self.trust_remote_code:
+            yield (
+                f"the model `{self.model}` brings Python code of its own, which does not run: transformers' own "
+                "class is loaded, which may compute other vectors"
+            )
+
         if self.model is not None and not is_local(self.model):
             from sentbed_backbones.hub_models import download_remark
 

@@ -26,6 +26,7 @@ from sentbed_backbones._torch.tokenizer_loading import (
     add_placeholder,
     load_tokenizer,
     note_tokens_without_embeddings,
+    require_own_tokenizer,
 )
 from sentbed_backbones._torch.weight_dtypes import DTYPES
 from sentbed_backbones.adaptation import ADAPTER_WEIGHTS, PICKLED_ADAPTER
@@ -241,7 +242,11 @@ def _from_directory(
         else:
             model = initialise(family, config, parameters)
 
-    note_tokens_without_embeddings(tokenizer, int(config.vocab_size))
+    embeddings = int(config.vocab_size)
+    if with_weights:
+        require_own_tokenizer(tokenizer, embeddings, directory)
+
+    note_tokens_without_embeddings(tokenizer, embeddings)
     return model, tokenizer
 
 
@@ -258,6 +263,10 @@ def read_config(
     config = transformers.AutoConfig.from_pretrained(
         directory, trust_remote_code=parameters.trust_remote_code
     )
+    if not parameters.trust_remote_code:
+        # The class is transformers' own, and what is saved names no other code.
+        vars(config).pop("auto_map", None)
+
     if misfit := family.problem(config):
         raise ModelError(
             f"the model in `{directory}` is a `{config.model_type}`; {misfit}; "

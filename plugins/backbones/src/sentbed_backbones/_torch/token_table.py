@@ -17,7 +17,10 @@ from torch import Tensor
 from sentbed_backbones._torch.built_transformer import quiet
 from sentbed_backbones._torch.loading import name_of_embeddings, read_tied_head
 from sentbed_backbones._torch.stored_weights import stored_weights, weight_hashes
-from sentbed_backbones._torch.tokenizer_loading import load_tokenizer
+from sentbed_backbones._torch.tokenizer_loading import (
+    load_tokenizer,
+    require_own_tokenizer,
+)
 from sentbed_backbones._torch.train_tokenizer import train_wordpiece
 from sentbed_backbones._torch.word_vectors import read_word_vectors, word_tokenizer
 from sentbed_backbones.hub_models import fetch
@@ -109,6 +112,8 @@ def from_model(
         tokenizer = load_tokenizer(weights_directory, False)
         origin["sha256"] = weight_hashes(weights_directory, {})
 
+    require_own_tokenizer(tokenizer, len(rows), files.directory)
+
     origin |= files.origin
     if random:
         rows = torch.randn_like(rows)
@@ -155,14 +160,14 @@ def _read_table(directory: Path) -> Tensor:
     if "mapping" in tensors:
         rows = _mapped_rows(rows, tensors["mapping"].long(), file)
     if "weights" in tensors:
-        scales = tensors["weights"].float()
+        scales = tensors["weights"]
         if scales.shape != rows.shape[:1]:
             raise ModelError(
                 f"`{file}` has {tuple(scales.shape)} `weights` for {len(rows)} tokens; fetch the model again"
             )
 
-        # sentence-transformers multiplies and rounds in this order and precision.
-        rows = (rows * scales[:, None]).to(tensors[MODEL2VEC].dtype).float()
+        # As in sentence-transformers, the product is rounded to fp32, whatever the precision in the file.
+        rows = (rows * scales[:, None]).float()
 
     return _required(rows, file)
 

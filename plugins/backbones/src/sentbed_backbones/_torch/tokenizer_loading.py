@@ -21,7 +21,7 @@ import transformers
 from sentbed import ModelError
 from sentbed.helpers import foreign, read_file, read_json
 from tokenizers import Regex, normalizers
-from transformers.convert_slow_tokenizer import generate_merges
+from transformers.convert_slow_tokenizer import bytes_to_unicode, generate_merges
 
 from sentbed_backbones._torch.sentencepiece_normalization import (
     EXACT_MAP,
@@ -63,6 +63,17 @@ MASK_TAKES_SPACE = ("RobertaTokenizer", "XLMRobertaTokenizer")
 """Classes whose mask token includes the space before it. transformers 5 no longer knows this unless a file of
 the model says it; for CamemBERT and MPNet it still does."""
 
+STARTS_TEXTS: Mapping[str, bool] = {
+    "CodeLlamaTokenizer": True,
+    "CohereTokenizer": True,
+    "GemmaTokenizer": True,
+    "GPTNeoXTokenizer": False,
+    "LlamaTokenizer": True,
+}
+"""Classes that put the start and end tokens around a text by the settings `add_bos_token` (with this default)
+and `add_eos_token`, whatever `tokenizer.json` says. transformers 5 ignores the settings beside a
+`tokenizer.json`, and has no default without one."""
+
 TEXTS_TO_COMPARE = (
     "",
     " ",
@@ -95,9 +106,11 @@ def load_tokenizer(directory: Path, trust_remote_code: bool) -> Any:
 
     Raises:
         ModelError: if the tokenizer's conversion from sentencepiece is not exact, if transformers warns of
-            wrong ids (`WRONG_CONVERSIONS`), or if the tokenizer exceeds the limits of `untrusted_files`.
+            wrong ids (`WRONG_CONVERSIONS`), if a special token is empty, or if the tokenizer exceeds the limits
+            of `untrusted_files`.
     """
     require_bounded_tokenizer(directory)
+    settings = _read_settings(directory)
     definition = directory / "tokenizer.json"
     if not definition.is_file():
         for file in sorted(directory.glob("*.model")):
@@ -105,15 +118,19 @@ def load_tokenizer(directory: Path, trust_remote_code: bool) -> Any:
             _read_sentencepiece(file)
 
     with _warnings_as_errors(directory):
-        tokenizer = transformers.AutoTokenizer.from_pretrained(
+        tokenizer: Any = transformers.AutoTokenizer.from_pretrained(
             directory, trust_remote_code=trust_remote_code
         )
+
+    if isinstance(tokenizer, transformers.ByT5Tokenizer):
+        return _fast_byt5(tokenizer)
 
     if not tokenizer.is_fast:
         return tokenizer
 
     if definition.is_file():
         _take_definition(tokenizer, read_json(definition, LARGEST_JSON))
+        _put_start_and_end(tokenizer, settings, definition)
         return tokenizer
 
     vocabulary_file = getattr(tokenizer, "vocab_file", None)
@@ -121,6 +138,7 @@ def load_tokenizer(directory: Path, trust_remote_code: bool) -> Any:
         _convert(tokenizer, directory / Path(str(vocabulary_file)).name)
 
     _let_mask_take_space(tokenizer)
+    _put_start_and_end(tokenizer, settings, definition)
     return tokenizer
 
 
@@ -169,6 +187,76 @@ def _take_definition(tokenizer: Any, written: Mapping[str, Any]) -> None:
 def _redefine(tokenizer: Any, definition: Mapping[str, Any]) -> None:
     """Give a tokenizer of transformers another definition; transformers has no public method for this."""
     tokenizer._tokenizer = tokenizers.Tokenizer.from_str(json.dumps(definition))
+
+
+def _read_settings(directory: Path) -> dict[str, Any]:
+    """Return the content of `tokenizer_config.json`; empty if there is no such file.
+
+    Raises `ModelError` for an empty special token: transformers would look for its id without end.
+    """
+    file = directory / "tokenizer_config.json"
+    if not file.is_file():
+        return {}
+
+    settings: dict[str, Any] = read_json(file, LARGEST_JSON)
+    for name in ("bos_token", "eos_token", "unk_token"):
+        if settings.get(name) == "":
+            raise ModelError(
+                f"`{file}` has an empty text as `{name}`, expected a token; write the token that the model was "
+                f"trained with, or take `{name}` out for the one of the tokenizer's class"
+            )
+
+    return settings
+
+
+def _fast_byt5(original: Any) -> Any:
+    """Return ByT5's tokenizer, which transformers has in Python alone, as a fast one: each byte is a token."""
+    added = original.added_tokens_decoder
+    vocabulary = {str(token): number for number, token in added.items()}
+    for byte, character in bytes_to_unicode().items():
+        vocabulary[character] = byte + original.offset
+
+    backend = tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, []))
+    backend.add_tokens(list(added.values()))
+    backend.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(
+        add_prefix_space=False, use_regex=False
+    )
+    backend.decoder = tokenizers.decoders.ByteLevel()
+    end, end_id = original.eos_token, original.eos_token_id
+    backend.post_processor = tokenizers.processors.TemplateProcessing(
+        single=f"$A {end}", special_tokens=[(end, end_id)]
+    )
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        eos_token=end,
+        pad_token=original.pad_token,
+        unk_token=original.unk_token,
+    )
+
+
+def _put_start_and_end(
+    tokenizer: Any,
+    settings: Mapping[str, Any],
+    definition: Path,
+) -> None:
+    """Let a tokenizer put the start and end tokens around a text as transformers 4 did; see `STARTS_TEXTS`.
+
+    What `save_pretrained` of transformers 5 wrote has neither setting: there, `tokenizer.json` is right, which
+    two of the classes ignore.
+    """
+    name = str(settings.get("tokenizer_class")).removesuffix("Fast")
+    starts_texts = STARTS_TEXTS.get(name)
+    if starts_texts is None:
+        return
+
+    is_set = "add_bos_token" in settings or "add_eos_token" in settings
+    if definition.is_file() and not is_set:
+        written = tokenizers.Tokenizer.from_file(str(definition))
+        tokenizer.backend_tokenizer.post_processor = written.post_processor
+        return
+
+    tokenizer.add_bos_token = settings.get("add_bos_token", starts_texts)
+    tokenizer.add_eos_token = settings.get("add_eos_token", False)
 
 
 def _let_mask_take_space(tokenizer: Any) -> None:
@@ -366,6 +454,25 @@ def _texts_of_pieces(model: Any) -> Iterator[str]:
     for piece in model.pieces:
         if piece.type == USER_DEFINED:
             yield f"a {piece.piece} b{piece.piece}c"
+
+
+def require_own_tokenizer(
+    tokenizer: Any,
+    embeddings: int,
+    directory: Path,
+) -> None:
+    """Raise `ModelError` if a tokenizer has so few tokens that the embeddings were trained with another one.
+
+    Published vocabularies are padded by at most a few per cent, such as T5's 32,100 tokens to 32,128.
+    """
+    if len(tokenizer) >= embeddings / 2:
+        return
+
+    raise ModelError(
+        f"the tokenizer in `{directory}` has {len(tokenizer):,} tokens, and the model has embeddings for "
+        f"{embeddings:,}: it is another model's, and texts would get wrong vectors; put the tokenizer there that "
+        "the model was trained with"
+    )
 
 
 def note_tokens_without_embeddings(tokenizer: Any, embeddings: int) -> None:

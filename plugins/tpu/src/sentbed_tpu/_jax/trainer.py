@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import torch
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 from sentbed import ModelError, RunError
@@ -65,6 +66,7 @@ from sentbed_hardware.engine_parts.training_checks import (
 
 from sentbed_tpu._jax.devices import JaxDevices
 from sentbed_tpu._jax.encoder import JaxEncoder
+from sentbed_tpu._jax.mesh import Layout
 from sentbed_tpu._jax.optax_optimizers import build_optax
 from sentbed_tpu._jax.pure_functions import Arrays, Batch, FunctionalLoss, host_arrays
 
@@ -285,6 +287,9 @@ class JaxTrainer(Trainer):
         """Name in `averages` -> decay of the moving average."""
         self._begin_averages()
 
+        self.unreached: frozenset[str] | None = None
+        """Names of the weights on which no vector depends, which an update leaves as they are; None before the
+        first step."""
         self.steps = 0
         self.key = jax.random.fold_in(key, 1)
         self.settings = loss_parameter_settings(loss, training.loss, "loss.")
@@ -325,7 +330,7 @@ class JaxTrainer(Trainer):
         if self.training.loss.traits.stateful:
             self.loss_state = {}
             for name, value in host_arrays(loss.initial_state()).items():
-                self.loss_state[name] = layout.place(_narrow(value), layout.whole)
+                self.loss_state[name] = _place_wide(layout, value, layout.whole)
 
     def _begin_averages(self) -> None:
         """Create the moving averages; they start as copies of the current weights."""
@@ -398,8 +403,8 @@ class JaxTrainer(Trainer):
         """Take a training step. If the loss or the gradient is not finite, no weight and no state changes."""
         rate = learning_rate(self.training, self.steps)
         loss_array, metrics, next_state, gradients = self.backward(columns)
-        if self.steps == 0:
-            self._require_gradients(gradients, columns)
+        if self.unreached is None:
+            self.unreached = self._unreached_weights(gradients, columns)
 
         norm = float(self.update(gradients, next_state, loss_array, rate))
         loss = float(loss_array)
@@ -412,25 +417,33 @@ class JaxTrainer(Trainer):
         numbers["compiled_shapes"] = float(self.devices.compiled.shapes)
         return StepResult(loss, rate, norm, numbers, fault=origin)
 
-    def _require_gradients(self, gradients: Arrays, columns: Columns) -> None:
-        """Raise `PluginError` if no gradient reaches a trained part of an encoder."""
-        if self.processes.world > 1:
-            return
+    def _unreached_weights(self, gradients: Arrays, columns: Columns) -> frozenset[str]:
+        """Return the names of the encoders' trained weights on which no vector depends.
 
-        is_nonzero = self.devices.compiled.jit(_are_nonzero)(gradients)
+        JAX gives zeros for them, but a gradient may also be zero. PyTorch tells the two apart.
+
+        Raises:
+            PluginError: if no gradient reaches a trained part of an encoder.
+        """
+        are_nonzero = self.devices.compiled.jit(_are_nonzero)(gradients)
+        is_nonzero = self.devices.layout.fetch_all(are_nonzero)
+        unreached = []
         for name, tower in self.towers.items():
-            module = tower.encoder.module
-            reached = {key for key in tower.names if is_nonzero[f"{name}.{key}"]}
-            if missing_gradient(name, module, tower.names, reached) is None:
+            zeros = {key for key in tower.names if not is_nonzero[f"{name}.{key}"]}
+            if not zeros:
                 continue
 
-            # JAX gives zeros for weights without a gradient, but a gradient may also be zero. PyTorch tells the
-            # two apart.
-            batch = self._first_texts(tower, columns)
-            reached = connected(module, tower.names, batch)
-            error = missing_gradient(name, module, tower.names, reached)
-            if error is not None:
+            module, batch = tower.encoder.module, self._first_texts(tower, columns)
+            with torch.random.fork_rng(devices=[]):
+                zeros -= connected(module, zeros, batch)
+
+            error = missing_gradient(name, module, tower.names, tower.names - zeros)
+            if error is not None and self.processes.world == 1:
                 raise error
+
+            unreached += [f"{name}.{key}" for key in zeros]
+
+        return frozenset(unreached)
 
     def _first_texts(self, tower: JaxTower, columns: Columns) -> TokenBatch:
         """Return the first one or two texts of a tower as a batch."""
@@ -517,8 +530,7 @@ class JaxTrainer(Trainer):
         other_inputs = {}
         for name, values in columns.items():
             if not isinstance(values, TokenIds):
-                array = _narrow(np.asarray(values))
-                other_inputs[name] = layout.place(array, layout.whole)
+                other_inputs[name] = _place_wide(layout, values, layout.whole)
 
         outputs, (vector_gradients, loss_gradients) = self._compute_loss(
             encoded.vectors,
@@ -715,6 +727,10 @@ class JaxTrainer(Trainer):
             factor = self.rate_factors.get(name, 1.0)
             weights[name] = value - rate * factor * updates[name]
 
+        # As in torch, a weight without a gradient does not decay.
+        for name in self.unreached or ():
+            weights[name] = before.weights[name]
+
         averages: dict[str, Arrays] = {}
         for name, average in before.averages.items():
             tower = name.removeprefix(EMA)
@@ -725,11 +741,13 @@ class JaxTrainer(Trainer):
                 averages[name][key] = decay * old + (1 - decay) * new
 
         is_finite = jnp.isfinite(norm) & jnp.isfinite(loss)
-        result = jax.tree.map(
-            lambda new, old: jnp.where(is_finite, new, old),
-            _StepState(weights, optimizer, averages, next_state),
-            before,
-        )
+        # The loss's state keeps its integers of 64 bits; see `_place_wide`.
+        with jax.enable_x64(True):
+            result = jax.tree.map(
+                lambda new, old: jnp.where(is_finite, new, old),
+                _StepState(weights, optimizer, averages, next_state),
+                before,
+            )
         shardings = self._shardings(result)
         return jax.lax.with_sharding_constraint(result, shardings), norm
 
@@ -794,7 +812,7 @@ class JaxTrainer(Trainer):
         layout = self.devices.layout
         placed = []
         for name, value in self.state_by_name().items():
-            placed.append(layout.place(saved[name], value.sharding))
+            placed.append(_place_wide(layout, saved[name], value.sharding))
 
         structure = jax.tree.structure(self.state_tree())
         tree = jax.tree.unflatten(structure, placed)
@@ -884,9 +902,14 @@ def _gather(gradients: jax.Array, places: jax.Array) -> jax.Array:
     return gradients.at[places].get(mode="fill", fill_value=0.0)
 
 
-def _narrow(values: NDArray[Any]) -> NDArray[Any]:
-    """Return an array with 64-bit integers turned into 32 bits, which JAX uses. Ids of texts keep 31 bits."""
-    if values.dtype != np.int64:
-        return values
+def _place_wide(
+    layout: Layout,
+    value: Any,
+    sharding: Any,
+) -> jax.Array:
+    """Return an array on the devices that keeps integers of 64 bits, such as the ids of texts.
 
-    return (values & 0x7FFFFFFF).astype(np.int32)
+    JAX computes with them as they are, and only makes no new ones.
+    """
+    with jax.enable_x64(True):
+        return layout.place(value, sharding)
