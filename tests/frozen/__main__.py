@@ -47,6 +47,7 @@ def main() -> int:
 
     # One thread adds in one order; nothing is read from caches of earlier runs.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ["TRANSFORMERS_VERBOSITY"] = "error"
     if DATA.is_dir():
         os.environ.setdefault("SENTBED_DATA", str(DATA))
     frozen = read_frozen(FROZEN)

@@ -15,7 +15,7 @@ from pathlib import Path
 import attrs
 from records import EQUAL, Compared, Number, SkippedError, deviation
 
-ROOMS = ("encoding", "training")
+ROOMS = ("training", "papers", "encoding")
 """Modules beside this one that have `numbers(directory)`; the longest first."""
 
 
