@@ -15,7 +15,15 @@ from pathlib import Path
 import attrs
 from records import EQUAL, Compared, Number, SkippedError, deviation
 
-ROOMS = ("training", "papers", "encoding")
+ROOMS = (
+    "training",
+    "evaluation",
+    "papers",
+    "encoding",
+    "studies",
+    "exchange",
+    "resume",
+)
 """Modules beside this one that have `numbers(directory)`; the longest first."""
 
 
