@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PROJECTS := core/pyproject.toml $(wildcard plugins/*/pyproject.toml)
 
-.PHONY: demo mini test test-plain-processor test-slow test-papers test-real test-alone test-jax test-lowest test-newest-python test-long test-all check docs bench opponents fuzz gpu-test gpu-bench tpu-compile clean
+.PHONY: demo mini test test-plain-processor test-slow test-papers test-real test-alone test-jax test-lowest test-newest-python test-long test-all check docs frozen bench opponents fuzz gpu-test gpu-bench tpu-compile clean
 
 demo: $(VENV)/.demo
 	$(BIN)/sentbed run recipes/quickstart.toml
@@ -95,6 +95,10 @@ fuzz: $(VENV)/.dev
 # The site, in `site/`; a warning is an error.
 docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# Numbers of today, at the public doors: `make frozen ROOMS=encoding`. Rooms that need real data skip without it.
+frozen: $(VENV)/.dev
+	$(BIN)/python tests/frozen $(ROOMS)
 
 # Needs SENTBED_DATA.
 bench: $(VENV)/.dev
