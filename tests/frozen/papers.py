@@ -24,7 +24,7 @@ def numbers(directory: Path) -> Iterator[Number]:
     for name, case in CASES.items():
         settings = ["runtime.precision=fp32", "runtime.threads=1", "evaluate="]
         for stage in case["stages"]:
-            settings += [f"stage.{stage}.steps=10", f"stage.{stage}.epochs="]
+            settings.append(f"stage.{stage}.steps=10")
         recipe = RECIPES / f"{case.get('recipe', name)}.toml"
         settings += case["settings"]
         yield from run_numbers(name, run_recipe(recipe, directory / name, settings))
