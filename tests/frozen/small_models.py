@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -45,13 +46,19 @@ def write_model(family: Mapping, directory: Path) -> None:
 
 
 def wordpiece(directory: Path) -> int:
-    """Write `vocab.txt`, as BERT has it."""
-    tokenizer = tokenizers.BertWordPieceTokenizer()
-    tokenizer.train_from_iterator((*TEXTS, *FRAMES, ASCII), vocab_size=300)
-    tokenizer.save_model(str(directory))
+    """Write `vocab.txt`, as BERT has it; a trainer of WordPiece draws another one in each process."""
+    texts = " ".join((*TEXTS, *FRAMES, ASCII)).lower()
+    characters = sorted(set("".join(texts.split())))
+    words = sorted(set(re.findall(r"[a-z]{2,}", texts)))
+
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *characters]
+    tokens += [f"##{character}" for character in characters]
+    # Words of every other place are pieces.
+    tokens += words[::2]
+    (directory / "vocab.txt").write_text("\n".join(tokens), "utf-8")
     settings = {"tokenizer_class": "BertTokenizer", "do_lower_case": True}
     write_settings(directory, settings)
-    return tokenizer.get_vocab_size()
+    return len(tokens)
 
 
 def byte_level(directory: Path, special_tokens: list[str], **settings) -> int:

@@ -30,6 +30,7 @@ runtime = { use = "cpu", precision = "fp32", threads = 1 }
 """
 
 STEPS = 1e-4
+"""Tolerance of ten steps, whose roundings grow with each; a micro-batch moves them by up to a tenth of it."""
 
 ROUNDING = 1e-5
 """Tolerance of one step of ours beside that of another library, in float32."""
