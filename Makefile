@@ -136,7 +136,7 @@ define install
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python $(PIP) 'hatchling>=1.24' 'editables>=0.5'
 	$(BIN)/python $(PIP) --no-build-isolation --no-compile -r $(1)
-	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib > /dev/null || true
+	@$(BIN)/python -m compileall -qq -j 0 -x '/tests/' $(VENV)/lib > /dev/null || true
 endef
 
 $(VENV)/.demo: $(PROJECTS) requirements/demo.txt requirements/constraints.txt

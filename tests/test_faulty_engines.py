@@ -16,6 +16,8 @@ from sentbed._registry.registry import load_plugins
 from sentbed.protocols import TokenIds, Training
 from sentbed_testing import EnginePair, cases, engine_rules, part
 
+pytestmark = pytest.mark.slow
+
 CPU = {"use": "cpu", "threads": 1}
 PLUGINS = load_plugins()
 

@@ -13,6 +13,8 @@ from sentbed_backbones.opt import Opt
 from sentbed_processes import finish, kill, start, wait_until
 from sentbed_studies.demonstration_search_config import Search
 
+pytestmark = pytest.mark.slow
+
 RECIPE = """\
 schema = 1
 [run]

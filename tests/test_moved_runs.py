@@ -30,7 +30,7 @@ path = "stage.pull.data.path"
 values = ["pairs.csv", "other.csv"]
 """
 
-pytestmark = pytest.mark.usefixtures("installed_toy", "quick")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("installed_toy", "quick")]
 
 
 class StopAtFifthStep:

@@ -11,6 +11,8 @@ from sentbed import RecipeError, build_encoder, load_recipe, resume, run
 from sentbed._recipe.prompts import TEMPLATES
 from sentbed_evaluators.next_token import NextToken
 
+pytestmark = pytest.mark.slow
+
 TEXTS = ("A jockey riding a horse.", "Rain falls", 'He said "no"?')
 
 RECIPE = """

@@ -13,6 +13,8 @@ from sentbed.helpers import open_file, sha256
 from sentbed.tools import resume
 from sentbed_report.study.read_study_directory import read_data
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 
 PLAIN = {

@@ -25,6 +25,8 @@ from sentbed.errors import (
 )
 from toy_plugin import RECIPE
 
+pytestmark = pytest.mark.slow
+
 SIZE = 900_000
 KEYS = MOST_KEYS - 100
 

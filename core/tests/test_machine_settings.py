@@ -24,6 +24,8 @@ from sentbed._run.resume import own_recipe
 from sentbed.protocols import OF_MACHINE, OF_RUN, Backbone, Runtime, Tracker
 from toy_plugin import RECIPE, quicken
 
+pytestmark = pytest.mark.slow
+
 TRACKED = RECIPE + '\n[[tracker]]\nuse = "notes"\nfile = "mine.txt"\n'
 
 

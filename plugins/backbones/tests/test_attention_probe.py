@@ -22,6 +22,8 @@ from sentbed_backbones.bert import Bert
 from sentbed_backbones.causal import Causal
 from sentbed_backbones.opt import Opt
 
+pytestmark = pytest.mark.slow
+
 PREFIXES = (
     None,
     torch.tensor([21, 22, 23]),

@@ -610,8 +610,10 @@ def test_a_sentencepiece_model_alone_starts_texts_as_its_class_does(trained, tmp
     assert rows_of(tokenizer, ["vou dé"]) == expected
 
 
-def test_empty_special_tokens_are_named(trained, tmp_path):
-    llama_with_settings(trained, tmp_path, bos_token="<s>", eos_token="", unk_token="")
+@pytest.mark.parametrize("empty", ["", {"__type": "AddedToken", "content": ""}])
+def test_empty_special_tokens_are_named(trained, tmp_path, empty):
+    tokens = {"bos_token": "<s>", "eos_token": empty, "unk_token": empty}
+    llama_with_settings(trained, tmp_path, **tokens)
     with pytest.raises(ModelError, match="has an empty text as `eos_token`"):
         load_tokenizer(tmp_path, False)
 

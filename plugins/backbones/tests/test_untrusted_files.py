@@ -18,6 +18,8 @@ from sentbed_backbones.untrusted_files import (
     run_in_limits,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def replace(pattern, content):
     return {"type": "Replace", "pattern": pattern, "content": content}

@@ -169,6 +169,18 @@ def test_training_and_development_sets_are_no_test_data(
     assert [file.name for file in suite.development_files()] == expected
 
 
+def test_sentences_that_sentbench_trains_its_classifier_on_are_no_test_data(
+    write, tmp_path
+):
+    for name in FILES[2][1]:
+        write(name, "x")
+    suite = SentBench(
+        paradigms=("single",), tasks=("TREC",), data_dir=str(tmp_path / "senteval")
+    )
+    files = [file.name for file in suite.development_files()]
+    assert files == ["train_5500.label"]
+
+
 def test_pairs_that_a_field_names_need_no_directory(tmp_path):
     assert list(Geometry(path=str(tmp_path / "pairs.tsv")).files()) == []
 

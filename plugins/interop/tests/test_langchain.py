@@ -13,6 +13,8 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 from sentbed_interop.langchain import SentbedEmbeddings
 
+pytestmark = pytest.mark.slow
+
 TEXTS = ["The cat sleeps.", "A dog barks at two small birds.", "Rain falls."]
 
 

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from sentbed import Encoder, ModelError
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from sentbed_interop.llama_index import SentbedEmbedding
 

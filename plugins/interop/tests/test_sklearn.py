@@ -21,6 +21,8 @@ from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.validation import validate_data
 
+pytestmark = pytest.mark.slow
+
 TEXTS = ["The cat sleeps.", "A dog barks at two small birds.", "", "Rain falls."]
 
 

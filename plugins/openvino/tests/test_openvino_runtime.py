@@ -67,6 +67,7 @@ def in_bf16(saved):
 # --- precisions ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("precision", "least"),
     [
@@ -139,6 +140,7 @@ def test_vectors_of_another_computation_are_an_error_and_not_taken_for_rounding(
 # --- streams ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_streams_give_the_vectors_of_cpu_in_order(on_cpu, saved, trial):
     texts = [f"{text} {number}" for number in range(12) for text in SENTENCES]
     encoder = Encoder.load(saved, OpenVino(threads=3, streams=3))
@@ -181,6 +183,7 @@ class Core:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("library", "message"),
     [

@@ -74,8 +74,12 @@ def test_a_clear_winner(study_of, baseline):
     )
 
 
-def test_an_axis_that_changes_no_score_is_named(study_of):
+@pytest.mark.parametrize("undefined", [False, True])
+def test_an_axis_that_changes_no_score_is_named(study_of, undefined):
     scores = {seed: {"MR": 60.0 + seed} for seed in (1, 2, 3)}
+    if undefined:
+        for by_task in scores.values():
+            by_task["CR"] = float("nan")
     lines = answers(study_of({"first": scores, "mean": scores}, [POOLER], "first"))
     assert lines["Mind"] == (
         "the axis `pooler` changes no score: cells that differ in it alone are identical in every task"

@@ -41,7 +41,7 @@ at = ["start", "end"]
 """
 RECIPE = TOWERS.partition("[[evaluate]]")[0]
 
-pytestmark = pytest.mark.usefixtures("installed_toy", "quick")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("installed_toy", "quick")]
 
 Scores: TypeAlias = dict[str, list[tuple[str, str, str, float]]]
 """Cell and seed -> encoder, evaluator, task and value of each score."""

@@ -24,6 +24,8 @@ from sentbed_studies.demonstration_search_config import Search
 from sentbed_workbench.vector_cache import VectorCache
 from toy_plugin import SEARCH, Gap, Nearness
 
+pytestmark = pytest.mark.slow
+
 WORDS = ("Sleep", "Music", "Rain", "Bread", "Ice")
 SENTENCES = (
     "A cat naps.",

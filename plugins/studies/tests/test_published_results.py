@@ -18,6 +18,8 @@ from sentbed_studies.runner import run_study
 from sentbed_studies.study import read_study
 from toy_plugin import RECIPE
 
+pytestmark = pytest.mark.slow
+
 NEAR = '\n[[evaluate]]\nuse = "nearness"\nwords = 20\n'
 AXES = """
 [study.axes.lr]

@@ -28,7 +28,7 @@ path = "stage.pairs.loss.noise"
 values = [0.0, 0.5]
 """
 
-pytestmark = pytest.mark.usefixtures("installed_toy", "quick")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("installed_toy", "quick")]
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ from sentbed._cli.main import main
 from sentbed._registry.registry import load_plugins
 from sentbed_testing import ConformanceError, check_plugin, plugin_rules
 
+pytestmark = pytest.mark.slow
+
 GOOD = '''
 """A schedule."""
 

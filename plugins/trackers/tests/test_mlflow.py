@@ -10,7 +10,10 @@ from sentbed_trackers import outbox
 from sentbed_trackers.mlflow import MLflow
 
 # MLflow's own mappings, at their first use.
-pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy"),
+]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -14,6 +14,8 @@ from sentbed.protocols import DataSource
 from sentbed_workbench.recipe_diff import compare, read, text
 from toy_plugin import RECIPE, TOWERS
 
+pytestmark = pytest.mark.slow
+
 NO_DIFFERENCE = "no difference in what is computed"
 
 

@@ -254,6 +254,9 @@ def run(  # noqa: C901, PLR0912, PLR0913 - an argument for each option; options 
 
     if result.unmet:
         echo(f"expected numbers that were not met: {', '.join(result.unmet)}", err=True)
+    if result.undefined:
+        names = [f"{score.task}/{score.metric}" for score in result.undefined]
+        echo(f"scores that are not a number: {', '.join(names)}", err=True)
     echo(result.report)
     if result.unmet or result.undefined:
         sys.exit(FAILED)

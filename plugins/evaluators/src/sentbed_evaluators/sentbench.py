@@ -264,6 +264,13 @@ class SentBench(TaskSuite):
         for task in self._built_tasks:
             yield from find_files(data_directory(self.data_dir), task).all
 
+    def development_files(self) -> Iterator[Path]:
+        """Yield SentEval's training and development sets of tasks that have a test set."""
+        from sentbed_evaluators.transfer import development_files
+
+        if self._names_in_senteval:
+            yield from development_files(self._names_in_senteval, self.data_dir)
+
     def _score(
         self,
         transfer: Sequence[TransferTask],

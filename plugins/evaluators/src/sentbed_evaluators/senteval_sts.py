@@ -67,8 +67,8 @@ class SentEvalSTS(FileSuite):
 
     The words of a sentence are joined by single spaces, as SentEval does.
 
-    The cosine of a zero vector with any vector is 0. If all similarities are equal, the score is 0. In both cases
-    the score has a note.
+    The cosine of a zero vector with any vector is 0, which a note of the score counts. If all similarities are
+    equal, the score is undefined (NaN).
     """
 
     name: ClassVar[str] = "senteval-sts"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -104,13 +104,8 @@ class SentEvalTransfer(FileSuite):
         return find_files(self.data_dir)
 
     def development_files(self) -> Iterator[Path]:
-        """Yield the training and development sets of tasks that have a test set."""
-        root = self.task_files().root
-        for task in self.tasks:
-            layout = TRANSFER[task]
-            for split in ("train", "dev"):
-                for name in layout.files.get(split, ()):
-                    yield root / layout.folder / name
+        """Return the training and development sets of tasks that have a test set."""
+        return development_files(self.tasks, self.data_dir)
 
     def prepare_tasks(self) -> Prepared:
         """Read the data of every task; raises `DataError`, with file and line, if it is missing or malformed."""
@@ -161,6 +156,16 @@ class TransferTask:
     def item_texts(self) -> list[tuple[str, ...]]:
         """The sentences of each example that is scored."""
         return list(zip(*self.splits[self.scored_on].sentences, strict=True))
+
+
+def development_files(tasks: Iterable[str], data_dir: str | None) -> Iterator[Path]:
+    """Yield the training and development sets of tasks that have a test set."""
+    root = find_files(data_dir).root
+    for task in tasks:
+        layout = TRANSFER[task]
+        for split in ("train", "dev"):
+            for name in layout.files.get(split, ()):
+                yield root / layout.folder / name
 
 
 def read_tasks(

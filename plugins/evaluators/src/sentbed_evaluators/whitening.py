@@ -69,8 +69,8 @@ class Whitening:
             texts = read_lines(path, hashes=hashes)
             source = {"fitted_on": path.name, "texts": len(texts), "data": hashes[path]}
             lists = {**lists, _FITTED: Texts(texts)}
-        return Prepared(
-            lists, partial(self._score, prepared, source), prepared.item_texts
+        return attrs.evolve(
+            prepared, lists=lists, score=partial(self._score, prepared, source)
         )
 
     def _score(

@@ -16,7 +16,7 @@ from typing import Any
 import attrs
 from sentbed import Encoder, __version__
 from sentbed.errors import RecipeError, RunError
-from sentbed.helpers import returned, write_atomic
+from sentbed.helpers import returned, score_text, write_atomic
 from sentbed.protocols import Evaluation, Evaluator, Preparation
 from sentbed.tools import (
     RESOLVED,
@@ -179,7 +179,7 @@ def _score_prompts(
             started = monotonic()
             evaluation = evaluate(encoder, of_candidate)
             journal.add(index, template, evaluation, monotonic() - started)
-            say(f"{place}  {evaluation.primary:.2f}")
+            say(f"{place}  {score_text(evaluation.primary)}")
     except (Exception, KeyboardInterrupt) as error:
         error.add_note(
             f"stopped at {place}\nthe same command goes on from there, with {journal.path}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from sentbed_backbones.hub_models import fetch
 from sentbed_backbones.model_file_checks import (
     ADAPTER_DIRECTORY,
     BASE_FILE,
+    LARGEST_JSON,
     only_pickled,
     problems_of,
 )
@@ -263,9 +265,14 @@ def read_config(
     config = transformers.AutoConfig.from_pretrained(
         directory, trust_remote_code=parameters.trust_remote_code
     )
-    if not parameters.trust_remote_code:
-        # The class is transformers' own, and what is saved names no other code.
-        vars(config).pop("auto_map", None)
+    if not parameters.trust_remote_code and "auto_map" in vars(config):
+        warnings.warn(
+            f"the model in `{directory}` brings Python code of its own, which does not run: transformers' own "
+            "class is loaded, which may compute other vectors",
+            stacklevel=2,
+        )
+        # What is saved names no other code.
+        del config.auto_map
 
     if misfit := family.problem(config):
         raise ModelError(
@@ -408,9 +415,12 @@ def _require_fit(
     if missing or mismatched or unused:
         counts = f"{len(missing)} weights missing, {len(mismatched)} of another shape, {len(unused)} unused"
         first = (missing + mismatched + unused)[0]
+        advice = family.advice(missing)
+        if "auto_map" in read_json(directory / "config.json", LARGEST_JSON):
+            advice = "read the Python code that the model brings, and set `trust_remote_code = true`"
         raise ModelError(
             f"the weights in `{directory}` do not fit its `config.json`: {counts}, the first is `{first}`; "
-            f"{family.advice(missing)}"
+            f"{advice}"
         )
 
 

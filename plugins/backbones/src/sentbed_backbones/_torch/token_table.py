@@ -112,7 +112,8 @@ def from_model(
         tokenizer = load_tokenizer(weights_directory, False)
         origin["sha256"] = weight_hashes(weights_directory, {})
 
-    require_own_tokenizer(tokenizer, len(rows), files.directory)
+    if not random:
+        require_own_tokenizer(tokenizer, len(rows), files.directory)
 
     origin |= files.origin
     if random:

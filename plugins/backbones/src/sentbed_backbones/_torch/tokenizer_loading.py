@@ -200,7 +200,10 @@ def _read_settings(directory: Path) -> dict[str, Any]:
 
     settings: dict[str, Any] = read_json(file, LARGEST_JSON)
     for name in ("bos_token", "eos_token", "unk_token"):
-        if settings.get(name) == "":
+        token = settings.get(name)
+        if isinstance(token, dict):
+            token = token.get("content")
+        if token == "":
             raise ModelError(
                 f"`{file}` has an empty text as `{name}`, expected a token; write the token that the model was "
                 f"trained with, or take `{name}` out for the one of the tokenizer's class"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -44,9 +45,12 @@ def _changes_nothing(data: StudyData, axis: str) -> bool:
     return has_comparison
 
 
-def _scores(run: CellRun) -> dict[Any, float]:
-    """Return what is measured -> score, without costs and without scores that depend on the machine."""
-    scores = {}
+def _scores(run: CellRun) -> dict[Any, float | None]:
+    """Return what is measured -> score, without costs and without scores that depend on the machine.
+
+    An undefined score is None, since NaN is not equal to itself.
+    """
+    scores: dict[Any, float | None] = {}
     for score in run.scores:
         if score.axis != "cost" and "machine" not in score.evaluator_protocol:
             name = (
@@ -57,4 +61,6 @@ def _scores(run: CellRun) -> dict[Any, float]:
                 score.protocol_id,
             )
             scores[name] = score.value
+            if math.isnan(score.value):
+                scores[name] = None
     return scores
