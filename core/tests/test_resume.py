@@ -319,7 +319,7 @@ def test_a_run_interrupted_at_any_event_and_resumed_ends_as_one_that_was_not(
 
 
 @pytest.mark.sweep(1)
-@pytest.mark.parametrize("error", [KeyboardInterrupt, PluginError, SystemExit])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, PluginError])
 def test_a_run_stopped_again_and_again_ends_as_one_that_was_not(
     error, recipe_of, plugins, whole, tmp_path, resume
 ):
