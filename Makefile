@@ -18,7 +18,8 @@ mini: $(VENV)/.demo
 export PYTHONDONTWRITEBYTECODE :=
 
 # A worker a core, each with one thread; the tests of a file share what they set up.
-WORKERS := OMP_NUM_THREADS=1 $(BIN)/pytest -q -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+TEST_SECONDS ?= 5
+WORKERS = OMP_NUM_THREADS=1 $(BIN)/pytest -q -o test_seconds=$(TEST_SECONDS) -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 # What one runs before every commit: some minutes on two cores.
 test: $(VENV)/.dev
