@@ -17,7 +17,8 @@ mini: $(VENV)/.demo
 # Test files and what they start are compiled once, also where the environment says otherwise.
 export PYTHONDONTWRITEBYTECODE :=
 
-# A worker a core, each with one thread; the tests of a file share what they set up.
+# A worker a core, each with one thread; the tests of a file share what they set up. `TEST_SECONDS=20` is for a slow
+# or a busy machine.
 TEST_SECONDS ?= 5
 WORKERS = OMP_NUM_THREADS=1 $(BIN)/pytest -q -o test_seconds=$(TEST_SECONDS) -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 

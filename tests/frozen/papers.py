@@ -15,8 +15,8 @@ from training import STEPS, run_numbers
 CASES = tomllib.loads(Path(__file__).with_name("papers.toml").read_text("utf-8"))
 
 TEN_STEPS = 0.1
-"""Tolerance of ten steps. At temperature 0.01 each step enlarges what another processor rounds otherwise: with PyTorch's
-kernels for any processor, losses moved by up to 0.8 % and gradient norms by 2.9 %."""
+"""Tolerance of ten steps. At temperature 0.01 each step enlarges what another processor rounds otherwise: with
+PyTorch's kernels for any processor, losses moved by up to 0.8 % and gradient norms by 2.9 %."""
 
 RECIPES = Path(__file__).parents[2] / "recipes" / "mini"
 
