@@ -29,7 +29,7 @@ RUNS = 5
 DAYS = 2
 """So many days may a commit be younger than the record."""
 
-PART_MINUTES = 10.0
+PART_MINUTES = 20.0
 """What a part counts as that has never been run."""
 
 
