@@ -24,7 +24,7 @@ def axes_without_effect(data: StudyData) -> Iterator[str]:
 
 def _changes_nothing(data: StudyData, axis: str) -> bool:
     """Whether all cells that differ only in this axis have the same scores; False if no two can be compared."""
-    earlier_scores: dict[tuple[Any, ...], Mapping[Any, float]] = {}
+    earlier_scores: dict[tuple[Any, ...], Mapping[Any, float | None]] = {}
     has_comparison = False
     for cell in data.cells:
         labels_on_other_axes = dict(cell.labels)
