@@ -46,7 +46,7 @@ EXEMPT = {
 }
 """Beginning of a command -> why it is not carried out here."""
 
-RECIPE_COMMANDS = {"run", "plan", "check", "explain", "search", "study run"}
+RECIPE_COMMANDS = {"run", "plan", "check", "explain", "study run"}
 STUDIES = (
     "poolers-and-prompts.toml",
     "what-matters.toml",

@@ -33,7 +33,6 @@ def fuzz(*arguments):
         ("encoders", 60),
         ("caches", 100),
         ("corpora", 100),
-        ("journals", 100),
         ("weights", 40),
         ("tokenizers", 25),
         ("imports", 40),

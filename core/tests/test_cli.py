@@ -142,7 +142,6 @@ def test_help_names_every_command():
         "reproduce",
         "run",
         "schema",
-        "search",
         "show",
         "soup",
         "study",

@@ -101,19 +101,6 @@ at = ["start", "end"]
 """
 """Eleven rows in batches of four: three steps an epoch, the last of three rows."""
 
-SEARCH = (
-    RECIPE.replace(
-        'pooler = { use = "average" }',
-        'pooler = { use = "average" }\nprompt.template = "prompt-eol"',
-    )
-    .replace("width = 4", "width = 4, positions = 400")
-    .replace(
-        "[[evaluate]]",
-        '[search]\ncandidates = "d.tsv"\nwith = { use = "gap", development = true }\n\n[[evaluate]]',
-    )
-)
-"""The same with a search among the candidates in `d.tsv`."""
-
 TOWERS = """\
 schema = 1
 

@@ -27,7 +27,7 @@ from sentbed_studies.shared_work_plan import plan_work
 from sentbed_studies.study import read_study
 from sentbed_studies.study_plan import plan_study
 from sentbed_studies.study_results import LoadedStudy
-from toy_plugin import RECIPE, SEARCH, TOWERS, Characters
+from toy_plugin import RECIPE, TOWERS, Characters
 
 NEAR = '\n[[evaluate]]\nuse = "nearness"\nwords = 20\n'
 AXES = """
@@ -224,40 +224,12 @@ def test_a_cell_that_does_not_fit_one_of_the_prompts_is_left_out_with_the_reason
     assert "with the prompt `deep`: " in str(caught.value)
 
 
-def test_what_would_not_count_prompts_is_refused(load, put, plugins):
+def test_what_would_not_count_prompts_is_refused(load):
     sampler = '[study.sampler]\nuse = "random"\ncells = 2\n'
     (message,) = problems(load, PROMPTS + sampler + AXES)
     assert message.startswith(
         "a sampler compares single runs of cells, and with `prompts` a cell has one a"
     )
-    put("d.tsv", "sentence\tword\na b c\tab\nd e f\tcd\ng h\tef\n")
-    search = put("search.toml", SEARCH + PROMPTS + AXES)
-    with pytest.raises(
-        RecipeError, match=r"a `\[search\]` chooses the prompt of each run by its score"
-    ):
-        read_study(search, (), plugins)
-    # Nor may an axis give its cells one.
-    axis = """
-[study.axes.search]
-path = "search"
-labels = ["two", "three"]
-values = [
-    { candidates = "d.tsv", limit = 2, with = { use = "gap", development = true } },
-    { candidates = "d.tsv", limit = 3, with = { use = "gap", development = true } },
-]
-"""
-    prompts = """
-[study]
-prompts = [
-    { label = "x", template = "prompt-eol" },
-    { label = "y", template = "prompt-eol", normalizer = "none" },
-]
-"""
-    (message,) = problems(load, prompts + axis)
-    assert message.startswith(
-        "a `[search]` chooses the prompt of each run by its score"
-    )
-    assert "study.axes.search" in message
 
 
 # --- running -----------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ def test_figures_are_named_by_kind_and_number_in_the_order_of_the_report(
 ):
     figures = study_figures(data, summaries)
     assert [name for name in figures if name in KINDS] == [
-        *("effects", "ranks", "numbers", "cost", "geometry", "ranking", "learning")
+        *("effects", "ranks", "numbers", "cost", "geometry", "learning")
     ]
     assert figures["effects"].title == "senteval-sts: Avg (spearman)"
     assert figures["effects-2"].title == "senteval-transfer, transfer: Avg (accuracy)"

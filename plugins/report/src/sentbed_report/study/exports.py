@@ -18,7 +18,6 @@ from sentbed_report.statistics.item_components import degenerate_reason
 from sentbed_report.statistics.levels import SIGNIFICANT
 from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.found_demonstrations import FoundRow, found_demonstrations
 from sentbed_report.study.prompt_effects import RowUnderPrompts, rows_under_prompts
 from sentbed_report.study.published_number_comparison import Number, published_numbers
 from sentbed_report.study.rank_groups import GroupedRow, RankGroups, TaskRank, TaskRanks
@@ -189,7 +188,6 @@ def to_json(
     prompt_factor = None
     if data.prompts:
         prompt_factor = data.prompt_factor
-    demonstrations = found_demonstrations(data, summaries)
     costs = scores_against_cost(summaries, data.cost)
     document = {
         "schema": SCHEMA,
@@ -201,7 +199,6 @@ def to_json(
         "cells": list(map(_cell, data.cells)),
         "excluded": excluded,
         "tables": list(map(_table, summaries, table_names(summaries))),
-        "demonstrations": list(map(_demonstration, demonstrations)),
         "published": list(map(_published, published_numbers(data, summaries))),
         "decisions": _fields(data.decisions),
         "sampled": _fields(data.sampled),
@@ -338,33 +335,6 @@ def _score_and_cost(against: ScoreAgainstCost) -> dict[str, Any]:
         "cost": cost.task,
         "unit": cost.metric,
         "points": points,
-    }
-
-
-def _demonstration(row: FoundRow) -> dict[str, Any]:
-    search = row.found
-    helped = None
-    harmed = None
-    if search.shares is not None:
-        helped = search.shares.helped
-        harmed = search.shares.harmed
-    gains = []
-    for gain in row.gains:
-        gains.append(
-            {
-                "against": gain.without,
-                **gain.summary.ranked_by,
-                "difference": gain.difference,
-            }
-        )
-    return {
-        "cell": row.cell.name,
-        "seed": row.seed,
-        **_attributes(search, "evaluator sentence word score improvement"),
-        "candidates": len(search.scores),
-        "helped": helped,
-        "harmed": harmed,
-        "gains": gains,
     }
 
 

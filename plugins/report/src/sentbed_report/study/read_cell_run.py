@@ -19,8 +19,6 @@ from sentbed_report.score_items import attach_items
 from sentbed_report.study.study_data import CellRun, CellStatus
 
 REPORT = "report.json"
-RANKING = "search.json"
-"""File with the result of the demonstration search that came before a run, if there was one."""
 
 
 KEYS = "keys.json"
@@ -64,10 +62,9 @@ def read_run(
             f"the run in `{directory}` has finished, but its `{REPORT}` is missing; put it back, or remove "
             "the directory and run it again"
         )
-    searched = _json(directory / RANKING)
-    seconds = _seconds(record, searched)
-    if searched:
-        record["ranking"] = searched.get("ranking")
+    seconds = record.get("seconds")
+    if not isinstance(seconds, int | float):
+        seconds = None
 
     scores: tuple[Score, ...] = ()
     if status == "finished" and record.get("scores"):
@@ -100,16 +97,6 @@ def read_run(
         cost=cost,
         evaluations=keys,
     )
-
-
-def _seconds(record: Mapping[str, Any], searched: Mapping[str, Any]) -> float | None:
-    """Return the duration of a run and of the search before it, in seconds; None if neither was recorded."""
-    total = None
-    for part in (record, searched):
-        seconds = part.get("seconds")
-        if isinstance(seconds, int | float):
-            total = (total or 0.0) + seconds
-    return total
 
 
 def evaluation_keys(run: Path) -> list[str]:

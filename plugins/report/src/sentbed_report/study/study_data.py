@@ -58,14 +58,13 @@ class CellRun:
     error: str = ""
     """Error message of a failed run; empty for other runs."""
     seconds: float | None = None
-    """Duration of the run in seconds, including the demonstration search before it; None if it was not
-    recorded."""
+    """Duration of the run in seconds; None if it was not recorded."""
     scores: tuple[Score, ...] = ()
     """Scores, each with its items if they were saved; empty unless the run has finished."""
     record: Mapping[str, Any] = attrs.field(factory=dict)
-    """Content of the run's `report.json`: `stages` has its learning curves, `ranking` the result of a search."""
+    """Content of the run's `report.json`: `stages` has its learning curves."""
     cost: RecordedCost | None = None
-    """Cost of a finished or failed run, without the search before it; None if it was not recorded."""
+    """Cost of a finished or failed run; None if it was not recorded."""
     evaluations: tuple[str, ...] | None = None
     """Keys of the evaluations that made the scores (see `read_run`); None if the run itself made all of them."""
     prompt: str = ""

@@ -87,7 +87,7 @@ def saved(data: StudyData) -> tuple[str, ...]:
 
 
 def _seconds_without_shared_stages(run: CellRun) -> float | None:
-    """Return a run's time with its search, in seconds, and without shared stages if their time is known."""
+    """Return a run's time in seconds, without shared stages if their time is known."""
     whole = run.record.get("seconds")
     if (
         run.seconds is None

@@ -14,7 +14,6 @@ from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.code_section import code_section
 from sentbed_report.study_page.decisions_section import decisions_section, saved
-from sentbed_report.study_page.demonstrations_section import demonstrations_section
 from sentbed_report.study_page.effects_section import (
     effects_section,
     interactions_section,
@@ -58,7 +57,6 @@ def sections_of(
         power_section(data, summaries),
         published_section(data, summaries),
         score_cost_section(data, summaries),
-        demonstrations_section(data, summaries),
         _figures(data, summaries),
         decisions_section(data),
         sampled_cells_section(data),
