@@ -356,14 +356,13 @@ def test_the_same_fault_in_all_cells_is_one_fault_of_the_recipe(study):
         (
             f"{LOSSES}[study.references]\nBERT = {{}}\n",
             (),
-            "the reference has no numbers; give it one of these: the `cell` that computes it, published "
-            "`scores`, or files of `results` @ s.toml:35 study.references.BERT",
+            "the reference has no numbers; give it the `cell` that computes it, or published "
+            "`scores` @ s.toml:35 study.references.BERT",
         ),
         (
             f'{LOSSES}[study.references]\nBERT = {{ cell = "0.2, chase", scores = {{ gap = 1 }} }}\n',
             (),
-            "the reference has `cell` and `scores`; give it one of these: the `cell` that computes it, "
-            "published `scores`, or files of `results` @ s.toml:35 study.references.BERT",
+            "the reference has `cell` and `scores`; give it one of them @ s.toml:35 study.references.BERT",
         ),
         (
             f'{LOSSES}[study.references]\nBERT = {{ cell = "0.2, chse" }}\n',

@@ -22,7 +22,6 @@ from sentbed.tools import (
 )
 from sentbed_report.formatting import count
 from sentbed_report.study.published_number_config import Reference
-from sentbed_report.study.published_scores import PublishedSystem
 
 from sentbed_studies.axes import (
     Axis,
@@ -39,7 +38,6 @@ from sentbed_studies.axes import (
 from sentbed_studies.cell_documents import cell_document
 from sentbed_studies.deciding_data import cannot_decide
 from sentbed_studies.override_axis_conflicts import refused_overrides
-from sentbed_studies.published_results import read_published
 from sentbed_studies.study_config import LARGEST_SEED, StudyTable
 from sentbed_studies.study_prompts import StudyPrompt, read_prompts
 
@@ -108,8 +106,6 @@ class Study:
     """Parsed file, with extended recipes and overrides applied."""
     remarks: tuple[Remark, ...] = ()
     """Problems of cells that are not to be run now."""
-    published: tuple[PublishedSystem, ...] = ()
-    """Other systems, whose numbers come from the files that `results` of references name."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -258,10 +254,6 @@ def expand(
     _require_none(_cannot_stop(study))
     _require_none(_too_few_cells(study))
     _require_none(_no_fresh_seeds(study))
-
-    if check_files:
-        published = read_published(table.references, document)
-        study = attrs.evolve(study, published=published)
     return study
 
 
@@ -621,26 +613,13 @@ def _unknown_cells(study: Study) -> Iterator[Problem]:
 
 
 def _faults_of_reference(reference: Reference) -> Iterator[str]:
-    """Yield a message for each key of a reference that contradicts another key, or is missing."""
-    sources = {
-        "cell": reference.cell,
-        "scores": reference.scores,
-        "results": reference.results,
-    }
-    present = [f"`{key}`" for key, value in sources.items() if value]
-    if len(present) != 1:
+    """Yield a message if a reference has both a cell and published scores, or none of them."""
+    if reference.cell and reference.scores:
+        yield "the reference has `cell` and `scores`; give it one of them"
+    elif not reference.cell and not reference.scores:
         yield (
-            f"the reference has {' and '.join(present) or 'no numbers'}; give it one of these: the `cell` that "
-            "computes it, published `scores`, or files of `results`"
+            "the reference has no numbers; give it the `cell` that computes it, or published `scores`"
         )
-    of_results = {
-        "models": reference.models,
-        "tasks": reference.tasks,
-        "unit": reference.unit,
-    }
-    for key, value in of_results.items():
-        if value and reference.results is None:
-            yield f"`{key}` is of `results`, which the reference has not; name them, or take `{key}` out"
 
 
 def unknown_cell(name: str, names: Sequence[str]) -> str:

@@ -69,7 +69,7 @@ class StudyTable(RecipeTable):
     optionally `tolerance`, `source`, `hardware`, `hours` and `note`."""
     references: Mapping[str, Reference] = attrs.field(factory=dict)
     """Name of another system -> where its numbers come from: published `scores` (key of a score -> number) with
-    a `source`, files of `results`, or the `cell` of the study that computes them. A reference is a dashed line
+    a `source`, or the `cell` of the study that computes them. A reference is a dashed line
     in the plots of scores, and a row of the tables."""
     threads: int = attrs.field(default=1, validator=ge(1))
     """Number of CPU threads of a run, unless `[runtime]` sets it. It does not depend on the number of workers,

@@ -180,11 +180,6 @@ def _record(study: Study, work: Work) -> StudyRecord:
         paths = axis.paths(study.document)
         axes.append(AxisInfo(axis.name, axis.labels, axis.numbers, paths))
 
-    references = {}
-    for name, reference in table.references.items():
-        if reference.results is None:
-            references[name] = reference
-
     stop = None if table.stop is None else attrs.asdict(table.stop)
     sampler = None if table.sampler is None else unstructure(table.sampler)
     return StudyRecord(
@@ -193,8 +188,7 @@ def _record(study: Study, work: Work) -> StudyRecord:
         baseline=study.baseline,
         excluded=tuple((cell.name, cell.reasons) for cell in study.excluded),
         expected=table.expected,
-        references=references,
-        published=study.published,
+        references=table.references,
         order=table.order,
         ranks=table.ranks,
         colour=table.colour,

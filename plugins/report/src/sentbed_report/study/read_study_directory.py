@@ -81,7 +81,6 @@ def read_data(directory: str | Path) -> StudyData:
             recipe=_recipe(place),
             directory=place,
             references=record.references,
-            published=record.published,
             ranked_within=record.ranks,
             colour=record.colour,
             cost=record.cost,

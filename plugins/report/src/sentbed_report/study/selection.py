@@ -158,7 +158,6 @@ def select(data: StudyData, summaries: Sequence[Summary]) -> Selection | None:
             groups=False,
             expected={},
             references={},
-            published=(),
         )
         summaries = summarise(study_of_cell)
         selection = attrs.evolve(selection, fresh_seeds=with_fresh_seeds.seeds)

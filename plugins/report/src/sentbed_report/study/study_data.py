@@ -15,7 +15,6 @@ from sentbed_report.run_cost import RecordedCost
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.decisions import Decisions
 from sentbed_report.study.published_number_config import Published, Reference
-from sentbed_report.study.published_scores import PublishedSystem
 
 CellStatus: TypeAlias = Literal[
     "waiting", "running", "finished", "failed", "interrupted"
@@ -217,8 +216,6 @@ class StudyData:
     """Directory of the study, to which the directories of its runs are relative."""
     references: Mapping[str, Reference] = attrs.field(factory=dict)
     """Name of another system -> its numbers; see `StudyTable.references`."""
-    published: tuple[PublishedSystem, ...] = ()
-    """Systems whose numbers were read from files of results, in the recipe's order."""
     ranked_within: tuple[str, ...] | None = None
     """Axes that divide the rows into groups, within which numbers are ranked; `()` for one group of all rows,
     None for no ranks."""

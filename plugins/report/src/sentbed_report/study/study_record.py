@@ -15,7 +15,6 @@ from sentbed.helpers import foreign, write_atomic
 from sentbed_report.report_json import read_record
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.published_number_config import Published, Reference
-from sentbed_report.study.published_scores import PublishedSystem
 from sentbed_report.study.study_data import AxisInfo, Family, PromptFactor
 
 STUDY = "study.json"
@@ -66,9 +65,6 @@ class StudyRecord:
     excluded: tuple[tuple[str, tuple[str, ...]], ...]
     expected: Mapping[str, Published]
     references: Mapping[str, Reference] = attrs.field(factory=dict)
-    """Entries of `[study.references]` that have no `results`."""
-    published: tuple[PublishedSystem, ...] = ()
-    """Scores from the files of results that the other entries name."""
     order: tuple[str, ...]
     ranks: tuple[str, ...] | None = None
     colour: str = ""
