@@ -39,7 +39,6 @@ EXEMPT = {
     r"sentbed run (examples|recipe)/|sentbed cost": "of an example, which is tested alone",
     r"sentbed run mine.toml --set encoder.pooler.use=largest|use=\"mine\"": "a plugin that the reader writes",
     r"sentbed study (status|report|plot|power studies)": "a study that has run: test_study_command.py",
-    r"sentbed study watch": "a server that goes on until it is ended: test_watch_server.py",
     r"sentbed overlap": "training texts of the reader: test_clean_items.py",
     r"sentbed soup": "several runs of one recipe: test_model_soup.py of sentbed-workbench",
     r"sentbed diff": "two recipes that the page speaks of: test_recipe_diff.py of sentbed-workbench",

@@ -174,14 +174,8 @@ class StudyStatus:
         }
 
 
-def status_of(data: StudyData, logs: dict[Path, RunLog] | None = None) -> StudyStatus:
-    """Return the status of a study, with the progress of its runs from their logs.
-
-    `logs` maps the directory of a run to its log. Of a log that an earlier call has read, only new lines are
-    read; logs of other runs are added to `logs`.
-    """
-    if logs is None:
-        logs = {}
+def status_of(data: StudyData) -> StudyStatus:
+    """Return the status of a study, with the progress of its runs from their logs."""
     runs: list[CellRun] = []
     fresh: list[CellRun] = []
     for cell in data.cells:
@@ -206,8 +200,7 @@ def status_of(data: StudyData, logs: dict[Path, RunLog] | None = None) -> StudyS
         if run.directory is not None and data.directory is not None:
             directory = data.directory / run.directory
             if run.status in ("running", "interrupted"):
-                log = logs.setdefault(directory, RunLog(directory))
                 expected_seconds = mean_seconds if run.status == "running" else None
-                progress = log.progress(expected_seconds)
+                progress = RunLog(directory).progress(expected_seconds)
         statuses.append(RunStatus(run, run in fresh, progress, directory))
     return StudyStatus(data, tuple(statuses), unchosen, mean_seconds)
