@@ -60,7 +60,6 @@ LIGHT = {
     "filelock",
     "numpy",
     "packaging",
-    "platformdirs",
     "pluggy",
     "rich",
     "scipy",  # Student's distribution; loaded for an interval

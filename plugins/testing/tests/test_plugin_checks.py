@@ -8,7 +8,6 @@ import sys
 import pytest
 from click.testing import CliRunner
 from sentbed._cli.main import main
-from sentbed._registry.registry import load_plugins
 from sentbed_testing import ConformanceError, check_plugin, plugin_rules
 
 pytestmark = pytest.mark.slow
@@ -285,7 +284,7 @@ def test_a_plugin_that_is_not_installed_is_said():
 def test_the_command_takes_examples_and_reasons(distribute):
     distribute("tried", {"tried": GOOD.replace("rate: float = 1.0", "rate: float")})
     call = CliRunner().invoke
-    failed = call(main, ["plugins", "--check", "tried"])
+    failed = call(main, ["check-plugin", "tried"])
     assert failed.exit_code == 1
     assert (
         "schedule/steady: defaults: fields without a default: `rate`; give them in an `example`"
@@ -327,21 +326,6 @@ def test_the_command_takes_examples_and_reasons(distribute):
         in call(
             main, ["check-plugin", "tried", "--example", "schedule/steady", "{"]
         ).stderr
-    )
-
-
-def test_where_the_kit_is_missing_the_option_says_so(
-    monkeypatch,
-):
-    without = load_plugins([])
-    monkeypatch.setattr(
-        "sentbed._registry.registry.load_plugins", lambda *_, **__: without
-    )
-    done = CliRunner().invoke(main, ["plugins", "--check", "tried"])
-    assert done.exit_code == 2
-    assert (
-        "the command `check-plugin` belongs to `sentbed-testing`, which is not installed"
-        in done.stderr
     )
 
 

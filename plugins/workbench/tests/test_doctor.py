@@ -206,8 +206,8 @@ def test_a_plugin_whose_requirements_are_not_met_is_limited(distribute, tmp_path
 
 
 def test_a_plugin_that_is_disabled_is_limited_and_says_by_what(distribute, monkeypatch):
-    monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", "off")
-    points = distribute("made-up", {"on": "", "off": ""})
+    monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", "made-up")
+    points = distribute("made-up", {"off": ""})
     diagnosis = examine(load=lambda: load_plugins(points))
     finding = only(diagnosis, "made-up")
     assert (finding.status, finding.remedy, diagnosis.broken) == ("limited", "", ())

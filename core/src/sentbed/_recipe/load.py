@@ -253,13 +253,13 @@ def _take_tables(
     problems = []
     for key in list(data):
         owner = owner_of("tables", key)
-        clash = plugins.clashes.get((TABLE, key))
+        clash = plugins.clash(TABLE, key)
         if key not in plugins.tables and owner is None and clash is None:
             continue
 
         table = data.pop(key)
         if clash is not None:
-            problems.append(document.problem(clash.message, (key,)))
+            problems.append(document.problem(clash, (key,)))
             continue
         if key not in plugins.tables:
             message = (

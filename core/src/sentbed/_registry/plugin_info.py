@@ -1,4 +1,4 @@
-"""Classes that describe plugins, what they offer, and names that several plugins claim."""
+"""Classes that describe plugins and what they offer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sentbed.protocols.recipe_tables import Lazy
 Status: TypeAlias = Literal["loaded", "disabled", "refused", "broken"]
 """Status of a plugin.
 
-`disabled`: the user's configuration excludes it. `refused`: it is made for another API version. `broken`: it
+`disabled`: the user excludes it. `refused`: it is made for another API version. `broken`: it
 cannot be imported, or breaks a rule for plugins.
 """
 
@@ -173,21 +173,3 @@ class PluginInfo:
         if self.status in ("broken", "refused"):
             return self.reason
         return None
-
-
-@attrs.frozen
-class Clash:
-    """A name that several plugins claim."""
-
-    kind: str
-    """Kind of the component, `command`, or `recipe table`, as in `Offer`."""
-    name: str
-    claims: tuple[Offer, ...]
-    preferred: ComponentInfo | None
-    """The component that the user's configuration prefers; None if it prefers none.
-
-    Nobody can prefer a command or a recipe table.
-    """
-    message: str
-    """Says which plugins claim the name. It also says how to choose one of them or, if `preferred` is set, where
-    the user has chosen it."""

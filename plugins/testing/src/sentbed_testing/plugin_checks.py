@@ -357,8 +357,8 @@ def _offers_of(plugins: Plugins, info: Any) -> dict[str, Offer]:
         *plugins.commands.values(),
         *plugins.tables.values(),
     ]
-    for clash in plugins.clashes.values():
-        candidates += clash.claims
+    for claims in plugins.clashes.values():
+        candidates += claims
 
     offers = {}
     for offer in candidates:

@@ -12,10 +12,9 @@ if TYPE_CHECKING:
     from sentbed.tools import Plugins
 
 
-HOOKS = "hooks"
 PROTOCOL = "protocol"
 RECIPE_TABLE = "recipe table"
-"""What the keys of `Plugins.clashes` call the kind of a recipe table."""
+"""What `Plugins.clash` calls the kind of a recipe table."""
 
 
 @click.command()
@@ -25,16 +24,14 @@ def show(kind: str, name: str | None) -> None:
     """Show a component (`show loss info-nce`): its fields, defaults, units and source, and an example.
 
     Without a NAME, list the components of a kind (`show loss`), or show a table of a recipe: `show stage`,
-    `show validate`, `show checkpoint` ... `show hooks` lists the lifecycle hooks with the plugins that
-    implement them. `show protocol` lists the public names for plugins and tools, `show protocol Tokenizer`
-    prints the signatures and documentation of one.
+    `show validate`, `show checkpoint` ... `show protocol` lists the public names for plugins and tools, `show
+    protocol Tokenizer` prints the signatures and documentation of one.
     """
     from sentbed.errors import PluginError
     from sentbed.kinds import KINDS
     from sentbed.tools import component_rows, load_plugins
 
     from sentbed_workbench.component_docs import describe, describe_table, tables
-    from sentbed_workbench.hook_listeners import lines_of_hooks
     from sentbed_workbench.protocol_docs import describe_protocol
 
     if kind == PROTOCOL and name is not None:
@@ -48,10 +45,10 @@ def show(kind: str, name: str | None) -> None:
     choices = [*KINDS, PROTOCOL]
     described = "kind of component"
     if name is None:
-        choices += [*tables(plugins), HOOKS]
+        choices += tables(plugins)
         described = "kind of component or table of a recipe"
-        if (clash := plugins.clashes.get((RECIPE_TABLE, kind))) is not None:
-            raise PluginError(clash.message)
+        if (clash := plugins.clash(RECIPE_TABLE, kind)) is not None:
+            raise PluginError(clash)
 
     if kind not in choices:
         kinds = [row[0] for row in component_rows(plugins) if row[1] == kind]
@@ -62,8 +59,6 @@ def show(kind: str, name: str | None) -> None:
 
     if name is not None:
         echo(describe(plugins.find(kind, name)))
-    elif kind == HOOKS:
-        echo("\n".join(lines_of_hooks(plugins)))
     elif kind in KINDS:
         echo("\n".join(_components(kind, plugins)))
     else:

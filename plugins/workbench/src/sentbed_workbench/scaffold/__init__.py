@@ -186,8 +186,8 @@ def _conflict(
     plugins: Plugins,
 ) -> str | None:
     """Return why a new component cannot have this name, or None if it can."""
-    if (kind, name) in plugins.clashes:
-        return plugins.clashes[kind, name].message.partition(";")[0]
+    if (clash := plugins.clash(kind, name)) is not None:
+        return clash.partition(";")[0]
     if (kind, name) in plugins.components:
         owner = plugins.components[kind, name]
         return f"the {kind} `{name}` is offered by `{owner.distribution}` {owner.version} already"
