@@ -59,7 +59,6 @@ LIGHT = {
     "click",
     "filelock",
     "numpy",
-    "packaging",
     "pluggy",
     "rich",
     "scipy",  # Student's distribution; loaded for an interval

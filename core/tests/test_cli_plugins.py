@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pytest
 from click.testing import CliRunner
 from sentbed import __version__
 from sentbed._cli import main as cli
@@ -52,31 +51,13 @@ def test_components_stand_with_kind_name_distribution_and_what_they_are(installe
     assert kinds == sorted(kinds, key=list(KINDS).index)
 
 
-@pytest.mark.parametrize(
-    ("source", "status", "reason"),
-    [
-        (
-            "\nraise RuntimeError('no\\nGPU')",
-            "broken",
-            "RuntimeError: no GPU @ SITE/bad_plugin.py:2",
-        ),
-        (
-            "sentbed_api = '9.0'",
-            "refused",
-            f"it is made for API 9.0 of sentbed, and sentbed {__version__} has",
-        ),
-    ],
-)
-def test_a_plugin_that_is_not_loaded_is_listed_with_the_reason(
-    source, status, reason, distribute, tmp_path
-):
-    distribute("bad-dist", {"bad_plugin": source})
+def test_a_plugin_that_is_not_loaded_is_listed_with_the_reason(distribute, tmp_path):
+    distribute("bad-dist", {"bad_plugin": "\nraise RuntimeError('no\\nGPU')"})
     lines = listed().splitlines()
     (at,) = (n for n, line in enumerate(lines) if line.startswith("bad_plugin"))
-    assert lines[at].split() == ["bad_plugin", "–", "bad-dist", "1.0", status]
-    assert lines[at + 1].startswith(
-        "    " + reason.replace("SITE", str(tmp_path / "site"))
-    )
+    assert lines[at].split() == ["bad_plugin", "–", "bad-dist", "1.0", "broken"]
+    reason = f"    RuntimeError: no GPU @ {tmp_path}/site/bad_plugin.py:2"
+    assert lines[at + 1] == reason
 
 
 def test_a_disabled_plugin_is_listed(distribute, monkeypatch):

@@ -10,7 +10,7 @@ from typing import get_type_hints
 import attrs
 import pytest
 import toy_plugin
-from sentbed import API_VERSION, PluginError, RecipeError, __version__, hookspecs
+from sentbed import PluginError, RecipeError, hookspecs
 from sentbed._cli import main as cli
 from sentbed._document.extends import EXTENDS
 from sentbed._recipe.load import load_recipe
@@ -569,116 +569,6 @@ def test_a_broken_plugin_hears_no_lifecycle_hook(distribute, tmp_path):
     assert plugins.manager.hook.run_started(run=None) == []
 
 
-# --- the API -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("api", [API_VERSION, None])
-def test_a_plugin_for_this_api_or_for_none_is_taken(api, load_one):
-    declaration = "" if api is None else f"sentbed_api = {api!r}\n"
-    (plugin,) = load_one(declaration + LOSS).plugins
-    assert (plugin.status, plugin.api) == ("loaded", api)
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs", "remedy"),
-    [
-        (
-            "1.0",
-            "2.0",
-            "upgrade sentbed (`pip install --upgrade sentbed`), or get a release of `d` for API 1",
-        ),
-        (
-            "1.0",
-            "1.1",
-            "upgrade sentbed (`pip install --upgrade sentbed`), or get a release of `d` for API 1",
-        ),
-        (
-            "1.9",
-            "1.10",
-            "upgrade sentbed (`pip install --upgrade sentbed`), or get a release of `d` for API 1",
-        ),
-        ("2.0", "1.7", "get a release of `d` for API 2"),
-        ("1.0", "0.9", "get a release of `d` for API 1"),
-    ],
-)
-def test_a_plugin_for_another_api_is_refused_before_it_is_asked_for_anything(
-    ours, theirs, remedy, load_one, monkeypatch
-):
-    monkeypatch.setattr("sentbed._registry.plugin_compatibility.API_VERSION", ours)
-    source = f"sentbed_api = {theirs!r}\n" + LOSS.replace(
-        "return [Mine]", "raise AssertionError('asked')"
-    )
-    plugins = load_one(source)
-    (plugin,) = plugins.plugins
-    assert (plugin.status, plugin.api, plugins.components) == ("refused", theirs, {})
-    assert plugin.problem == (
-        f"it is made for API {theirs} of sentbed, and sentbed {__version__} has API {ours}; {remedy}"
-    )
-    with pytest.raises(
-        PluginError,
-        match=r"^the loss `mine` belongs to `d`, which is refused: it is made for",
-    ):
-        plugins.find("loss", "mine")
-
-
-def test_an_older_minor_version_of_this_api_is_taken(load_one, monkeypatch):
-    monkeypatch.setattr("sentbed._registry.plugin_compatibility.API_VERSION", "1.10")
-    (plugin,) = load_one("sentbed_api = '1.9'\n" + LOSS).plugins
-    assert plugin.status == "loaded"
-
-
-@pytest.mark.parametrize("api", ["1.0", "'1'", "'1.0.0'", "'one'", "(1, 0)", "''"])
-def test_what_is_no_version_is_refused(api, load_one):
-    (plugin,) = load_one(f"sentbed_api = {api}\n" + LOSS).plugins
-    assert plugin.status == "refused"
-    assert plugin.problem.startswith(
-        f"its `sentbed_api` is {eval(api)!r}, which is no version; it must be MAJOR.MINOR"
-    )
-
-
-def test_a_plugin_for_another_api_whose_import_fails_is_refused_all_the_same(load_one):
-    source = 'from sentbed import something_new\nsentbed_api: str = "7.0"\n'
-    (plugin,) = load_one(source).plugins
-    assert (plugin.status, plugin.api) == ("refused", "7.0")
-
-
-def test_a_plugin_that_is_a_class_has_the_api_of_its_module(distribute):
-    distribute(
-        "classy", {"classy_plugin": "sentbed_api = '99.0'\nclass Plugin:\n    pass\n"}
-    )
-    (plugin,) = load_plugins(
-        [EntryPoint("classy", "classy_plugin:Plugin", "sentbed")]
-    ).plugins
-    assert plugin.status == "refused"
-
-
-def test_a_failed_import_names_the_sentbed_that_its_distribution_asks_for(
-    distribute, tmp_path
-):
-    points = distribute("new-dist", {"new_plugin": "from sentbed import something_new"})
-    metadata = tmp_path / "site" / "new_dist-1.0.dist-info" / "METADATA"
-    metadata.write_text(
-        metadata.read_text() + "Requires-Dist: sentbed>=99\nRequires-Dist: attrs\n"
-    )
-    (plugin,) = load_plugins(points).plugins
-    assert plugin.problem.startswith(
-        "ImportError: cannot import name 'something_new' from 'sentbed'"
-    )
-    assert plugin.problem.endswith(
-        f"; it asks for sentbed>=99, and this is sentbed {__version__}: install the sentbed that it asks "
-        "for, or another release of `new-dist`"
-    )
-    whole = metadata.read_text()
-    metadata.write_text(whole.replace("sentbed>=99", "sentbed[standard]>=99"))
-    (plugin,) = load_plugins(points).plugins
-    assert "; it asks for sentbed>=99, and" in plugin.problem
-    # Another version suits it, or only an extra of it asks.
-    for suits in (">=0.1", '>=99; extra == "new"'):
-        metadata.write_text(whole.replace(">=99", suits))
-        (plugin,) = load_plugins(points).plugins
-        assert "asks for" not in plugin.problem
-
-
 # --- two of one name ---------------------------------------------------------------------------------------
 
 
@@ -874,25 +764,6 @@ def test_installed_plugins_are_found_by_their_entry_points(installed_toy):
     plugins = load_plugins()
     assert ("backbone", "characters") in plugins.components
     assert {"console", "jsonl", "toy"} <= {plugin.name for plugin in plugins.plugins}
-
-
-@pytest.mark.parametrize("status", ["broken", "disabled"])
-def test_a_strangers_component_that_is_not_loaded_is_known_by_its_source(
-    status, distribute, monkeypatch
-):
-    source = LOSS + ("" if status == "disabled" else "\nraise OSError('late')\n")
-    if status == "disabled":
-        monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", "strange")
-    plugins = load_plugins(distribute("strange", {"strange_plugin": source}))
-    with pytest.raises(PluginError) as caught:
-        plugins.find("loss", "mine")
-    reason = {
-        "broken": "could not be loaded: OSError: late",
-        "disabled": "is disabled by the environment variable `SENTBED_PLUGINS_DISABLE`; take it out there",
-    }[status]
-    assert str(caught.value) == f"the loss `mine` belongs to `strange`, which {reason}"
-    with pytest.raises(PluginError, match=r"^there is no pooler `mine`"):
-        plugins.find("pooler", "mine")
 
 
 def test_what_is_not_loaded_is_named_with_the_reason(

@@ -21,8 +21,6 @@ import attrs
 import sentbed
 from sentbed.protocols import Schedule
 
-sentbed_api = "3.0"
-
 
 @attrs.frozen
 class Steady(Schedule):
@@ -53,7 +51,6 @@ FAULTS = {
         GOOD.replace("import attrs", "import attrs\nimport no_such_module", 1),
         "loads: `tried:tried` is brok",
     ),
-    "other api": (GOOD.replace('"3.0"', '"1.0"'), "loads: `tried:tried` is refused"),
     "ends": (
         GOOD.replace(
             "import attrs",
@@ -70,29 +67,17 @@ FAULTS = {
         GOOD.replace("return [Steady]", "return Steady"),
         "loads: `tried:tried` is broken",
     ),
-    "no api": (
-        GOOD.replace('sentbed_api = "3.0"', ""),
-        "api: `tried` does not say for which interface",
-    ),
     "unmarked": (
         GOOD + "\n\ndef losses():\n    return []\n",
         "hooks: `losses` has the name of a hook, but is not marked as its implementation; dec",
     ),
     "nothing": (
-        '"""Nothing."""\n\nsentbed_api = "3.0"\n',
+        '"""Nothing."""\n',
         "hooks: it implements no hook; mark a function",
     ),
     "heavy": (
         GOOD.replace("import attrs", "import attrs\nimport numpy", 1),
         "imports: the library `numpy` is loaded",
-    ),
-    "slow": (
-        GOOD.replace(
-            "import attrs",
-            "import attrs, time\nend = time.process_time() + 0.7\nwhile time.process_time() < end: pass",
-            1,
-        ),
-        "imports: importing `tried` takes 0",
     ),
     "private": (
         GOOD + "\n\ndef late():\n    from sentbed._run import runner\n",
@@ -117,8 +102,6 @@ from typing import ClassVar
 import attrs
 import sentbed
 from sentbed.protocols import Lazy, RecipeTable, ReportSection, TableTraits
-
-sentbed_api = "3.0"
 
 
 @attrs.frozen
@@ -244,7 +227,6 @@ def test_a_plugin_without_a_fault_passes_with_all_that_it_offers(
     report = check_plugin("tried", examples={"schedule/steady": {"rate": 0.5}})
     assert report.passed == (
         "loads",
-        "api",
         "hooks",
         "imports",
         "private",
@@ -300,7 +282,7 @@ def test_the_command_takes_examples_and_reasons(distribute):
     )
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout.startswith(
-        "tried: passed: loads, api, hooks, imports, private, commands, tables, sections\n"
+        "tried: passed: loads, hooks, imports, private, commands, tables, sections\n"
         "schedule/steady: passed: "
     )
     skipped = [

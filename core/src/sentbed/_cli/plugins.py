@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 def plugins() -> None:
     """List the installed plugins with their status, and the components that they offer.
 
-    A plugin is `loaded`, `disabled` by `SENTBED_PLUGINS_DISABLE`, `refused` because it is made for another API of
-    sentbed, or `broken`.
+    A plugin is `loaded`, `disabled` by `SENTBED_PLUGINS_DISABLE`, or `broken`.
     """
     from sentbed._registry.registry import load_plugins
 
@@ -42,8 +41,6 @@ def _text(installed: Plugins) -> Iterator[str]:
         if plugin.reason is not None:
             place = f" @ {plugin.place}" if plugin.place else ""
             yield f"    {' '.join(plugin.reason.split())}{place}"
-        if plugin.slow:
-            yield f"    {plugin.slow}"
 
     if components := component_rows(installed):
         yield ""

@@ -68,7 +68,6 @@ LIBRARIES_WITHOUT_EFFECT = frozenset(
         "huggingface-hub",
         "jinja2",
         "matplotlib",
-        "packaging",
         "pluggy",
         "rich",
         "tomli",

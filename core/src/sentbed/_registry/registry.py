@@ -19,21 +19,12 @@ import pluggy
 
 from sentbed import hookspecs
 from sentbed._registry.distribution_catalog import owner_of
-from sentbed._registry.plugin_compatibility import (
-    API_NAME,
-    api_refusal,
-    declared_api,
-    unmet_sentbed,
-)
 from sentbed._registry.plugin_info import ComponentInfo, Offer, PluginInfo
 from sentbed._registry.plugin_offer_rules import COMMAND, TABLE, offer_fault
 from sentbed._registry.plugin_source_code import (
-    assigned_text,
     defined_at,
     place_of,
-    would_offer,
 )
-from sentbed._registry.slow_imports import watched
 from sentbed.errors import PluginError, reason_of, shortened, suggest
 from sentbed.kinds import KINDS
 
@@ -61,7 +52,6 @@ LIFECYCLE_HOOKS: tuple[str, ...] = tuple(
 
 ABSENCE: Mapping[str, str] = {
     "broken": "could not be loaded: ",
-    "refused": "is refused: ",
     "disabled": "is ",
 }
 """For each status of a plugin that is not loaded: the words of a message before the reason for the status."""
@@ -157,9 +147,8 @@ class Plugins:
 
         absent = [plugin for plugin in self.plugins if plugin.status != "loaded"]
         owner = owner_of("components", f"{kind}/{name}")
-        hook = KINDS[kind].hook
         for plugin in absent:
-            if plugin.distribution == owner or would_offer(plugin.value, hook, name):
+            if plugin.distribution == owner:
                 raise PluginError(
                     f"the {kind} `{name}` belongs to `{plugin.distribution}`, which "
                     f"{ABSENCE[plugin.status]}{plugin.reason}"
@@ -172,7 +161,7 @@ class Plugins:
                 f"install it with `pip install {owner}`"
             )
 
-        # A plugin that is not loaded may offer the component in a way that its source code does not show.
+        # A plugin that is not loaded may offer the component.
         hint = ""
         for plugin in absent:
             reason = " ".join(str(plugin.reason).split())
@@ -216,8 +205,7 @@ def load_plugins(
     installed = [(_name_and_version(point), point) for point in points]
     for origin, point in sorted(installed, key=lambda pair: (pair[0], pair[1].name)):
         info = PluginInfo(point.name, *origin, point.value)
-        with watched(info.label):
-            info, offers = _load(manager, point, info, kinds_of_hooks)
+        info, offers = _load(manager, point, info, kinds_of_hooks)
         infos.append(info)
         for offer in offers:
             claims.setdefault((offer.kind, offer.name), []).append(offer)
@@ -252,7 +240,7 @@ def _load(
 ) -> tuple[PluginInfo, list[Offer]]:
     """Import and register a plugin; return the information about it, and what it offers.
 
-    A plugin that is disabled, refused or broken is not registered and offers nothing. `kinds_of_hooks` has the
+    A plugin that is disabled or broken is not registered and offers nothing. `kinds_of_hooks` has the
     hooks whose offers are collected, and the kind of what each of them offers.
     """
     disabled = os.environ.get(DISABLE_VARIABLE, "").split(",")
@@ -263,11 +251,6 @@ def _load(
     registered = False
     try:
         plugin = point.load()
-        api = declared_api(info.value, plugin)
-        if api is not None:
-            info = attrs.evolve(info, api=str(api))
-        if (reason := api_refusal(api, info.distribution)) is not None:
-            return attrs.evolve(info, status="refused", reason=reason), []
         if inspect.isclass(plugin):
             plugin = plugin()
 
@@ -323,27 +306,13 @@ def _require_unregistered(
 
 
 def _with_failure(info: PluginInfo, error: BaseException) -> PluginInfo:
-    """Return the information about a plugin that raised an error while loading: it is `broken` or `refused`."""
-    api = info.api or assigned_text(info.value, API_NAME)
-    if (reason := api_refusal(api, info.distribution)) is not None:
-        return attrs.evolve(
-            info,
-            status="refused",
-            reason=reason,
-            api=api,
-        )
-
+    """Return the information about a plugin that raised an error while loading."""
     if isinstance(error, _FaultError):
         place = error.place
     else:
         place = place_of(error, info.value)
-    reason = shortened(reason_of(error)) + unmet_sentbed(info.distribution)
-    return attrs.evolve(
-        info,
-        status="broken",
-        reason=reason,
-        place=place,
-    )
+    reason = shortened(reason_of(error))
+    return attrs.evolve(info, status="broken", reason=reason, place=place)
 
 
 def _name_and_version(point: EntryPoint) -> tuple[str, str]:
