@@ -125,7 +125,6 @@ def test_help_names_every_command():
         "check-plugin",
         "compare",
         "data",
-        "deps",
         "diff",
         "doctor",
         "encode",
