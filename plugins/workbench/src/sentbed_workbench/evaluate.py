@@ -89,18 +89,8 @@ def evaluate_encoder(
     loaded = Encoder.load(
         encoder, request.runtime, load_plugins(), trust_remote_code=trust_remote_code
     )
-    return evaluate_loaded(loaded, request, encoder, store)
-
-
-def evaluate_loaded(
-    encoder: Encoder,
-    request: Request,
-    name: str,
-    store: VectorStore | None = None,
-) -> Evaluation:
-    """Evaluate an encoder, called `name` in scores. Raises `RecipeError` if the evaluator cannot score it."""
     evaluator = request.evaluate
-    recipe = encoder.recipe
+    recipe = loaded.recipe
     messages: list[str] = []
     for backbone in recipe.backbones:
         messages.extend(evaluator.misfits(backbone, recipe.pooler, recipe.head))
@@ -111,9 +101,9 @@ def evaluate_loaded(
         raise RecipeError(problems)
 
     with _bars() as show_progress:
-        return encoder.evaluate(
+        return loaded.evaluate(
             evaluator,
-            name,
+            encoder,
             progress=show_progress,
             store=store,
             plugins=load_plugins(),
