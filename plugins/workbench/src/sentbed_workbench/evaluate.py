@@ -89,12 +89,11 @@ def evaluate_encoder(
     loaded = Encoder.load(
         encoder, request.runtime, load_plugins(), trust_remote_code=trust_remote_code
     )
-    evaluator = request.evaluate
     recipe = loaded.recipe
     messages: list[str] = []
     for backbone in recipe.backbones:
-        messages.extend(evaluator.misfits(backbone, recipe.pooler, recipe.head))
-    misfits = sentences(messages, evaluator, "misfits")
+        messages.extend(request.evaluate.misfits(backbone, recipe.pooler, recipe.head))
+    misfits = sentences(messages, request.evaluate, "misfits")
     if misfits:
         document = Document({})
         problems = [document.problem(message, ("evaluate",)) for message in misfits]
@@ -102,7 +101,7 @@ def evaluate_encoder(
 
     with _bars() as show_progress:
         return loaded.evaluate(
-            evaluator,
+            request.evaluate,
             encoder,
             progress=show_progress,
             store=store,
