@@ -86,7 +86,6 @@ if TYPE_CHECKING:
         package_files,
     )
     from sentbed._registry.distribution_catalog import catalog, owner_of
-    from sentbed._registry.plugin_compatibility import requirements
     from sentbed._registry.plugin_info import ComponentInfo, Offer
     from sentbed._registry.plugin_offer_rules import promise_fault
     from sentbed._registry.registry import GROUP, Plugins, load_plugins

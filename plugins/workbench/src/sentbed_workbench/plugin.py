@@ -32,7 +32,7 @@ def commands() -> Mapping[str, Lazy]:
         ),
         "doctor": Lazy(
             "sentbed_workbench.doctor_command:doctor",
-            "Say what this machine can run, and how to get what is missing.",
+            "List versions, devices, free memory and data.",
         ),
         "schema": Lazy(
             "sentbed_workbench.schema_command:schema",
