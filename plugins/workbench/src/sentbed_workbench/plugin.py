@@ -20,9 +20,6 @@ def commands() -> Mapping[str, Lazy]:
             "sentbed_workbench.evaluate_command:evaluate",
             "Evaluate an encoder on disk.",
         ),
-        "soup": Lazy(
-            "sentbed_workbench.soup_command:soup", "Average the weights of encoders."
-        ),
         "cache": Lazy(
             "sentbed_workbench.cache_command:cache",
             "Show or remove the vectors that are cached on this machine.",
