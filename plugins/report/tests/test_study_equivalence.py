@@ -13,9 +13,7 @@ from sentbed.protocols import Score
 from sentbed_report.statistics.equivalence import equivalence_of
 from sentbed_report.statistics.significance import Judged, holm, with_test
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.equivalence import with_equivalence
 from sentbed_report.study.exports import to_json
-from sentbed_report.study.observed_power import observed_power
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
 from sentbed_report.study_page.equivalence_section import equivalence_section
 from sentbed_report.tables.comma_separated import to_csv
@@ -208,24 +206,6 @@ def test_exports_have_the_tests():
         json.loads(to_json(study(margin=None), [without]))["tables"][0]["equivalence"]
         == []
     )
-
-
-def test_a_study_that_looked_at_its_scores_several_times_is_corrected_for_its_looks():
-    (summary,) = summarise(study())
-    once, thrice = (
-        equivalences(with_equivalence(attrs.evolve(summary, looks=looks)))
-        for looks in (1, 3)
-    )
-    for key, test in once.items():
-        assert thrice[key].corrected_no_worse == pytest.approx(
-            min(1, 3 * test.corrected_no_worse)
-        )
-        assert thrice[key].corrected_equivalent == pytest.approx(
-            min(1, 3 * test.corrected_equivalent)
-        )
-
-    (power,) = observed_power([attrs.evolve(summary, looks=3)])
-    assert power.comparisons == 3 * len(once)
 
 
 def test_the_line_of_the_section_is_about_its_first_table(study_of):

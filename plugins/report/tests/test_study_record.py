@@ -32,7 +32,6 @@ RECORD = StudyRecord(
     order=("MR", "CR"),
     ranks=(),
     decide=Decide(tasks=("MR",), confirm=2),
-    stop={"first_look": 2, "margin": 0.0},
     sampler={"use": "random", "seed": 0, "cells": 2},
     equivalence=0.3,
     cells=(CellRecord("mean, 1e-3", {"pooler": "mean", "lr": "1e-3"}, (), (RUN,)),),

@@ -185,7 +185,6 @@ def _record(study: Study, work: Work) -> StudyRecord:
         if reference.results is None:
             references[name] = reference
 
-    stop = None if table.stop is None else attrs.asdict(table.stop)
     sampler = None if table.sampler is None else unstructure(table.sampler)
     return StudyRecord(
         name=study.name,
@@ -200,7 +199,6 @@ def _record(study: Study, work: Work) -> StudyRecord:
         colour=table.colour,
         cost=table.cost,
         decide=table.decide,
-        stop=stop,
         sampler=sampler,
         equivalence=table.equivalence,
         family=table.family,

@@ -68,9 +68,8 @@ def equivalences_of(
     estimates: Mapping[Key, EstimatedDifference],
     margin: float,
     lower: bool,
-    looks: int = 1,
 ) -> dict[Key, Equivalence]:
-    """Return both tests of several cells against one baseline, with Holm's correction; see `holm` for `looks`."""
+    """Return both tests of several cells against one baseline, with Holm's correction."""
     tests = {}
     no_worse = {}
     equivalent = {}
@@ -80,8 +79,8 @@ def equivalences_of(
         no_worse[key] = test.no_worse
         equivalent[key] = test.equivalent
 
-    corrected_no_worse = holm(no_worse, looks)
-    corrected_equivalent = holm(equivalent, looks)
+    corrected_no_worse = holm(no_worse)
+    corrected_equivalent = holm(equivalent)
     for key, test in tests.items():
         tests[key] = attrs.evolve(
             test,

@@ -116,7 +116,6 @@ def _summary(
         seeds=_scored_seeds(data, rows),
         pairs_seeds=pairs_seeds,
         ranked_within=data.ranked_within,
-        looks=data.looks,
         equivalence=data.equivalence,
         family=data.family,
         development=comparable.key.is_development,
@@ -199,7 +198,6 @@ def _rows(
     for cell_name, encoder in keys:
         encoders.setdefault(cell_name, []).append(encoder)
 
-    stopped = data.stopped
     rows = []
     for cell in data.cells:
         encoders_of_cell = encoders.get(cell.name, [])
@@ -210,8 +208,7 @@ def _rows(
             name = cell.name
             if len(encoders_of_cell) > 1:
                 name = f"{cell.name}/{encoder}"
-            is_stopped = cell.name in stopped
-            rows.append(_row(cell, encoder, name, columns, is_stopped))
+            rows.append(_row(cell, encoder, name, columns))
 
     numbers_of_seeds = set()
     for row in rows:
@@ -227,7 +224,6 @@ def _row(
     encoder: str,
     name: str,
     columns: Sequence[ScoredColumn],
-    is_stopped: bool,
 ) -> SummaryRow:
     estimates = []
     for scored in columns:
@@ -243,7 +239,6 @@ def _row(
         total=len(cell.seeds),
         error="".join(errors[:1]),
         cells=tuple(estimates),
-        stopped=is_stopped,
     )
 
 

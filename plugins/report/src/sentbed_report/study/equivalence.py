@@ -24,9 +24,7 @@ def with_equivalence(summary: Summary) -> Summary:
     differences = {}
     for row, judged in judged_rows(summary):
         differences[id(row.cells[-1])] = judged.estimate
-    tests = equivalences_of(
-        differences, summary.equivalence, column.lower, summary.looks
-    )
+    tests = equivalences_of(differences, summary.equivalence, column.lower)
 
     def with_test(cell: Estimate) -> Estimate:
         return attrs.evolve(cell, equivalence=tests.get(id(cell)))

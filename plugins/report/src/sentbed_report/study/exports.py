@@ -203,7 +203,6 @@ def to_json(
         "tables": list(map(_table, summaries, table_names(summaries))),
         "demonstrations": list(map(_demonstration, demonstrations)),
         "published": list(map(_published, published_numbers(data, summaries))),
-        "decisions": _fields(data.decisions),
         "sampled": _fields(data.sampled),
         "costs": list(map(_score_and_cost, costs)),
         "chosen": _fields(selection),
@@ -289,7 +288,7 @@ def _under_prompts(row: RowUnderPrompts) -> dict[str, Any]:
 
 def _row(row: SummaryRow) -> dict[str, Any]:
     return {
-        **_attributes(row, "cell encoder labels status stopped error"),
+        **_attributes(row, "cell encoder labels status error"),
         "values": list(map(record_of, row.cells)),
     }
 

@@ -74,8 +74,6 @@ class StudyRecord:
     colour: str = ""
     cost: str = ""
     decide: Decide | None = None
-    stop: Mapping[str, Any] | None = None
-    """The table `[study.stop]`."""
     sampler: Mapping[str, Any] | None = None
     """The table `[study.sampler]`."""
     equivalence: float | None = None

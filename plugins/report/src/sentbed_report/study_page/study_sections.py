@@ -13,7 +13,6 @@ from sentbed_report.study.selection import Selection
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.code_section import code_section
-from sentbed_report.study_page.decisions_section import decisions_section, saved
 from sentbed_report.study_page.demonstrations_section import demonstrations_section
 from sentbed_report.study_page.effects_section import (
     effects_section,
@@ -60,12 +59,11 @@ def sections_of(
         score_cost_section(data, summaries),
         demonstrations_section(data, summaries),
         _figures(data, summaries),
-        decisions_section(data),
         sampled_cells_section(data),
         warnings_section(data),
         code_section(data),
         runs_section(data),
-        study_cost_section(data, saved(data)),
+        study_cost_section(data),
         _recipe(data),
     ]
     return [section for section in sections if section is not None]
