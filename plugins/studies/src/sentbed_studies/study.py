@@ -573,12 +573,6 @@ def _unknown_cells(study: Study) -> Iterator[Problem]:
     elif baseline is not None and names and baseline not in names:
         message = f"the baseline `{baseline}` is not a cell of the study; name one, such as `{names[0]}`"
         yield problem(message, ("study", "baseline"))
-    if study.table.equivalence is not None and baseline is None:
-        message = (
-            f"`equivalence` is {study.table.equivalence:g}, and the study has no `baseline` that cells could "
-            "be equivalent to; name one, or take `equivalence` out"
-        )
-        yield problem(message, ("study", "equivalence"))
 
     cells = [*names, *reasons]
     for title, published in study.table.expected.items():

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import attrs
-from attrs.validators import deep_iterable, ge, gt, le, min_len, optional
+from attrs.validators import deep_iterable, ge, le, min_len
 from sentbed.protocols import RecipeTable, TableTraits
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.published_number_config import Published, Reference
@@ -105,11 +105,6 @@ class StudyTable(RecipeTable):
     number of cells from which it was chosen."""
     sampler: Sampling | None = None
     """Run only the cells that a sampler chooses, at random or by the scores of earlier cells; by default all."""
-
-    equivalence: float | None = attrs.field(default=None, validator=optional(gt(0)))
-    """Margin within which a cell counts as good as the baseline, in the unit of the score, such as 0.3. In the
-    last column of each table, the report then tests whether cells are no worse, and whether they are equivalent.
-    It needs a `baseline`."""
 
     @seeds.validator
     def _check_seeds(self, _: attrs.Attribute[Any], seeds: tuple[int, ...]) -> None:

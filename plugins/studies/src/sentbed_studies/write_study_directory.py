@@ -200,7 +200,6 @@ def _record(study: Study, work: Work) -> StudyRecord:
         cost=table.cost,
         decide=table.decide,
         sampler=sampler,
-        equivalence=table.equivalence,
         family=table.family,
         groups=table.groups,
         prompts=study.prompts,

@@ -18,7 +18,6 @@ from sentbed_report.study.baseline_comparisons import (
 )
 from sentbed_report.study.comparable_scores import ComparableScores, comparable_scores
 from sentbed_report.study.encoder_differences import encoder_differences
-from sentbed_report.study.equivalence import with_equivalence
 from sentbed_report.study.measurements import Measurement, measurements
 from sentbed_report.study.places_and_ranks import ranked_rows, with_marks
 from sentbed_report.study.published_number_comparison import with_published
@@ -55,7 +54,7 @@ def summarise(
     for comparable in comparable_scores(measured, data.prompts):
         summaries.append(_summary(data, comparable, resamples))
     summaries = with_corrections(data, summaries)
-    return tuple(map(with_equivalence, with_published(data, summaries)))
+    return with_published(data, summaries)
 
 
 def _without_start(measured: Sequence[Measurement]) -> list[Measurement]:
@@ -116,7 +115,6 @@ def _summary(
         seeds=_scored_seeds(data, rows),
         pairs_seeds=pairs_seeds,
         ranked_within=data.ranked_within,
-        equivalence=data.equivalence,
         family=data.family,
         development=comparable.key.is_development,
         scores=TableScores(columns[-1].tested, components),

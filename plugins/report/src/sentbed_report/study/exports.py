@@ -259,18 +259,11 @@ def _table(summary: Summary, name: str) -> dict[str, Any]:
     columns = []
     for column in summary.columns:
         columns.append(_attributes(column, "task part metric direction protocol"))
-    equivalence = []
-    for row in summary.rows:
-        test = row.cells[-1].equivalence
-        if test is not None:
-            names = _attributes(row, "cell encoder")
-            equivalence.append({**names, **attrs.asdict(test)})
     return {
         "name": name,
         **_attributes(summary, "evaluator protocol note over test"),
         "columns": columns,
         "rows": list(map(_row, summary.rows)),
-        "equivalence": equivalence,
         "references": list(map(attrs.asdict, summary.references)),
         "groups": _groups(summary.groups),
         "prompts": list(map(_under_prompts, rows_under_prompts(summary))),

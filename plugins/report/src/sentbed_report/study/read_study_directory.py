@@ -72,7 +72,6 @@ def read_data(directory: str | Path) -> StudyData:
             cost=record.cost,
             decide=record.decide,
             sampled=sampled,
-            equivalence=record.equivalence,
             family=record.family,
             groups=record.groups,
             prompts=record.prompts,

@@ -230,9 +230,6 @@ class StudyData:
     """Settings of the deciding score, by which cells are sampled and chosen; None without `[study.decide]`."""
     sampled: Sampled | None = None
     """How `cells` were chosen; None if they are all cells of the study."""
-    equivalence: float | None = None
-    """Margin within which a cell counts as equal to the baseline, in the unit of the score; None for no such
-    tests."""
     family: Family = "column"
     """Which p-values are corrected together."""
     groups: bool = True

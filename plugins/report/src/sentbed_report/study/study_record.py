@@ -76,7 +76,6 @@ class StudyRecord:
     decide: Decide | None = None
     sampler: Mapping[str, Any] | None = None
     """The table `[study.sampler]`."""
-    equivalence: float | None = None
     family: Family = "column"
     groups: bool = True
     prompts: tuple[str, ...] = ()

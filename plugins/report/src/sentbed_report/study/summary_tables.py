@@ -83,8 +83,6 @@ class Summary:
     column."""
     ranked_within: tuple[str, ...] | None = None
     """Axes that divide the rows into groups, within which numbers are ranked; see `StudyData.ranked_within`."""
-    equivalence: float | None = None
-    """Margin of the equivalence tests in the last column; see `StudyData.equivalence`."""
     family: Family = "column"
     """Which p-values are corrected together; see `StudyData.family`."""
     pairs_seeds: bool = True

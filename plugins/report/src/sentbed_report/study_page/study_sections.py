@@ -18,7 +18,6 @@ from sentbed_report.study_page.effects_section import (
     effects_section,
     interactions_section,
 )
-from sentbed_report.study_page.equivalence_section import equivalence_section
 from sentbed_report.study_page.power_section import power_section
 from sentbed_report.study_page.prompts_section import prompts_section
 from sentbed_report.study_page.published_section import published_section
@@ -53,7 +52,6 @@ def sections_of(
         prompts_section(data, summaries),
         effects_section(data, findings),
         interactions_section(data, findings),
-        equivalence_section(data, summaries),
         power_section(data, summaries),
         published_section(data, summaries),
         score_cost_section(data, summaries),
