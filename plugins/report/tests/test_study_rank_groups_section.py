@@ -58,24 +58,6 @@ def test_cells_stand_by_rank_with_mean_letters_and_interval():
     assert not any("tasks" in text for text in (*section.sentences, *section.notes))
 
 
-def test_where_cells_may_be_stopped_each_look_counts():
-    data = study()
-    (summary,) = summarise(data, resamples=100)
-    looking = attrs.evolve(summary, looks=50)
-    section = rank_groups_section(data, [looking])
-    assert "times the 50 looks" in section.sentences[1]
-    for once, often in zip(summary.groups.rows, looking.groups.rows, strict=True):
-        assert (
-            often.lowest_rank
-            <= once.lowest_rank
-            <= once.highest_rank
-            <= often.highest_rank
-        )
-        assert often.low <= once.low <= once.high <= often.high
-
-    assert looking.groups.rows != summary.groups.rows
-
-
 def test_ranks_over_tasks_say_what_they_ask(study_of):
     data = many_tasks(study_of)
     section = rank_groups_section(data, summarise(data, resamples=100))

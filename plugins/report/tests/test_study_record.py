@@ -32,9 +32,7 @@ RECORD = StudyRecord(
     order=("MR", "CR"),
     ranks=(),
     decide=Decide(tasks=("MR",), confirm=2),
-    stop={"first_look": 2, "margin": 0.0},
     sampler={"use": "random", "seed": 0, "cells": 2},
-    equivalence=0.3,
     cells=(CellRecord("mean, 1e-3", {"pooler": "mean", "lr": "1e-3"}, (), (RUN,)),),
     sampled=("mean, 1e-3",),
     confirmation=ConfirmationRecord(
@@ -79,7 +77,6 @@ def test_a_study_of_an_earlier_version_lacks_later_keys_and_may_have_former_ones
         ("axes", [{"name": "a", "labels": ["x"], "numbers": ["1"]}]),
         ("baseline", True),
         ("order", [None]),
-        ("equivalence", "0.3"),
         ("groups", 1),
         ("family", "row"),
         ("decide", {"confirm": 1}),

@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import attrs
-from attrs.validators import deep_iterable, ge, gt, le, min_len, optional
+from attrs.validators import deep_iterable, ge, le, min_len
 from sentbed.protocols import RecipeTable, TableTraits
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.published_number_config import Published, Reference
 from sentbed_report.study.study_data import Family, PromptFactor
 
 from sentbed_studies.sampling_config import Sampling
-from sentbed_studies.stop_config import Stop
 
 LARGEST_SEED = 2**32 - 1
 """Largest `run.seed`."""
@@ -101,18 +100,11 @@ class StudyTable(RecipeTable):
     those in all columns of all tables, so that fewer differences are found."""
 
     decide: Decide | None = None
-    """The score by which cells are stopped, sampled and chosen. `{}` means all tasks on development data, which
-    is also the default for stopping and sampling. With `decide`, the report names the best cell, its scores on
-    test data, and the number of cells from which it was chosen."""
-    stop: Stop | None = None
-    """Early stopping: when a cell gets no further seeds. By default, every cell is run with all seeds."""
+    """The score by which cells are sampled and chosen. `{}` means all tasks on development data, which is also
+    the default for sampling. With `decide`, the report names the best cell, its scores on test data, and the
+    number of cells from which it was chosen."""
     sampler: Sampling | None = None
     """Run only the cells that a sampler chooses, at random or by the scores of earlier cells; by default all."""
-
-    equivalence: float | None = attrs.field(default=None, validator=optional(gt(0)))
-    """Margin within which a cell counts as good as the baseline, in the unit of the score, such as 0.3. In the
-    last column of each table, the report then tests whether cells are no worse, and whether they are equivalent.
-    It needs a `baseline`."""
 
     @seeds.validator
     def _check_seeds(self, _: attrs.Attribute[Any], seeds: tuple[int, ...]) -> None:
@@ -130,11 +122,9 @@ class StudyTable(RecipeTable):
 
     @property
     def decides_for(self) -> str | None:
-        """Key because of which cells are compared: `decide`, `stop` or `sampler`; None if there is none."""
+        """Key because of which cells are compared: `decide` or `sampler`; None if there is none."""
         if self.decide is not None:
             return "decide"
-        if self.stop is not None:
-            return "stop"
         if self.sampler is not None and self.sampler.sampler.learns:
             return "sampler"
         return None

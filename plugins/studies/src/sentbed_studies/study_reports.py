@@ -9,7 +9,6 @@ from sentbed.helpers import require_links_within
 from sentbed.tools import MANIFEST
 from sentbed_report.study.axes_without_effect import axes_without_effect
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.decisions import DECISIONS
 from sentbed_report.study.exports import write_exports
 from sentbed_report.study.read_cell_run import ADDED
 from sentbed_report.study.read_study_directory import read_data
@@ -51,11 +50,11 @@ def write_reports(
 
 
 def is_older(report: Path, directory: Path) -> bool:
-    """Whether the report of the study in `directory` is missing, or older than its runs or decisions.
+    """Whether the report of the study in `directory` is missing, or older than its runs.
 
-    Files are written when a study begins or decides, and when its runs begin or end.
+    Files are written when a study begins, and when its runs begin or end.
     """
-    files = [directory / STUDY, *directory.glob(DECISIONS)]
+    files = [directory / STUDY]
     files += sorted(directory.glob(f"*/*/{MANIFEST}"))
     files += sorted(directory.glob(f"*/*/{ADDED}/*/{MANIFEST}"))
     try:

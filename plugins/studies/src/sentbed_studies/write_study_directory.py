@@ -180,7 +180,6 @@ def _record(study: Study, work: Work) -> StudyRecord:
         paths = axis.paths(study.document)
         axes.append(AxisInfo(axis.name, axis.labels, axis.numbers, paths))
 
-    stop = None if table.stop is None else attrs.asdict(table.stop)
     sampler = None if table.sampler is None else unstructure(table.sampler)
     return StudyRecord(
         name=study.name,
@@ -194,9 +193,7 @@ def _record(study: Study, work: Work) -> StudyRecord:
         colour=table.colour,
         cost=table.cost,
         decide=table.decide,
-        stop=stop,
         sampler=sampler,
-        equivalence=table.equivalence,
         family=table.family,
         groups=table.groups,
         prompts=study.prompts,

@@ -70,11 +70,8 @@ class StudyRecord:
     colour: str = ""
     cost: str = ""
     decide: Decide | None = None
-    stop: Mapping[str, Any] | None = None
-    """The table `[study.stop]`."""
     sampler: Mapping[str, Any] | None = None
     """The table `[study.sampler]`."""
-    equivalence: float | None = None
     family: Family = "column"
     groups: bool = True
     prompts: tuple[str, ...] = ()

@@ -70,10 +70,6 @@ class Summary:
     """Rows of other systems that have a number in any column, in the recipe's order."""
     ranked_within: tuple[str, ...] | None = None
     """Axes that divide the rows into groups, within which numbers are ranked; see `StudyData.ranked_within`."""
-    looks: int = 1
-    """Number of looks by which p-values are multiplied; see `StudyData.looks`."""
-    equivalence: float | None = None
-    """Margin of the equivalence tests in the last column; see `StudyData.equivalence`."""
     family: Family = "column"
     """Which p-values are corrected together; see `StudyData.family`."""
     pairs_seeds: bool = True
@@ -128,12 +124,7 @@ class Summary:
             return None
         if self.metric or not self.columns[-1].ranked:
             return None
-        return rank_groups(self.rows, self.columns, self.scores, self.seeds, self.looks)
-
-    @property
-    def stopped_rows(self) -> list[str]:
-        """Names of the rows whose cell was stopped."""
-        return [row.name for row in self.rows if row.stopped]
+        return rank_groups(self.rows, self.columns, self.scores, self.seeds)
 
     @property
     def degenerate_rows(self) -> list[str]:
@@ -240,15 +231,12 @@ class Summary:
             return ""
 
         basis = common_basis(bases)
-        looks = ""
-        if self.looks != 1:
-            looks = f", times the {self.looks} looks at which cells may be stopped"
         family = "in each column"
         if self.family != "column":
             family = "and all columns of the study together"
         return (
             f"Tests against {self.baseline}, {self.pairing}: two-sided, Student's t over "
-            f"{basis}, with Holm's correction over the cells {family}{looks}."
+            f"{basis}, with Holm's correction over the cells {family}."
         )
 
     @property
@@ -356,15 +344,6 @@ class Summary:
             yield self.test
         if self.covered:
             yield self.covered
-        stopped = self.stopped_rows
-        if stopped:
-            rank = ""
-            if self.ranked_within is not None:
-                rank = " and have no rank"
-            yield (
-                f"Stopped cells are not marked as best{rank}, since their means are over other seeds "
-                f"than those of cells that went on: {'; '.join(stopped)}."
-            )
         yield from self.protocol_notes
         yield from self._comparisons_left_out()
 

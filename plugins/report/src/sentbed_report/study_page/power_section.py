@@ -39,7 +39,7 @@ def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | No
         corrected_together = "all columns"
     notes = [
         "Comparisons: the number of comparisons with the baseline whose p-values are corrected together, those "
-        f"of {corrected_together}; in a study that stops cells, as many for each of its looks.",
+        f"of {corrected_together}.",
         "Spread: the standard deviation of the paired differences over seeds, pooled over the cells, and the "
         "standard error due to the test items, which more seeds do not reduce. With two or three seeds, the "
         "standard deviation is a rough estimate.",
