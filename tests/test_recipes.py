@@ -39,7 +39,6 @@ CELLS = {
     "mini/studies/prompts.toml": 36,
     "mini/studies/prompteol.toml": 8,
     "mini/studies/quick.toml": 18,
-    "mini/studies/sampled.toml": 80,
     "mini/studies/sentbench.toml": 14,
     "mini/studies/sentence-t5.toml": 18,
     "mini/studies/similarities.toml": 6,

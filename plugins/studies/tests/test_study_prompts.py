@@ -221,14 +221,6 @@ def test_a_cell_that_does_not_fit_one_of_the_prompts_is_left_out_with_the_reason
     assert "with the prompt `deep`: " in str(caught.value)
 
 
-def test_what_would_not_count_prompts_is_refused(load):
-    sampler = '[study.sampler]\nuse = "random"\ncells = 2\n'
-    (message,) = problems(load, PROMPTS + sampler + AXES)
-    assert message.startswith(
-        "a sampler compares single runs of cells, and with `prompts` a cell has one a"
-    )
-
-
 # --- running -----------------------------------------------------------------------------------------------
 
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         Backbone,
         BuildContext,
         BuiltBackbone,
-        CellSampler,
         Component,
         Dataset,
         DataSource,

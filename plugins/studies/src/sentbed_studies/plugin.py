@@ -1,4 +1,4 @@
-"""Hooks of sentbed-studies: `[study]`, its commands, and samplers of cells."""
+"""Hooks of sentbed-studies: `[study]`, and its commands."""
 
 from __future__ import annotations
 
@@ -34,21 +34,6 @@ def recipe_tables() -> Mapping[str, Lazy]:
         "study": Lazy(
             "sentbed_studies.study_cells:StudyCells",
             "`[study]`: axes over any values of the recipe; every combination of their labels is a cell.",
-        ),
-    }
-
-
-@hookimpl
-def samplers() -> Mapping[str, Lazy]:
-    """Return the samplers, which choose the cells of a study that are run."""
-    return {
-        "random": Lazy(
-            "sentbed_studies.random_sampler:Random",
-            "Cells drawn at random without replacement (Bergstra and Bengio, 2012).",
-        ),
-        "tpe": Lazy(
-            "sentbed_studies.tpe_sampler:TPE",
-            "Tree-structured Parzen estimator (Bergstra et al., 2011): labels that are common in good cells.",
         ),
     }
 

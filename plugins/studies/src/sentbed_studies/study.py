@@ -135,13 +135,8 @@ class Study:
         Entries have the form of `StudyTable.exclude`.
 
         Raises:
-            RecipeError: if an entry names an unknown axis or label, if no cell matches, or if the study has a
-                sampler.
+            RecipeError: if an entry names an unknown axis or label, or if no cell matches.
         """
-        if self.table.sampler is not None:
-            message = "`--only` names cells, and `[study.sampler]` chooses them; take one of the two out"
-            raise RecipeError([self.document.problem(message, ("study", "sampler"))])
-
         entries = with_labels_of_axes(entries, self.axes)
         cells = tuple(cell for cell in self.cells if matches_any(cell.labels, entries))
         if not cells:
@@ -247,10 +242,10 @@ def expand(
 
     # The order matters: a problem may be the cause of later ones.
     _require_none(_unknown_cells(study))
-    if table.decides_for is not None:
+    if table.decide is not None:
         evaluators = _evaluators_at_end(study.cells)
-        _require_none(cannot_decide(table, evaluators, document))
-    _require_none(_too_few_cells(study))
+        _require_none(cannot_decide(table.decide, evaluators, document))
+    _require_none(_no_cells(study))
     _require_none(_no_fresh_seeds(study))
     return study
 
@@ -498,17 +493,9 @@ class _CellReader:
         return attrs.evolve(recipe, runtime=runtime), ()
 
 
-def _too_few_cells(study: Study) -> Iterator[Problem]:
-    """Yield a problem if the study has no cells, or fewer cells than its sampler must choose."""
-    sampler = study.table.sampler
-    cells = len(study.names)
-    if sampler is not None and cells < sampler.cells:
-        message = (
-            f"the sampler is to choose {sampler.cells} cells, and the study has {cells}; lower "
-            "`cells`, or take `[study.sampler]` out to run them all"
-        )
-        yield study.document.problem(message, ("study", "sampler"))
-    elif not cells:
+def _no_cells(study: Study) -> Iterator[Problem]:
+    """Yield a problem if no cell of the study can work."""
+    if not study.names:
         reasons = [f"{cell.name}: {' '.join(cell.reasons)}" for cell in study.excluded]
         message = f"no cell of the study can work: {'; '.join(reasons)}"
         yield study.document.problem(message, ("study", "axes"))

@@ -13,8 +13,6 @@ from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.published_number_config import Published, Reference
 from sentbed_report.study.study_data import Family, PromptFactor
 
-from sentbed_studies.sampling_config import Sampling
-
 LARGEST_SEED = 2**32 - 1
 """Largest `run.seed`."""
 
@@ -100,11 +98,8 @@ class StudyTable(RecipeTable):
     those in all columns of all tables, so that fewer differences are found."""
 
     decide: Decide | None = None
-    """The score by which cells are sampled and chosen. `{}` means all tasks on development data, which is also
-    the default for sampling. With `decide`, the report names the best cell, its scores on test data, and the
-    number of cells from which it was chosen."""
-    sampler: Sampling | None = None
-    """Run only the cells that a sampler chooses, at random or by the scores of earlier cells; by default all."""
+    """The score by which a cell is chosen. `{}` means all tasks on development data. The report names the best
+    cell, its scores on test data, and the number of cells from which it was chosen."""
 
     @seeds.validator
     def _check_seeds(self, _: attrs.Attribute[Any], seeds: tuple[int, ...]) -> None:
@@ -114,17 +109,3 @@ class StudyTable(RecipeTable):
                 raise ValueError(
                     f"the seed {seed} is named twice, and every cell runs once with each seed; name it once"
                 )
-
-    @property
-    def decides_by(self) -> Decide:
-        """The table `decide`, or its defaults if the recipe has none."""
-        return self.decide or Decide()
-
-    @property
-    def decides_for(self) -> str | None:
-        """Key because of which cells are compared: `decide` or `sampler`; None if there is none."""
-        if self.decide is not None:
-            return "decide"
-        if self.sampler is not None and self.sampler.sampler.learns:
-            return "sampler"
-        return None

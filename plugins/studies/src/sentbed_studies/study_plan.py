@@ -21,7 +21,6 @@ from sentbed_studies.confirmation import (
     confirmation_of,
     fresh_seeds_in_words,
 )
-from sentbed_studies.sampled_cells import number_of_runs
 from sentbed_studies.shared_work_plan import Work, plan_work
 from sentbed_studies.study import Entries, Remark, Study
 from sentbed_studies.time_left import START, TimeLeft, time_left
@@ -69,8 +68,7 @@ class StudyPlan:
 
     def _sizes(self) -> str:
         """Return a line with the numbers of cells, prompts, seeds, runs and finished runs."""
-        sampling = self.study.table.sampler
-        runs = number_of_runs(self.study, self.work)
+        runs = len(self.work.tasks)
         finished = 0
         without_evaluations = 0
         for state in self.states:
@@ -81,8 +79,6 @@ class StudyPlan:
 
         names = {task.cell.name for task in self.work.tasks}
         sizes = count(len(names), "cell")
-        if sampling is not None:
-            sizes = f"{sampling.cells:,} of {sizes}"
         if self.study.prompts:
             sizes += f" x {count(len(self.study.prompts), 'prompt')}"
         sizes += f" x {count(len(self.study.seeds), 'seed')}"
@@ -99,16 +95,15 @@ class StudyPlan:
     def _shared_work(self) -> Iterator[str]:
         """Yield a line for each prefix of stages that runs share, and for each forward pass that they share."""
         work = self.work
-        at_most = "" if self.study.table.sampler is None else "at most "
         unstarted = [state.task for state in self.states if state.status is None]
 
         for prefix in work.prefixes_to_run(self.directory, unstarted):
             runs = count(work.sharing(prefix), "run")
-            yield f"  shared: {prefix}, trained once for {at_most}{runs}"
+            yield f"  shared: {prefix}, trained once for {runs}"
 
         for bundle in work.bundles:
             if len(bundle) > 1:
-                runs = f"{at_most}{len(bundle)} runs"
+                runs = f"{len(bundle)} runs"
                 yield f"  shared: one pass of the backbone for {runs}: {bundle[0]} and others"
 
     def _time(self) -> Iterator[str]:
@@ -183,7 +178,6 @@ def plan_study(
             work,
             directory,
             states=states,
-            number_of_runs=number_of_runs(study, work),
             confirmation=confirmation,
         )
         if workers is not None:
@@ -231,13 +225,6 @@ def _cores() -> int:
 
 def _description(study: Study) -> Iterator[str]:
     """Yield lines on the study's axes, prompts, excluded cells and remarks."""
-    sampling = study.table.sampler
-    if sampling is not None:
-        line = f"  cells: sampled by {sampling.sampler.name}, seed {sampling.seed}"
-        if sampling.sampler.learns:
-            line += f", {count(sampling.batch, 'cell')} at a time with seed {study.seeds[0]}"
-        yield line
-
     for axis in study.axes:
         yield f"  {axis.name}: {', '.join(axis.labels)}"
 

@@ -79,7 +79,6 @@ def read_prompts(
         problems += _problems_among_prompts(prompts, document)
         problems += _problems_with_axes(prompts, axes, document)
         problems += _problems_with_overrides(prompts, document)
-        problems += _problems_with_sampler(table, document)
     if problems:
         raise RecipeError(problems)
     return tuple(prompts)
@@ -297,13 +296,3 @@ def _is_replaced(
             if names[: len(names_of_prompt)] == names_of_prompt:
                 return True
     return False
-
-
-def _problems_with_sampler(table: StudyTable, document: Document) -> Iterator[Problem]:
-    """Yield a problem if the study has a sampler, which cannot be combined with prompts."""
-    if table.sampler is not None:
-        message = (
-            "a sampler compares single runs of cells, and with `prompts` a cell has one a prompt; take one "
-            "of the two out, or keep the prompts for a study of the cells that were sampled"
-        )
-        yield document.problem(message, ("study", "sampler"))

@@ -55,8 +55,6 @@ class TimeLeft:
     pending: dict[Path, Range | None] = attrs.field()
     """Run directory -> planned seconds, for the runs that are still to do; by default all that have not
     finished."""
-    unchosen: list[Range | None] = attrs.field(factory=list)
-    """With a sampler: planned seconds of each run that is still to do, whatever its cell will be."""
     fresh: list[Range | None] = attrs.field(factory=list)
     """Planned seconds of each run with a fresh seed (see `Confirmation`); empty once the chosen cell is known."""
 
@@ -90,11 +88,7 @@ class TimeLeft:
 
     def _remove_pending(self, run: Path) -> None:
         """Remove a run that has ended from the runs that are still to do. A second call changes nothing."""
-        if run in self.pending:
-            del self.pending[run]
-        elif self.unchosen and run in self.planned and run not in self.took:
-            # The sampler has chosen the cell of this run: there is one less to be chosen.
-            self.unchosen.pop()
+        self.pending.pop(run, None)
 
     def chosen(self, runs: Sequence[Path]) -> None:
         """Record the directories of the runs with fresh seeds, when the chosen cell is known.
@@ -104,7 +98,6 @@ class TimeLeft:
         # Some runs with fresh seeds may have finished before, so there may be fewer `runs`.
         self.pending = dict(zip(runs, self.fresh, strict=False))
         self.planned |= self.pending
-        self.unchosen = []
         self.fresh = []
 
     def of(self, run: Path) -> Range | None:
@@ -156,10 +149,10 @@ class TimeLeft:
         """Return the minimum and maximum seconds until all workers have done all runs; None if unknown."""
         # The runs with fresh seeds begin when all other runs have ended.
         parts = [
-            self._together([*self.pending.values(), *self.unchosen]),
+            self._together(list(self.pending.values())),
             self._together(self.fresh),
         ]
-        if not self.took and (self.pending or self.unchosen or self.fresh):
+        if not self.took and (self.pending or self.fresh):
             parts.append((START, START))
         return _sum(parts)
 
@@ -225,7 +218,6 @@ def time_left(
     planner: Planner | None = None,
     *,
     states: Sequence[RunState] | None = None,
-    number_of_runs: int | None = None,
     confirmation: Confirmation | None = None,
 ) -> TimeLeft:
     """Return the time that the runs of a study take, corrected by the finished runs in `directory`.
@@ -235,7 +227,6 @@ def time_left(
         directory: Directory of the study.
         planner: Estimates the seconds of stages and evaluations.
         states: State of each run in `directory`; by default it is read.
-        number_of_runs: Number of runs that a sampler chooses from the runs of `work`; None for all of them.
         confirmation: Runs of the chosen cell with fresh seeds, which follow the runs of `work`; None if there
             are none.
     """
@@ -274,8 +265,6 @@ def time_left(
         alone=whole_alone,
         took=took,
     )
-    if number_of_runs is not None and number_of_runs < len(work.tasks):
-        _sample(left, work, number_of_runs)
     if confirmation is not None:
         left.fresh = [mean_cell] * confirmation.runs
         left.whole = _sum([left.whole, *left.fresh])
@@ -283,31 +272,6 @@ def time_left(
         if confirmation.work is not None:
             left.chosen([task.directory for task in confirmation.unfinished])
     return left
-
-
-def _sample(
-    left: TimeLeft,
-    work: Work,
-    number_of_runs: int,
-) -> None:
-    """Change the time left to that of a study whose sampler chooses `number_of_runs` of the runs of `work`.
-
-    Runs that have not finished get the mean of their planned seconds, as it is unknown which will be chosen.
-    """
-    share_of_runs = number_of_runs / len(work.tasks)
-    seconds_of_cells = []
-    for task in work.tasks:
-        if task.directory in left.pending:
-            seconds_of_cells.append(left.pending.pop(task.directory))
-
-    finished = len(work.tasks) - len(seconds_of_cells)
-    left.unchosen = [_mean(seconds_of_cells)] * max(0, number_of_runs - finished)
-    # Only shared stages are left in `pending`. It is unknown which of them the chosen cells will need.
-    for run, seconds in left.pending.items():
-        left.pending[run] = _multiplied(seconds, share_of_runs)
-
-    left.whole = _multiplied(left.whole, share_of_runs)
-    left.alone = _multiplied(left.alone, share_of_runs)
 
 
 def _sum(ranges: Iterable[Range | None]) -> Range | None:

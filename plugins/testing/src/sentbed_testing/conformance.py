@@ -48,7 +48,6 @@ MODULES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "tracker": ("rules_tracker",),
         "runtime": ("rules_runtime",),
         "importer": ("rules_importer",),
-        "sampler": ("rules_sampler",),
     }
 )
 """Kind -> modules with rules that only this kind has."""

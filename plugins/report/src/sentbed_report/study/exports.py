@@ -200,7 +200,6 @@ def to_json(
         "excluded": excluded,
         "tables": list(map(_table, summaries, table_names(summaries))),
         "published": list(map(_published, published_numbers(data, summaries))),
-        "sampled": _fields(data.sampled),
         "costs": list(map(_score_and_cost, costs)),
         "chosen": _fields(selection),
     }

@@ -173,24 +173,6 @@ def with_runs(
     return tuple(changed)
 
 
-@attrs.frozen
-class Sampled:
-    """The choice, by a sampler, of the cells that are run."""
-
-    sampler: str
-    """Name of the sampler."""
-    seed: int
-    cells: int
-    """Number of cells that are to be chosen."""
-    among: int
-    """Number of cells among which the sampler chooses."""
-    names: tuple[str, ...]
-    """Names of the cells chosen so far, in the order of the choice."""
-
-    def __str__(self) -> str:
-        return f"{len(self.names):,} of {self.among:,} cells were sampled by {self.sampler}, seed {self.seed}"
-
-
 @attrs.frozen(eq=False, repr=False)
 class StudyData:
     """Data of a study, or of several runs that are treated as a study."""
@@ -199,7 +181,7 @@ class StudyData:
     axes: tuple[AxisInfo, ...]
     """Axes; empty for runs that are treated as a study."""
     cells: tuple[CellInfo, ...]
-    """Cells in the recipe's order; in a study with a sampler, only cells that were chosen or run."""
+    """Cells in the recipe's order."""
     baseline: str | None
     """Name of the cell with which others are compared; None without a baseline."""
     seeds: tuple[int, ...]
@@ -223,9 +205,7 @@ class StudyData:
     cost: str = ""
     """Task that is the cost in plots of score against cost; if empty, the first measured cost."""
     decide: Decide | None = None
-    """Settings of the deciding score, by which cells are sampled and chosen; None without `[study.decide]`."""
-    sampled: Sampled | None = None
-    """How `cells` were chosen; None if they are all cells of the study."""
+    """Settings of the deciding score, by which a cell is chosen; None without `[study.decide]`."""
     family: Family = "column"
     """Which p-values are corrected together."""
     groups: bool = True

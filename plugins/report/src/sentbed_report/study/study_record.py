@@ -70,16 +70,12 @@ class StudyRecord:
     colour: str = ""
     cost: str = ""
     decide: Decide | None = None
-    sampler: Mapping[str, Any] | None = None
-    """The table `[study.sampler]`."""
     family: Family = "column"
     groups: bool = True
     prompts: tuple[str, ...] = ()
     """Labels of the prompts, in the recipe's order."""
     prompt_factor: PromptFactor = "random"
     cells: tuple[CellRecord, ...]
-    sampled: tuple[str, ...] = ()
-    """Cells that the sampler has chosen so far."""
     confirmation: ConfirmationRecord | None = None
 
     @property

@@ -23,7 +23,6 @@ from sentbed_report.study_page.published_section import published_section
 from sentbed_report.study_page.rank_groups_section import rank_groups_section
 from sentbed_report.study_page.results_section import results_sections
 from sentbed_report.study_page.runs_section import failures_section, runs_section
-from sentbed_report.study_page.sampled_cells_section import sampled_cells_section
 from sentbed_report.study_page.score_cost_section import score_cost_section
 from sentbed_report.study_page.selection_section import selection_section
 from sentbed_report.study_page.study_cost_section import study_cost_section
@@ -55,7 +54,6 @@ def sections_of(
         published_section(data, summaries),
         score_cost_section(data, summaries),
         _figures(data, summaries),
-        sampled_cells_section(data),
         warnings_section(data),
         code_section(data),
         runs_section(data),
