@@ -24,7 +24,7 @@ of those whose prompts are read from a file of the authors."""
 
 
 CHECKS = "verify.toml"
-"""The file of what `sentbed reproduce --verify` runs: rows of other studies, without training."""
+"""The file of what `sentbed reproduce PAPER:verify` runs: rows of other studies, without training."""
 
 
 @cache

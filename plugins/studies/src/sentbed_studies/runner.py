@@ -349,12 +349,14 @@ class _Runner:
         if isinstance(outcome.job.run, Task):
             self.done += 1
             line = f"{self.done} of {self.total}: {line}"
+            if self.left is not None:
+                seconds = outcome.seconds if outcome.result == "finished" else None
+                self.left.ended(outcome.job.directory, seconds)
         if outcome.result == "finished":
             line += f" in {outcome.seconds:.0f} s"
         if outcome.result != "was finished":
             self.worked = True
 
-        time_left = self._time_left_after(outcome)
         if outcome.result == "failed":
             self.say(f"{line}: {outcome.error}")
             self.failed.append(outcome)
@@ -362,19 +364,11 @@ class _Runner:
                 raise self._error(outcome)
             return
 
-        if time_left is not None:
-            line += f"; about {time_left} left"
+        if self.left is not None:
+            time_left = self.left.in_words()
+            if time_left is not None:
+                line += f"; about {time_left} left"
         self.say(line)
-
-    def _time_left_after(self, outcome: Outcome) -> str | None:
-        """Record an outcome in the time left, and return this time in words; None if it is unknown."""
-        if self.left is None:
-            return None
-        if outcome.result == "finished":
-            self.left.finished(outcome.job.directory, outcome.seconds)
-        else:
-            self.left.ended(outcome.job.directory)
-        return self.left.in_words()
 
     def _error(self, outcome: Outcome) -> RunError:
         """Return the error of a failed job, with the traceback of an unexpected one as a note."""
