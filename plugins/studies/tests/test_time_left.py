@@ -70,12 +70,13 @@ def test_every_line_on_a_run_says_what_is_left(put, work, tmp_path):
 
 def test_the_times_of_earlier_runs_are_read_from_their_reports(put, work, tmp_path):
     study = read_study(put("study.toml", TOWERS + AXES))
-    run_study(study, tmp_path, work=work, only=[{"lr": "0.5"}])
-    for report in tmp_path.glob("cells/*/report.json"):
+    out = tmp_path / "out"
+    run_study(study, out, work=work, only=[{"lr": "0.5"}])
+    for report in out.glob("cells/*/report.json"):
         record = json.loads(report.read_text())
         record.update(sections=[], seconds=20.0)
         report.write_text(json.dumps(record))
-    left = time_left(run_states(tmp_path, work), tmp_path, None)
+    left = time_left(run_states(out, work), out, None)
     assert left.in_words() == "40.0 s"
 
 

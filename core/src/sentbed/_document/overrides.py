@@ -48,7 +48,6 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
 
     try:
         values = overridden_values(well_formed)
-        document = attrs.evolve(document, plain=document.plain or document)
         document = with_overridden_values(document, values)
     except RecipeError as error:
         problems += error.problems

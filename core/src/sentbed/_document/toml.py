@@ -108,8 +108,6 @@ class Document:
 
     overrides: tuple[str, ...] = ()
     """`PATH=VALUE` overrides that were applied, in order."""
-    plain: Document | None = attrs.field(default=None, repr=False)
-    """The document before the overrides were applied; None if there were none."""
     expanded: tuple[KeyPath, ...] = ()
     """Paths that `structure_recipe` has set for overrides of all evaluations (`evaluate.*.KEY=VALUE`)."""
 

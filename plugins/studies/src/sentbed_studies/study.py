@@ -212,10 +212,7 @@ def expand(
     prompts = read_prompts(table, axes, document, base)
 
     entries = None if only is None else with_labels_of_axes(only, axes)
-    to_run = every
-    if entries:
-        to_run = tuple(each for each in every if matches_any(each.labels, entries))
-    _require_none(refused_overrides(document, to_run))
+    _require_none(refused_overrides(document, axes))
 
     reader = _CellReader(document, table, prompts, plugins, base)
     checked = _check_combinations(reader, every, entries, check_files, on_this_machine)
@@ -399,13 +396,14 @@ def find_cell(
         RecipeError: if there is no such cell, or if an override conflicts with an axis.
     """
     table = read_table(document, plugins, base)
-    every = combinations(table, read_axes(table, document), document)
+    axes = read_axes(table, document)
+    every = combinations(table, axes, document)
     by_name = {combination.name: combination for combination in every}
     if name not in by_name:
         message = unknown_cell(name, list(by_name))
         raise RecipeError([document.problem(message, ("study",))])
 
-    _require_none(refused_overrides(document, every))
+    _require_none(refused_overrides(document, axes))
 
     combination = by_name[name]
     cell, problems = cell_document(document, combination)

@@ -34,8 +34,8 @@ class StudyTable(RecipeTable):
     value, such as `[study.axes.pooler]`, has `path = "encoder.pooler.use"` and `values = ["first", "mean"]`.
     Another axis, such as `[study.axes.loss]`, has a table for each label, as in
     `ctr = { "stage.nli.loss" = { use = "info-nce" } }`. A `path` is that of `--set`, or an array of paths that
-    get the same value. `labels = ["CLS", "average"]` names the values. By default, a label is the value as it
-    stands in the recipe, or the `use` of a table."""
+    get the same value. `labels = ["CLS", "average"]` names the values. By default, a label is the value as
+    text, or the `use` of a table."""
     numbers: Mapping[str, Mapping[str, float]] = attrs.field(factory=dict)
     """Axis -> label -> number, such as `size = { base = 110e6, large = 335e6 }`. The report plots scores over
     these numbers. If each label of an axis sets a number, the axis has these numbers by default."""

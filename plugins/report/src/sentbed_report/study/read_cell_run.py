@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -114,18 +113,6 @@ def made_evaluations(run: Path) -> list[str]:
         if manifest_status(added) == "finished":
             keys += evaluation_keys(added)
     return keys
-
-
-def evaluation_contents(run: Path) -> dict[str, Any]:
-    """Return key -> everything that determines the scores, for each evaluation of a run.
-
-    Added evaluations are included; evaluations without such a record are left out.
-    """
-    contents: dict[str, Any] = {}
-    for directory in (run, *sorted((run / ADDED).glob("*"))):
-        with suppress(*UNREADABLE):
-            contents |= read_json(directory / KEYS)["evaluation_contents"]
-    return contents
 
 
 def added_run(run: Path, key: str) -> Path:
