@@ -504,17 +504,6 @@ def test_an_evaluator_that_measures_time_has_every_vector_computed(encoder, tmp_
     assert encoder.engine.describe().items() <= score.evaluator_protocol.items()
 
 
-def test_an_evaluator_that_drives_the_encoder_has_its_backbone(encoder):
-    class Reads(Timed):
-        def _time(self, encoder):
-            assert encoder.at_length(4).backbone is encoder.backbone
-            return Evaluation(
-                (Score("t", "width", float(encoder.backbone.width), {}),), 0.0
-            )
-
-    assert encoder.evaluate(Reads(), "e").scores[0].value == encoder.backbone.width
-
-
 # --- prompt and protocol -----------------------------------------------------------------------------------
 
 

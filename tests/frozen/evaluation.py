@@ -146,14 +146,12 @@ repeats = 1
 
 LANGUAGE_MODEL = """\
 schema = 1
-run = { name = "next-token", cache = false }
+run = { name = "language-model", cache = false }
 runtime = { use = "cpu", precision = "fp32" }
 [encoder]
 max_length = 32
 backbone = { use = "opt", init = "random", size = "tiny", vocab_size = 500 }
 pooler = { use = "prompt-eol" }
-[[evaluate]]
-use = "next-token"
 [[evaluate]]
 use = "encoding-cost"
 texts = { use = "sts", path = "pkg:sentbed_data/sample/sts-test.tsv" }

@@ -834,9 +834,6 @@ class _EvaluatedEncoder(TextEncoder):
     """Prompts that the texts of each task had, by side, if the recipe has `task_prompts`; for protocols."""
     variants: dict[Prompt, _EvaluatedEncoder] = attrs.field(factory=dict)
     """For each prompt of a task that has been used, the encoder with this prompt."""
-    backbone: BuiltBackbone | None = attrs.Factory(
-        lambda evaluated: evaluated.encoder.backbone, takes_self=True
-    )
     space: Any = attrs.field(init=False)
     """Key under which the store has the encoder's vectors; None without a store."""
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import attrs
 from sentbed import Encoder
 from sentbed.errors import RecipeError
-from sentbed.helpers import sentences
 from sentbed.protocols import Evaluation, Evaluator, PartProgress, Runtime, VectorStore
 from sentbed.tools import Document, apply_overrides, load_plugins, structure
 from sentbed_common import progress_bars
@@ -82,8 +81,7 @@ def evaluate_encoder(
     Vectors in `store` are not computed again. For `trust_remote_code` see `Encoder.load`.
 
     Raises:
-        RecipeError: if fields are invalid, or if the evaluator cannot score the encoder; the error lists all
-        problems.
+        RecipeError: if fields are invalid, or if the evaluator cannot score the encoder.
     """
     request = request_of(evaluator, overrides)
     loaded = Encoder.load(
@@ -100,15 +98,6 @@ def evaluate_loaded(
 ) -> Evaluation:
     """Evaluate an encoder, called `name` in scores. Raises `RecipeError` if the evaluator cannot score it."""
     evaluator = request.evaluate
-    recipe = encoder.recipe
-    messages: list[str] = []
-    for backbone in recipe.backbones:
-        messages.extend(evaluator.misfits(backbone, recipe.pooler, recipe.head))
-    misfits = sentences(messages, evaluator, "misfits")
-    if misfits:
-        document = Document({})
-        problems = [document.problem(message, ("evaluate",)) for message in misfits]
-        raise RecipeError(problems)
 
     with _bars() as show_progress:
         return encoder.evaluate(
