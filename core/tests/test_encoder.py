@@ -587,27 +587,6 @@ def test_an_encoder_is_not_built_on_a_runtime_that_it_does_not_fit(
         Encoder.of(unstructure(recipe.encoders["encoder"]), TOY, plugins)
 
 
-def test_what_an_evaluator_does_to_the_vectors_is_the_encoders_part_of_the_protocol(
-    encoder,
-):
-    class Turned(Gap):
-        def prepare(self):
-            def score(vectors):
-                scores = (
-                    attrs.evolve(plain_score, transform={"turned": 90})
-                    for plain_score in inner.score(vectors).scores
-                )
-                return Evaluation(tuple(scores), 0.0)
-
-            return attrs.evolve(inner := super().prepare(), score=score)
-
-    (plain,), (turned,) = (
-        encoder.evaluate(evaluator, "e").scores for evaluator in (Gap(), Turned())
-    )
-    assert turned.protocol["encoder"] == {**plain.protocol["encoder"], "turned": 90}
-    assert turned.protocol["evaluator"] == plain.protocol["evaluator"]
-
-
 def test_no_key_of_a_backbones_protocol_takes_the_place_of_the_evaluators(
     encoder, monkeypatch
 ):

@@ -70,12 +70,6 @@ tasks = ["STS12", "STS13", "STS14", "STSB", "STSB-dev", "SICKR"]
 
 SMALL = """
 [[evaluate]]
-use = "senteval-sts"
-tasks = ["STSB-dev"]
-data_dir = "cut"
-check_sizes = false
-whitening = { width = 32 }
-[[evaluate]]
 use = "senteval-transfer"
 tasks = ["MR", "SUBJ", "SST2", "TREC", "MRPC"]
 mode = "fast"

@@ -573,7 +573,6 @@ class Encoder:
             if second_encoder is not None:
                 second_facts = second_encoder.prompt_facts(score)
                 encoder_protocol["second"] = {**second_protocol, **second_facts}
-            encoder_protocol |= score.transform
             scores.append(_completed(score, name, evaluator, release, encoder_protocol))
 
         primary = number(evaluation.primary, evaluator, "score")

@@ -202,11 +202,6 @@ class Score:
     An example is alignment over uniformity. `cost` is for a cost of the encoder, over which a study plots other
     scores.
     """
-    transform: Mapping[str, Any] = attrs.field(factory=dict)
-    """Transformation of the vectors before scoring, such as whitening.
-
-    The runner adds it to the encoder's part of the protocol.
-    """
 
     @property
     def evaluator_protocol(self) -> Mapping[str, Any]:
