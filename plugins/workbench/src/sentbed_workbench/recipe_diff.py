@@ -40,7 +40,6 @@ NO_SCORE = (
     "run.name",
     "study.baseline",
     "study.expected",
-    "study.order",
 )
 """Paths of tables and values that cannot affect a score. The names of stages cannot either."""
 

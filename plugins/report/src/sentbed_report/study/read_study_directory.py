@@ -62,7 +62,6 @@ def read_data(directory: str | Path) -> StudyData:
             seeds=record.seeds,
             excluded=record.excluded,
             expected=record.expected,
-            order=record.order,
             recipe=_recipe(place),
             directory=place,
             references=record.references,
@@ -73,7 +72,6 @@ def read_data(directory: str | Path) -> StudyData:
             decide=record.decide,
             sampled=sampled,
             family=record.family,
-            groups=record.groups,
             prompts=record.prompts,
             prompt_factor=record.prompt_factor,
         )
