@@ -231,7 +231,6 @@ def study_data(
         baseline,
         tuple(range(seeds)),
         decide=decide,
-        groups=False,
     )
 
 

@@ -94,11 +94,8 @@ def test_without_groups_there_is_the_reason_and_without_rows_no_section(study_of
     (remark,) = section.notes
     assert "no groups, since there is one seed, and the score has no items" in remark
     assert rank_groups_plot(study_of({}), alone[0]) is None
-    for without in (
-        study_of({"a": {1: {"MR": 60.0}}}),
-        many_tasks(study_of, groups=False),
-    ):
-        assert rank_groups_section(without, summarise(without)) is None
+    without = study_of({"a": {1: {"MR": 60.0}}})
+    assert rank_groups_section(without, summarise(without)) is None
 
 
 def test_without_letters_ranks_stay(monkeypatch):
@@ -131,10 +128,6 @@ def test_results_have_the_groups(study_of):
     assert json_groups["over_tasks"]["critical_difference"] == pytest.approx(
         groups.tasks.critical
     )
-    none = json.loads(
-        to_json(data, summarise(attrs.evolve(data, groups=False), resamples=50))
-    )
-    assert none["tables"][0]["groups"] is None
 
 
 def test_the_pairs_of_a_table_are_compared_once_for_results_and_report(

@@ -29,7 +29,6 @@ RECORD = StudyRecord(
         "Table 1": Published({"mean, 1e-3": {"MR": 80, "CR": 75.5}}, tolerance=0.5)
     },
     references={"BERT": Reference(scores={"MR": 70.0})},
-    order=("MR", "CR"),
     ranks=(),
     decide=Decide(tasks=("MR",), confirm=2),
     cells=(CellRecord("mean, 1e-3", {"pooler": "mean", "lr": "1e-3"}, (), (RUN,)),),
@@ -57,15 +56,10 @@ def test_a_study_of_an_earlier_version_lacks_later_keys_and_may_have_former_ones
         "excluded": [],
         "expected": {},
     }
-    content |= {"order": [], "cells": [], "shared": [], "seeds": [1]}
+    content |= {"former": [], "cells": [], "shared": [], "seeds": [1]}
     (tmp_path / STUDY).write_text(json.dumps(content))
     record = read_study_record(tmp_path)
-    assert (record.ranks, record.family, record.groups, record.confirmation) == (
-        None,
-        "column",
-        True,
-        None,
-    )
+    assert (record.ranks, record.family, record.confirmation) == (None, "column", None)
 
 
 @pytest.mark.parametrize(
@@ -74,8 +68,6 @@ def test_a_study_of_an_earlier_version_lacks_later_keys_and_may_have_former_ones
         ("name", 3),
         ("axes", [{"name": "a", "labels": ["x"], "numbers": ["1"]}]),
         ("baseline", True),
-        ("order", [None]),
-        ("groups", 1),
         ("family", "row"),
         ("decide", {"confirm": 1}),
         ("cells", [{"name": "a", "labels": [], "differences": [], "runs": []}]),

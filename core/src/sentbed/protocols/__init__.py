@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         Exporter,
         Importer,
         Intervention,
-        LanguageModelHead,
         Loss,
         LossOutput,
         Mixture,

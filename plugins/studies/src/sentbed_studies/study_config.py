@@ -54,13 +54,9 @@ class StudyTable(RecipeTable):
     averaged over them."""
     baseline: Mapping[str, str] | None = None
     """Axis -> label of the cell with which all others are compared. Axes with one label may be left out."""
-    zip: tuple[tuple[str, ...], ...] = ()
-    """Groups of axes whose labels are combined pairwise, first with first, instead of in all combinations."""
     exclude: tuple[Mapping[str, str | tuple[str, ...]], ...] = ()
     """Combinations to leave out. Each entry maps axes to a label or labels; a cell is left out if it has one of
     these labels on each axis of an entry."""
-    include: tuple[Mapping[str, str | tuple[str, ...]], ...] = ()
-    """Cells to keep although `exclude` would leave them out; the form is that of `exclude`."""
     expected: Mapping[str, Published] = attrs.field(factory=dict)
     """Name of a table or figure of a paper -> its published numbers: `cells` (cell -> score -> number), and
     optionally `tolerance`, `source`, `hardware`, `hours` and `note`."""
@@ -75,8 +71,6 @@ class StudyTable(RecipeTable):
     """Files of a finished run to keep in addition to scores, log and report. `best`: the encoder, with the
     weights that its stages keep; `all`: also checkpoints and shared stages; `scores`: no weights. Removed files
     cannot be restored."""
-    order: tuple[str, ...] = ()
-    """Tasks in the order of their columns; by default the order of the evaluators."""
     ranks: tuple[str, ...] | None = None
     """Axes within which numbers are ranked. The rank of a number in its column is printed as a superscript, as
     in SentBench. It is the rank among the cells that have the same labels on these axes; with `[]`, among all
@@ -84,9 +78,6 @@ class StudyTable(RecipeTable):
     colour: str = ""
     """Task whose score, by its first metric, colours the points in planes such as alignment over uniformity, as
     in Sentence-T5's figure 4. By default, the labels of an axis colour them."""
-    groups: bool = True
-    """Whether the report shows which cells do not differ significantly. All pairs of cells are compared, over
-    seeds and test items."""
     cost: str = ""
     """Cost against which the report plots the other scores: a task of the evaluator `encoding-cost`, such as
     `passes`, `tokens`, `operations` or `seconds`, or a cost of whole runs, such as `run-processor-seconds`. By

@@ -119,7 +119,6 @@ def _summary(
         development=comparable.key.is_development,
         scores=TableScores(columns[-1].tested, components),
         measured=tuple(scored.scores for scored in columns),
-        has_groups=data.groups,
         prompts=data.prompts,
         prompt_factor=data.prompt_factor,
         protocol_notes=tuple(protocol_notes),

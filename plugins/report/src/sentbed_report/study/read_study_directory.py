@@ -60,7 +60,6 @@ def read_data(directory: str | Path) -> StudyData:
             seeds=record.seeds,
             excluded=record.excluded,
             expected=record.expected,
-            order=record.order,
             recipe=_recipe(place),
             directory=place,
             references=record.references,
@@ -69,7 +68,6 @@ def read_data(directory: str | Path) -> StudyData:
             cost=record.cost,
             decide=record.decide,
             family=record.family,
-            groups=record.groups,
             prompts=record.prompts,
             prompt_factor=record.prompt_factor,
         )

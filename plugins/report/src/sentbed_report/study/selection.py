@@ -155,7 +155,6 @@ def select(data: StudyData, summaries: Sequence[Summary]) -> Selection | None:
             data,
             cells=(with_fresh_seeds,),
             baseline=None,
-            groups=False,
             expected={},
             references={},
         )

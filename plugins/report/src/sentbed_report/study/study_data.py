@@ -189,8 +189,6 @@ class StudyData:
     """Combinations of labels that cannot be run and are left out: name of the cell, and the reasons."""
     expected: Mapping[str, Published] = attrs.field(factory=dict)
     """Name of a published table -> its numbers; see `StudyTable.expected`."""
-    order: tuple[str, ...] = ()
-    """Tasks, in the recipe's order of columns."""
     recipe: str = ""
     """The study's recipe, as TOML."""
     directory: Path | None = None
@@ -208,8 +206,6 @@ class StudyData:
     """Settings of the deciding score, by which a cell is chosen; None without `[study.decide]`."""
     family: Family = "column"
     """Which p-values are corrected together."""
-    groups: bool = True
-    """Whether to compute which rows cannot be told apart; see `Summary.groups`."""
     prompts: tuple[str, ...] = ()
     """Labels of the prompts; every cell is run with each of them. Empty without `[study] prompts`."""
     prompt_factor: PromptFactor = "random"

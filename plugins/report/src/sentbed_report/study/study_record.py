@@ -65,13 +65,11 @@ class StudyRecord:
     excluded: tuple[tuple[str, tuple[str, ...]], ...]
     expected: Mapping[str, Published]
     references: Mapping[str, Reference] = attrs.field(factory=dict)
-    order: tuple[str, ...]
     ranks: tuple[str, ...] | None = None
     colour: str = ""
     cost: str = ""
     decide: Decide | None = None
     family: Family = "column"
-    groups: bool = True
     prompts: tuple[str, ...] = ()
     """Labels of the prompts, in the recipe's order."""
     prompt_factor: PromptFactor = "random"

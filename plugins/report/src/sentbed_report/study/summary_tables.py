@@ -82,8 +82,6 @@ class Summary:
     """Scores of the last column, for tests between any two rows."""
     measured: tuple[Mapping[RowKey, Scored], ...] = attrs.field(default=(), eq=False)
     """For each column, row -> seed -> score."""
-    has_groups: bool = True
-    """Whether the study asks which rows cannot be told apart."""
     prompts: tuple[str, ...] = ()
     """Labels of the prompts over which each number is a mean; empty in a study without `prompts`."""
     prompt_factor: PromptFactor = "random"
@@ -117,10 +115,10 @@ class Summary:
     def groups(self) -> RankGroups | None:
         """Groups of rows that cannot be told apart in the last column.
 
-        None if the study does not ask for groups, if neither higher nor lower scores are better in the column,
-        if the table is for a further metric, or if fewer than two rows have finished.
+        None if neither higher nor lower scores are better in the column, if the table is for a further metric,
+        or if fewer than two rows have finished.
         """
-        if not self.has_groups or self.scores is None:
+        if self.scores is None:
             return None
         if self.metric or not self.columns[-1].ranked:
             return None

@@ -28,11 +28,17 @@ def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | No
     if not powers:
         return None
 
-    tables = [_needed(power, "seeds", seeds_text) for power in powers]
+    tables = []
+    for power in powers:
+        tables.append(_needed(power, "seeds", seeds_text))
     for power in powers:
         if power.spread.prompt_std:
             tables.append(_needed(power, "prompts", prompts_text))
-    needed = [table for table in tables if table.rows]
+
+    needed = []
+    for table in tables:
+        if table.rows:
+            needed.append(table)
 
     corrected_together = "the column"
     if data.family == "study":
