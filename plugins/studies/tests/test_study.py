@@ -423,7 +423,7 @@ def test_only_takes_a_number_however_it_is_written(label, study):
     expanded = study(
         LOSSES.replace("[0.1, 0.2]", "[1e-1, 0.2]"), "stage.0.batch_size=2"
     )
-    assert expanded.only([{"rate": label}]).names == ("1e-1, pull", "1e-1, chase")
+    assert expanded.only([{"rate": label}]).names == ("0.1, pull", "0.1, chase")
 
 
 def test_only_says_that_it_is_the_place_of_a_label_that_is_not_there(study):

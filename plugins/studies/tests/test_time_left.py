@@ -74,7 +74,7 @@ def test_the_times_of_earlier_runs_are_read_from_their_reports(put, work, tmp_pa
     run_study(study, out, work=work, only=[{"lr": "0.5"}])
     for report in out.glob("cells/*/report.json"):
         record = json.loads(report.read_text())
-        record.update(sections=[], seconds=20.0)
+        record.update(sections={}, seconds=20.0)
         report.write_text(json.dumps(record))
     left = time_left(run_states(out, work), out, None)
     assert left.in_words() == "40.0 s"
