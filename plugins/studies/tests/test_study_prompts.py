@@ -292,7 +292,7 @@ def test_results_and_frames_have_a_column_for_the_prompt(finished):
     assert set(under[1]["ranks"].values()) <= {1, 2}
     assert sum(under[1]["sources"]["shares"].values()) == pytest.approx(1)
     study = LoadedStudy(data)
-    for frame in (study.scores, study.tidy, study.costs, score_frame(data, tables)):
+    for frame in (study.scores, study.costs, score_frame(data, tables)):
         assert "prompt" in frame.columns
         assert set(frame["prompt"]) == set(data.prompts)
     near = study.scores[
