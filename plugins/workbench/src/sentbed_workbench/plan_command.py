@@ -32,6 +32,11 @@ Row: TypeAlias = tuple[str, str, Callable[[Any], str]]
     help="Measure this machine's speed again; it is kept otherwise.",
 )
 @click.option(
+    "--engines",
+    is_flag=True,
+    help="Time every installed engine on texts of the evaluations, instead of a plan.",
+)
+@click.option(
     "--json",
     "as_json",
     is_flag=True,
@@ -42,14 +47,20 @@ def plan(
     overrides: tuple[str, ...],
     on: str | None,
     measure: bool,
+    engines: bool,
     as_json: bool,
 ) -> None:
     """Say what RECIPE will take: parameters, memory, negatives, steps, time. No weights are read.
 
+    With `--engines`, build the main encoder on every installed engine in each precision, and print texts a
+    second, the least cosine to `cpu` in fp32, and the change of each score.
+
     What if: `--set stage.nli.batch_size=512`, `--set runtime.use=cuda --on A100`.
     """
     from sentbed.errors import RecipeError
-    from sentbed.tools import load_recipe
+    from sentbed.tools import columns, load_plugins, load_recipe
+
+    from sentbed_workbench.engine_table import engine_rows
 
     try:
         loaded = load_recipe(recipe, overrides)
@@ -58,6 +69,11 @@ def plan(
         loaded = load_recipe(recipe, overrides, check_files=False)
         for message in dict.fromkeys(problem.message for problem in error.problems):
             echo(f"not here: {message}", err=True)
+
+    if engines:
+        for line in columns(list(engine_rows(loaded, load_plugins()))):
+            echo(line)
+        return
 
     resource_plan = plan_recipe(loaded, on, measure)
     record = _record(resource_plan)
