@@ -467,7 +467,7 @@ def caches(place):
     )
     texts = [*opened().open().texts()]
     (cached,) = (place / "cache" / "texts").glob("*.arrow")
-    space, root = EncoderFingerprint({"key": 1}, {}), place / "vectors"
+    space, root = EncoderFingerprint({"key": 1}), place / "vectors"
     expected = np.arange(4 * len(SENTENCES), dtype=np.float32).reshape(-1, 4)
     store = partial(VectorCache, root)
     store().encode(space, SENTENCES, lambda _: expected, 4)
