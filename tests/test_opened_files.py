@@ -38,7 +38,6 @@ PLAIN = {
     "page_template.py": "templates of installed packages",
     "sentbed_studies/axes.py": "the recipe, which has been read",
     "stsb_demonstrations.py": "a table of this package",
-    "planned_device.py": "a table of this package",
     "plugin_checks.py": "code of installed packages",
     "rules_component_class.py": "a table of this package",
     "saved_weights.py": "files that this process has just written",

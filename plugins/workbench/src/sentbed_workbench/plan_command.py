@@ -22,16 +22,6 @@ Row: TypeAlias = tuple[str, str, Callable[[Any], str]]
 @click.argument("recipe", type=click.Path(dir_okay=False))
 @set_option()
 @click.option(
-    "--on",
-    metavar="DEVICE",
-    help="Plan for a device that is not here, such as `H100` or `v5e`.",
-)
-@click.option(
-    "--measure",
-    is_flag=True,
-    help="Measure this machine's speed again; it is kept otherwise.",
-)
-@click.option(
     "--engines",
     is_flag=True,
     help="Time every installed engine on texts of the evaluations, instead of a plan.",
@@ -45,8 +35,6 @@ Row: TypeAlias = tuple[str, str, Callable[[Any], str]]
 def plan(
     recipe: str,
     overrides: tuple[str, ...],
-    on: str | None,
-    measure: bool,
     engines: bool,
     as_json: bool,
 ) -> None:
@@ -55,7 +43,7 @@ def plan(
     With `--engines`, build the main encoder on every installed engine in each precision, and print texts a
     second, the least cosine to `cpu` in fp32, and the change of each score.
 
-    What if: `--set stage.nli.batch_size=512`, `--set runtime.use=cuda --on A100`.
+    What if: `--set stage.nli.batch_size=512`, `--set runtime.use=cuda`.
     """
     from sentbed.errors import RecipeError
     from sentbed.tools import columns, load_plugins, load_recipe
@@ -75,7 +63,7 @@ def plan(
             echo(line)
         return
 
-    resource_plan = plan_recipe(loaded, on, measure)
+    resource_plan = plan_recipe(loaded)
     record = _record(resource_plan)
     if as_json:
         echo(json.dumps(record, indent=2))
