@@ -18,7 +18,6 @@ from sentbed._encoder.batching import Progress, encode_into, encode_tokens
 from sentbed._files import (
     SUMS_FILE,
     read_file,
-    resolve_links,
     verified_sums,
     write_atomic,
     write_directory,
@@ -573,7 +572,6 @@ class Encoder:
             if second_encoder is not None:
                 second_facts = second_encoder.prompt_facts(score)
                 encoder_protocol["second"] = {**second_protocol, **second_facts}
-            encoder_protocol |= score.transform
             scores.append(_completed(score, name, evaluator, release, encoder_protocol))
 
         primary = number(evaluation.primary, evaluator, "score")
@@ -606,12 +604,7 @@ class Encoder:
         """
         import tomli_w
 
-        try:
-            target = resolve_links(Path(path))
-        except OSError as error:
-            raise RunError(
-                f"`{path}` is a link that leads to itself; choose another place"
-            ) from error
+        target = Path(path).resolve()
         is_empty = target.is_dir() and not any(target.iterdir())
         is_encoder = (target / ENCODER_FILE).is_file()
         if target.exists() and not is_empty and not is_encoder:
@@ -834,9 +827,6 @@ class _EvaluatedEncoder(TextEncoder):
     """Prompts that the texts of each task had, by side, if the recipe has `task_prompts`; for protocols."""
     variants: dict[Prompt, _EvaluatedEncoder] = attrs.field(factory=dict)
     """For each prompt of a task that has been used, the encoder with this prompt."""
-    backbone: BuiltBackbone | None = attrs.Factory(
-        lambda evaluated: evaluated.encoder.backbone, takes_self=True
-    )
     space: Any = attrs.field(init=False)
     """Key under which the store has the encoder's vectors; None without a store."""
 
