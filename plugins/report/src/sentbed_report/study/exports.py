@@ -18,7 +18,7 @@ from sentbed_report.statistics.levels import SIGNIFICANT
 from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.prompt_effects import RowUnderPrompts, rows_under_prompts
-from sentbed_report.study.rank_groups import GroupedRow, RankGroups, TaskRank, TaskRanks
+from sentbed_report.study.rank_groups import GroupedRow, RankGroups
 from sentbed_report.study.read_cell_run import UNREADABLE
 from sentbed_report.study.selection import Selection, select
 from sentbed_report.study.study_data import CellInfo, StudyData
@@ -279,28 +279,12 @@ def _groups(groups: RankGroups | None) -> dict[str, Any] | None:
     return {
         "level": SIGNIFICANT,
         **_attributes(groups, "pairs basis reason"),
-        "cells": list(map(_lettered, groups.rows)),
+        "cells": list(map(_compared, groups.rows)),
         "left": dict(groups.left),
-        "over_tasks": _over_tasks(groups.tasks),
     }
 
 
-def _over_tasks(ranks: TaskRanks | None) -> dict[str, Any] | None:
-    if ranks is None:
-        return None
-    return {
-        "tasks": ranks.tasks,
-        "friedman": ranks.statistic,
-        "p_value": ranks.p_value,
-        "critical_difference": ranks.critical,
-        "seeds": ranks.seeds,
-        "cells": list(map(_lettered, ranks.rows)),
-        "left": dict(ranks.left),
-    }
-
-
-def _lettered(row: GroupedRow | TaskRank) -> dict[str, Any]:
-    """Return the fields of a row, with the letters of its groups in place of their numbers."""
+def _compared(row: GroupedRow) -> dict[str, Any]:
     fields = attrs.asdict(row)
-    del fields["name"], fields["groups"]
-    return {**fields, "letters": row.letters}
+    del fields["name"], fields["alike"]
+    return fields
