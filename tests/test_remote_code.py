@@ -162,7 +162,7 @@ def test_an_imported_folder_cannot_name_a_backbone_of_its_own(plain, tmp_path):
     with pytest.raises(
         ModelError, match="has `backbone`, which `sentbed export` does not write"
     ):
-        import_encoder(folder, tmp_path / "imported")
+        import_encoder(folder, tmp_path / "imported", "sentence-transformers")
 
 
 RUN = """\

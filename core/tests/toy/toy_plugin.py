@@ -1028,10 +1028,6 @@ class FromNumbers(Importer):
     max_length: int = 8
     """Tokens a sentence."""
 
-    def recognises(self, source):
-        """Whether the file is there."""
-        return (source / "numbers.txt").is_file()
-
     def read(self, source):
         """Build an encoder of that width."""
         width = len((source / "numbers.txt").read_text().splitlines())
