@@ -10,7 +10,6 @@ from sentbed import Encoder, ModelError
 from sentbed_interop._torch.onnx_check import (
     TEXTS,
     difference,
-    longest_input,
     open_session,
 )
 from sentbed_interop._torch.onnx_graph import write_graph
@@ -20,6 +19,7 @@ from sentbed_interop._torch.onnx_readme import (
     write_readme,
 )
 from sentbed_interop._torch.prompt_limits import (
+    longest_input,
     require_no_task_prompts,
     require_plain_prompt,
 )
