@@ -144,7 +144,6 @@ def test_help_names_every_command():
         "schema",
         "search",
         "show",
-        "soup",
         "study",
         "table",
     }

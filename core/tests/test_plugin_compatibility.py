@@ -44,7 +44,7 @@ def test_in_a_namespace_the_written_api_is_that_of_the_plugins_own_module(
     assert assigned_text("space.one.plugin", API_NAME) == "1.1"
 
 
-def test_requirements_are_those_of_an_extra_and_of_this_machine(tmp_path, monkeypatch):
+def test_requirements_are_those_of_this_machine(tmp_path, monkeypatch):
     information = tmp_path / "thing-1.0.dist-info"
     information.mkdir()
     (information / "METADATA").write_text(
@@ -53,8 +53,4 @@ def test_requirements_are_those_of_an_extra_and_of_this_machine(tmp_path, monkey
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     assert [str(requirement) for requirement in requirements("thing")] == ["attrs>=20"]
-    assert [requirement.name for requirement in requirements("thing", "tpu")] == [
-        "attrs",
-        "jax",
-    ]
     assert list(requirements("no-such-distribution")) == []

@@ -60,8 +60,8 @@ def api_refusal(api: object, distribution: str) -> str | None:
     return f"it is made for API {api} of sentbed, and sentbed {__version__} has API {API_VERSION}; {remedy}"
 
 
-def requirements(distribution: str, extra: str = "") -> Iterator[Requirement]:
-    """Yield the requirements of a distribution that apply on this machine, including those of an `extra`.
+def requirements(distribution: str) -> Iterator[Requirement]:
+    """Yield the requirements of a distribution that apply on this machine.
 
     A distribution that is not installed has none.
     """
@@ -72,7 +72,7 @@ def requirements(distribution: str, extra: str = "") -> Iterator[Requirement]:
     except metadata.PackageNotFoundError:
         return
     for requirement in map(Requirement, lines):
-        if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
+        if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
             yield requirement
 
 

@@ -45,7 +45,7 @@ COMPONENT_HOOKS = {kind.hook: kind.name for kind in KINDS.values()}
 COMMAND_AND_TABLE_HOOKS = {"commands": COMMAND, "recipe_tables": TABLE}
 """For the hooks that offer commands and recipe tables: what messages call a single offer of the hook."""
 
-OTHER_OFFER_HOOKS = (*COMMAND_AND_TABLE_HOOKS, "known_data", "findings", "vector_store")
+OTHER_OFFER_HOOKS = (*COMMAND_AND_TABLE_HOOKS, "known_data", "vector_store")
 """All hooks through which plugins offer something other than components."""
 
 LIFECYCLE_HOOKS: tuple[str, ...] = tuple(

@@ -10,7 +10,7 @@ from sentbed.protocols import Lazy
 
 if TYPE_CHECKING:
     from sentbed.protocols import Evaluation, ReportData, ReportSection, Run
-    from sentbed_common import Finding, KnownData
+    from sentbed_common import KnownData
 
 sentbed_api = "3.0"
 
@@ -117,11 +117,3 @@ def known_data() -> tuple[KnownData, ...]:
     from sentbed_evaluators.known_collections import known_collections
 
     return known_collections()
-
-
-@hookimpl
-def findings() -> list[Finding]:
-    """Return, for `sentbed doctor`, whether the libraries that evaluators need are installed."""
-    from sentbed_evaluators.doctor import findings
-
-    return list(findings())

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import attrs
 from sentbed.errors import Problem, RecipeError
-from sentbed.protocols import Evaluator, Variant
+from sentbed.protocols import Evaluator
 from sentbed.tools import (
     Document,
     Plugins,
@@ -407,8 +407,8 @@ def find_cell(
     plugins: Plugins,
     base: Path,
     name: str,
-) -> Variant:
-    """Return the document of the cell `name`, with the axis and label that set each value.
+) -> Document:
+    """Return the document of the cell `name`.
 
     Raises:
         RecipeError: if there is no such cell, or if an override conflicts with an axis.
@@ -425,10 +425,7 @@ def find_cell(
     combination = by_name[name]
     cell, problems = cell_document(document, combination)
     _require_none(problems)
-    setters = {}
-    for path, axis in combination.axes.items():
-        setters[cell.key_path(path)] = ("axes", axis, combination.labels[axis])
-    return Variant(cell, setters)
+    return cell
 
 
 @attrs.frozen(eq=False)

@@ -22,9 +22,6 @@ def commands() -> Mapping[str, Lazy]:
             "sentbed_workbench.evaluate_command:evaluate",
             "Evaluate an encoder on disk.",
         ),
-        "soup": Lazy(
-            "sentbed_workbench.soup_command:soup", "Average the weights of encoders."
-        ),
         "cache": Lazy(
             "sentbed_workbench.cache_command:cache",
             "Show or remove the vectors that are cached on this machine.",
@@ -35,7 +32,7 @@ def commands() -> Mapping[str, Lazy]:
         ),
         "doctor": Lazy(
             "sentbed_workbench.doctor_command:doctor",
-            "Say what this machine can run, and how to get what is missing.",
+            "List versions, devices, free memory and data.",
         ),
         "schema": Lazy(
             "sentbed_workbench.schema_command:schema",
