@@ -89,7 +89,6 @@ if TYPE_CHECKING:
     from sentbed._registry.plugin_info import ComponentInfo, Offer
     from sentbed._registry.plugin_offer_rules import promise_fault
     from sentbed._registry.registry import GROUP, Plugins, load_plugins
-    from sentbed._registry.user_config import Settings
     from sentbed._run.batch_sampling import Sampler
     from sentbed._run.best_weights import CHECKPOINTS
     from sentbed._run.context import RunContext

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from sentbed.protocols import Evaluation, ReportData, ReportSection, Run
     from sentbed_common import KnownData
 
-sentbed_api = "3.0"
-
 PREDICTIONS = "next-token"
 """Name of the evaluator of next-token predictions, and of the folder for them in a run directory."""
 

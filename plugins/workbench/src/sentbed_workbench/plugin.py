@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from sentbed import hookimpl
 from sentbed.protocols import Lazy, VectorStore
 
-sentbed_api = "3.0"
-
 
 @hookimpl
 def commands() -> Mapping[str, Lazy]:
@@ -37,10 +35,6 @@ def commands() -> Mapping[str, Lazy]:
         "schema": Lazy(
             "sentbed_workbench.schema_command:schema",
             "Print a JSON Schema of recipes, for editors.",
-        ),
-        "deps": Lazy(
-            "sentbed_workbench.deps_command:deps",
-            "Say which distributions a recipe needs, and their versions.",
         ),
         "diff": Lazy(
             "sentbed_workbench.diff_command:diff",
