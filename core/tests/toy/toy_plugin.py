@@ -1101,11 +1101,10 @@ class InOrder(protocols.Executor):
     def build(self, say):
         return self
 
-    def run(self, start, tasks, on_progress=lambda *_: None, on_death=None):
+    def run(self, start, tasks, on_death=None):
         function = start(None)
         for task in tasks:
-            result = function(task, lambda amount, task=task: on_progress(task, amount))
-            yield task, result
+            yield task, function(task)
 
 
 @attrs.frozen
