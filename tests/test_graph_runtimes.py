@@ -230,36 +230,21 @@ class ByNumber(torch.nn.Module):
         return states.last_hidden_state.sum(1) / int(states.last_hidden_state.shape[1])
 
 
-class ByValue(torch.nn.Module):
-    """Raises when it is traced."""
-
-    def forward(self, states):
-        if torch.jit.is_tracing():
-            raise ValueError("no tracing\nof this")
-        return states.last_hidden_state.sum(1)
-
-
 @attrs.frozen
 class Odd(Pooler):
     """A pooler of a stranger."""
 
     name: ClassVar[str] = "odd"
 
-    module: Any = ByNumber
-
     def build(self, width):
-        return self.module()
-
-
-def odd_encoder(saved, runtime, module):
-    on_cpu = saved(PLAIN).on_cpu
-    engine = runtime(threads=1).build()
-    placed = engine.assemble(on_cpu.backbone, Odd(module), on_cpu.recipe.head)
-    return attrs.evolve(on_cpu, engine=engine, placed=placed)
+        return ByNumber()
 
 
 def test_a_size_taken_for_a_constant_is_an_error_and_no_wrong_vector(runtime, saved):
-    encoder = odd_encoder(saved, runtime, ByNumber)
+    on_cpu = saved(PLAIN).on_cpu
+    engine = runtime(threads=1).build()
+    placed = engine.assemble(on_cpu.backbone, Odd(), on_cpu.recipe.head)
+    encoder = attrs.evolve(on_cpu, engine=engine, placed=placed)
     message = r"with the pooler `odd` gives vectors that differ from PyTorch's by"
     with pytest.raises(ModelError, match=message):
         encoder.encode(SENTENCES)
