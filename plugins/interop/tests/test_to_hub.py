@@ -481,9 +481,9 @@ def test_a_template_stays_as_it_is(two, tmp_path):
 def test_a_folder_that_would_give_other_vectors_is_an_error(
     tiny_bert, tmp_path, monkeypatch
 ):
-    from sentbed_interop._torch import sentence_transformers_check
+    from sentbed_interop._torch import sentence_transformers_folder
 
-    monkeypatch.setattr(sentence_transformers_check, "TOLERANCE", 0)
+    monkeypatch.setattr(sentence_transformers_folder, "TOLERANCE", -1.0)
     with pytest.raises(ModelError, match="the folder would give"):
         export_encoder(tiny_bert, tmp_path / "folder", "hub")
     assert not (tmp_path / "folder").exists()
