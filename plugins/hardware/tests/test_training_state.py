@@ -1,10 +1,6 @@
 from __future__ import annotations
 
 import copy
-<<<<<<< HEAD
-=======
-import json
->>>>>>> main
 import random
 import re
 from typing import Any, ClassVar
@@ -362,19 +358,6 @@ def test_a_file_that_cannot_be_read_is_named(make_trainer, tmp_path, name, damag
         trainer.load(tmp_path)
 
 
-<<<<<<< HEAD
-=======
-@pytest.mark.parametrize("content", ["[]", "1"])
-def test_values_that_are_no_object_are_named(make_trainer, tmp_path, content):
-    trainer = make_trainer(0)
-    trainer.save(tmp_path)
-    file = tmp_path / "state.json"
-    file.write_text(content)
-    with pytest.raises(ModelError, match=rf"`{re.escape(str(file))}` cannot be read: "):
-        trainer.load(tmp_path)
-
-
->>>>>>> main
 @pytest.mark.parametrize("steps", [0, 1])
 def test_files_of_two_states_are_refused(steps, make_trainer, columns, tmp_path):
     trainer = make_trainer(0)

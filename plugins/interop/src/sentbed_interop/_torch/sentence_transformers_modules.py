@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-<<<<<<< HEAD
 from pathlib import Path
-=======
-from pathlib import Path, PurePath
->>>>>>> main
 from typing import Any, NoReturn
 
 import attrs
@@ -38,10 +34,6 @@ ACTIVATIONS = {IDENTITY: "none", TANH: "tanh", "GELU": "gelu", "ReLU": "relu"}
 VECTOR = "sentence_embedding"
 """Name of a text's vector between modules."""
 
-<<<<<<< HEAD
-=======
-
->>>>>>> main
 ORDER = "`Transformer`, `Pooling` (or `StaticEmbedding`), `Dense`, `Normalize`"
 """The modules of an encoder in their order, for messages."""
 
@@ -265,24 +257,7 @@ def _module(entry: Any, source: Path) -> tuple[str, Path]:
     kind = str(entry["type"])
     if not kind.startswith(LIBRARY):
         _refuse(source, f"its module `{kind}` is code of its own")
-<<<<<<< HEAD
     return kind.rpartition(".")[2], source / str(entry["path"])
-=======
-    return kind.rpartition(".")[2], _module_directory(str(entry["path"]), source)
-
-
-def _module_directory(path: str, source: Path) -> Path:
-    """Return the directory of a module. Raises `ModelError` if it leads out of the folder."""
-    directory = source / path
-    parts = PurePath(path).parts
-    inside = not PurePath(path).is_absolute() and ".." not in parts
-    if not inside or not directory.is_dir():
-        raise ModelError(
-            f"`{source}/modules.json` names the module `{path}`, which is not in the folder; nothing outside "
-            "it is read: copy the module into the folder, or do not trust it"
-        )
-    return directory
->>>>>>> main
 
 
 def poolers(plugins: Plugins) -> dict[str, str]:
