@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         Exporter,
         Importer,
         Intervention,
-        LanguageModelHead,
         Loss,
         LossOutput,
         Mixture,

@@ -39,8 +39,7 @@ NO_LIMIT = 2**31
 class Tower:
     """An encoder in training.
 
-    `parameters` are its trained parameters, under the names `TOWER.NAME`. If `pools` is false, as for losses
-    that predict tokens, pooler and head are not trained.
+    `parameters` are its trained parameters, under the names `TOWER.NAME`.
     """
 
     def __init__(
@@ -50,7 +49,6 @@ class Tower:
         backbone: BuiltBackbone,
         placement: Placement,
         processes: Processes,
-        pools: bool = True,
     ) -> None:
         self.name = name
         self.module = module
@@ -60,8 +58,7 @@ class Tower:
         self.pass_cost = backbone.training_pass_cost
         self.parameters: dict[str, nn.Parameter] = {}
         for key, parameter in module.named_parameters():
-            of_backbone = key.startswith("backbone.")
-            if parameter.requires_grad and (pools or of_backbone):
+            if parameter.requires_grad:
                 self.parameters[f"{name}.{key}"] = parameter
 
         self.backbone = module.backbone
