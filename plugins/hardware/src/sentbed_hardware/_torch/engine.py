@@ -178,7 +178,9 @@ class TorchEngine(TrainingEngine):
     @in_all_processes
     def trainer(self, encoders: Mapping[str, Any], training: Training) -> TorchTrainer:
         """Return a trainer of the encoders that are named in `training.towers`."""
-        return self.trainer_class(self.placement, self.processes, encoders, training)
+        return self.trainer_class(
+            self.placement, self.processes, self.say, encoders, training
+        )
 
 
 def _seconds_of_compilations() -> list[float]:

@@ -34,7 +34,7 @@ from sentbed_hardware._common.random_generators import (
 from sentbed_hardware._common.tensor_files import Tensors
 from sentbed_hardware._torch.parameter_groups import separate
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
-from sentbed_hardware._torch.placement import Placement
+from sentbed_hardware._torch.placement import Placement, Say
 from sentbed_hardware._torch.sharding import (
     Replicas,
     mesh_of,
@@ -87,7 +87,7 @@ from sentbed_hardware.engine_parts.training_checks import (
 
 
 class TorchTrainer(Trainer):
-    """Trains the encoders of one stage."""
+    """Trains the encoders of one stage. `say` shows the user a message."""
 
     saved_attributes: tuple[str, ...] = ("steps",)
     """Names of the attributes that `save` writes as values for JSON."""
@@ -96,6 +96,7 @@ class TorchTrainer(Trainer):
         self,
         placement: Placement,
         processes: Processes,
+        say: Say,
         encoders: Mapping[str, TorchEncoder],
         training: Training,
     ) -> None:
@@ -103,6 +104,7 @@ class TorchTrainer(Trainer):
         self.processes = processes
         """The processes that began this stage. If one of them ends, the stage cannot go on. A later run can
         resume it."""
+        self.say = say
         self.encoders = encoders
         self.training = training
         width = common_width(encoders, training)
