@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -832,22 +832,6 @@ def test_two_processes_write_what_one_writes(mixed, request_of, tmp_path):
     encode_corpus(request_of(*mixed))
     encode_corpus(request_of(*mixed, output=tmp_path / "two"), LocalPool(2))
     assert contents(tmp_path / "two") == contents(tmp_path / "out")
-
-
-def test_rows_that_are_encoded_twice_are_shown_once(put, request_of):
-    forward = []
-
-    class Twice(LocalPool):
-        def run(self, start, tasks, on_progress=None):
-            on_progress(tasks[0], 2)
-            yield from super().run(start, tasks, on_progress)
-
-    encode_corpus(
-        request_of(put("in.txt", "a\nb\nc\nd\n")),
-        Twice(),
-        bar=lambda _: nullcontext(forward.append),
-    )
-    assert sum(forward) == 4
 
 
 SCRIPT = """
