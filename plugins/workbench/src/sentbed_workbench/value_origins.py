@@ -214,8 +214,6 @@ def explain(
             )
         raise
 
-    expanded = dict.fromkeys(recipe.document.expanded, "--set")
-    layers.append((recipe.document, expanded))
     return Explanation(recipe, layers)
 
 
