@@ -42,7 +42,6 @@ name = "pairs"
 train = "en"
 freeze = "source"
 columns = { anchor = "en", positive = "source" }
-cache_frozen = true
 loss = { use = "queue", size = 50, temperature = { initial = 0.1 } }
 optimizer = { use = "adamw", lr = 1e-3 }
 schedule = { use = "cosine" }

@@ -201,11 +201,7 @@ def test_everything_that_a_stage_can_say_is_read(recipe_of):
     )
     for stage in (pairs, tune):
         assert (stage.micro_batch, stage.max_length, stage.max_grad_norm) == (2, 9, 0)
-        assert (stage.distinct, stage.shuffle_buffer, stage.cache_frozen) == (
-            True,
-            50,
-            False,
-        )
+        assert (stage.distinct, stage.shuffle_buffer) == (True, 50)
         assert stage.weights == {"zh": "pretrained"}
         assert stage.validate == Validate(3, Lottery(), encoder="zh", patience=4)
         assert stage.watch == (

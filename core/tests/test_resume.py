@@ -384,7 +384,7 @@ def killed(at, go):
 def test_a_run_killed_while_it_writes_and_resumed_ends_as_one_that_was_not(
     recipe_of, plugins, whole, tmp_path, resume
 ):
-    recipe = recipe_of(RUN, "checkpoint.every=1", "stage.pairs.cache_frozen=true")
+    recipe = recipe_of(RUN, "checkpoint.every=1")
     resumed = 0
     for at in range(3, 10_000, 13):
         out = tmp_path / str(at)
@@ -401,21 +401,6 @@ def test_a_run_killed_while_it_writes_and_resumed_ends_as_one_that_was_not(
             assert outcome(out) == whole, f"killed at {at}"
         resumed += 1
     assert resumed > 10
-
-
-def test_a_cache_that_a_killed_run_left_is_used_and_gives_the_same_result(
-    recipe_of, plugins, whole, tmp_path, resume
-):
-    recipe = recipe_of(RUN, "checkpoint.every=2", "stage.pairs.cache_frozen=true")
-    out = stop_at(plugins, recipe, tmp_path / "out", 5)
-    (vectors,) = (out / "vectors").iterdir()
-    # The first epoch was complete; one row of it is spoilt.
-    records = np.frombuffer(vectors.read_bytes(), np.uint8).reshape(-1, 24).copy()
-    assert records.any(axis=1).all()
-    records[0, 12] ^= 1
-    vectors.write_bytes(records.tobytes())
-    resume(out)
-    assert outcome(out) == whole
 
 
 # --- states while running ----------------------------------------------------------------------------------
@@ -751,9 +736,7 @@ def names(directory):
 def test_a_finished_run_that_was_killed_while_it_was_tidied_is_tidied_again(
     stages, recipe_of, plugins, tmp_path, monkeypatch, resume
 ):
-    recipe = recipe_of(
-        RUN, "checkpoint.every=1", "checkpoint.keep=3", "stage.pairs.cache_frozen=true"
-    )
+    recipe = recipe_of(RUN, "checkpoint.every=1", "checkpoint.keep=3")
     execute(
         RunContext("r", new_directory(tmp_path / "whole"), recipe, stages=stages),
         plugins,

@@ -264,11 +264,6 @@ def _check_sizes(
             f"`micro_batch` is {stage.micro_batch}, more than the batch of {stage.batch_size}; take it out",
             "micro_batch",
         )
-    if stage.cache_frozen and not stage.freeze:
-        add(
-            "`cache_frozen` is on, but the stage freezes no encoder; take it out",
-            "cache_frozen",
-        )
     if stage.max_length is None:
         return
     for name in dict.fromkeys((*recipe.trained(stage), *stage.freeze)):

@@ -337,11 +337,6 @@ class Stage:
 
     The average is updated after each step. `validate` and `watch` evaluate it, and the stage keeps it.
     """
-    cache_frozen: bool = False
-    """Whether the vectors of frozen encoders are cached on disk.
-
-    Then only the first epoch encodes their texts.
-    """
 
     validate: Validate | None = None
     """Validation during the stage."""

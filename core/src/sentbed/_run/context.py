@@ -12,7 +12,7 @@ import pluggy
 
 from sentbed._encoder.encoder import Encoder
 from sentbed._files import leads_inside, sha256
-from sentbed._recipe.recipe import PRETRAINED, Recipe, first_stages
+from sentbed._recipe.recipe import Recipe, first_stages
 from sentbed._run.evaluations import Evaluations
 from sentbed._signals import Stop
 from sentbed.errors import RunError, shortened_lines
@@ -153,14 +153,6 @@ class RunContext:
         if self.stages is None:
             return self.recipe
         return first_stages(self.recipe, self.stages)
-
-    def source(self, encoder: str) -> Any:
-        """Return a description of the current weights of an encoder, as values for JSON, for cache keys."""
-        stage = self.sources.get(encoder, PRETRAINED)
-        kept_weights = None
-        if stage in self.kept:
-            kept_weights = self.kept[stage].table(self.directory)["paths"][encoder]
-        return [encoder, self.facts.get("weights", {}).get(encoder), kept_weights]
 
 
 def accept_change(

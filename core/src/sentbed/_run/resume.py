@@ -40,7 +40,6 @@ from sentbed._run.context import Kept, RunContext
 from sentbed._run.manifest import MANIFEST, describe
 from sentbed._run.run_directory import ENCODER, alone, read_manifest, tidy
 from sentbed._run.runner import RunResult, execute, sources_of
-from sentbed._run.trainer_inputs import VECTORS
 from sentbed._run.training_states import State, restoring
 from sentbed.errors import ModelError, RunError, reason_of, shortened
 
@@ -331,7 +330,7 @@ def own_recipe(
 
 def _tidy_again(directory: Path) -> None:
     """Tidy the directory of a finished run whose process was killed while it tidied."""
-    if not any((directory / name).exists() for name in (states.STATES, VECTORS)):
+    if not (directory / states.STATES).exists():
         return
     with alone(directory):
         kept = {}

@@ -103,7 +103,7 @@ class _Loop:
         """Whether the stage has ended, after its last step or because validation did not improve."""
 
         dataset = _open(context, stage)
-        self.feed = Feed(context, stage, encoders, dataset)
+        self.feed = Feed(context, stage, encoders)
         self.sampler = sampler_of(stage, dataset, (context.recipe.run.seed, index))
         epochs = stage.epochs or 1
         self.total_steps = stage.steps or self.sampler.batches_an_epoch * epochs
