@@ -139,7 +139,7 @@ def test_a_resumed_run_shows_what_was_predicted_before_training(
         patch.setattr(NextToken, "_evaluate", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run(recipe, out)
-    resume(out)
+    resume(out, recipe)
     section = json.loads((out / "report.json").read_text())["sections"]["next-token"]
     names = [name.split(":")[0] for name in section["columns"]]
     assert names == ["Sentence", "plain before training", "plain", "one-word"]

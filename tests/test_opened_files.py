@@ -10,7 +10,6 @@ import pytest
 import sentbed
 from sentbed.errors import DataError, SentbedError
 from sentbed.helpers import open_file, sha256
-from sentbed.tools import resume
 from sentbed_report.study.read_study_directory import read_data
 
 pytestmark = pytest.mark.slow
@@ -111,19 +110,6 @@ def test_a_study_with_a_pipe_or_a_hollow_file_is_an_error_at_once(name, kind, tm
         hollow(tmp_path / name)
     with pytest.raises(SentbedError):
         read_data(tmp_path)
-
-
-@pytest.mark.parametrize("name", ["manifest.json", "resolved.toml"])
-@pytest.mark.parametrize("kind", ["pipe", "hollow"])
-def test_a_run_with_a_pipe_or_a_hollow_file_is_an_error_at_once(name, kind, tmp_path):
-    if name != "manifest.json":
-        (tmp_path / "manifest.json").write_text('{"status": "stopped"}', "utf-8")
-    if kind == "pipe":
-        os.mkfifo(tmp_path / name)
-    else:
-        hollow(tmp_path / name)
-    with pytest.raises(SentbedError):
-        resume(tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["pipe", "hollow", "outside"])

@@ -346,6 +346,7 @@ def _encoder(place):
 
 def states(place):
     """Training states of a run that was stopped, with and without their checksums made good again."""
+    from sentbed import load_recipe
     from sentbed._files import SUMS_FILE
     from sentbed._run.resume import resume
 
@@ -362,6 +363,7 @@ def states(place):
     ]
     assert len(files) >= 3
     files += [Path("manifest.json"), Path("resolved.toml")]
+    loaded = load_recipe(recipe)
     sums = state.relative_to(whole) / SUMS_FILE
 
     def case(random):
@@ -375,10 +377,10 @@ def states(place):
             damage(copy / file, random)
         if file.parts[0] == "states" and file != sums and random.random() < 0.7:
             _sum(copy / state.relative_to(whole))
-        resume(copy, None)
+        resume(copy, loaded)
 
     shutil.copytree(whole, copy)
-    resume(copy, None)  # the whole one goes on
+    resume(copy, loaded)  # the whole one goes on
     return case
 
 

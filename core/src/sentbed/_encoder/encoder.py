@@ -30,7 +30,6 @@ from sentbed._recipe.component_compatibility import (
     runtime_misfits,
 )
 from sentbed._recipe.load import component_of
-from sentbed._recipe.machine_settings import without_machine_settings
 from sentbed._recipe.prompts import Prompt, PromptTokenizer
 from sentbed._recipe.recipe import SCHEMA, SHORTEST, EncoderRecipe
 from sentbed._registry.computing_code import components_of
@@ -205,7 +204,7 @@ class Encoder:
         if recipe.head.transform is not None and encoder.placed.fitted_on is None:
             raise ModelError(
                 f"the encoder in `{path}` was saved before its transform was fitted; finish its run "
-                "(`sentbed run --resume DIR`), or name the encoder of a run that has finished"
+                "(`sentbed run RECIPE --resume DIR`), or name the encoder of a run that has finished"
             )
         return attrs.evolve(encoder, source=directory)
 
@@ -677,7 +676,7 @@ def saved_recipe(
     plugins: Plugins,
     trust_remote_code: bool = False,
 ) -> EncoderRecipe:
-    """Return the recipe of the encoder that is saved in a directory, without machine settings.
+    """Return the recipe of the encoder that is saved in a directory.
 
     Raises:
         ModelError: if the directory is not an encoder, or it would run code without `trust_remote_code`.
@@ -705,12 +704,6 @@ def saved_recipe(
     recipe, problems = structure(
         table, EncoderRecipe, document, plugins, base, check=False
     )
-    if not problems:
-        portable = without_machine_settings(attrs.evolve(document, data=table), recipe)
-        if portable.left_out:
-            recipe, problems = structure(
-                portable.data, EncoderRecipe, document, plugins, base, check=False
-            )
     if problems:
         missing = _missing_distributions(releases, document, plugins)
         raise RecipeError([*missing, *problems])

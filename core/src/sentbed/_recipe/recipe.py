@@ -376,7 +376,7 @@ class Stage:
 
 @attrs.frozen
 class Checkpoint:
-    """`[checkpoint]`: when to save the training state, from which `sentbed run --resume` continues."""
+    """`[checkpoint]`: when to save the training state, from which `sentbed run RECIPE --resume DIR` continues."""
 
     every: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Optimiser steps between two training states; by default only `minutes` decides."""

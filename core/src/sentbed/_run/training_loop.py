@@ -14,7 +14,7 @@ from sentbed._recipe.recipe import Recipe, Stage
 from sentbed._recipe.remarks import without_effect
 from sentbed._run.batch_sampling import Batch
 from sentbed._run.best_weights import Keeper
-from sentbed._run.context import Kept, RunContext, accept_change
+from sentbed._run.context import Kept, RunContext
 from sentbed._run.state_saver import Saver
 from sentbed._run.trainer_inputs import Feed, length_of, open_data, sampler_of
 from sentbed._run.training_states import State, restoring
@@ -182,7 +182,7 @@ class _Loop:
             self.trainer.load(self.resumed.trainer)
         self.keeper.current_step = self.step
         self.ended = self.step == self.total_steps
-        if not self.resumed.content.get("looked", True):
+        if not self.resumed.content["evaluated"]:
             # The run was interrupted after the step, but before its evaluations.
             self._evaluate_step()
 
@@ -304,7 +304,7 @@ class _Loop:
         error = KeyboardInterrupt(f"ended by {reason}")
         error.add_note(
             f"{reason}: the state after step {self.step} is saved; "
-            f"go on with `sentbed run --resume {self.context.directory}`"
+            f"go on with `sentbed run RECIPE --resume {self.context.directory}`"
         )
         raise error
 
@@ -368,21 +368,14 @@ def require_fit(recipe: Recipe, encoders: Mapping[str, Encoder]) -> None:
 
 
 def _open(context: RunContext, stage: Stage) -> Dataset:
-    """Open the data of a stage, and record its facts. In a resumed run, the data must be unchanged.
-
-    Raises:
-        RunError: if the data has changed, and changes are not allowed.
-    """
+    """Open the data of a stage, and record its facts. Warn if a resumed run began the stage with other data."""
     dataset = open_data(stage)
     rows = len(dataset)
     data_facts = {"rows": rows, "sha256": dataset.fingerprint}
     earlier = context.facts.setdefault("data", {}).get(stage.name, data_facts)
     if earlier["sha256"] != data_facts["sha256"]:
-        accept_change(
-            context,
-            f"the data of stage `{stage.name}` is not what it was when the run started "
-            f"({earlier['rows']} rows then, {rows} now)",
-            "put it back, or allow changes to go on with other texts in its rows",
+        context.warn(
+            f"the data of stage `{stage.name}` is not what it was when the run started"
         )
     left_out = dict(dataset.left_out)
     if left_out:

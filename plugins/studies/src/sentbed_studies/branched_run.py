@@ -56,7 +56,7 @@ def branch(
 
     text = resolved_toml(recipe, directory)
     facts = {**state.content["facts"], "went_on_from": source.name}
-    content = {**state.content, "recipe": text, "facts": facts}
+    content = {**state.content, "facts": facts}
 
     copied_names = {CHECKPOINTS}
     for tracker in content["trackers"].values():
