@@ -736,15 +736,6 @@ def test_relative_paths_are_absolute_in_a_resolved_recipe(
     )
 
 
-def test_relative_paths_start_at_the_file_that_a_resolved_recipe_is_written_to(
-    recipe_of, tmp_path, plugins, put
-):
-    recipe = recipe_of(RECIPE.replace("width = 4", 'width = 4, model = "./weights"'))
-    text = resolved_toml(recipe, tmp_path / "deep" / "below")
-    assert 'model = "../../weights"' in text
-    assert load_recipe(put("deep/below/r.toml", text), plugins=plugins) == recipe
-
-
 def test_start_without_a_stage_is_a_problem(recipe_of):
     before, _, after = RECIPE.partition("[[stage]]")
     text = before + after[after.index("[[evaluate]]") :]

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         self_contained,
     )
     from sentbed._files import locked
-    from sentbed._locations import mentions, with_absolute_paths
+    from sentbed._locations import mentions
     from sentbed._recipe.checks import check, problem_of_test_data
     from sentbed._recipe.component_compatibility import (
         REASONS,

@@ -620,7 +620,7 @@ class Encoder:
 
         def fill(directory: Path) -> None:
             sums = self.placed.save(directory)
-            table = encoder_table(self.recipe, target, plugins)
+            table = encoder_table(self.recipe, plugins)
             write_atomic(directory / ENCODER_FILE, tomli_w.dumps(table))
             write_sums(directory, sums)
 
@@ -652,14 +652,13 @@ def _completed(
 
 def encoder_table(
     recipe: EncoderRecipe,
-    directory: Path,
     plugins: Plugins | None = None,
 ) -> dict[str, Any]:
-    """Return the data of `encoder.toml` for an encoder that is saved in `directory`.
+    """Return the data of `encoder.toml` for a saved encoder.
 
     The plugins of the encoder's components are found among `plugins`, which are loaded by default.
     """
-    table = {"schema": SCHEMA, **unstructure(recipe, directory)}
+    table = {"schema": SCHEMA, **unstructure(recipe)}
     plugins = plugins or load_plugins()
     releases: dict[str, str] = {}
     for cls in components_of(recipe):

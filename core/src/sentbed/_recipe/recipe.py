@@ -7,7 +7,6 @@ wrong types and unknown components are reported all together.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import attrs
@@ -533,19 +532,15 @@ def written_path(data: Mapping[str, Any], path: KeyPath) -> KeyPath:
     return path
 
 
-def resolved_toml(recipe: Recipe, directory: Path | None = None) -> str:
-    """Return the recipe as TOML with every default value. The result reproduces the run.
-
-    File paths are absolute. If the text is for a file in `directory`, the paths that are relative in the recipe
-    become relative to `directory`.
-    """
+def resolved_toml(recipe: Recipe) -> str:
+    """Return the recipe as TOML with every default value and absolute paths. The result reproduces the run."""
     import tomli_w
 
     tables = {}
     for key, table in recipe.tables.items():
         if table.traits.resolved:
             tables[key] = table
-    data = unstructure(attrs.evolve(recipe, tables=tables), directory)
+    data = unstructure(attrs.evolve(recipe, tables=tables))
     if list(data["encoders"]) == [MAIN_ENCODER]:
         data["encoder"] = data.pop("encoders")[MAIN_ENCODER]
     return tomli_w.dumps(data)

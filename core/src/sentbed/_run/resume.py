@@ -67,9 +67,8 @@ def resume(
 
 def _changes(context: RunContext, plugins: Plugins) -> Iterator[str]:
     """Yield a warning if the recipe is not that of the training state, and one if versions are not."""
-    recipe, directory = context.recipe, context.directory
-    before = read_file(directory / RESOLVED).decode()
-    now = resolved_toml(recipe, directory)
+    before = read_file(context.directory / RESOLVED).decode()
+    now = resolved_toml(context.recipe)
     if _deciding(before, plugins) != _deciding(now, plugins):
         yield "the recipe is not the one that the run was started with"
 

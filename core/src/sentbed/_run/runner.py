@@ -158,7 +158,7 @@ def execute(
             with exits_refused():
                 _read_and_work(context, state)
 
-            write_atomic(directory / RESOLVED, resolved_toml(recipe, directory))
+            write_atomic(directory / RESOLVED, resolved_toml(recipe))
             report = _close(context, history, "finished", None)
         except (Exception, KeyboardInterrupt) as error:
             _close_failed(context, history, error)
@@ -196,7 +196,7 @@ def _begin(
         position = {"stage": resumed.stage, "step": resumed.step}
         facts.setdefault("resumed", []).append(position)
     else:
-        write_atomic(directory / RESOLVED, resolved_toml(recipe, directory))
+        write_atomic(directory / RESOLVED, resolved_toml(recipe))
     # The manifest is written last, since a directory with a manifest is taken for a run that can be resumed.
     _write_manifest(context, "running")
 
@@ -623,7 +623,7 @@ def _close(
     """Write the report and the final manifest. Return the file that the user should open."""
     peak = peak_memory()
     context.facts["peak_memory_gib"] = round(peak / 2**30, 2) if peak else None
-    recipe = resolved_toml(context.recipe, context.directory)
+    recipe = resolved_toml(context.recipe)
     data = history.report_data(context.run, status, error, recipe)
     sections = context.hooks.report_sections(run=context.run, data=data)
     data = _with_sections(data, chain.from_iterable(sections))

@@ -94,7 +94,7 @@ def write_state(
     }
 
     # If the run was resumed with a changed recipe, the directory gets the changed recipe.
-    recipe = resolved_toml(context.recipe, context.directory)
+    recipe = resolved_toml(context.recipe)
     write_atomic(context.directory / RESOLVED, recipe)
     fill = None if trainer is None else trainer.save
     state = states.write_state(context.directory, stage, step, content, fill)

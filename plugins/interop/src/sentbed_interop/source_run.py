@@ -18,7 +18,6 @@ from sentbed.tools import (
     load_plugins,
     structure_recipe,
     unstructure,
-    with_absolute_paths,
 )
 from sentbed_report.report_json import read_record, read_score
 from sentbed_report.score_planes import base_name
@@ -189,10 +188,7 @@ def _require_keys(report: Mapping[str, Any], recipe: Mapping[str, Any]) -> None:
 
 
 def _read_toml(file: Path) -> dict[str, Any]:
-    table: dict[str, Any] = with_absolute_paths(
-        tomllib.loads(read_file(file).decode()), file.parent
-    )
-    return table
+    return tomllib.loads(read_file(file).decode())
 
 
 def _encoders(recipe: Mapping[str, Any]) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def branch(
             f"the run in `{source}` has left no state to go on from; remove it, and it is done again"
         )
 
-    text = resolved_toml(recipe, directory)
+    text = resolved_toml(recipe)
     facts = {**state.content["facts"], "went_on_from": source.name}
     content = {**state.content, "facts": facts}
 
