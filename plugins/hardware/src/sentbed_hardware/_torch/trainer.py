@@ -13,6 +13,7 @@ import numpy as np
 import safetensors.torch
 import torch
 from numpy.typing import NDArray
+from sentbed import ModelError
 from sentbed.helpers import derive, fault, number, returned
 from sentbed.protocols import (
     Columns,
@@ -587,9 +588,18 @@ class TorchTrainer(Trainer):
         """Restore the state that `save` wrote. If it does not fit this trainer, nothing changes.
 
         Raises:
-            ModelError: if a file cannot be read, or has tensors of other names or shapes.
+            ModelError: if a file cannot be read, has tensors of other names or shapes, or is of a run in another
+                number of processes or devices.
         """
         values, tensors = read_state(directory, safetensors.torch.load_file)
+        world = self.processes.world
+        saved_generators = numbered(tensors, _generator_prefix(0))
+        same_devices = len(saved_generators) == len(generator_states())
+        if values["processes"] != world or not same_devices:
+            raise ModelError(
+                f"the state in `{directory}` is of a run in {values['processes']} process(es), and this run has "
+                f"{world}, or it has other devices; go on with as many as before"
+            )
         expected = self._tensors_to_save()
         require_fitting(
             values, tensors, expected, self.optimizer, self.optimized, directory
@@ -652,38 +662,8 @@ class TorchTrainer(Trainer):
             if name.startswith(f"{RANDOM}."):
                 generators[name] = read(name).cpu()
 
-        self._restore_generators(generators, values.get("processes", 1))
-
-    def _restore_generators(self, generators: Tensors, processes_before: int) -> None:
-        """Restore torch's generators from a state of a run in `processes_before` processes.
-
-        If the number of processes or devices is another one now, the generators are seeded anew.
-        """
-        world = self.processes.world
-        saved = numbered(generators, _generator_prefix(self.processes.rank))
-        now = generator_states()
-        if processes_before == world and len(saved) == len(now):
-            restore_generators(saved)
-            self.loss_generators = numbered(generators, f"{RANDOM}.loss") or None
-            return
-
-        self.reseed()
-        if world == 1:
-            # The host's generator and those of the devices that both runs have can be restored.
-            usable = saved[: len(now)]
-            restore_generators(usable + now[len(usable) :])
-
-        if not self.processes.first:
-            return
-        if processes_before != world:
-            self.say(
-                f"the state's number of processes is {processes_before}, and this run's is {world}; dropout is "
-                "drawn anew"
-            )
-        else:
-            self.say(
-                f"the state has {len(saved)} random generators, and this run {len(now)}; dropout may differ"
-            )
+        restore_generators(numbered(generators, _generator_prefix(self.processes.rank)))
+        self.loss_generators = numbered(generators, f"{RANDOM}.loss") or None
 
     def _tensors_to_save(self) -> dict[str, Tensor]:
         """Return the tensors of a state, except those of the optimiser and of random generators, as
