@@ -84,7 +84,6 @@ def test_the_suite_tries_six_backbones_all_poolers_and_all_losses():
         *(
             "frozen-columns",
             "towers",
-            "prompts",
             "clipping",
             "moving-average",
             "not-finite",

@@ -134,16 +134,11 @@ def stopping(plugins, stop, go):
 
 def events(directory):
     """The log, without what tells that the run was resumed, and when."""
-    lines = [
-        json.loads(line) for line in (directory / "log.jsonl").read_text().splitlines()
-    ]
     kept = []
-    for whole_line in lines:
-        line = {
-            k: value
-            for k, value in whole_line.items()
-            if k not in ("time", "path", "report")
-        }
+    for text in (directory / "log.jsonl").read_text().splitlines():
+        line = json.loads(text)
+        for key in ("time", "path", "report"):
+            line.pop(key, None)
         resumed = line["event"] in ("run_started", "run_resumed", "warned")
         if not resumed and not (line["event"] == "stage_started" and line in kept):
             kept.append(line)
@@ -570,13 +565,10 @@ def test_where_all_states_are_damaged_each_is_named_and_nothing_is_lost(
     before = contents(stopped)
     with pytest.raises(RunError) as caught:
         resume(stopped)
-    listed = "; ".join(
-        f"the checkpoint `{path}` is damaged: `trainer/arrays.npz` is not what was written"
-        for path in newest(stopped)
-    )
-    assert str(caught.value) == (
-        f"{listed}; no other is left, start the run again with another `--out`"
-    )
+    message = str(caught.value)
+    for path in newest(stopped):
+        assert f"the checkpoint `{path}` is damaged: `trainer/arrays.npz`" in message
+    assert message.endswith("start the run again with another `--out`")
     assert contents(stopped) == before
 
 
@@ -739,7 +731,7 @@ def test_another_recipe_is_a_warning_and_the_one_that_runs(
 
 
 def test_other_data_is_a_warning(put, stopped_at, resume):
-    rows = "anchor\tpositive\n" + "".join(f"{text}\t{text}x\n" for text in "abcdefg")
+    rows = "anchor\tpositive\na\tax\n" + 6 * "b\tbx\n"
     put("t.tsv", rows)
     table = 'stage.tune.data={ use = "table", path = "t.tsv" }'
     out = stopped_at(8, "checkpoint.every=1", table)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -254,7 +253,7 @@ class Encoder:
     @property
     def width(self) -> int:
         """Dimension of a sentence vector, or of a token vector."""
-        return self.placed.width * self.recipe.joined
+        return self.placed.width
 
     @property
     def output(self) -> Output:
@@ -307,7 +306,7 @@ class Encoder:
         """Return a tokenizer for each prompt; see `tokenizer`."""
         tokenizers = []
         for prompt in self.recipe.prompts:
-            recipe = attrs.evolve(self.recipe, prompt=prompt, ensemble="mean")
+            recipe = attrs.evolve(self.recipe, prompt=prompt)
             tokenizers.append(attrs.evolve(self, recipe=recipe).tokenizer(normalize))
         return tokenizers
 
@@ -374,8 +373,6 @@ class Encoder:
                 if not isinstance(value, Mapping):
                     transform_facts[key] = value
             facts["transform"] = transform_facts | dict(self.placed.fitted_on)
-        if self.recipe.joined > 1:
-            facts["ensemble"] = self.recipe.ensemble
         similarity = self.similarity
         if similarity is not None and similarity.traits.formula != "cosine":
             facts["similarity"] = unstructure(similarity)
@@ -467,19 +464,16 @@ class Encoder:
             )
         length, budget = self._length(max_length), self.engine.token_budget
         *others, last = self.tokenizers(normalize)
-        # Vectors are concatenated if there are several parts; otherwise, their mean is taken.
-        parts = np.split(output, self.recipe.joined, axis=1)
-        total = None
-        if others and len(parts) == 1:
-            total = np.zeros(output.shape, np.float32)
+        if not others:
+            encode_into(output, texts, last, self.placed, length, budget, progress)
+            return
 
-        for tokenizer, part in zip(others, cycle(parts)):
-            encode_into(part, texts, tokenizer, self.placed, length, budget)
-            if total is not None:
-                total += output
-        encode_into(parts[-1], texts, last, self.placed, length, budget, progress)
-        if total is not None:
-            output[:] = (output + total) / (len(others) + 1)
+        total = np.zeros(output.shape, np.float32)
+        for tokenizer in others:
+            encode_into(output, texts, tokenizer, self.placed, length, budget)
+            total += output
+        encode_into(output, texts, last, self.placed, length, budget, progress)
+        output[:] = (output + total) / (len(others) + 1)
 
     def _length(self, max_length: int | None) -> int:
         """Return the maximum number of tokens of a text: `max_length`, or that of the recipe if it is None.

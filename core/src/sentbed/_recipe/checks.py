@@ -407,6 +407,10 @@ def _check_encoders(
         problems += _encoders_without_column(recipe, stage)
     for message, *path in problems:
         add(message, *path)
+    for name in recipe.trained(stage):
+        if len(recipe.encoders[name].prompts) > 1:
+            message = f"the encoder `{name}` has several prompts, and a stage trains one; give it one prompt"
+            add(message, "train", misfit=True)
     return not problems
 
 

@@ -85,13 +85,10 @@ class EncoderRecipe:
     With a prompt, only the tokens of the sentence count, without the template and special tokens.
     """
     prompt: Prompt | tuple[Prompt, ...] | None = None
-    """Text around each sentence; by default that of the pooler. With several prompts, each has a forward pass."""
-    ensemble: Literal["mean", "concatenate"] = "mean"
-    """How the vectors of several prompts, after the head, are combined.
+    """Text around each sentence; by default that of the pooler.
 
-    `mean` takes their mean, `concatenate` concatenates them in the order of `prompt`.
+    With several prompts, each has a forward pass, and the vector is the mean of their vectors after the head.
     """
-
     task_prompts: Mapping[str, Prompt] | None = None
     """Prompts for the texts of tasks, which replace `prompt` in evaluations.
 
@@ -205,13 +202,6 @@ class EncoderRecipe:
         """
         backbones = [part for _, part in parts_in(self) if isinstance(part, Backbone)]
         return any(backbone.traits.runs_code for backbone in backbones)
-
-    @property
-    def joined(self) -> int:
-        """Number of vectors that are concatenated to the encoder's vector: 1, or the number of prompts."""
-        if self.ensemble == "concatenate":
-            return len(self.prompts)
-        return 1
 
     @property
     def resolved_prompt(self) -> ResolvedPrompt | None:

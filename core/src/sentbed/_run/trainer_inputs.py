@@ -17,7 +17,7 @@ from sentbed._recipe.recipe import Stage
 from sentbed._run.batch_sampling import Batch, Sampler
 from sentbed._run.context import RunContext
 from sentbed.errors import DataError, RunError, suggest
-from sentbed.protocols import PROGRESS, Columns, Dataset, TokenIds, Tokenizer
+from sentbed.protocols import PROGRESS, Columns, Dataset, Tokenizer
 
 LARGEST = float(np.finfo(np.float32).max)
 """Largest absolute value that a number in a column may have: the largest float32."""
@@ -33,8 +33,8 @@ class Feed:
         encoders: Mapping[str, Encoder],
     ) -> None:
         self.stage = stage
-        # For each column of a trained encoder: the tokenizers of its prompts, and the maximum length.
-        self.trained: dict[str, tuple[list[Tokenizer], int]] = {}
+        # For each column of a trained encoder: the tokenizer, and the maximum length.
+        self.trained: dict[str, tuple[Tokenizer, int]] = {}
         # For each column of a frozen encoder: the encoder, and the maximum length.
         self.frozen: dict[str, tuple[Encoder, int]] = {}
         for column, name in context.recipe.towers(stage).items():
@@ -43,7 +43,7 @@ class Feed:
             if name in stage.freeze:
                 self.frozen[column] = encoder, length
             else:
-                self.trained[column] = encoder.tokenizers(stage.normalize_text), length
+                self.trained[column] = encoder.tokenizer(stage.normalize_text), length
 
     def __call__(self, batch: Batch, progress: float) -> Columns:
         """Return the inputs of the trainer for a batch, by column; see `sentbed.protocols.Columns`.
@@ -71,11 +71,8 @@ class Feed:
                     normalize=self.stage.normalize_text,
                 )
             else:
-                tokenizers, max_length = self.trained[name]
-                parts = [
-                    tokenizer.encode(texts, max_length) for tokenizer in tokenizers
-                ]
-                columns[name] = TokenIds.join(parts)
+                tokenizer, max_length = self.trained[name]
+                columns[name] = tokenizer.encode(texts, max_length)
             if self.stage.loss.traits.compares_texts:
                 columns[f"{name}.id"] = text_numbers(texts)
         return columns

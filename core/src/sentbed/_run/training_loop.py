@@ -151,10 +151,6 @@ class _Loop:
         for column, name in self.context.recipe.towers(stage).items():
             if name in self.trained:
                 towers[column] = name
-        ensembles = {}
-        for name, encoder in self.trained.items():
-            recipe = encoder.recipe
-            ensembles[name] = len(recipe.prompts), recipe.ensemble
         first = next(iter(self.trained.values()))
         return Training(
             loss=loss_of(stage, first.similarity),
@@ -164,7 +160,6 @@ class _Loop:
             towers=towers,
             max_grad_norm=stage.max_grad_norm,
             micro_batch=stage.micro_batch,
-            ensembles=ensembles,
             ema=stage.ema,
         )
 
@@ -355,7 +350,7 @@ def require_fit(recipe: Recipe, encoders: Mapping[str, Encoder]) -> None:
             width = encoder.placed.width
             if name in trained and encoder.placed.trained_width:
                 width = encoder.placed.trained_width
-            widths[name] = width * encoder.recipe.joined
+            widths[name] = width
         if len(set(widths.values())) > 1:
             listed = [f"`{name}` gives {width}" for name, width in widths.items()]
             raise RunError(

@@ -292,15 +292,17 @@ def _written_recipe(
         ModelError: if the recipe would run code of a model, and the recipe of the job would not.
     """
     recipe = load_recipe(directory / RESOLVED, plugins=plugins)
-    runs_code = any(encoder.runs_code for encoder in recipe.encoders.values())
-    if runs_code and not any(
-        encoder.runs_code for encoder in job.recipe.encoders.values()
-    ):
+    if _runs_code(recipe) and not _runs_code(job.recipe):
         raise ModelError(
             f"the recipe in `{directory}` runs Python code that comes with a model, the study's does not; "
             "remove the directory"
         )
     return attrs.evolve(recipe, runtime=job.recipe.runtime, tracker=job.recipe.tracker)
+
+
+def _runs_code(recipe: Recipe) -> bool:
+    """Whether an encoder of a recipe runs Python code that comes with its model."""
+    return any(encoder.runs_code for encoder in recipe.encoders.values())
 
 
 def _evaluate(

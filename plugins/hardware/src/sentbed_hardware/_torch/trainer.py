@@ -73,10 +73,6 @@ from sentbed_hardware.engine_parts.component_output_checks import (
 )
 from sentbed_hardware.engine_parts.parameter_settings import loss_parameter_settings
 from sentbed_hardware.engine_parts.process_group import Processes
-from sentbed_hardware.engine_parts.prompt_ensembles import (
-    combine_prompts,
-    texts_per_row,
-)
 from sentbed_hardware.engine_parts.state_files import read_state, write_state
 from sentbed_hardware.engine_parts.training_checks import (
     common_width,
@@ -108,7 +104,7 @@ class TorchTrainer(Trainer):
         self.say = say
         self.encoders = encoders
         self.training = training
-        width = common_width(encoders, training)
+        width = common_width(encoders)
         if processes.world > 1:
             refuse_predictions(training, f"this engine has {processes.world} processes")
 
@@ -398,7 +394,7 @@ class TorchTrainer(Trainer):
         If the batch exceeds a micro-batch, passes are computed a second time for the gradient.
         """
         tokens = TokenIds.join(columns.values())
-        texts_of_a_row = len(columns) * texts_per_row(self.training, tower.name)
+        texts_of_a_row = len(columns)
         rows = self.micro_batch
         if rows is not None:
             rows *= self.processes.world
@@ -415,11 +411,7 @@ class TorchTrainer(Trainer):
     ) -> dict[str, Tensor]:
         """Split the vectors of all texts into those of each column, and return one vector per row."""
         counts = [len(tokens) for tokens in columns.values()]
-        by_column = {}
-        for name, part in zip(columns, torch.split(vectors, counts), strict=True):
-            by_column[name] = combine_prompts(self.training, tower.name, part)
-
-        return by_column
+        return dict(zip(columns, torch.split(vectors, counts), strict=True))
 
     def _predict_tokens(self, tower: Tower, columns: Texts) -> dict[str, Tensor]:
         """Return the logits `NAME` and the true ids `NAME.id` of the tokens that are to be predicted.

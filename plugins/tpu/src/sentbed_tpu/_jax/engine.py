@@ -92,7 +92,7 @@ class JaxEngine(TrainingEngine):
         refuse_predictions(training, "the engine on JAX cannot train that")
         component = training.loss
         # Only this process initialises the loss; the others get the loss with its weights.
-        built = component.build(common_width(encoders, training))
+        built = component.build(common_width(encoders))
         loss = returned(built, torch.nn.Module, component, "build")
         return self._trainer(encoders, training, loss)
 
