@@ -20,8 +20,6 @@ PLAIN = {
     "sentbed_audit/benchmarks.py": "a table of this package",
     "_registry/computing_code.py": "code of installed packages",
     "_registry/distribution_catalog.py": "a table of this package",
-    "_registry/plugin_source_code.py": "code of installed packages",
-    "_registry/user_config.py": "the user's own settings",
     "_recipe/prompts.py": "a table of this package",
     "engine_parts/module_encoder.py": "a file that this process has just written",
     "_torch/sentence_transformers_folder.py": "files that this process has just written",

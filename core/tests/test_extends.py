@@ -245,14 +245,6 @@ def _alike(path, other):
     ]
 
 
-def test_what_a_file_extends_is_kept_the_last_first(merged):
-    document = merged("a = 1\nb = 1", "\na = 2", "\n\na = 3")
-    assert [(base.data, base.place(("a",))) for base in document.below] == [
-        ({"a": 2, "b": 1}, ("2.toml", 2)),
-        ({"a": 1, "b": 1}, ("1.toml", 1)),
-    ]
-
-
 def test_a_problem_names_the_file_that_says_it(put, workdir, plugins):
     put("base/base.toml", RECIPE.replace("seed = 7", "sede = 7"))
     put("top.toml", 'extends = "base/base.toml"\n[encoder]\nmax_length = 1.5\n')

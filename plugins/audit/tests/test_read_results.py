@@ -213,7 +213,6 @@ def write_study(directory, scores):
         baseline=None,
         excluded=(),
         expected={},
-        order=(),
         cells=(
             CellRecord("mean", {"pooler": "mean"}, (), (RunRecord(3, "key", "run"),)),
         ),

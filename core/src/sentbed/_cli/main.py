@@ -61,8 +61,8 @@ class _Group(click.Group):
         if name in installed.commands:
             command: click.Command = installed.commands[name].value
             return command
-        if (COMMAND, name) in installed.clashes:
-            ctx.fail(installed.clashes[COMMAND, name].message)
+        if (clash := installed.clash(COMMAND, name)) is not None:
+            ctx.fail(clash)
         if (owner := owner_of("commands", name)) is not None:
             ctx.fail(
                 f"the command `{name}` belongs to `{owner}`, which is not installed or not loaded; "

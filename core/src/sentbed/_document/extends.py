@@ -168,8 +168,7 @@ class _Merge:
     def document(self) -> Document:
         """Return the merged document."""
         data = self.merged_tables(self.earlier.data, self.later.data, (), ())
-        below = (self.earlier, *self.earlier.below)
-        return Document(data, self.later.file, self.places, below)
+        return Document(data, self.later.file, self.places)
 
     def merged_tables(
         self,

@@ -106,9 +106,6 @@ class Document:
     places: Mapping[KeyPath, tuple[str | None, int | None]] = attrs.field(factory=dict)
     """File and line (from 1) of every key and array element. The line is None if the value comes from no file."""
 
-    below: tuple[Document, ...] = attrs.field(default=(), repr=False)
-    """Results of the earlier merges, the latest first: without the last file, without the last two, and so on."""
-
     overrides: tuple[str, ...] = ()
     """`PATH=VALUE` overrides that were applied, in order."""
     plain: Document | None = attrs.field(default=None, repr=False)

@@ -85,7 +85,6 @@ if TYPE_CHECKING:
         Lazy,
         RecipeTable,
         TableTraits,
-        Variant,
         Variants,
     )
     from sentbed.protocols.report_data import (

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,6 @@ from sentbed.helpers import foreign, sha256, write_directory
 from sentbed.tools import locked
 
 from sentbed_common.cache_directory import CONVERTED_WEIGHTS, cache_root
-from sentbed_common.doctor_findings import version_of
 from sentbed_common.limited_program import run_program
 from sentbed_common.signal_names import signal_name
 
@@ -206,7 +206,7 @@ def _small_files(directory: Path) -> Iterator[Path]:
 
 
 def _require_safe_torch() -> None:
-    version = version_of("torch") or "0"
+    version = metadata.version("torch")
     numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
     if numbers < OLDEST_TORCH:
         oldest = ".".join(map(str, OLDEST_TORCH))

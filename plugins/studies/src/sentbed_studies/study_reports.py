@@ -9,7 +9,6 @@ from sentbed.helpers import require_links_within
 from sentbed.tools import MANIFEST
 from sentbed_report.study.axes_without_effect import axes_without_effect
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.decisions import DECISIONS
 from sentbed_report.study.exports import write_exports
 from sentbed_report.study.read_cell_run import ADDED
 from sentbed_report.study.read_study_directory import read_data
@@ -61,8 +60,8 @@ def is_older(report: Path, directory: Path) -> bool:
 
 
 def files_of_state(directory: Path) -> list[Path]:
-    """Return the files that are written when a study begins or decides, and when its runs begin or end."""
-    files = [directory / STUDY, *directory.glob(DECISIONS)]
+    """Return the files that are written when a study begins, and when its runs begin or end."""
+    files = [directory / STUDY]
     files += sorted(directory.glob(f"*/*/{MANIFEST}"))
     files += sorted(directory.glob(f"*/*/{ADDED}/*/{MANIFEST}"))
     return files
