@@ -791,7 +791,7 @@ def test_a_directory_with_anything_else_in_it_is_left_alone(
     assert source.read_text() == "a\n"
 
 
-@pytest.mark.parametrize("content", ['{"schema": 1, "inp', "[" * 100_000])
+@pytest.mark.parametrize("content", ['{"schema": 1, "inp'])
 def test_a_damaged_manifest_is_an_error_that_overwriting_mends(
     content, encoded, tmp_path
 ):
@@ -1169,13 +1169,6 @@ def test_an_overlong_line_is_refused_before_it_is_encoded(ending, put):
     file = put(f"a.{ending}", gzip.compress(text) if ending.endswith("gz") else text)
     with pytest.raises(DataError, match=rf"more than 1,048,576 bytes.*a\.{ending}:2$"):
         cut(file, 2)
-
-
-@pytest.mark.parametrize("ending", ["txt", "txt.gz", "parquet"])
-def test_a_pipe_is_no_input(ending, tmp_path):
-    os.mkfifo(tmp_path / f"a.{ending}")
-    with pytest.raises(DataError, match="is a pipe or a device"):
-        cut(tmp_path / f"a.{ending}", 2)
 
 
 @pytest.mark.parametrize(

@@ -29,9 +29,6 @@ from sentbed.errors import RecipeError, SentbedError, shortened_lines, suggest
 if TYPE_CHECKING:
     from sentbed._registry.registry import Plugins
 
-LONGEST_NAME = 200
-"""Number of characters to which a path in a message is cut."""
-
 OUT_OF_MEMORY = "the memory is used up; free some, or allow this process more"
 NO_MEMORY_LEFT = ("failed to map segment", "Cannot allocate memory")
 """Texts in the error messages of the library loader and of the operating system when memory is exhausted."""
@@ -119,10 +116,7 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, SentbedError):
         return message
     if isinstance(error, OSError) and error.filename is not None:
-        name = str(error.filename)
-        if len(name) > LONGEST_NAME:
-            name = f"{name[:LONGEST_NAME]}..."
-        return f"`{name}`: {error.strerror or error}; look at the path, its permissions and its disk"
+        return f"`{error.filename}`: {error.strerror or error}; look at the path, its permissions and its disk"
     from sentbed._registry.culprit import blame
 
     return blame(error)
