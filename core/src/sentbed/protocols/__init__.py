@@ -27,7 +27,6 @@ if TYPE_CHECKING:
         Exporter,
         Importer,
         Intervention,
-        LanguageModelHead,
         Loss,
         LossOutput,
         Mixture,

@@ -277,9 +277,6 @@ class Planner:
     ) -> LossSize | str:
         """Return the size of a stage's loss for a batch of `rows` rows, or why it is unknown."""
         loss, columns = stage.loss, stage.columns_used
-        if loss.traits.predicts:
-            what = "how many tokens it predicts is known only in training"
-            return f"the loss `{loss.name}`: {what}; memory and time of their logits are left out"
         if encoder.recipe.pooler.traits.output == "tokens":
             what = "how many token vectors it compares is each text's own"
             return f"the loss `{loss.name}`: {what}; memory and time of their products are left out"
