@@ -41,12 +41,10 @@ if TYPE_CHECKING:
     from sentbed.protocols.engine import (
         Columns,
         EncoderParts,
-        EncodingWork,
         Engine,
         Head,
         PlacedEncoder,
         Runtime,
-        RuntimeChoice,
         SharedWork,
         StepResult,
         Trainer,

@@ -14,7 +14,7 @@ import safetensors.torch
 import torch
 from numpy.typing import NDArray
 from sentbed import ModelError
-from sentbed.helpers import derive, fault, number, returned
+from sentbed.helpers import derive, number, returned
 from sentbed.protocols import (
     Columns,
     LossOutput,
@@ -52,12 +52,12 @@ from sentbed_hardware._torch.tower import (
     plan_chunks,
 )
 from sentbed_hardware._torch.training_state import (
+    OF_OPTIMIZER,
     RANDOM,
     numbered,
     optimizer_values,
     prefixed,
     read_by_all,
-    require_fitting,
     restore_optimizer,
 )
 from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
@@ -65,14 +65,15 @@ from sentbed_hardware.engine_parts.component_output_checks import (
     came_from,
     frozen_nan,
     learning_rate,
-    missing_gradient,
     named,
-    named_parts,
-    require_output,
 )
 from sentbed_hardware.engine_parts.parameter_settings import loss_parameter_settings
 from sentbed_hardware.engine_parts.process_group import Processes
-from sentbed_hardware.engine_parts.state_files import read_state, write_state
+from sentbed_hardware.engine_parts.state_files import (
+    read_state,
+    require_same_tensors,
+    write_state,
+)
 from sentbed_hardware.engine_parts.training_checks import (
     common_width,
     key_columns,
@@ -238,8 +239,6 @@ class TorchTrainer(Trainer):
 
         output = self._backward(columns)
         self._sum_gradients()
-        if self.steps == 0:
-            self._require_gradients()
         norm = self._clip_gradients()
         origin = ""
 
@@ -298,9 +297,6 @@ class TorchTrainer(Trainer):
                 output: LossOutput = self.loss(inputs)
             else:
                 output = self.loss(inputs, self.loss_state)
-
-        stateful = self.loss_state is not None
-        require_output(output, self.training.loss, stateful, recorded=True)
 
         # The first call gives the vectors their gradient, the others give it to the encoders' parameters.
         output.loss.backward()  # type: ignore[no-untyped-call]
@@ -426,27 +422,6 @@ class TorchTrainer(Trainer):
 
         processes.same(_gradients_of(self.loss_parameters.values()))
 
-    def _require_gradients(self) -> None:
-        """Raise `PluginError` if no gradient reaches a trained part of an encoder."""
-        reached_towers = set()
-        for batch in self.batch_vectors:
-            if batch.vectors.grad is not None:
-                reached_towers.add(batch.tower.name)
-
-        for name, tower in self.towers.items():
-            if name not in reached_towers:
-                wrong = f"built a module whose loss has no gradient for the vectors of the encoder `{name}`"
-                raise fault(self.training.loss, "build", wrong)
-
-            trained = {}
-            for key, parameter in tower.parameters.items():
-                trained[key.removeprefix(f"{name}.")] = parameter
-
-            reached = {key for key in trained if trained[key].grad is not None}
-            error = missing_gradient(name, tower.module, trained, reached)
-            if error is not None:
-                raise error
-
     def _origin_of_fault(self, columns: Columns, output: LossOutput) -> str:
         """Return which part gave the first NaN or infinity of a step; "" if unknown."""
         if self.processes.world > 1:
@@ -465,17 +440,10 @@ class TorchTrainer(Trainer):
         if frozen_nan(columns):
             return came_from("a frozen encoder")
 
-        loss = named("loss", self.training.loss)
         if not torch.isfinite(output.loss):
+            loss = named("loss", self.training.loss)
             return came_from(f"{loss}: the vectors that it got have none")
-
-        for batch in self.batch_vectors:
-            gradient = batch.vectors.grad
-            if gradient is not None and not torch.isfinite(gradient).all():
-                return came_from(f"the gradient of {loss}")
-
-        first_tower = next(iter(self.towers.values()))
-        return came_from(f"the gradient of {named_parts(first_tower.module)}")
+        return came_from("a gradient")
 
     def _clip_gradients(self) -> Tensor:
         """Clip the gradients to the stage's `max_grad_norm`, and return their norm before clipping."""
@@ -538,21 +506,18 @@ class TorchTrainer(Trainer):
         """Restore the state that `save` wrote. If it does not fit this trainer, nothing changes.
 
         Raises:
-            ModelError: if a file cannot be read, has tensors of other names or shapes, or is of a run in another
-                number of processes or devices.
+            ModelError: if a file cannot be read, has tensors of other names or shapes, or is of another number of
+                processes.
         """
         values, tensors = read_state(directory, safetensors.torch.load_file)
         world = self.processes.world
-        saved_generators = numbered(tensors, _generator_prefix(0))
-        same_devices = len(saved_generators) == len(generator_states())
-        if values["processes"] != world or not same_devices:
+        if values["processes"] != world:
             raise ModelError(
-                f"the state in `{directory}` is of a run in {values['processes']} process(es), and this run has "
-                f"{world}, or it has other devices; go on with as many as before"
+                f"the state in `{directory}` is of {values['processes']} processes, and this run has {world}; "
+                "resume it with as many"
             )
-        expected = self._tensors_to_save()
-        require_fitting(
-            values, tensors, expected, self.optimizer, self.optimized, directory
+        require_same_tensors(
+            _unlike_optimizer(tensors), self._tensors_to_save(), directory
         )
         # The other processes get the names, shapes and dtypes; `read_by_all` then sends them the values.
         without_values = {name: value.to("meta") for name, value in tensors.items()}
@@ -649,6 +614,15 @@ def _gradients_of(parameters: Iterable[nn.Parameter]) -> list[Tensor]:
             gradients.append(parameter.grad)
 
     return gradients
+
+
+def _unlike_optimizer(tensors: Tensors) -> Tensors:
+    """Return the tensors of a state, except those of the optimiser and of random generators."""
+    return {
+        name: value
+        for name, value in tensors.items()
+        if not name.startswith((*OF_OPTIMIZER, f"{RANDOM}."))
+    }
 
 
 def _generator_prefix(rank: int) -> str:
