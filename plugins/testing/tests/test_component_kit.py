@@ -46,7 +46,6 @@ OF_FIELDS = {
     "toml",
     "values",
     "odd-values",
-    "machine",
     "inner",
 }
 
@@ -97,11 +96,6 @@ def broken(cls, only=None, **fields):
             "Required",
             {"defaults"},
             "fields without a default: `size`; give them in an `example`",
-        ),
-        (
-            "Addressed",
-            {"defaults", "machine"},
-            "`server` belongs to the machine .* and has no default; give it a default, such as None",
         ),
         (
             "Changed",

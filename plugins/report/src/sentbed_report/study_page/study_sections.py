@@ -13,10 +13,7 @@ from sentbed_report.study.selection import Selection
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.code_section import code_section
-from sentbed_report.study_page.effects_section import (
-    effects_section,
-    interactions_section,
-)
+from sentbed_report.study_page.effects_section import effects_section
 from sentbed_report.study_page.power_section import power_section
 from sentbed_report.study_page.prompts_section import prompts_section
 from sentbed_report.study_page.published_section import published_section
@@ -28,7 +25,7 @@ from sentbed_report.study_page.selection_section import selection_section
 from sentbed_report.study_page.study_cost_section import study_cost_section
 from sentbed_report.study_page.warnings_section import warnings_section
 
-_IN_OTHER_SECTIONS = ("effects", "ranks", "cost")
+_IN_OTHER_SECTIONS = ("ranks", "cost")
 """Kinds of figures that are not shown in the section "Figures", but in the sections of their tables."""
 
 
@@ -49,7 +46,6 @@ def sections_of(
         rank_groups_section(data, summaries),
         prompts_section(data, summaries),
         effects_section(data, findings),
-        interactions_section(data, findings),
         power_section(data, summaries),
         published_section(data, summaries),
         score_cost_section(data, summaries),
