@@ -26,7 +26,7 @@ from small_encoder import assemble_on
 ENGINES = ["torch", pytest.param("jax", marks=pytest.mark.jax)]
 HERE = f"`{__name__}`"
 PLAIN = Head()
-ADVICE = "; test it with `sentbed_testing.check_component`, or tell its authors"
+ADVICE = "; test it with `sentbed_testing`, or tell its authors"
 
 
 class Pooling(torch.nn.Module):
@@ -354,9 +354,7 @@ def test_nan_is_told_with_the_part_that_gave_it(
         encoder.encode(toys.padded(two["anchor"]))
     start = "the vectors have NaN or infinite values, first in "
     assert str(caught.value).startswith(start + source)
-    assert str(caught.value).endswith(
-        "or test the part with `sentbed_testing.check_component`"
-    )
+    assert str(caught.value).endswith("or test the part with `sentbed_testing`")
     result = step(toys, encoder, two)
     assert not np.isfinite(result.loss)
     assert result.fault.startswith(f"NaN or infinite values come from {source}")
