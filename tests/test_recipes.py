@@ -56,7 +56,6 @@ CELLS = {
     "papers/minilm-sts.toml": 1,
     "papers/minilm/verify.toml": 1,
     "papers/pcc-tuning-llama2-7b.toml": 1,
-    "papers/prompteol-next-token.toml": 1,
     "papers/prompteol-opt-125m-icl.toml": 1,
     "papers/prompteol-opt-125m.toml": 1,
     "papers/prompteol-opt-6.7b-qlora.toml": 1,
@@ -79,7 +78,6 @@ CELLS = {
     "papers/prompteol/verify.toml": 6,
     "papers/prompts/embed-filter.toml": 4,
     "papers/prompts/interventions.toml": 19,
-    "papers/prompts/llm2vec.toml": 1,
     "papers/prompts/table-1.toml": 7,
     "papers/prompts/token-prepending.toml": 8,
     "papers/sentbench-bert-base.toml": 1,
@@ -196,11 +194,10 @@ ABSENT = (
 
 def _loaded(load, path):
     """Load a recipe with a look at this machine, if nothing but `ABSENT` is missing on it, else without."""
-    uses = [entry["use"] for entry in read_document(path).data.get("evaluate", ())]
-    rows = {"senteval-sts", "senteval-transfer", "sentglue", "sentbench"}.intersection(
-        uses
-    )
-    overrides = ["evaluate.*.skip_missing=true"] if rows else []
+    overrides = []
+    for i, entry in enumerate(read_document(path).data.get("evaluate", ())):
+        if entry["use"] in ROWS:
+            overrides.append(f"evaluate.{i}.skip_missing=true")
     try:
         return load(path, overrides)
     except sentbed.RecipeError as error:

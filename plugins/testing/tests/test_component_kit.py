@@ -451,12 +451,6 @@ def test_a_transform_that_keeps_its_contract_passes_every_rule():
     assert {"texts", "fit", "equal-vectors", "tried"} < set(passed)
 
 
-def test_an_importer_does_not_take_what_it_cannot_read():
-    messages = broken(parts.Anything, recognised=True)
-    assert messages.keys() == {"recognises"}
-    assert "for an empty directory `recognises` returns True" in messages["recognises"]
-
-
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     "cls",
