@@ -136,7 +136,7 @@ def test_figures_are_listed_and_written(place, tmp_path):
     code, lines = plot(place, "--list")
     names = [line.split()[0] for line in lines]
     assert code == 0
-    assert names[:1] == ["effects"]
+    assert names[:1] == ["ranks"]
     assert "numbers" in names
     assert plot(place, "--format", "svg") == (
         0,
@@ -144,15 +144,15 @@ def test_figures_are_listed_and_written(place, tmp_path):
     )
     assert all((place / "figures" / f"{name}.svg").is_file() for name in names)
     assert plot(
-        place, "effects", "-o", tmp_path / "a.png", "--width", "2", "--dpi", "50"
+        place, "numbers", "-o", tmp_path / "a.png", "--width", "2", "--dpi", "50"
     ) == (
         0,
         [str(tmp_path / "a.png")],
     )
     assert (tmp_path / "a.png").read_bytes()[16:20] == (100).to_bytes(4, "big")
-    assert plot(place, "effects", "--out", tmp_path / "b") == (
+    assert plot(place, "numbers", "--out", tmp_path / "b") == (
         0,
-        [str(tmp_path / "b" / "effects.pdf")],
+        [str(tmp_path / "b" / "numbers.pdf")],
     )
 
 
@@ -164,15 +164,15 @@ def test_figures_are_listed_and_written(place, tmp_path):
             1,
             r"needs a cost that was measured; set `cost` in .* one of .*`run-processor-sec",
         ),
-        (["efects"], 1, r"Did you mean `effects`\?"),
+        (["nmbers"], 1, r"Did you mean `numbers`\?"),
         (["--width", "0.05"], 1, r"must be 0\.5 to 50"),
         (
-            ["effects", "numbers", "-o", "a.pdf"],
+            ["ranks", "numbers", "-o", "a.pdf"],
             2,
             r"`-o FILE` is the file of one figure, and 2 are",
         ),
         (
-            ["effects", "-o", "a.pdf", "--out", "b"],
+            ["numbers", "-o", "a.pdf", "--out", "b"],
             2,
             r"both say where to write: take one of them out",
         ),
