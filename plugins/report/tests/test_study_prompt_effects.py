@@ -24,7 +24,6 @@ from sentbed_report.study.observed_power import observed_power
 from sentbed_report.study.prompt_effects import rows_under_prompts, sources_of
 from sentbed_report.study.selection import select
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData, with_runs
-from sentbed_report.study_page.answer import answer_lines
 from sentbed_report.study_page.power_section import power_section
 from sentbed_report.study_page.prompts_section import prompts_section
 
@@ -314,22 +313,6 @@ def test_sources_that_do_not_vary_have_no_shares():
     judged = table.rows[1].cells[-1].judged
     assert judged is not None
     assert sources_of(judged) is None
-
-
-def test_the_answer_asks_for_more_of_what_varies_most():
-    rng = np.random.default_rng(11)
-    for prompt_std, seed_std, more in ((3.0, 0.1, "prompts"), (0.1, 3.0, "seeds")):
-        values = 0.1 * rng.normal(size=(3, 4, 3, 50))
-        values += prompt_std * rng.normal(size=(3, 4, 1, 1))
-        values += seed_std * rng.normal(size=(3, 1, 3, 1))
-        data = study_of(values)
-        lines = {}
-        for line in answer_lines(data, summarise(data), None, []):
-            lines[line.question] = line.answer
-
-        sentences = (f"run more {more} (see Power", f"{more} that would tell")
-        assert any(sentence in lines["Next"] for sentence in sentences)
-        assert "over 4 prompts and 3 seeds" in lines["Best"]
 
 
 # --- the chosen cell ---------------------------------------------------------------------------------------
