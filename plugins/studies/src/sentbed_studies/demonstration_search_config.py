@@ -83,7 +83,7 @@ class Search(RecipeTable):
             return
 
         for encoder in recipe.encoders.values():
-            if list(misfits(encoder, plugins)):
+            if list(misfits(encoder)):
                 # The parts of the encoder do not fit together, so no candidate would fit.
                 return
 
@@ -102,7 +102,7 @@ class Search(RecipeTable):
 
         for prompts in candidates:
             prompted = attrs.evolve(encoder, prompt=as_field(prompts))
-            for _, message in misfits(prompted, plugins):
+            for _, message in misfits(prompted):
                 candidate = prompts[0].template or prompts[0].demonstration
                 return f"the candidate {candidate!r} does not fit: {message}"
         return ""

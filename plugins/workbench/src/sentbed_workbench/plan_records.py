@@ -107,8 +107,6 @@ class StagePlan:
     """What to change if the memory does not suffice."""
     seconds: tuple[float, float] | None = None
     """Least and most seconds that the stage takes, without validations."""
-    remarks: tuple[str, ...] = ()
-    """Remarks of the loss on fields that have no effect for this number of rows."""
     problems: tuple[str, ...] = ()
 
 
