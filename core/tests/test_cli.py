@@ -140,7 +140,6 @@ def test_help_names_every_command():
         "reproduce",
         "run",
         "schema",
-        "search",
         "show",
         "study",
         "table",

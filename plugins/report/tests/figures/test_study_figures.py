@@ -47,7 +47,7 @@ def test_figures_are_named_by_kind_and_number_in_the_order_of_the_report(
 ):
     figures = study_figures(data, summaries)
     assert [name for name in figures if name in KINDS] == [
-        *("ranks", "numbers", "cost", "geometry", "ranking", "learning")
+        *("ranks", "numbers", "cost", "geometry", "learning")
     ]
     assert figures["cost"].title == "senteval-sts: Avg against passes"
 

@@ -10,7 +10,6 @@ from sentbed.errors import RunError, listed, suggest
 
 from sentbed_report.figures.cell_planes import geometry_plots
 from sentbed_report.figures.cell_trajectories import trajectory_plots
-from sentbed_report.figures.demonstration_scores import ranking_plot
 from sentbed_report.figures.learning_curves import learning_curves
 from sentbed_report.figures.numeric_axes import numeric_axis_plots
 from sentbed_report.figures.plot import Plot
@@ -92,11 +91,6 @@ KINDS: Mapping[str, FigureKind] = {
         "such planes over training",
         "stages that watch such scores",
         lambda data, _: trajectory_plots(data),
-    ),
-    "ranking": FigureKind(
-        "scores of demonstrations",
-        "cells with `[search]`",
-        lambda data, _: [ranking_plot(data)],
     ),
     "learning": FigureKind(
         "validation over training",
