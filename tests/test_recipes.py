@@ -27,6 +27,7 @@ CELLS = {
     "mini/sentbench.toml": 1,
     "mini/studies/baselines.toml": 6,
     "mini/studies/demonstrations.toml": 4,
+    "mini/studies/chosen.toml": 40,
     "mini/studies/distillation.toml": 12,
     "mini/studies/kinds-of-encoder.toml": 10,
     "mini/studies/matryoshka.toml": 18,
@@ -43,7 +44,6 @@ CELLS = {
     "mini/studies/sentence-t5.toml": 18,
     "mini/studies/similarities.toml": 6,
     "mini/studies/static.toml": 200,
-    "mini/studies/stopping.toml": 80,
     "mini/studies/translation-pairs.toml": 12,
     "mini/sentence-t5.toml": 1,
     "mini/splade.toml": 1,
@@ -56,7 +56,6 @@ CELLS = {
     "papers/minilm-sts.toml": 1,
     "papers/minilm/verify.toml": 1,
     "papers/pcc-tuning-llama2-7b.toml": 1,
-    "papers/prompteol-next-token.toml": 1,
     "papers/prompteol-opt-125m-icl.toml": 1,
     "papers/prompteol-opt-125m.toml": 1,
     "papers/prompteol-opt-6.7b-qlora.toml": 1,
@@ -79,7 +78,6 @@ CELLS = {
     "papers/prompteol/verify.toml": 6,
     "papers/prompts/embed-filter.toml": 4,
     "papers/prompts/interventions.toml": 19,
-    "papers/prompts/llm2vec.toml": 1,
     "papers/prompts/table-1.toml": 7,
     "papers/prompts/token-prepending.toml": 8,
     "papers/sentbench-bert-base.toml": 1,
@@ -196,11 +194,10 @@ ABSENT = (
 
 def _loaded(load, path):
     """Load a recipe with a look at this machine, if nothing but `ABSENT` is missing on it, else without."""
-    uses = [entry["use"] for entry in read_document(path).data.get("evaluate", ())]
-    rows = {"senteval-sts", "senteval-transfer", "sentglue", "sentbench"}.intersection(
-        uses
-    )
-    overrides = ["evaluate.*.skip_missing=true"] if rows else []
+    overrides = []
+    for i, entry in enumerate(read_document(path).data.get("evaluate", ())):
+        if entry["use"] in ROWS:
+            overrides.append(f"evaluate.{i}.skip_missing=true")
     try:
         return load(path, overrides)
     except sentbed.RecipeError as error:

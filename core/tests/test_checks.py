@@ -34,7 +34,6 @@ MODES = {
     ),
     "dual": ('stage.pairs.train=["en", "zh"]', "stage.pairs.freeze="),
     "frozen": (),
-    "frozen, cached": ("stage.pairs.cache_frozen=true",),
 }
 
 
@@ -205,15 +204,6 @@ DUAL = ('stage.pairs.train=["en", "zh"]', "stage.pairs.freeze=")
             "the column `negative` is not used by this stage's data and loss; "
             "the columns are anchor, positive",
         ),
-        (
-            [
-                "stage.pairs.cache_frozen=true",
-                "stage.pairs.freeze=",
-                "stage.pairs.columns.anchor=zh",
-            ],
-            "stage.pairs.cache_frozen",
-            "`cache_frozen` is on, but the stage freezes no encoder; take it out",
-        ),
         # weights
         (
             ["stage.pairs.weights.zh=tune"],
@@ -272,25 +262,6 @@ DUAL = ('stage.pairs.train=["en", "zh"]', "stage.pairs.freeze=")
             ["evaluate.0.use=gap"],
             "evaluate.0.second",
             "the evaluator `gap` has no use for a `second` encoder; take it out",
-        ),
-        # an evaluator and the encoder that it scores
-        (
-            [
-                VALIDATE
-                + '{ every = 1, with = { use = "across", poolers = ["first"] } }'
-            ],
-            "stage.tune.validate",
-            "`characters` with `average` cannot be scored; use another pooler",
-        ),
-        (
-            [WATCH + '[{ every = 1, with = { use = "across", poolers = ["first"] } }]'],
-            "stage.tune.watch.0",
-            "`characters` with `average` cannot be scored; use another pooler",
-        ),
-        (
-            ["evaluate.0.encoder=en", "encoders.en.head.bias=true"],
-            "evaluate.0",
-            "a bias moves the vectors; take `bias` out",
         ),
         # a transform and the encoder that it is fitted to
         (

@@ -128,7 +128,6 @@ def test_the_saved_recipe_is_complete(saved):
         "pooler": {"use": "average"},
         "head": {"bias": False, "normalize": False, "hidden": [], "activation": "none"},
         "max_length": 16,
-        "ensemble": "mean",
     }
 
 
@@ -304,7 +303,7 @@ def test_damaged_checksums_of_a_saved_encoder_change_no_vector(
 
 @pytest.mark.parametrize(
     "content",
-    [b"[]", b"3", b"[" * 100_000, b'{"encoder.toml": 3}', b'{"../x": ""}', b"\xff"],
+    [b"[]", b"3", b'{"encoder.toml": 3}', b"\xff"],
 )
 def test_checksums_that_are_no_table_of_hashes_are_refused(
     saved, content, load_encoder
@@ -504,17 +503,6 @@ def test_an_evaluator_that_measures_time_has_every_vector_computed(encoder, tmp_
     assert encoder.engine.describe().items() <= score.evaluator_protocol.items()
 
 
-def test_an_evaluator_that_drives_the_encoder_has_its_backbone(encoder):
-    class Reads(Timed):
-        def _time(self, encoder):
-            assert encoder.at_length(4).backbone is encoder.backbone
-            return Evaluation(
-                (Score("t", "width", float(encoder.backbone.width), {}),), 0.0
-            )
-
-    assert encoder.evaluate(Reads(), "e").scores[0].value == encoder.backbone.width
-
-
 # --- prompt and protocol -----------------------------------------------------------------------------------
 
 
@@ -596,27 +584,6 @@ def test_an_encoder_is_not_built_on_a_runtime_that_it_does_not_fit(
         load_encoder(tmp_path / "e")
     with pytest.raises(RecipeError, match="it has no graph of that; take another"):
         Encoder.of(unstructure(recipe.encoders["encoder"]), TOY, plugins)
-
-
-def test_what_an_evaluator_does_to_the_vectors_is_the_encoders_part_of_the_protocol(
-    encoder,
-):
-    class Turned(Gap):
-        def prepare(self):
-            def score(vectors):
-                scores = (
-                    attrs.evolve(plain_score, transform={"turned": 90})
-                    for plain_score in inner.score(vectors).scores
-                )
-                return Evaluation(tuple(scores), 0.0)
-
-            return attrs.evolve(inner := super().prepare(), score=score)
-
-    (plain,), (turned,) = (
-        encoder.evaluate(evaluator, "e").scores for evaluator in (Gap(), Turned())
-    )
-    assert turned.protocol["encoder"] == {**plain.protocol["encoder"], "turned": 90}
-    assert turned.protocol["evaluator"] == plain.protocol["evaluator"]
 
 
 def test_no_key_of_a_backbones_protocol_takes_the_place_of_the_evaluators(
@@ -758,13 +725,3 @@ def test_an_encoder_of_a_table_has_its_transform_fitted(plugins, recipe_of):
     np.testing.assert_allclose(
         encoder.encode(TEXTS), fitted(recipe_of)[1], rtol=1e-5, atol=1e-6
     )
-
-
-def test_an_encoder_is_not_saved_behind_a_link_to_itself(encoder, tmp_path):
-    loop = tmp_path / "loop"
-    loop.symlink_to(loop)
-    with pytest.raises(
-        RunError,
-        match=exactly(f"`{loop}` is a link that leads to itself; choose another place"),
-    ):
-        encoder.save(loop)

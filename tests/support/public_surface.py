@@ -1,7 +1,6 @@
 """What sentbed offers to plugins and users, a line for each name, field and method.
 
-`python tests/support/public_surface.py` writes `tests/public_surface.txt` anew. What a line loses or changes
-there breaks a plugin: it raises the first number of `sentbed.API_VERSION`; a new line raises the second.
+`python tests/support/public_surface.py` writes `tests/public_surface.txt` anew.
 """
 
 from __future__ import annotations

@@ -48,7 +48,6 @@ def test_an_overlong_line_is_refused_before_it_is_read(tmp_path):
             '{"a": [{"b": {"\\u0061": 1, "a": 1}}]}',
             r"the key `a` occurs twice in an object; .*:3$",
         ),
-        ("[" * 100_000, r"the line is not valid JSON .* @ a\.jsonl:3$"),
     ],
 )
 def test_a_line_without_an_object_is_told(line, message):

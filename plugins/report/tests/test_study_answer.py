@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from sentbed_report.statistics import letter_groups
 from sentbed_report.study import rank_groups
 from sentbed_report.study.axis_tests import axis_findings
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import Decide
-from sentbed_report.study.decisions import Claim, Decisions, Rule
 from sentbed_report.study.selection import select
 from sentbed_report.study.study_data import AxisInfo
 from sentbed_report.study_page.answer import answer_lines
@@ -227,32 +225,6 @@ def test_a_metric_of_which_lower_is_better_says_so(study_of):
     )
 
 
-def test_a_stopped_cell_is_not_one_that_cannot_be_told_apart(study_of):
-    seeds = (1, 2, 3, 4, 5, 6)
-    numbers = around(LEVELS, seeds)
-    numbers["first"] = {seed: numbers["first"][seed] for seed in (1, 2)}
-    rule = Rule("best", 0.0, 0.05, (2, 4, 6), tuple(LEVELS), "MR")
-    decisions = Decisions(
-        rule, (Claim("first", "mean", 2, 20.0, 10.0, 0.001),), (2, 4, 6)
-    )
-    decide = Decide(test_data=True)
-    data = study_of(
-        numbers,
-        [POOLER],
-        "last",
-        items=True,
-        decide=decide,
-        decisions=decisions,
-        looks=100,
-    )
-    lines = answers(data)
-    assert lines["Not told apart from the best"] == (
-        "none: mean is better than the other in transfer, p: MR (accuracy); stopped as worse: first"
-    )
-    assert "seed" not in lines.get("Mind", "")
-    assert lines["Next"].startswith("use the best cell, which stands out")
-
-
 def test_an_effect_that_is_lost_to_the_correction_says_so(study_of):
     numbers = {
         "first": {1: {"MR": 70.0}, 2: {"MR": 70.4}, 3: {"MR": 69.8}},
@@ -306,21 +278,12 @@ def test_a_study_that_has_not_begun(study_of):
     }
 
 
-@pytest.mark.parametrize(
-    ("module", "limit", "value", "levels", "reason"),
-    [
-        (letter_groups, "MOST_SETS", 1, ALIKE, "the rows have more than"),
-        (rank_groups, "MOST_ROWS", 2, LEVELS, "3 rows"),
-    ],
-)
-def test_without_letters_nothing_is_said_to_stand_out(
-    study_of, monkeypatch, module, limit, value, levels, reason
-):
-    data = study_of(around(levels), [POOLER], "first", items=True)
-    monkeypatch.setattr(module, limit, value)
+def test_without_comparisons_nothing_is_said_to_stand_out(study_of, monkeypatch):
+    data = study_of(around(LEVELS), [POOLER], "first", items=True)
+    monkeypatch.setattr(rank_groups, "MOST_ROWS", 2)
     lines = answers(data)
     unknown = lines["Not told apart from the best"]
-    assert unknown.startswith(f"unknown in transfer, p: MR (accuracy): {reason}")
+    assert unknown.startswith("unknown in transfer, p: MR (accuracy): 3 rows")
     assert (
         lines["Next"]
         == "compare the best cells in a study of their own, with fresh seeds"

@@ -475,24 +475,6 @@ def test_the_baseline_is_the_name_of_its_cell(study):
     )
 
 
-def test_a_margin_of_equivalence_is_above_zero_and_needs_a_baseline(study):
-    baseline = '[study.baseline]\nloss = "pull"\nrate = "0.2"\n'
-    assert (
-        study(f"{LOSSES}[study]\nequivalence = 0.3\n{baseline}").table.equivalence
-        == 0.3
-    )
-    assert study(LOSSES).table.equivalence is None
-    assert problems(study, f"{LOSSES}[study]\nequivalence = 0.3\n") == [
-        "`equivalence` is 0.3, and the study has no `baseline` that cells could be equivalent to; name one, "
-        "or take `equivalence` out @ s.toml:35 study.equivalence"
-    ]
-    for margin in ("0", "-0.3"):
-        (problem,) = problems(
-            study, f"{LOSSES}[study]\nequivalence = {margin}\n{baseline}"
-        )
-        assert "expected more than 0" in problem
-
-
 def test_a_fault_of_the_baseline_or_of_a_published_cell_is_that_fault_alone(
     study,
 ):
@@ -656,22 +638,3 @@ def test_a_runtime_that_is_not_available_is_a_problem_where_cells_are_to_run_her
     assert len(read_study("s.toml", (), plugins, on_this_machine=False).cells) == 2
     (remark,) = read_study("s.toml", (), plugins, only=()).remarks
     assert remark.message.startswith("there is no toy here; buy one")
-
-
-@pytest.mark.parametrize(
-    "axis",
-    ['{ evaluate = [{ use = "gap" }] }', '{ "evaluate.0" = { use = "gap" } }'],
-)
-@pytest.mark.parametrize(
-    ("overrides", "expected"),
-    [
-        (("evaluate.0.at=['end']", "evaluate.*.at=['start']"), "start"),
-        (("evaluate.*.at=['start']", "evaluate.0.at=['end']"), "end"),
-    ],
-)
-def test_of_overrides_of_evaluations_that_an_axis_sets_the_last_wins(
-    study, axis, overrides, expected
-):
-    text = f"[study.axes.evaluators]\ngap = {axis}\n"
-    (cell,) = study(text, *overrides).cells
-    assert cell.recipe.evaluate[0].at == (expected,)

@@ -66,7 +66,7 @@ def test_the_chosen_cell_is_named_before_the_path_of_the_report(put, tmp_path):
 
 def test_an_interrupted_study_says_how_to_go_on_with_the_study(put, tmp_path, fail):
     error = KeyboardInterrupt()
-    error.add_note("go on with `sentbed run --resume DIR`")
+    error.add_note("go on with `sentbed run RECIPE --resume DIR`")
     fail(lambda _: error)
     words = [
         "study",
@@ -79,7 +79,7 @@ def test_an_interrupted_study_says_how_to_go_on_with_the_study(put, tmp_path, fa
     lines = CliRunner().invoke(main, words).stderr.splitlines()
     assert lines[-4:] == [
         "interrupted",
-        "go on with `sentbed run --resume DIR`",
+        "go on with `sentbed run RECIPE --resume DIR`",
         f"what has finished: {tmp_path / 'out' / 'report.html'}",
         "run the same command again to go on with the study",
     ]
@@ -214,7 +214,7 @@ def test_a_finished_study_says_so_at_once_and_leaves_its_report(
     report.unlink()
     run(recipe, place)
     written = report.stat().st_mtime_ns
-    run(recipe, place, "--set", "study.equivalence=1.0")
+    run(recipe, place, "--set", "study.family=study")
     assert report.stat().st_mtime_ns > written
 
 

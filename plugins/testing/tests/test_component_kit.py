@@ -15,7 +15,7 @@ import attrs
 import faulty_classes as classes
 import faulty_parts as parts
 import pytest
-from sentbed._registry.plugin_info import Clash, ComponentInfo
+from sentbed._registry.plugin_info import ComponentInfo
 from sentbed._registry.registry import load_plugins
 from sentbed.kinds import KINDS
 from sentbed.protocols import Exporter, Lazy, Pooler, PoolerTraits
@@ -46,7 +46,6 @@ OF_FIELDS = {
     "toml",
     "values",
     "odd-values",
-    "machine",
     "inner",
 }
 
@@ -97,11 +96,6 @@ def broken(cls, only=None, **fields):
             "Required",
             {"defaults"},
             "fields without a default: `size`; give them in an `example`",
-        ),
-        (
-            "Addressed",
-            {"defaults", "machine"},
-            "`server` belongs to the machine .* and has no default; give it a default, such as None",
         ),
         (
             "Changed",
@@ -184,8 +178,7 @@ def test_a_name_that_is_claimed_twice_already_is_refused(
             (classes.Good, "sentbed-poolers"),
         )
     )
-    clash = Clash("pooler", "mean", claims, None, "two offer it; choose one")
-    plugins = attrs.evolve(load_plugins(()), clashes={("pooler", "mean"): clash})
+    plugins = attrs.evolve(load_plugins(()), clashes={("pooler", "mean"): claims})
     monkeypatch.setattr(rules_component_class, "installed", lambda: plugins)
     message = broken(classes.Taken, {"named"})["named"]
     assert (
@@ -465,12 +458,6 @@ def test_a_transform_that_keeps_its_contract_passes_every_rule():
     assert {"texts", "fit", "equal-vectors", "tried"} < set(
         check_component(parts.Shift).passed
     )
-
-
-def test_an_importer_does_not_take_what_it_cannot_read():
-    messages = broken(parts.Anything, recognised=True)
-    assert messages.keys() == {"recognises"}
-    assert "for an empty directory `recognises` returns True" in messages["recognises"]
 
 
 @pytest.mark.sweep(3)

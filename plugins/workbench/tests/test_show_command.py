@@ -62,7 +62,6 @@ import attrs
 import sentbed
 from sentbed.protocols import RecipeTable
 
-sentbed_api = "3.0"
 
 
 @attrs.frozen

@@ -20,7 +20,6 @@ from sentbed._cli.common import (
     done_elsewhere,
     echo,
     set_option,
-    trust_option,
 )
 from sentbed._cli.plugins import plugins
 from sentbed._registry.distribution_catalog import owner_of
@@ -29,9 +28,6 @@ from sentbed.errors import RecipeError, SentbedError, shortened_lines, suggest
 
 if TYPE_CHECKING:
     from sentbed._registry.registry import Plugins
-
-LONGEST_NAME = 200
-"""Number of characters to which a path in a message is cut."""
 
 OUT_OF_MEMORY = "the memory is used up; free some, or allow this process more"
 NO_MEMORY_LEFT = ("failed to map segment", "Cannot allocate memory")
@@ -62,8 +58,8 @@ class _Group(click.Group):
         if name in installed.commands:
             command: click.Command = installed.commands[name].value
             return command
-        if (COMMAND, name) in installed.clashes:
-            ctx.fail(installed.clashes[COMMAND, name].message)
+        if (clash := installed.clash(COMMAND, name)) is not None:
+            ctx.fail(clash)
         if (owner := owner_of("commands", name)) is not None:
             ctx.fail(
                 f"the command `{name}` belongs to `{owner}`, which is not installed or not loaded; "
@@ -120,10 +116,7 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, SentbedError):
         return message
     if isinstance(error, OSError) and error.filename is not None:
-        name = str(error.filename)
-        if len(name) > LONGEST_NAME:
-            name = f"{name[:LONGEST_NAME]}..."
-        return f"`{name}`: {error.strerror or error}; look at the path, its permissions and its disk"
+        return f"`{error.filename}`: {error.strerror or error}; look at the path, its permissions and its disk"
     from sentbed._registry.culprit import blame
 
     return blame(error)
@@ -158,7 +151,7 @@ def main(traceback: bool) -> None:
 
 
 @main.command()
-@click.argument("recipe", type=click.Path(dir_okay=False), required=False)
+@click.argument("recipe", type=click.Path(dir_okay=False))
 @set_option()
 @click.option(
     "--no-cache",
@@ -177,39 +170,29 @@ def main(traceback: bool) -> None:
     help="Continue the run in this directory.",
 )
 @click.option(
-    "--allow-changes",
-    is_flag=True,
-    help="Resume even if recipe, data or code have changed.",
-)
-@click.option(
     "--replace",
     is_flag=True,
     help="Replace an unfinished run in the directory `--out`.",
 )
-@trust_option
 @click.option(
     "--devices",
     type=click.IntRange(1),
     help="Number of devices to train and encode on; sets `runtime.devices`.",
 )
-def run(  # noqa: C901, PLR0912, PLR0913 - an argument for each option; options that exclude each other
-    recipe: str | None,
+def run(
+    recipe: str,
     overrides: tuple[str, ...],
     no_cache: bool,
     out: str | None,
     resumed: str | None,
-    allow_changes: bool,
     replace: bool,
-    trust_remote_code: bool,
     devices: int | None,
 ) -> None:
     """Run RECIPE: train its encoders, and evaluate them. The last printed line is the path of the report.
 
-    With `--resume DIR`, the run in DIR is continued where it stopped. RECIPE may then be left out.
+    With `--resume DIR`, the run of RECIPE in DIR is continued where it stopped.
     """
     from sentbed._recipe.load import load_recipe
-    from sentbed._recipe.recipe import RESOLVED
-    from sentbed._run.resume import own_recipe
     from sentbed._run.resume import resume as resume_run
     from sentbed._run.run_directory import remove_unfinished
     from sentbed._run.runner import exits_refused
@@ -220,13 +203,6 @@ def run(  # noqa: C901, PLR0912, PLR0913 - an argument for each option; options 
     if devices is not None:
         overrides = (*overrides, f"runtime.devices={devices}")
 
-    if resumed is None and recipe is None:
-        raise click.UsageError("name a RECIPE, or a run to continue (`--resume DIR`)")
-    if resumed is None and (allow_changes or trust_remote_code):
-        wrong = "allow-changes" if allow_changes else "trust-remote-code"
-        raise click.UsageError(
-            f"`--{wrong}` works only with `--resume`; take it out, or set it in the recipe"
-        )
     if resumed is not None and out is not None:
         raise click.UsageError("a resumed run stays in its directory: take `--out` out")
     if replace and out is None:
@@ -234,20 +210,15 @@ def run(  # noqa: C901, PLR0912, PLR0913 - an argument for each option; options 
             "`--replace` replaces the run in a directory: name the directory with `--out`"
         )
 
-    loaded = None
     with exits_refused():
-        if recipe is not None:
-            loaded = load_recipe(recipe, overrides)
-        elif resumed is not None and Path(resumed, RESOLVED).is_file():
-            loaded = own_recipe(Path(resumed), overrides, trust_remote_code)
-    if loaded is not None:
-        code = done_elsewhere(loaded.runtime, sys.argv[1:])
-        if code is not None:
-            sys.exit(code)
+        loaded = load_recipe(recipe, overrides)
+    code = done_elsewhere(loaded.runtime, sys.argv[1:])
+    if code is not None:
+        sys.exit(code)
 
     if resumed is not None:
-        result = resume_run(resumed, loaded, allow_changes=allow_changes)
-    elif loaded is not None:
+        result = resume_run(resumed, loaded)
+    else:
         if replace and out is not None:
             remove_unfinished(Path(out))
         result = start_run(loaded, out)

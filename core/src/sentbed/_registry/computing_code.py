@@ -24,8 +24,10 @@ import attrs
 
 from sentbed._document.structuring import parts_in
 from sentbed._registry.registry import GROUP, Plugins
-from sentbed._registry.user_config import CORE, normalised
 from sentbed.protocols import Component, RecipeTable
+
+CORE = "sentbed"
+"""Name of core's distribution and of its package."""
 
 DECIDES_NO_SCORE = (
     "__main__.py",
@@ -66,8 +68,6 @@ LIBRARIES_WITHOUT_EFFECT = frozenset(
         "huggingface-hub",
         "jinja2",
         "matplotlib",
-        "packaging",
-        "platformdirs",
         "pluggy",
         "rich",
         "tomli",
@@ -147,14 +147,14 @@ def code_differences(
             yield f"{name} {earlier} -> {later}"
 
 
-def hashed(code: Mapping[str, str]) -> dict[str, str]:
-    """Return the entries of `computing_code` that have a hash: all but the libraries."""
-    return {name: text for name, text in code.items() if " " in text}
-
-
 def _version(text: str | None) -> str:
     """Return the version in an entry of `computing_code`, or `none` if there is no entry."""
     return "none" if text is None else text.partition(" ")[0]
+
+
+def normalised(distribution: str) -> str:
+    """Return the name of a distribution as PEP 503 normalises it."""
+    return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
 def files_digest(files: Iterable[Path]) -> str:

@@ -11,12 +11,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from sentbed._files import locked, read_json, remove_directory, require_links_within
+from sentbed._files import locked, read_json, remove_directory
 from sentbed._run import training_states as states
 from sentbed._run.best_weights import CHECKPOINTS, prune_weights
 from sentbed._run.context import Kept
 from sentbed._run.manifest import MANIFEST
-from sentbed._run.trainer_inputs import VECTORS
 from sentbed.errors import RunError
 
 ENCODER = "encoder"
@@ -130,9 +129,8 @@ def alone(directory: Path) -> Iterator[None]:
     """Lock a run directory during a `with` block, so that no other process works on the run.
 
     Raises:
-        RunError: if another process has locked it, or a link in the directory leads out of it.
+        RunError: if another process has locked it.
     """
-    require_links_within(directory)
     with locked(directory / LOCK) as acquired:
         if not acquired:
             raise RunError(
@@ -146,13 +144,12 @@ def tidy(
     kept: Mapping[str, Kept],
     whole: bool,
 ) -> None:
-    """Remove the training states and caches of a finished run, and temporary files of killed processes.
+    """Remove the training states of a finished run, and temporary files of killed processes.
 
     The newest training state, which refers to the `kept` weights, is removed last, so that tidying can be
     repeated if it is interrupted. If the run is not `whole` but has only the first stages, this state stays, for
     the runs that go on from it.
     """
-    remove_directory(directory / VECTORS)
     for newest in states.saved_states(directory)[:1]:
         states.prune(directory, newest, 1)
     # Somebody else may have written the names in `kept`, so they do not become paths.

@@ -14,8 +14,6 @@ from sentbed._lazy_exports import lazy as _lazy
 if TYPE_CHECKING:
     from sentbed.protocols.components import (
         LABEL,
-        OF_MACHINE,
-        OF_RUN,
         PROGRESS,
         AnyEncoder,
         Backbone,
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
         Exporter,
         Importer,
         Intervention,
-        LanguageModelHead,
         Loss,
         LossOutput,
         Mixture,
@@ -44,12 +41,10 @@ if TYPE_CHECKING:
     from sentbed.protocols.engine import (
         Columns,
         EncoderParts,
-        EncodingWork,
         Engine,
         Head,
         PlacedEncoder,
         Runtime,
-        RuntimeChoice,
         SharedWork,
         StepResult,
         Trainer,

@@ -87,21 +87,6 @@ def inner_parts(component: Component, base: Callable[..., Part]) -> tuple[Part, 
     return tuple(parts)
 
 
-OF_MACHINE: Mapping[str, bool] = {"machine": True}
-"""Metadata of a field that describes the machine or the network, such as an address or a number of machines.
-
-Such a field must have a default. When an encoder is loaded or a run is resumed, its value in the directory is
-ignored, since somebody else may have written it. The default is used, unless the user sets the field again. Text
-fields of runtimes, trackers and executors are ignored in this way even without the metadata.
-"""
-
-OF_RUN: Mapping[str, bool] = {"machine": False}
-"""Metadata of a text field of a runtime, tracker or executor that is neither an address nor a path.
-
-It is safe to read the field from a directory that somebody else wrote.
-"""
-
-
 @attrs.frozen
 class BuildContext:
     """Arguments for building a backbone."""
@@ -136,30 +121,7 @@ class BuildContext:
     """
 
 
-class LanguageModelHead:
-    """Language-modelling head of a built backbone. A backbone with the trait `predicts` must implement it."""
-
-    vocabulary: Sequence[str] = ()
-    """Text of each token, in the order of the ids."""
-
-    def logits(self, states: Any) -> Any:
-        """Return the logits, float32 `(n, tokens)`, for states of the last layer, `(n, width)`; both in NumPy."""
-        raise NotImplementedError
-
-    def output_embedding(self) -> Any:
-        """Return the output embedding (the last matrix of the head), float32 `(tokens, width)`, in NumPy."""
-        raise NotImplementedError
-
-    def prediction_head(self) -> Module:
-        """Return a module for training, which is called as `module(states) -> logits`.
-
-        The module has the attributes `mask_id`, `special_ids`, `tokens` (size of the vocabulary) and `shift`: 1
-        if a state predicts the next token, 0 if it predicts the token at its own position.
-        """
-        raise NotImplementedError
-
-
-class BuiltBackbone(LanguageModelHead):
+class BuiltBackbone:
     """A backbone's tokenizer and transformer, in the memory of the host.
 
     A subclass must set the attributes that have no default, and implement `inference` and `save`.
@@ -218,6 +180,13 @@ class BuiltBackbone(LanguageModelHead):
 
     def save(self, directory: Path) -> None:
         """Create `directory`, and write weights (safetensors), configuration and tokenizer into it."""
+        raise NotImplementedError
+
+    def output_embedding(self) -> Any:
+        """Return the last matrix of the language-modelling head, float32 `(tokens, width)`, in NumPy.
+
+        A backbone with the trait `predicts` must implement it.
+        """
         raise NotImplementedError
 
     def merged(self) -> tuple[Backbone, BuiltBackbone] | None:
@@ -463,11 +432,6 @@ class Loss(Component):
         checkpoint.
 
         If the encoder's pooler has `output = "tokens"`, `inputs` has `TokenVectors` for each column of texts.
-
-        With the trait `predicts`, the module has a method `corrupt(ids, special, head)`. It takes int64 ids and
-        a mask of the special tokens, both `(total,)`, and returns the ids that the encoder reads and a mask of
-        the tokens to predict. `inputs` then has, for each column, float32 logits `(predicted, tokens)`, and as
-        `COLUMN.id` the ids to predict.
         """
 
     def compared_by(self, similarity: Similarity) -> Loss:
@@ -652,17 +616,9 @@ class Exporter(Component):
 
 
 class Importer(Component):
-    """Reads an encoder that another library wrote. Its fields are set by `sentbed import --set`.
-
-    Without `--from`, the command calls `recognises` of every importer, with default fields. An importer with a
-    field that has no default is used only if `--from` names it.
-    """
+    """Reads an encoder that another library wrote. Its fields are set by `sentbed import --set`."""
 
     __slots__ = ()
-
-    @abstractmethod
-    def recognises(self, source: Path) -> bool:
-        """Whether `source` seems to be in the format that this class reads. Nothing heavy is loaded."""
 
     @abstractmethod
     def read(self, source: Path) -> AnyEncoder:

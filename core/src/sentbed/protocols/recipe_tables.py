@@ -19,7 +19,6 @@ CORE_TABLES = frozenset(
         "evaluate",
         "expected",
         "extends",
-        "requires",
         "run",
         "runtime",
         "schema",

@@ -11,8 +11,6 @@ from sentbed.protocols import Lazy
 if TYPE_CHECKING:
     from sentbed.protocols import ReportData, ReportSection, Run
 
-sentbed_api = "3.0"
-
 
 @hookimpl
 def commands() -> Mapping[str, Lazy]:
@@ -21,10 +19,6 @@ def commands() -> Mapping[str, Lazy]:
         "audit": Lazy(
             "sentbed_audit.audit_command:audit",
             "Show which results (MTEB's, ours, lm-eval's, a CSV) may be compared, and which models differ.",
-        ),
-        "export-mteb": Lazy(
-            "sentbed_audit.export_command:export_mteb",
-            "Write the scores of MTEB's tasks as MTEB's result files.",
         ),
         "overlap": Lazy(
             "sentbed_audit.overlap_command:overlap",

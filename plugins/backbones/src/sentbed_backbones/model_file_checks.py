@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sentbed import ModelError, SentbedError, locate
-from sentbed.helpers import foreign, is_device, read_file, read_json
+from sentbed.helpers import foreign, read_file, read_json
 from sentbed_common import pickled_files
 
 from sentbed_backbones.quantised_checkpoints import quantisation_problem
@@ -127,11 +127,6 @@ def _problems_of_files(
 ) -> Iterator[str]:
     """Yield the problems of `problems_of`. Raises `SentbedError` for a file that cannot be read."""
     files = sorted(directory.glob("*"))
-    for file in files:
-        if is_device(file):
-            yield f"`{file}` is a pipe or a device, expected a file; fetch the model again"
-            return
-
     for file in files:
         if _is_lfs_pointer(file):
             yield (

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from sentbed import DataError
-from sentbed.helpers import open_file
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -51,7 +50,7 @@ def open_text(path: str | Path) -> Iterator[BinaryIO]:
         DataError: if it cannot be read, is damaged, or unpacks to more than `unpacked_stream` allows.
     """
     path = Path(path)
-    with readable(path), open_file(path) as stream:
+    with readable(path), path.open("rb") as stream:
         if path.suffix.lower() != ".gz":
             yield stream
             return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import importlib.util
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from typing import Any, Literal
 
 import attrs
 from sentbed.errors import DataError, RuntimeUnavailableError, listed, suggest
-from sentbed.helpers import foreign, open_file
+from sentbed.helpers import foreign
 from sentbed_common import readable
 
 Kind = Literal["text", "jsonl", "parquet"]
@@ -30,20 +29,12 @@ ENDINGS: dict[str, Kind] = {
 
 @attrs.frozen
 class Source:
-    """Input file, with the size, time and hash that it had when it was cut into shards."""
+    """Input file, with the hash that it had when it was cut into shards."""
 
     path: str
-    size: int
-    """Size in bytes."""
-    modified: int
-    """Modification time in nanoseconds since the epoch."""
     digest: str
     """BLAKE2b of the uncompressed text; for a Parquet file, of its bytes."""
     rows: int
-
-    def is_unchanged(self) -> bool:
-        """Whether the file still has this size and modification time."""
-        return (self.size, self.modified) == state_of(Path(self.path))
 
 
 @attrs.frozen
@@ -129,13 +120,6 @@ def _is_input(file: Path, below: Path) -> bool:
     return file.is_file() and not hidden and file.name.lower().endswith(tuple(ENDINGS))
 
 
-def state_of(path: Path) -> tuple[int, int]:
-    """Return size and modification time of a file. Raises `DataError` if it cannot be read."""
-    with readable(path), open_file(path) as stream:
-        state = os.fstat(stream.fileno())
-    return state.st_size, state.st_mtime_ns
-
-
 @contextmanager
 def parquet_file(path: str | Path) -> Iterator[Any]:
     """Open a Parquet file. Raises `DataError` if it is not valid."""
@@ -150,8 +134,7 @@ def parquet_file(path: str | Path) -> Iterator[Any]:
     with (
         whole,
         readable(path),
-        open_file(Path(path)) as stream,
-        parquet.ParquetFile(stream) as file,
+        parquet.ParquetFile(path) as file,
     ):
         yield file
 

@@ -12,9 +12,6 @@ if TYPE_CHECKING:
     from sentbed_common import KnownData
 
 
-sentbed_api = "3.0"
-
-
 @hookimpl
 def data_sources() -> Mapping[str, Lazy]:
     """Return the data sources of this distribution."""

@@ -45,13 +45,13 @@ class Cpu(Distributed, Runtime):
     """Number of threads of one operation. The default is `OMP_NUM_THREADS` if it is set. Otherwise, the
     processes on this machine share its cores equally."""
     streams: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Number of batches that are encoded at a time, each on an equal share of the threads. Only
-    encoders such as BERT and T5 support more than 1, and only if no layer but the last is read. The default is the largest divisor of `threads`
+    """Number of batches that are encoded at a time, each on an equal share of the threads. Only backbones
+    with a packed form (without padding) support more than 1. The default is the largest divisor of `threads`
     up to 4. The number does not change the vectors."""
     compile: bool = False
     """Whether to compile training and encoding with `torch.compile`, which needs a C++ compiler. The start
     takes minutes, the steps are faster. Batches to encode are padded to few shapes, and each shape is compiled
-    once."""
+    once. If false, the backbones `bert`, `t5`, `opt` and `causal` encode without padding where they can."""
     deterministic: bool = False
     """Whether to refuse operations whose results may differ from run to run."""
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from sentbed import hookimpl
 from sentbed.protocols import Lazy
 
-sentbed_api = "3.0"
-
 
 @hookimpl
 def losses() -> Mapping[str, Lazy]:
@@ -81,9 +79,5 @@ def losses() -> Mapping[str, Lazy]:
         "gist": Lazy(
             "sentbed_losses.gist:Gist",
             "InfoNCE whose false negatives a teacher finds (GISTEmbed).",
-        ),
-        "mntp": Lazy(
-            "sentbed_losses.mntp:MNTP",
-            "Masked next-token prediction: masked tokens are predicted from the states before them.",
         ),
     }

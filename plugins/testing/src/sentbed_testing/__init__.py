@@ -33,7 +33,6 @@ if TYPE_CHECKING:
         check_frozen_columns,
         check_grad_cache,
         check_loss_and_gradients,
-        check_prompts,
         check_towers,
         check_uneven_batch,
     )

@@ -285,21 +285,6 @@ def _check_faults(part: Any, setting: str) -> Findings:
             )
 
 
-def machine(subject: Subject) -> Findings:
-    """A field that describes the machine has a default.
-
-    Its value is not read from a saved encoder, which may come from another machine.
-    """
-    if not attrs.has(subject.cls):
-        raise NotRunError("it is not an attrs class; see the rule `frozen`")
-    for field in attrs.fields(subject.cls):
-        if field.metadata.get("machine") and field.default is attrs.NOTHING:
-            yield (
-                f"the field `{field.name}` belongs to the machine (`OF_MACHINE`) and has no default",
-                "give it a default, such as None: its value in a saved directory is never read",
-            )
-
-
 INHERITED_TRAITS: Mapping[str, Mapping[str, Any]] = {
     "backbone": {"runs_code": True, "untrainable": "it is not trained"},
     "pooler": {
@@ -400,6 +385,5 @@ RULES = {
     "toml": toml,
     "values": values,
     "odd-values": odd_values,
-    "machine": machine,
     "inner": inner,
 }

@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from sentbed import hookimpl
 from sentbed.protocols import Lazy, VectorStore
 
-sentbed_api = "3.0"
-
 
 @hookimpl
 def commands() -> Mapping[str, Lazy]:
@@ -38,10 +36,6 @@ def commands() -> Mapping[str, Lazy]:
             "sentbed_workbench.schema_command:schema",
             "Print a JSON Schema of recipes, for editors.",
         ),
-        "deps": Lazy(
-            "sentbed_workbench.deps_command:deps",
-            "Say which distributions a recipe needs, and their versions.",
-        ),
         "diff": Lazy(
             "sentbed_workbench.diff_command:diff",
             "Say in which values two recipes differ.",
@@ -54,16 +48,6 @@ def commands() -> Mapping[str, Lazy]:
             "sentbed_workbench.new_command:new", "Start something from a template."
         ),
     }
-
-
-@hookimpl
-def runtimes() -> Mapping[str, Lazy]:
-    """Return the runtime `fastest`, which chooses another runtime."""
-    summary = (
-        "The fastest installed runtime whose vectors are near to the reference's, chosen by each run; only "
-        "encodes."
-    )
-    return {"fastest": Lazy("sentbed_workbench.fastest:Fastest", summary)}
 
 
 @hookimpl

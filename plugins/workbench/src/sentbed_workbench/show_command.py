@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 RECIPE_TABLE = "recipe table"
-"""What the keys of `Plugins.clashes` call the kind of a recipe table."""
+"""What `Plugins.clash` calls the kind of a recipe table."""
 
 
 @click.command()
@@ -37,8 +37,8 @@ def show(kind: str, name: str | None) -> None:
     if name is None:
         choices += tables(plugins)
         described = "kind of component or table of a recipe"
-        if (clash := plugins.clashes.get((RECIPE_TABLE, kind))) is not None:
-            raise PluginError(clash.message)
+        if (clash := plugins.clash(RECIPE_TABLE, kind)) is not None:
+            raise PluginError(clash)
 
     if kind not in choices:
         kinds = [row[0] for row in component_rows(plugins) if row[1] == kind]

@@ -25,8 +25,6 @@ from sentbed_backbones.attention_direction import attends_both_ways
 class CausalFamily(Family):
     """Causal language models; see `sentbed_backbones.causal.Causal`."""
 
-    predicts_next = True
-
     both_ways = False
     """Whether the attention of the built model is bidirectional."""
 

@@ -21,7 +21,7 @@ from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.found_demonstrations import FoundRow, found_demonstrations
 from sentbed_report.study.prompt_effects import RowUnderPrompts, rows_under_prompts
 from sentbed_report.study.published_number_comparison import Number, published_numbers
-from sentbed_report.study.rank_groups import GroupedRow, RankGroups, TaskRank, TaskRanks
+from sentbed_report.study.rank_groups import GroupedRow, RankGroups
 from sentbed_report.study.read_cell_run import UNREADABLE
 from sentbed_report.study.score_against_cost import (
     ScoreAgainstCost,
@@ -203,7 +203,6 @@ def to_json(
         "tables": list(map(_table, summaries, table_names(summaries))),
         "demonstrations": list(map(_demonstration, demonstrations)),
         "published": list(map(_published, published_numbers(data, summaries))),
-        "decisions": _fields(data.decisions),
         "sampled": _fields(data.sampled),
         "costs": list(map(_score_and_cost, costs)),
         "chosen": _fields(selection),
@@ -260,18 +259,11 @@ def _table(summary: Summary, name: str) -> dict[str, Any]:
     columns = []
     for column in summary.columns:
         columns.append(_attributes(column, "task part metric direction protocol"))
-    equivalence = []
-    for row in summary.rows:
-        test = row.cells[-1].equivalence
-        if test is not None:
-            names = _attributes(row, "cell encoder")
-            equivalence.append({**names, **attrs.asdict(test)})
     return {
         "name": name,
         **_attributes(summary, "evaluator protocol note over test"),
         "columns": columns,
         "rows": list(map(_row, summary.rows)),
-        "equivalence": equivalence,
         "references": list(map(attrs.asdict, summary.references)),
         "groups": _groups(summary.groups),
         "prompts": list(map(_under_prompts, rows_under_prompts(summary))),
@@ -289,7 +281,7 @@ def _under_prompts(row: RowUnderPrompts) -> dict[str, Any]:
 
 def _row(row: SummaryRow) -> dict[str, Any]:
     return {
-        **_attributes(row, "cell encoder labels status stopped error"),
+        **_attributes(row, "cell encoder labels status error"),
         "values": list(map(record_of, row.cells)),
     }
 
@@ -300,31 +292,15 @@ def _groups(groups: RankGroups | None) -> dict[str, Any] | None:
     return {
         "level": SIGNIFICANT,
         **_attributes(groups, "pairs basis reason"),
-        "cells": list(map(_lettered, groups.rows)),
+        "cells": list(map(_compared, groups.rows)),
         "left": dict(groups.left),
-        "over_tasks": _over_tasks(groups.tasks),
     }
 
 
-def _over_tasks(ranks: TaskRanks | None) -> dict[str, Any] | None:
-    if ranks is None:
-        return None
-    return {
-        "tasks": ranks.tasks,
-        "friedman": ranks.statistic,
-        "p_value": ranks.p_value,
-        "critical_difference": ranks.critical,
-        "seeds": ranks.seeds,
-        "cells": list(map(_lettered, ranks.rows)),
-        "left": dict(ranks.left),
-    }
-
-
-def _lettered(row: GroupedRow | TaskRank) -> dict[str, Any]:
-    """Return the fields of a row, with the letters of its groups in place of their numbers."""
+def _compared(row: GroupedRow) -> dict[str, Any]:
     fields = attrs.asdict(row)
-    del fields["name"], fields["groups"]
-    return {**fields, "letters": row.letters}
+    del fields["name"], fields["alike"]
+    return fields
 
 
 def _score_and_cost(against: ScoreAgainstCost) -> dict[str, Any]:
