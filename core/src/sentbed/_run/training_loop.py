@@ -321,7 +321,7 @@ class _Loop:
         if self.step == 1:
             remedy = (
                 "no step has been taken, so look at these rows, and test the components with "
-                "`sentbed_testing.check_component`"
+                "`sentbed_testing`"
             )
         if result.fault:
             remedy = f"{result.fault}; {remedy}"

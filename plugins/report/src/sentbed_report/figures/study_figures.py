@@ -8,16 +8,13 @@ from typing import TypeVar
 import attrs
 from sentbed.errors import RunError, listed, suggest
 
-from sentbed_report.figures.axis_effects import effects_plot
 from sentbed_report.figures.cell_planes import geometry_plots
 from sentbed_report.figures.cell_trajectories import trajectory_plots
-from sentbed_report.figures.demonstration_scores import ranking_plot
 from sentbed_report.figures.learning_curves import learning_curves
 from sentbed_report.figures.numeric_axes import numeric_axis_plots
 from sentbed_report.figures.plot import Plot
 from sentbed_report.figures.rank_groups import rank_groups_plot
 from sentbed_report.figures.score_cost import cost_plot
-from sentbed_report.figures.sweeps import sweep_plots
 from sentbed_report.study.score_against_cost import (
     names_of_costs,
     scores_against_cost,
@@ -47,16 +44,10 @@ def ranked_tables(summaries: Sequence[Summary]) -> list[Summary]:
     return [summary for summary in summaries if summary.columns[-1].ranked]
 
 
-def _of_each_ranked_table(
-    plot_of: Callable[[StudyData, Summary], Plot | None],
-) -> Callable[[StudyData, Sequence[Summary]], Iterable[Plot | None]]:
-    """Return a function that makes a plot of each table whose last column ranks the cells."""
-
-    def draw(data: StudyData, tables: Sequence[Summary]) -> Iterator[Plot | None]:
-        for table in ranked_tables(tables):
-            yield plot_of(data, table)
-
-    return draw
+def _rank_plots(data: StudyData, tables: Sequence[Summary]) -> Iterator[Plot | None]:
+    """Yield the plots of the compared cells, table by table."""
+    for table in ranked_tables(tables):
+        yield rank_groups_plot(data, table)
 
 
 def _numeric_axis_plots(
@@ -74,16 +65,10 @@ def _cost_plots(data: StudyData, tables: Sequence[Summary]) -> Iterator[Plot | N
 
 
 KINDS: Mapping[str, FigureKind] = {
-    "effects": FigureKind(
-        "cells and mean of each label, axis by axis",
-        "an axis with two labels to compare",
-        _of_each_ranked_table(effects_plot),
-        tables=True,
-    ),
     "ranks": FigureKind(
         "cells that cannot be told apart",
         "two cells that have finished",
-        _of_each_ranked_table(rank_groups_plot),
+        _rank_plots,
     ),
     "numbers": FigureKind(
         "scores over an axis of numbers",
@@ -97,11 +82,6 @@ KINDS: Mapping[str, FigureKind] = {
         _cost_plots,
         tables=True,
     ),
-    "sweep": FigureKind(
-        "scores with coordinates, such as throughput by length",
-        "scores with coordinates",
-        lambda data, _: sweep_plots(data),
-    ),
     "geometry": FigureKind(
         "planes of two scores, such as alignment and uniformity",
         "two scores that are coordinates of a plane",
@@ -111,11 +91,6 @@ KINDS: Mapping[str, FigureKind] = {
         "such planes over training",
         "stages that watch such scores",
         lambda data, _: trajectory_plots(data),
-    ),
-    "ranking": FigureKind(
-        "scores of demonstrations",
-        "cells with `[search]`",
-        lambda data, _: [ranking_plot(data)],
     ),
     "learning": FigureKind(
         "validation over training",
