@@ -173,8 +173,7 @@ class BuiltBackbone:
     ) -> Module:
         """Return a copy of `module` for encoding: without gradient, in eval mode, with weights in `dtype`.
 
-        With `traceable`, the copy uses only operations that a compiler supports. It has the attribute
-        `reentrant = True` if several threads may call it at the same time.
+        With `traceable`, the copy uses only operations that a compiler supports.
         """
         raise NotImplementedError
 
