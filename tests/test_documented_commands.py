@@ -31,7 +31,6 @@ EXEMPT = {
     r"sentbed doctor": "says what a machine has: test_doctor_command.py",
     r"sentbed run .*--resume": "needs a run that was stopped: test_resume.py",
     r"sentbed (export|import) ": "needs libraries of others: the tests of sentbed-interop",
-    r"sentbed export-mteb": "needs a run of tasks of MTEB: test_mteb_exchange.py",
     r"sentbed encode .*--(executor|parallel)": "needs a cluster, or an example: test_executors.py",
     r"sentbed encode .*--runtime cuda": "needs a machine with several GPUs",
     r"sentbed encode .*--format parquet": "needs pyarrow: test_encode_command.py",

@@ -131,7 +131,6 @@ def test_help_names_every_command():
         "evaluate",
         "explain",
         "export",
-        "export-mteb",
         "import",
         "mine",
         "new",
