@@ -194,11 +194,10 @@ ABSENT = (
 
 def _loaded(load, path):
     """Load a recipe with a look at this machine, if nothing but `ABSENT` is missing on it, else without."""
-    uses = [entry["use"] for entry in read_document(path).data.get("evaluate", ())]
-    rows = {"senteval-sts", "senteval-transfer", "sentglue", "sentbench"}.intersection(
-        uses
-    )
-    overrides = ["evaluate.*.skip_missing=true"] if rows else []
+    overrides = []
+    for i, entry in enumerate(read_document(path).data.get("evaluate", ())):
+        if entry["use"] in ROWS:
+            overrides.append(f"evaluate.{i}.skip_missing=true")
     try:
         return load(path, overrides)
     except sentbed.RecipeError as error:

@@ -12,7 +12,6 @@ from sentbed._lazy_exports import lazy as _lazy
 
 if TYPE_CHECKING:
     from sentbed._component_faults import (
-        ADVICE,
         fault,
         number,
         release_of,

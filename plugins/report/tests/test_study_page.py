@@ -20,7 +20,6 @@ from sentbed_report.study.study_data import AxisInfo, CellInfo, StudyData, with_
 from sentbed_report.study_page.demonstrations_section import demonstrations_section
 from sentbed_report.study_page.effects_section import (
     effects_section,
-    interactions_section,
 )
 from sentbed_report.study_page.runs_section import facts
 from sentbed_report.study_page.study_report import study_page, write_study_report
@@ -130,7 +129,6 @@ def test_the_page_and_markdown_have_the_sections_of_a_study(toy):
             "how-these-numbers-were-made",
             "rank-groups",
             "effects",
-            "two-axes",
             "power",
         ),
         *("published", "figures", "cells-and-runs", "recipe"),
@@ -303,10 +301,7 @@ def test_runs_without_axes_have_no_filter_and_no_effects():
     report = report_without_figures(StudyData("6 runs", (), cells, None, (1,)))
     assert "6 cells, 1 seed" in report.page.text
     assert report.page.all("form") == []
-    assert not {heading["id"] for heading in report.page.all("h2")} & {
-        "effects",
-        "two-axes",
-    }
+    assert "effects" not in {heading["id"] for heading in report.page.all("h2")}
     results = report.markdown.split("## Results")[1].split("##")[0]
     assert "One run per row." in results
     assert "±" not in results
@@ -354,7 +349,7 @@ def test_a_degenerate_number_is_named_below_its_table_and_marked():
         "degenerate: the vectors have collapsed <b> (seed 1)",
         f"degenerate: it includes {first.task}, where the score is degenerate (seed 1)",
     }
-    left_out = f"left out of the means, since the number is degenerate: {run.cell}."
+    left_out = f"left out, since the number is degenerate: {run.cell}."
     assert left_out in report.page.text
     assert left_out in report.markdown
 
@@ -365,32 +360,18 @@ def test_the_same_study_gives_the_same_page(tmp_path, toy):
 
 
 def test_what_cannot_be_compared_is_named(study_with_a_pooler_left_out):
-    """A label that cannot run keeps its axis, and no mean is over other cells than the one beside it."""
+    """A label that cannot run keeps its axis."""
     data = study_with_a_pooler_left_out
     findings = axis_findings(data, summarise(data, resamples=50))
-    effects, two_axes = (
-        effects_section(data, findings),
-        interactions_section(data, findings),
-    )
-    reason = (
-        "pooler: no mean of decoder: left out of the study: `decoder` needs a decoder."
-    )
+    effects = effects_section(data, findings)
+    reason = "pooler: decoder not shown, since no finished cell differs from one with mean in it alone."
     assert f"senteval-sts: Avg (spearman): {reason}" in effects.notes
     rows = {row.headers: row.cells for row in effects.tables[0].rows}
-    assert rows["pooler", "decoder"] == (
-        Estimate(value=None, count=0),
-        Estimate(value=None, count=0),
-    )
-    assert rows["pooler", "mean"][1] == "reference"
-    first = rows["pooler", "first"][0]
+    assert ("pooler", "decoder") not in rows
+    against, first = rows["pooler", "first"]
+    assert against == "mean"
     assert isinstance(first, Estimate)
     assert first.count == 3
-    missing = "; ".join(f"decoder, {label}" for label in TEMPERATURE.labels)
-    notes = " ".join(two_axes.tables[0].notes)
-    assert notes.startswith(
-        "Each mean is over one cell, with the same combinations of everything else."
-    )
-    assert f"Not shown: {missing}: " in notes
 
 
 @pytest.fixture

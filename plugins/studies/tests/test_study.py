@@ -638,22 +638,3 @@ def test_a_runtime_that_is_not_available_is_a_problem_where_cells_are_to_run_her
     assert len(read_study("s.toml", (), plugins, on_this_machine=False).cells) == 2
     (remark,) = read_study("s.toml", (), plugins, only=()).remarks
     assert remark.message.startswith("there is no toy here; buy one")
-
-
-@pytest.mark.parametrize(
-    "axis",
-    ['{ evaluate = [{ use = "gap" }] }', '{ "evaluate.0" = { use = "gap" } }'],
-)
-@pytest.mark.parametrize(
-    ("overrides", "expected"),
-    [
-        (("evaluate.0.at=['end']", "evaluate.*.at=['start']"), "start"),
-        (("evaluate.*.at=['start']", "evaluate.0.at=['end']"), "end"),
-    ],
-)
-def test_of_overrides_of_evaluations_that_an_axis_sets_the_last_wins(
-    study, axis, overrides, expected
-):
-    text = f"[study.axes.evaluators]\ngap = {axis}\n"
-    (cell,) = study(text, *overrides).cells
-    assert cell.recipe.evaluate[0].at == (expected,)

@@ -66,7 +66,7 @@ def test_the_chosen_cell_is_named_before_the_path_of_the_report(put, tmp_path):
 
 def test_an_interrupted_study_says_how_to_go_on_with_the_study(put, tmp_path, fail):
     error = KeyboardInterrupt()
-    error.add_note("go on with `sentbed run --resume DIR`")
+    error.add_note("go on with `sentbed run RECIPE --resume DIR`")
     fail(lambda _: error)
     words = [
         "study",
@@ -79,7 +79,7 @@ def test_an_interrupted_study_says_how_to_go_on_with_the_study(put, tmp_path, fa
     lines = CliRunner().invoke(main, words).stderr.splitlines()
     assert lines[-4:] == [
         "interrupted",
-        "go on with `sentbed run --resume DIR`",
+        "go on with `sentbed run RECIPE --resume DIR`",
         f"what has finished: {tmp_path / 'out' / 'report.html'}",
         "run the same command again to go on with the study",
     ]
@@ -136,7 +136,7 @@ def test_figures_are_listed_and_written(place, tmp_path):
     code, lines = plot(place, "--list")
     names = [line.split()[0] for line in lines]
     assert code == 0
-    assert names[:1] == ["effects"]
+    assert names[:1] == ["ranks"]
     assert "numbers" in names
     assert plot(place, "--format", "svg") == (
         0,
@@ -144,15 +144,15 @@ def test_figures_are_listed_and_written(place, tmp_path):
     )
     assert all((place / "figures" / f"{name}.svg").is_file() for name in names)
     assert plot(
-        place, "effects", "-o", tmp_path / "a.png", "--width", "2", "--dpi", "50"
+        place, "numbers", "-o", tmp_path / "a.png", "--width", "2", "--dpi", "50"
     ) == (
         0,
         [str(tmp_path / "a.png")],
     )
     assert (tmp_path / "a.png").read_bytes()[16:20] == (100).to_bytes(4, "big")
-    assert plot(place, "effects", "--out", tmp_path / "b") == (
+    assert plot(place, "numbers", "--out", tmp_path / "b") == (
         0,
-        [str(tmp_path / "b" / "effects.pdf")],
+        [str(tmp_path / "b" / "numbers.pdf")],
     )
 
 
@@ -164,15 +164,15 @@ def test_figures_are_listed_and_written(place, tmp_path):
             1,
             r"needs a cost that was measured; set `cost` in .* one of .*`run-processor-sec",
         ),
-        (["efects"], 1, r"Did you mean `effects`\?"),
+        (["nmbers"], 1, r"Did you mean `numbers`\?"),
         (["--width", "0.05"], 1, r"must be 0\.5 to 50"),
         (
-            ["effects", "numbers", "-o", "a.pdf"],
+            ["ranks", "numbers", "-o", "a.pdf"],
             2,
             r"`-o FILE` is the file of one figure, and 2 are",
         ),
         (
-            ["effects", "-o", "a.pdf", "--out", "b"],
+            ["numbers", "-o", "a.pdf", "--out", "b"],
             2,
             r"both say where to write: take one of them out",
         ),

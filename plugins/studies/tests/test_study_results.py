@@ -302,8 +302,8 @@ def test_a_figure_is_drawn_and_written_by_name(data, tmp_path):
     assert figure.get_figwidth() == pytest.approx(3.3)
     assert figure.axes[0].get_ylabel() == "MR (accuracy)"
     assert (tmp_path / "new" / "cost.pdf").read_bytes().startswith(b"%PDF")
-    assert study.plot("effects", height=2).get_figheight() == pytest.approx(2)
-    with pytest.raises(RunError, match=r"no figure `pie`; its figures are `effects`"):
+    assert study.plot("cost", height=2).get_figheight() == pytest.approx(2)
+    with pytest.raises(RunError, match=r"no figure `pie`; its figures are `"):
         study.plot("pie")
 
 
@@ -313,7 +313,7 @@ def test_a_letter_that_no_font_has_is_a_warning(data, tmp_path, monkeypatch):
     with pytest.warns(
         UserWarning, match=r"no installed font has the characters '学习率' of"
     ):
-        study.plot("effects", tmp_path / "effects.pdf")
+        study.plot("cost", tmp_path / "cost.pdf")
 
 
 def test_what_a_run_took_as_a_whole_stands_beside_its_scores(data):

@@ -260,11 +260,6 @@ def _check_sizes(
             f"`micro_batch` is {stage.micro_batch}, more than the batch of {stage.batch_size}; take it out",
             "micro_batch",
         )
-    if stage.cache_frozen and not stage.freeze:
-        add(
-            "`cache_frozen` is on, but the stage freezes no encoder; take it out",
-            "cache_frozen",
-        )
     if stage.max_length is None:
         return
     for name in dict.fromkeys((*recipe.trained(stage), *stage.freeze)):
@@ -408,6 +403,10 @@ def _check_encoders(
         problems += _encoders_without_column(recipe, stage)
     for message, *path in problems:
         add(message, *path)
+    for name in recipe.trained(stage):
+        if len(recipe.encoders[name].prompts) > 1:
+            message = f"the encoder `{name}` has several prompts, and a stage trains one; give it one prompt"
+            add(message, "train", misfit=True)
     return not problems
 
 

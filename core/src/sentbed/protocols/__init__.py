@@ -14,8 +14,6 @@ from sentbed._lazy_exports import lazy as _lazy
 if TYPE_CHECKING:
     from sentbed.protocols.components import (
         LABEL,
-        OF_MACHINE,
-        OF_RUN,
         PROGRESS,
         AnyEncoder,
         Backbone,

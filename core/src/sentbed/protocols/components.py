@@ -87,21 +87,6 @@ def inner_parts(component: Component, base: Callable[..., Part]) -> tuple[Part, 
     return tuple(parts)
 
 
-OF_MACHINE: Mapping[str, bool] = {"machine": True}
-"""Metadata of a field that describes the machine or the network, such as an address or a number of machines.
-
-Such a field must have a default. When an encoder is loaded or a run is resumed, its value in the directory is
-ignored, since somebody else may have written it. The default is used, unless the user sets the field again. Text
-fields of runtimes, trackers and executors are ignored in this way even without the metadata.
-"""
-
-OF_RUN: Mapping[str, bool] = {"machine": False}
-"""Metadata of a text field of a runtime, tracker or executor that is neither an address nor a path.
-
-It is safe to read the field from a directory that somebody else wrote.
-"""
-
-
 @attrs.frozen
 class BuildContext:
     """Arguments for building a backbone."""

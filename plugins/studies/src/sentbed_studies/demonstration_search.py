@@ -114,7 +114,7 @@ def search(
     encoders = dict(recipe.encoders)
     encoders[name] = attrs.evolve(recipe.encoders[name], prompt=winner)
     best_recipe = attrs.evolve(recipe.without(Search), encoders=encoders)
-    write_atomic(directory / RESOLVED, resolved_toml(best_recipe, directory))
+    write_atomic(directory / RESOLVED, resolved_toml(best_recipe))
 
     report = RunReport(
         name=recipe.run.name,
@@ -122,7 +122,7 @@ def search(
         error=None,
         started=journal.started,
         seconds=sum(journal.lines[template].seconds for template in prompts),
-        recipe_toml=resolved_toml(recipe, directory),
+        recipe_toml=resolved_toml(recipe),
         manifest=_manifest(recipe, plugins, encoder),
         scores=journal.lines[ranking.winner.template].scores,
         ranking=ranking,

@@ -59,11 +59,9 @@ def with_overrides(
         if not any(override.set_by(names_of(path)) for path in combination.settings):
             continue
 
-        # `*` names no element: which evaluations have the key is known later.
-        if "*" not in override.names:
-            value = _value(cell, override.names)
-            if value is _NO_ELEMENT or (override.removes and value is None):
-                continue
+        value = _value(cell, override.names)
+        if value is _NO_ELEMENT or (override.removes and value is None):
+            continue
 
         # The override stands among those of the document already.
         changed = apply_overrides(cell, [override.text])
@@ -76,13 +74,7 @@ def with_overrides(
             if is_inside and names != override.names:
                 inside[path] = value
         cell = set_values(cell, inside, "the axes' path")
-
-    # Overrides keep their order, which decides between `evaluate.*` and the override of one evaluation.
-    places = {}
-    for key_path in document.places:
-        if key_path in cell.places:
-            places[key_path] = cell.places[key_path]
-    return attrs.evolve(cell, places={**places, **cell.places})
+    return cell
 
 
 def refused_overrides(
@@ -94,8 +86,6 @@ def refused_overrides(
     """
     names_of = _names_function(document)
     for override in _overrides(document):
-        if "*" in override.names:
-            continue
         distinct = _distinct_settings(override, combinations, names_of)
         message = _conflict(override, distinct, document)
         if message:

@@ -12,22 +12,22 @@ from traceback import format_exception
 from typing import Literal, TypeAlias
 
 import attrs
-from sentbed.errors import RunError, SentbedError
+from sentbed.errors import ModelError, RunError, SentbedError
 from sentbed.helpers import read_file, remove_directory, write_atomic
 from sentbed.tools import (
     CHECKPOINTS,
     ENCODER,
     MANIFEST,
+    RESOLVED,
     STATES,
     Plugins,
     Recipe,
     RunContext,
     execute,
     load_plugins,
+    load_recipe,
     locked,
     new_directory,
-    on_machine_of,
-    own_recipe,
     resume,
 )
 from sentbed_report.study.read_cell_run import (
@@ -262,18 +262,15 @@ def _resume(
     recipe: Recipe,
 ) -> None:
     """Resume a run that was stopped, or that continues from shared stages."""
-    makes_other_evaluations = _makes_other_evaluations(run, job)
     if job.stages is not None:
         # Cells that share stages may differ in the rest of the recipe. The run began with the recipe of one
         # of them, perhaps not with that of `job`, and must go on with the same recipe.
         recipe = _written_recipe(run, job, plugins)
-    elif makes_other_evaluations:
+    elif _makes_other_evaluations(run, job):
         # The evaluations of the study are added after the run has finished; they do not affect its weights.
         begun = _written_recipe(run, job, plugins)
         recipe = attrs.evolve(recipe, evaluate=drop_evaluations_at_end(run, begun))
-    resume(
-        run, recipe, plugins, allow_changes=makes_other_evaluations, stages=job.stages
-    )
+    resume(run, recipe, plugins, stages=job.stages)
 
 
 def _makes_other_evaluations(run: Path, job: Job) -> bool:
@@ -288,11 +285,21 @@ def _written_recipe(
 ) -> Recipe:
     """Return the recipe in a directory, with the runtime and trackers of the job's recipe.
 
-    Somebody else may have written the directory. Code of its encoders is run only if the recipe of the job
-    allows this.
+    Raises:
+        ModelError: if the recipe would run code of a model, and the recipe of the job would not.
     """
-    trusted = any(encoder.runs_code for encoder in job.recipe.encoders.values())
-    return on_machine_of(own_recipe(directory, (), trusted, plugins), job.recipe)
+    recipe = load_recipe(directory / RESOLVED, plugins=plugins)
+    if _runs_code(recipe) and not _runs_code(job.recipe):
+        raise ModelError(
+            f"the recipe in `{directory}` runs Python code that comes with a model, the study's does not; "
+            "remove the directory"
+        )
+    return attrs.evolve(recipe, runtime=job.recipe.runtime, tracker=job.recipe.tracker)
+
+
+def _runs_code(recipe: Recipe) -> bool:
+    """Whether an encoder of a recipe runs Python code that comes with its model."""
+    return any(encoder.runs_code for encoder in recipe.encoders.values())
 
 
 def _evaluate(

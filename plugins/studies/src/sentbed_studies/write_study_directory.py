@@ -264,9 +264,7 @@ def _run(task: Task) -> RunRecord:
 
 
 def _recipe_to_compare(recipe: Recipe) -> Any:
-    """Return a cell's recipe as a table without seed and `[study]`, with relative paths."""
-    file = recipe.document.file
-    base = Path(file).resolve().parent if file else None
-    table = unstructure(recipe.without(StudyTable), base)
+    """Return a cell's recipe as a table without seed and `[study]`."""
+    table = unstructure(recipe.without(StudyTable))
     table["run"].pop("seed")
     return table
