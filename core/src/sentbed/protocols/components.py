@@ -173,8 +173,7 @@ class BuiltBackbone:
     ) -> Module:
         """Return a copy of `module` for encoding: without gradient, in eval mode, with weights in `dtype`.
 
-        With `traceable`, the copy uses only operations that a compiler supports. It has the attribute
-        `reentrant = True` if several threads may call it at the same time.
+        With `traceable`, the copy uses only operations that a compiler supports.
         """
         raise NotImplementedError
 
@@ -459,14 +458,6 @@ class Loss(Component):
         for inner in inner_parts(self, Loss):
             yield from inner.misfits(batch_size, fixed)
 
-    def without_effect(self, rows: int) -> Iterator[str]:
-        """Yield a warning for each field that has no effect in a stage with `rows` rows over all epochs.
-
-        By default, yield the warnings of the inner losses.
-        """
-        for inner in inner_parts(self, Loss):
-            yield from inner.without_effect(rows)
-
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int | None:
         """Return the maximum number of negatives per anchor, in a full batch of data with these columns.
 
@@ -647,34 +638,6 @@ class Executor(Component):
 
         Raises:
             RuntimeUnavailableError: if a package is missing, or no cluster responds.
-        """
-
-
-class CellSampler(Component):
-    """Chooses which cells of a study to run next, from the scores of the cells that have been run."""
-
-    __slots__ = ()
-
-    learns: ClassVar[bool] = True
-    """Whether the choice depends on the scores."""
-
-    @abstractmethod
-    def choose(
-        self,
-        cells: Sequence[Mapping[str, Any]],
-        scores: Mapping[int, float | None],
-        count: int,
-        seed: int,
-    ) -> Sequence[int]:
-        """Return the indices of `count` more cells. The same arguments must always give the same cells.
-
-        Args:
-            cells: All cells of the study. A cell maps each axis to its label or, if every label of the axis has a
-                number, to the label's number.
-            scores: The index of each cell that was chosen before, and its score, in the order of choice. A higher
-                score is better; None means that the cell has no score.
-            count: Number of cells to choose.
-            seed: Seed of random choices.
         """
 
 
