@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from sentbed_report.statistics import letter_groups
 from sentbed_report.study import rank_groups
 from sentbed_report.study.axis_tests import axis_findings
 from sentbed_report.study.build_summary_tables import summarise
@@ -236,33 +235,6 @@ def test_an_effect_that_is_lost_to_the_correction_says_so(study_of):
     assert effects.endswith(" against first, not significant among all labels")
 
 
-def test_an_interaction_of_two_axes(study_of):
-    axes = [AxisInfo("pooler", ("first", "mean")), AxisInfo("loss", ("ctr", "cls"))]
-    levels = {
-        "first, ctr": 60.0,
-        "first, cls": 70.0,
-        "mean, ctr": 80.0,
-        "mean, cls": 60.0,
-    }
-    lines = answers(study_of(around(levels), axes, "first, ctr", items=True))
-    pooler, loss = lines["Effects"].split("; ")
-    assert pooler.endswith("‡ against first, which depends on loss‡")
-    assert loss.endswith("‡ against ctr, which depends on pooler‡")
-    added = {
-        "first, ctr": 60.0,
-        "first, cls": 70.0,
-        "mean, ctr": 70.0,
-        "mean, cls": 80.0,
-    }
-    data = study_of(
-        around(added),
-        axes,
-        "first, ctr",
-        items=True,
-    )
-    assert "depends" not in answers(data)["Effects"]
-
-
 def test_runs_without_axes_have_no_effects(study_of):
     lines = answers(study_of(around(LEVELS), (), "first", items=True))
     assert [*lines] == ["Best", "Not told apart from the best", "Next"]
@@ -279,21 +251,12 @@ def test_a_study_that_has_not_begun(study_of):
     }
 
 
-@pytest.mark.parametrize(
-    ("module", "limit", "value", "levels", "reason"),
-    [
-        (letter_groups, "MOST_SETS", 1, ALIKE, "the rows have more than"),
-        (rank_groups, "MOST_ROWS", 2, LEVELS, "3 rows"),
-    ],
-)
-def test_without_letters_nothing_is_said_to_stand_out(
-    study_of, monkeypatch, module, limit, value, levels, reason
-):
-    data = study_of(around(levels), [POOLER], "first", items=True)
-    monkeypatch.setattr(module, limit, value)
+def test_without_comparisons_nothing_is_said_to_stand_out(study_of, monkeypatch):
+    data = study_of(around(LEVELS), [POOLER], "first", items=True)
+    monkeypatch.setattr(rank_groups, "MOST_ROWS", 2)
     lines = answers(data)
     unknown = lines["Not told apart from the best"]
-    assert unknown.startswith(f"unknown in transfer, p: MR (accuracy): {reason}")
+    assert unknown.startswith("unknown in transfer, p: MR (accuracy): 3 rows")
     assert (
         lines["Next"]
         == "compare the best cells in a study of their own, with fresh seeds"

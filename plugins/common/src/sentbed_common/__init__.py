@@ -14,7 +14,6 @@ if TYPE_CHECKING:
         csv_rows,
         decoded_line,
         json_object,
-        strict_json,
     )
     from sentbed_common.cache_directory import (
         CACHE_VARIABLE,
@@ -58,10 +57,8 @@ if TYPE_CHECKING:
     from sentbed_common.source_code_hashes import code_of
     from sentbed_common.task_pool import (
         OnDeath,
-        OnProgress,
         Start,
         TaskPool,
-        Tell,
     )
     from sentbed_common.text_digests import first_of_equal, text_digest
     from sentbed_common.text_pair_similarities import (

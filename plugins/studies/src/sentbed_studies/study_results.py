@@ -49,14 +49,12 @@ GROUPS = [
     "task",
     "metric",
     "mean",
-    "letters",
+    "beaten",
     "lowest_rank",
     "highest_rank",
     "from_best",
     "low",
     "high",
-    "mean_rank",
-    "task_letters",
 ]
 """Columns of `LoadedStudy.groups`; `cell`, the axes, `encoder` and `evaluator` stand before them."""
 
@@ -150,59 +148,6 @@ class LoadedStudy:
         Costs of the whole run, such as `run-seconds`, include its shared stages. They have a row of their own,
         with the evaluator `run-cost`.
         """
-        costs = self._numbered_costs(["encoder", "evaluator"])
-        keys = [
-            "cell",
-            *self._axis_columns,
-            *self._prompt_column,
-            "seed",
-            "encoder",
-            "evaluator",
-        ]
-        keys_of_row = [*keys, "repetition"]
-        wide = costs.pivot(
-            index=keys_of_row,
-            columns="column",
-            values="value",
-        )
-        # A pivot sorts its rows; merging restores the order of the runs.
-        rows = costs.drop_duplicates(keys_of_row)[keys_of_row]
-        rows = rows.merge(wide.reset_index(), how="left", on=keys_of_row)
-        return rows[[*keys, *dict.fromkeys(costs["column"])]]
-
-    @cached_property
-    def tidy(self) -> pandas.DataFrame:
-        """The `scores` without costs, one per row, with further columns for the costs.
-
-        The costs in a row are those of the row's encoder, and those of the whole run, such as `run-seconds`.
-        Costs that were not measured are missing values. Columns are named as in `costs`. If a cost was measured
-        twice in a run, such as on different texts, it has a second column, such as `passes 2`.
-        """
-        costs = self._numbered_costs(["encoder"])
-        columns = []
-        for name, repetition in zip(costs["column"], costs["repetition"], strict=True):
-            column = name
-            if repetition:
-                column += f" {repetition + 1}"
-            columns.append(column)
-
-        costs["column"] = columns
-        keys = ["cell", *self._prompt_column, "seed", "encoder"]
-        wide = costs.pivot(
-            index=keys,
-            columns="column",
-            values="value",
-        ).reset_index()
-        wide = wide[[*keys, *dict.fromkeys(columns)]]
-        scores = self.numbers[self.numbers["axis"] != "cost"][self._score_columns]
-        return scores.merge(wide, how="left", on=keys)
-
-    def _numbered_costs(self, keys: list[str]) -> pandas.DataFrame:
-        """Return all costs, one per row, with two further columns.
-
-        `column` is the name of the cost's column in `costs`. `repetition` counts, from 0, how often the cost was
-        measured before in the same run with the same values of the columns `keys`.
-        """
         costs = self.numbers[self.numbers["axis"] == "cost"].copy()
         taken_names = {"cell", "prompt", *self._axis_columns, *SCORE_COLUMNS}
         names = []
@@ -213,9 +158,26 @@ class LoadedStudy:
                 names.append(task)
 
         costs["column"] = names
-        columns = ["cell", *self._prompt_column, "seed", *keys, "column"]
-        costs["repetition"] = costs.groupby(columns, observed=True).cumcount()
-        return costs
+        keys = [
+            "cell",
+            *self._axis_columns,
+            *self._prompt_column,
+            "seed",
+            "encoder",
+            "evaluator",
+        ]
+        measured = costs.groupby([*keys, "column"], observed=True)
+        costs["repetition"] = measured.cumcount()
+        keys_of_row = [*keys, "repetition"]
+        wide = costs.pivot(
+            index=keys_of_row,
+            columns="column",
+            values="value",
+        )
+        # A pivot sorts its rows; merging restores the order of the runs.
+        rows = costs.drop_duplicates(keys_of_row)[keys_of_row]
+        rows = rows.merge(wide.reset_index(), how="left", on=keys_of_row)
+        return rows[[*keys, *dict.fromkeys(costs["column"])]]
 
     def power(
         self,
@@ -244,10 +206,9 @@ class LoadedStudy:
         """Which cells do not differ significantly: a row per cell of each ranked table, the best cell first.
 
         Columns: `cell`, a column per axis as in `scores`, `encoder` and `evaluator`; `protocol`, `task` and
-        `metric` of the table's last column; `mean`; `letters` (cells that share a letter do not differ
-        significantly); `lowest_rank` and `highest_rank`; `from_best`, the difference from the best cell; `low`
-        and `high`, its bounds, which hold for all pairs simultaneously. If a table has many tasks, `mean_rank`
-        and `task_letters` are the mean rank over the tasks and the letters of a test of these ranks.
+        `metric` of the table's last column; `mean`; `beaten` (whether the best cell is
+        significantly better); `lowest_rank` and `highest_rank`; `from_best`, the difference from the best cell;
+        `low` and `high`, its bounds, which hold for all pairs simultaneously.
         """
         import pandas
 
@@ -258,11 +219,6 @@ class LoadedStudy:
             if groups is None:
                 continue
 
-            ranks = {}
-            if groups.tasks is not None:
-                for rank in groups.tasks.rows:
-                    ranks[rank.cell, rank.encoder] = rank.mean_rank, rank.letters
-
             for row in groups.rows:
                 # Some of these fields are no columns. Columns are set after them, and so replace a field with
                 # the name of an axis.
@@ -270,12 +226,6 @@ class LoadedStudy:
                 for axis, label in labels[row.cell].items():
                     values[axis_column(axis)] = label
                 values |= table.ranked_by
-                values["letters"] = row.letters
-                mean_rank, task_letters = ranks.get(
-                    (row.cell, row.encoder), (None, None)
-                )
-                values["mean_rank"] = mean_rank
-                values["task_letters"] = task_letters
                 rows.append(values)
 
         columns = ["cell", *self._axis_columns, "encoder", "evaluator", *GROUPS]

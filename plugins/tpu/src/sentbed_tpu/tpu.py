@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 import attrs
 from attrs.validators import deep_iterable, ge, min_len, optional
-from sentbed.protocols import OF_MACHINE, Engine, Runtime
+from sentbed.protocols import Engine, Runtime
 
 
 @attrs.frozen
@@ -26,13 +26,9 @@ class Tpu(Runtime):
     precision: Literal["fp32", "bf16", "auto"] = "bf16"
     """With `bf16`, weights are fp32 and the backbone's matrix products are computed in bf16. With `fp32`, a TPU
     computes each product in six bf16 passes. `auto` is `bf16`, which every TPU supports."""
-    devices: int | None = attrs.field(
-        default=None,
-        validator=optional(ge(1)),
-        metadata=OF_MACHINE,
-    )
-    """Number of devices, which share the rows of a batch; default: all. On the platform `cpu`, it is
-    the number of virtual devices; default: 1."""
+    devices: int | None = attrs.field(default=None, validator=optional(ge(1)))
+    """Number of devices, which share the rows of a batch; default: all. On the platform `cpu`, it is the number of
+    virtual devices; default: 1."""
     parallel: Literal["ddp", "fsdp"] = "ddp"
     """With several devices: `ddp` puts all weights on every device, `fsdp` shards weights, gradients and the
     optimiser's state over the devices."""

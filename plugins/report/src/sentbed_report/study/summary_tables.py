@@ -41,16 +41,6 @@ class ReferenceRow:
     values: tuple[float | None, ...]
     """One number per column; None in columns for which the system has no comparable number."""
 
-    # The following fields are only set for results that were read from files.
-    model: str = ""
-    """Name of the model."""
-    revision: str = ""
-    """Revision of the model."""
-    software: tuple[str, ...] = ()
-    """Names and versions of the software that computed the results."""
-    same_protocol: tuple[bool, ...] = ()
-    """For each column, whether its number has the study's protocol and revisions."""
-
 
 @attrs.frozen(repr=False)
 class Summary:
@@ -78,9 +68,6 @@ class Summary:
     """Seeds under which any row has a score, in the study's order."""
     references: tuple[ReferenceRow, ...] = ()
     """Rows of other systems that have a number in any column, in the recipe's order."""
-    reference_notes: tuple[str, ...] = ()
-    """Sentences on published results: how they relate to the study's results, and which of them match no
-    column."""
     ranked_within: tuple[str, ...] | None = None
     """Axes that divide the rows into groups, within which numbers are ranked; see `StudyData.ranked_within`."""
     family: Family = "column"
@@ -126,7 +113,7 @@ class Summary:
 
     @cached_property
     def groups(self) -> RankGroups | None:
-        """Groups of rows that cannot be told apart in the last column.
+        """Comparison of all rows in the last column.
 
         None if neither higher nor lower scores are better in the column, if the table is for a further metric,
         or if fewer than two rows have finished.
@@ -135,7 +122,7 @@ class Summary:
             return None
         if self.metric or not self.columns[-1].ranked:
             return None
-        return rank_groups(self.rows, self.columns, self.scores, self.seeds)
+        return rank_groups(self.rows, self.columns[-1], self.scores)
 
     @property
     def degenerate_rows(self) -> list[str]:
@@ -357,7 +344,6 @@ class Summary:
             yield self.covered
         yield from self.protocol_notes
         yield from self._comparisons_left_out()
-        yield from self.reference_notes
 
     def _comparisons_left_out(self) -> Iterator[str]:
         """Yield sentences on seeds that the tests leave out, and on rows that were not compared."""

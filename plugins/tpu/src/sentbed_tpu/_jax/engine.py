@@ -72,6 +72,6 @@ class JaxEngine(TrainingEngine):
     def trainer(self, encoders: Mapping[str, Any], training: Training) -> JaxTrainer:
         """Return a trainer of the encoders that are named in `training.towers`."""
         component = training.loss
-        built = component.build(common_width(encoders, training))
+        built = component.build(common_width(encoders))
         loss = returned(built, torch.nn.Module, component, "build")
         return JaxTrainer(self.devices, self.key, encoders, training, loss)

@@ -38,18 +38,12 @@ from sentbed_hardware.engine_parts.component_output_checks import (
     connected,
     frozen_nan,
     learning_rate,
-    missing_gradient,
     named,
-    named_parts,
 )
 from sentbed_hardware.engine_parts.parameter_settings import (
     loss_parameter_settings,
     rate_factor,
     require_decay,
-)
-from sentbed_hardware.engine_parts.prompt_ensembles import (
-    combine_prompts,
-    texts_per_row,
 )
 from sentbed_hardware.engine_parts.state_files import (
     REMEDY,
@@ -270,7 +264,7 @@ class JaxTrainer(Trainer):
 
         self.key_columns = key_columns(training)
         """Names of the columns whose texts are keys: a moving average of the weights encodes them."""
-        self.loss = FunctionalLoss(loss, training.loss)
+        self.loss = FunctionalLoss(loss)
         self.loss_weights: Arrays = {}
         """Trained weights of the loss."""
         self.loss_fixed: Arrays = {}
@@ -434,10 +428,6 @@ class JaxTrainer(Trainer):
             with torch.random.fork_rng(devices=[]):
                 zeros -= connected(module, zeros, batch)
 
-            error = missing_gradient(name, module, tower.names, tower.names - zeros)
-            if error is not None:
-                raise error
-
             unreached += [f"{name}.{key}" for key in zeros]
 
         return frozenset(unreached)
@@ -474,13 +464,10 @@ class JaxTrainer(Trainer):
         if frozen_nan(columns):
             return came_from("a frozen encoder")
 
-        loss_name = named("loss", self.training.loss)
         if not math.isfinite(loss):
+            loss_name = named("loss", self.training.loss)
             return came_from(f"{loss_name}: the vectors that it got have none")
-
-        first_tower = next(iter(self.towers.values()))
-        parts = named_parts(first_tower.encoder.module)
-        return came_from(f"the gradient of {loss_name}, {parts}")
+        return came_from("a gradient")
 
     def update(
         self,
@@ -601,7 +588,7 @@ class JaxTrainer(Trainer):
         """Encode columns of a tower, and add their vectors `(texts, width)` and passes to `encoded`."""
         layout, encoder = self.devices.layout, tower.encoder
         tokens = TokenIds.join(columns.values())
-        texts = self._texts_per_pass(tower, len(columns), len(tokens))
+        texts = self._texts_per_pass(len(columns), len(tokens))
         vectors_name = f"{tower.name} texts"
         trained = tower.trained
         if is_key:
@@ -640,7 +627,6 @@ class JaxTrainer(Trainer):
 
     def _texts_per_pass(
         self,
-        tower: JaxTower,
         columns: int,
         texts: int,
     ) -> int | None:
@@ -653,7 +639,7 @@ class JaxTrainer(Trainer):
             return None
 
         rows = self.training.micro_batch * self.devices.layout.mesh.size
-        texts_of_pass = rows * columns * texts_per_row(self.training, tower.name)
+        texts_of_pass = rows * columns
         if texts_of_pass >= texts:
             return None
 
@@ -681,9 +667,7 @@ class JaxTrainer(Trainer):
             for name, column, size in parts:
                 start = starts[name]
                 starts[name] += size
-                column_vectors = vectors[name][start : start + size]
-                tower = self.training.towers[column]
-                inputs[column] = combine_prompts(self.training, tower, column_vectors)
+                inputs[column] = vectors[name][start : start + size]
 
             ordered = {name: inputs[name] for name in order}
             return self.loss(loss_weights, fixed, ordered, state, key)
