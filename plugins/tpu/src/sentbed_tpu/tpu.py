@@ -27,8 +27,8 @@ class Tpu(Runtime):
     """With `bf16`, weights are fp32 and the backbone's matrix products are computed in bf16. With `fp32`, a TPU
     computes each product in six bf16 passes. `auto` is `bf16`, which every TPU supports."""
     devices: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Number of devices, which share the rows of a batch; default: all. On the platform `cpu`, it is the number of
-    virtual devices; default: 1."""
+    """Number of devices, which share the rows of a batch; default: all. On the platform `cpu`, it is the number
+    of virtual devices; default: 1."""
     parallel: Literal["ddp", "fsdp"] = "ddp"
     """With several devices: `ddp` puts all weights on every device, `fsdp` shards weights, gradients and the
     optimiser's state over the devices."""
