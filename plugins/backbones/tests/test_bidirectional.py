@@ -8,7 +8,6 @@ import torch
 import transformers
 from sentbed import ModelError
 from sentbed.protocols import BuildContext
-from sentbed_backbones._torch.attention_probe import attention_of
 from sentbed_backbones._torch.fast_causal import FastCausal
 from sentbed_backbones.adaptation import LoRA
 from sentbed_backbones.causal import Causal
@@ -250,7 +249,7 @@ def test_a_random_decoder_can_be_bidirectional(sentences):
         built = kind(init="random", vocab_size=320, attention="bidirectional").build(
             BuildContext(lambda: sentences)
         )
-        assert attention_of(built.model).bidirectional_in_every_block
+        assert built.protocol == {"attention": "bidirectional"}
         assert built.model.training
 
 
@@ -287,8 +286,5 @@ def test_an_architecture_that_stays_causal_is_refused(
     )
     transformers.AutoModel.from_config(config).save_pretrained(directory)
     part = backbone("causal", directory)
-    assert not attention_of(
-        attrs.evolve(part, attention=None).build(no_texts).model
-    ).bidirectional
     with pytest.raises(ModelError, match="has no bidirectional attention; take out"):
         part.build(no_texts)
