@@ -89,7 +89,7 @@ check: $(VENV)/.dev
 	$(BIN)/sentbed check recipes/quickstart.toml recipes/scratch.toml
 	$(BIN)/towncrier build --draft > /dev/null
 
-# Damaged files by the thousand, half an hour: `make fuzz CASES=100 TARGETS='recipes models'`. Needs Linux.
+# Damaged files by the thousand, half an hour: `make fuzz CASES=100 TARGETS='recipes states'`. Needs Linux.
 CASES ?= 1000
 fuzz: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz $(TARGETS) --cases $(CASES) --seed $(or $(SEED),0)

@@ -28,15 +28,11 @@ def fuzz(*arguments):
         ("recipes", 150),
         ("studies", 100),
         ("data_files", 300),
-        ("models", 60),
         ("states", 30),
         ("encoders", 60),
         ("caches", 100),
         ("corpora", 100),
         ("journals", 100),
-        ("weights", 40),
-        ("tokenizers", 25),
-        ("imports", 40),
     ],
 )
 def test_damaged_files_are_read_or_refused(target, cases):

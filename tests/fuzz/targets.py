@@ -287,27 +287,6 @@ def _absolute(place, value):
     )
 
 
-def models(place):
-    """Directories of models as transformers saves them, loaded as a backbone."""
-    _encoder(place)
-    model = place / "encoder" / "backbone"
-    files = sorted(file for file in model.iterdir() if file.is_file())
-    assert len(files) >= 3
-
-    def case(random):
-        from sentbed.protocols import BuildContext
-        from sentbed_backbones.bert import Bert
-
-        with restored(random.choice(files), random):
-            backbone = Bert(
-                model=str(model), init=random.choice(("pretrained", "random"))
-            )
-            built = backbone.build(BuildContext(tuple))
-            built.tokenizer  # noqa: B018 - it is part of what was built
-
-    return case
-
-
 def encoders(place):
     """Saved encoders: what loads gives the vectors of what was saved."""
     import numpy as np
@@ -540,195 +519,16 @@ def journals(place):
     return case
 
 
-def weights(place):
-    """Saved encoders and models with a weight that is not finite: refused, wherever it is."""
-    import torch
-    from safetensors.torch import load, save
-    from sentbed import Encoder
-    from sentbed._files import SUMS_FILE
-    from sentbed.protocols import BuildContext
-    from sentbed_backbones.bert import Bert
-
-    _encoder(place)
-    saved = place / "encoder"
-    files = sorted(saved.rglob("*.safetensors"))
-    assert len(files) >= 2
-    # As a stranger may save it: nothing says what the files were.
-    (saved / SUMS_FILE).unlink(missing_ok=True)
-
-    def case(random):
-        file = random.choice(files)
-        whole = file.read_bytes()
-        tensors = load(whole)
-        name = random.choice(sorted(tensors))
-        values = tensors[name].clone()
-        values.view(-1)[random.randrange(values.numel())] = random.choice(
-            (float("nan"), float("inf"))
-        )
-        tensors[name] = values.to(
-            random.choice((torch.float32, torch.float16, torch.bfloat16))
-        )
-        try:
-            file.write_bytes(save(tensors, {"format": "pt"}))
-            if "backbone" in file.parts and random.random() < 0.5:
-                Bert(model=str(file.parent)).build(BuildContext(tuple))
-            else:
-                Encoder.load(saved, {"use": "cpu", "threads": 1}).encode(SENTENCES)
-        finally:
-            file.write_bytes(whole)
-        raise ChangedError(
-            f"`{name}` of `{file.relative_to(saved)}` has a value that is not finite"
-        )
-
-    Encoder.load(saved, {"use": "cpu", "threads": 1})  # without the value it is read
-    return case
-
-
-def tokenizers(place):
-    """Tokenizers that are made to take time or memory: refused, or within the limits."""
-    _encoder(place)
-    model = place / "encoder" / "backbone"
-    file = model / "tokenizer.json"
-    whole = json.loads(file.read_text())
-
-    def growing(random):
-        """Return a normalizer that makes texts longer."""
-        step = random.choice(
-            (
-                {
-                    "type": "Prepend",
-                    "prepend": "a" * random.choice((1, 1000, 10_000_000)),
-                },
-                {
-                    "type": "Replace",
-                    "pattern": {"String": "a"},
-                    "content": "a" * random.choice((2, 10, 1000)),
-                },
-                {"type": "Replace", "pattern": {"Regex": "(a|a?)+$"}, "content": "b"},
-            )
-        )
-        return {
-            "type": "Sequence",
-            "normalizers": [step] * random.choice((1, 3, 6, 9, 100)),
-        }
-
-    def added(random):
-        """Return special tokens, more than a tokenizer has."""
-        count, first = (
-            random.choice((10, 1000, 100_000)),
-            random.choice((0, 300, 1 << 31, 1 << 40)),
-        )
-        flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-        return [
-            {"id": first + i, "content": f"<x{i}>", "special": True, **flags}
-            for i in range(count)
-        ]
-
-    def case(random):
-        from sentbed.protocols import BuildContext
-        from sentbed_backbones.bert import Bert
-
-        changed = dict(whole)
-        kind = random.choice(("normalizer", "added_tokens", "pre_tokenizer", "nested"))
-        if kind == "normalizer":
-            changed[kind] = growing(random)
-        elif kind == "added_tokens":
-            changed[kind] = [*whole[kind], *added(random)]
-        elif kind == "pre_tokenizer":
-            pattern = {"Regex": random.choice(("(a+)+$", "(a|aa)+$", "(.*)*x"))}
-            changed[kind] = {
-                "type": "Split",
-                "pattern": pattern,
-                "behavior": "Isolated",
-                "invert": False,
-            }
-        else:
-            depth = random.choice((10, 1000, 50_000))
-            changed = {"normalizer": None}
-            file.write_text("[" * depth + "]" * depth)
-        if kind != "nested":
-            file.write_text(json.dumps(changed))
-        built = Bert(model=str(model)).build(BuildContext(tuple))
-        built.tokenizer.encode(["a" * 300, *SENTENCES], 16)
-
-    return case
-
-
-def imports(place):
-    """Folders of sentence-transformers, damaged, and with modules that lie elsewhere."""
-    import numpy as np
-    from sentbed_interop.export_and_import import export_encoder, import_encoder
-
-    _encoder(place)
-    folder, imported = place / "folder", place / "imported"
-    export_encoder(place / "encoder", folder, "sentence-transformers")
-    files = sorted(file for file in folder.rglob("*") if file.is_file())
-    modules = folder / "modules.json"
-    secret = place / "secret.txt"
-    secret.write_text("what a folder must not read")
-
-    def read():
-        shutil.rmtree(imported, ignore_errors=True)
-        return import_encoder(folder, imported)
-
-    def leads_elsewhere(random):
-        """Let a module, or a file of the folder, be one outside of it."""
-        if random.random() < 0.5:
-            table = json.loads(modules.read_text())
-            somewhere = (
-                "..",
-                str(place),
-                "/",
-                "../encoder/backbone",
-                "0_Transformer/../..",
-                "/proc/self",
-            )
-            random.choice(table)["path"] = random.choice(somewhere)
-            modules.write_text(json.dumps(table))
-        else:
-            link = folder / random.choice(("LICENSE", "extra", "1_Pooling/extra"))
-            link.parent.mkdir(exist_ok=True)
-            link.symlink_to(random.choice((secret, Path("/proc"), Path("/dev/zero"))))
-
-    def case(random):
-        kept = modules.read_bytes()
-        try:
-            if random.random() < 0.3:
-                leads_elsewhere(random)
-                converted = read()
-            else:
-                with restored(random.choice(files), random):
-                    converted = read()
-        finally:
-            modules.write_bytes(kept)
-            for link in [path for path in folder.rglob("*") if path.is_symlink()]:
-                link.unlink()
-        if any(
-            path.is_file() and secret.read_bytes() in path.read_bytes()
-            for path in imported.rglob("*")
-        ):
-            raise ChangedError("a file outside of the folder was imported")
-        if not np.isfinite(converted.encode(SENTENCES)).all():
-            raise ChangedError("vectors that are not finite were imported")
-
-    read()  # the whole one is one
-    return case
-
-
 TARGETS: Mapping[str, Callable[[Path], Case]] = {
     target.__name__: target
     for target in (
         recipes,
         studies,
         data_files,
-        models,
         encoders,
         states,
         caches,
         corpora,
         journals,
-        weights,
-        tokenizers,
-        imports,
     )
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import shutil
 from pathlib import Path
 
@@ -130,10 +131,7 @@ def test_an_unsupervised_model_uses_the_mlp_in_training_only(checkpoint):
 def test_a_pickle_with_more_than_tensors_is_refused_and_not_run(checkpoint, tmp_path):
     directory, _ = checkpoint("mlp.dense", "bert.", "pytorch_model.bin")
     torch.save({"weight": Touch(tmp_path / "ran")}, directory / "pytorch_model.bin")
-    with pytest.raises(
-        ModelError,
-        match=r"`pytorch_model.bin` of .* it asks for `.*`, and only tensors are",
-    ):
+    with pytest.raises(pickle.UnpicklingError, match="Weights only load failed"):
         FromSimCSE().read(directory)
     assert not (tmp_path / "ran").exists()
 

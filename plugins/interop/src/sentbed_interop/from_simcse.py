@@ -10,7 +10,7 @@ from attrs.validators import ge
 from sentbed import DataError, ModelError
 from sentbed.helpers import read_json
 from sentbed.protocols import Importer
-from sentbed_common import in_safetensors
+from sentbed_common import read_tensors, weight_files
 
 if TYPE_CHECKING:
     from sentbed import Encoder
@@ -26,8 +26,6 @@ class FromSimCSE(Importer):
     The directory of a training run has weights `bert.*` or `roberta.*`, and `mlp.dense.*`. In a released model,
     the MLP replaces BERT's own pooler (`pooler.dense.*`). A released model looks like any BERT, so it is read
     only with `--from simcse`.
-
-    Released weights are pickled (`pytorch_model.bin`) and are first converted to safetensors.
     """
 
     name: ClassVar[str] = "simcse"
@@ -82,10 +80,7 @@ def _weights(source: Path) -> tuple[dict[str, Any], Path]:
     Raises:
         ModelError: if there are no weights.
     """
-    from sentbed_interop._torch.importer_common import read_weights
-
-    directory, _ = in_safetensors(source, may_convert=True)
-    files = sorted(directory.glob("*.safetensors"))
+    files = weight_files(source)
     if not files:
         raise ModelError(
             f"`{source}` holds no weights (`*.safetensors` or `pytorch_model.bin`); name the directory of a "
@@ -93,7 +88,7 @@ def _weights(source: Path) -> tuple[dict[str, Any], Path]:
         )
     weights: dict[str, Any] = {}
     for file in files:
-        weights |= read_weights(file)
+        weights |= read_tensors(file)
     return weights, files[0]
 
 

@@ -17,19 +17,15 @@ def info() -> None:
     from collections import defaultdict
     from datetime import datetime
 
-    from sentbed_workbench.cache_contents import contents, converted_weights, totals
+    from sentbed_workbench.cache_contents import contents, totals
     from sentbed_workbench.vector_cache import LIMIT_VARIABLE, VectorCache
 
     store = VectorCache()
     spaces = contents(store)
     size, vectors = totals(spaces)
-    converted = _gigabytes(converted_weights())
     echo(f"place    {store.root}")
     echo(f"size     {_gigabytes(size)}")
     echo(f"limit    {_gigabytes(store.limit)} ({LIMIT_VARIABLE})")
-    echo(
-        f"weights  {converted} converted from pickles, beside the limit; `clear` leaves them"
-    )
 
     encoders = "encoders"
     if len(spaces) == 1:

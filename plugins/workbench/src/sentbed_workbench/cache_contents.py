@@ -15,7 +15,6 @@ from typing import Any
 import attrs
 from sentbed.errors import DataError, RunError
 from sentbed.helpers import read_json
-from sentbed_common import CONVERTED_WEIGHTS, cache_root
 
 from sentbed_workbench.vector_cache import ABOUT, HEADER_SIZE, VectorCache
 
@@ -60,15 +59,6 @@ def totals(spaces: Iterable[SpaceSummary]) -> tuple[int, int]:
         size += space.size
         vectors += space.vectors
     return size, vectors
-
-
-def converted_weights() -> int:
-    """Return the size in bytes of cached weights of models that were converted from pickles."""
-    size = 0
-    for path in (cache_root() / CONVERTED_WEIGHTS).rglob("*"):
-        if path.is_file():
-            size += path.stat().st_size
-    return size
 
 
 def clear(store: VectorCache, older_than: float = 0.0) -> int:

@@ -232,11 +232,16 @@ def _read_weights(
 def _stored(directory: Path, names: set[str]) -> dict[str, Tensor]:
     """Return the weights with these names in a model's files, in fp32."""
     weights = {}
-    for _, key, tensors in stored_weights(directory):
-        name = key
-        for was, new in OLD_NAMES.items():
-            name = name.replace(was, new)
-        if name in names:
-            weights[name] = tensors.get_tensor(key).float()
+    stored = stored_weights(directory, lambda key: _new_name(key) in names)
+    for key, weight in stored.items():
+        weights[_new_name(key)] = weight.float()
 
     return weights
+
+
+def _new_name(key: str) -> str:
+    """Return the name of a weight today."""
+    for was, new in OLD_NAMES.items():
+        key = key.replace(was, new)
+
+    return key

@@ -11,7 +11,6 @@ import torch
 import transformers
 from sentbed import DataError
 from sentbed.helpers import open_file
-from sentbed_common import bounded_lines
 from torch import Tensor
 
 UNKNOWN = "[UNK]"
@@ -37,7 +36,7 @@ def read_word_vectors(
     width = 0
     lines = 0
     with open_file(file) as stream:
-        for number, content in enumerate(bounded_lines(stream, file), 1):
+        for number, content in enumerate(stream, 1):
             line = content.decode("utf-8", "replace").rstrip()
             if number == 1:
                 # A byte order mark, as some programs on Windows write it.

@@ -14,12 +14,11 @@ from sentbed.helpers import is_device, resolve_links
 from sentbed.kinds import KINDS
 from sentbed.protocols import PoolerTraits
 from sentbed.tools import Plugins, load_plugins
-from sentbed_common import in_safetensors
+from sentbed_common import read_tensors, weight_files
 
 from sentbed_interop._torch.importer_common import (
     read_json,
     read_setting,
-    read_weights,
     require_supported,
 )
 from sentbed_interop._torch.sentence_transformers_names import OWN, POOLING
@@ -247,16 +246,15 @@ def read_config(directory: Path) -> Mapping[str, Any]:
 
 def dense_weights(directory: Path) -> tuple[dict[str, torch.Tensor], Path]:
     """Return weight and bias of a `Dense`, and their file. Raises `ModelError` if there is none."""
-    converted, _ = in_safetensors(directory, may_convert=True)
-    file = converted / "model.safetensors"
-    if not file.is_file():
+    files = weight_files(directory)
+    if not files:
         raise ModelError(
             f"`{directory}` holds neither `model.safetensors` nor `pytorch_model.bin`; fetch the model again"
         )
     weights = {}
-    for name, value in read_weights(file).items():
+    for name, value in read_tensors(files[0]).items():
         weights[name.removeprefix("linear.")] = value
-    return weights, file
+    return weights, files[0]
 
 
 def _module(entry: Any, source: Path) -> tuple[str, Path]:
