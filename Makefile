@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PROJECTS := core/pyproject.toml $(wildcard plugins/*/pyproject.toml)
 
-.PHONY: demo mini test test-plain-processor test-slow test-papers test-real test-alone test-jax test-lowest test-newest-python test-long test-all check docs frozen bench opponents fuzz gpu-test gpu-bench tpu-compile clean
+.PHONY: demo mini test test-plain-processor test-slow test-papers test-real test-alone test-jax test-lowest test-newest-python test-long test-all check docs frozen bench opponents gpu-test gpu-bench tpu-compile clean
 
 demo: $(VENV)/.demo
 	$(BIN)/sentbed run recipes/quickstart.toml
@@ -88,11 +88,6 @@ check: $(VENV)/.dev
 	$(BIN)/python tools/style_check.py
 	$(BIN)/sentbed check recipes/quickstart.toml recipes/scratch.toml
 	$(BIN)/towncrier build --draft > /dev/null
-
-# Damaged files by the thousand, half an hour: `make fuzz CASES=100 TARGETS='recipes states'`. Needs Linux.
-CASES ?= 1000
-fuzz: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz $(TARGETS) --cases $(CASES) --seed $(or $(SEED),0)
 
 # The site, in `site/`; a warning is an error.
 docs: $(VENV)/.dev

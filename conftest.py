@@ -52,9 +52,7 @@ def _nothing_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SENTBED_CACHE", str(directory / "session"))
         patch.delenv("SENTBED_CACHE_GB", raising=False)
-        patch.setenv("SENTBED_CONFIG", os.devnull)
         patch.delenv("SENTBED_PLUGINS_DISABLE", raising=False)
-        patch.delenv("SENTBED_PLUGINS_ALLOW", raising=False)
         yield directory
 
 

@@ -1,6 +1,6 @@
 """Simulated studies with prompts: how often the test is wrong, and what other analyses make of the same data.
 
-    python benchmarks/prompt_statistics.py [table|random|power|best|stop] [--studies 1000] [--seed 0]
+    python benchmarks/prompt_statistics.py [table|random|power|best] [--studies 1000] [--seed 0]
 
 The score of a cell under prompt p and seed s is the mean over n items of
 
@@ -10,8 +10,7 @@ all of them normal and of a cell of its own: what a prompt, a seed or an item do
 in the difference. `sampled` is the test of studies with `prompts`; `averaged` the same scores with
 `prompt_factor = "fixed"`, which is what a study has that averages its prompts; `as seeds` takes each prompt
 under each seed for a seed of its own. Printed is the share of studies in per cent in which two equal cells
-are told apart at a level of 5 %, or, for `power`, in which a difference is found. `stop` has the share of
-studies of six cells, four prompts and up to five seeds that stop a cell wrongly, or find the only better one.
+are told apart at a level of 5 %, or, for `power`, in which a difference is found.
 The standard error of a share p of N studies is the root of p (1 - p) / N.
 """
 
@@ -20,7 +19,6 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Mapping
-from typing import Literal
 
 import attrs
 import numpy as np
@@ -28,8 +26,6 @@ from sentbed.protocols import Items, Score
 from sentbed_report.statistics.item_components import ComponentStore, PromptScores
 from sentbed_report.statistics.power import Spread, power_of
 from sentbed_report.statistics.significance import Judged, judge_cell
-from sentbed_studies.sequential_test import SequentialTest
-from sentbed_studies.spending import shares as shares_of_looks
 
 Generator = np.random.Generator
 
@@ -218,60 +214,10 @@ def _is_better(judged: Judged) -> bool:
     )
 
 
-@attrs.frozen
-class Stopping:
-    """A study of six cells that stops them, with prompts. The standard deviation of seed x cell is 1."""
-
-    prompt_std: float
-    """That of prompt x cell."""
-    winner: float = 0.0
-    """By how much the first cell is better than the others."""
-    promise: Literal["all", "best"] = "all"
-
-
-STOPPING = {
-    "null, prompt x cell 0": Stopping(0.0),
-    "null, prompt x cell 0.5": Stopping(0.5),
-    "null, prompt x cell 1.5": Stopping(1.5),
-    "null, prompt x cell 5": Stopping(5.0),
-    "winner at +6, prompt x cell 1.5": Stopping(1.5, 6.0),
-    "winner at +6, prompt x cell 1.5, promise best": Stopping(1.5, 6.0, "best"),
-}
-
-
-def stops(setting: Stopping, counted: bool, rng: Generator) -> tuple[bool, bool]:
-    """Return whether a study claims something wrong, and whether it finds the winner.
-
-    Unless prompts are `counted`, it knows of means over them alone.
-    """
-    cells, prompts, seeds = 6, 4, 5
-    runs = setting.prompt_std * rng.standard_normal((cells, prompts, 1))
-    runs = runs + rng.standard_normal((cells, 1, seeds))
-    runs[0] += setting.winner
-    names = tuple(map(str, range(cells)))
-    looks = (2, 3, 4, 5)
-    of_looks = shares_of_looks((tuple(range(seeds)), looks))
-    test = SequentialTest(names, looks, promise=setting.promise, shares=of_looks)
-    for seeds_of_look in test.looks:
-        of_seeds = {
-            name: runs[int(name), :, :seeds_of_look].mean(0).tolist()
-            for name in test.at_work
-        }
-        of_prompts = {
-            name: runs[int(name), :, :seeds_of_look].mean(1).tolist()
-            for name in test.at_work
-        }
-        test.look(of_seeds, None, of_prompts if counted else None)
-    is_wrong = any(claim.cell == "0" or not setting.winner for claim in test.claims)
-    return is_wrong, test.at_work == ("0",)
-
-
 def main() -> None:
     """Run the parts that are named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "what", nargs="*", default=["table", "random", "power", "best", "stop"]
-    )
+    parser.add_argument("what", nargs="*", default=["table", "random", "power", "best"])
     parser.add_argument("--studies", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
@@ -307,19 +253,6 @@ def main() -> None:
         print(
             f"claimed better, equal cells, 8 prompts: by the best {by_best:.1f}, by all {by_all:.1f}"
         )
-    if "stop" in arguments.what:
-        for name, stopping in STOPPING.items():
-            for counted in (True, False):
-                studies = [
-                    stops(stopping, counted, rng) for _ in range(arguments.studies)
-                ]
-                wrong = 100 * sum(is_wrong for is_wrong, _ in studies) / len(studies)
-                winner = 100 * sum(is_found for _, is_found in studies) / len(studies)
-                how = "counted" if counted else "averaged"
-                print(
-                    f"{name}, prompts {how}: wrong {wrong:.1f}, winner found {winner:.1f}",
-                    flush=True,
-                )
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
-"""Simulated studies: how often tests, the chosen cell's interval and `[study.stop]` are wrong.
+"""Simulated studies: how often tests and the chosen cell's interval are wrong.
 
     python benchmarks/study_statistics.py [SETTING ...] [--studies 2000] [--seed 0] [--json FILE]
 
 Each setting is a way in which a promise of a study could break: averages over tasks that share items, items
-in clusters, development data beside test data, the interval of the best of many cells, cells of unequal
-spread, seeds that are added while the study runs. Printed is the share of studies in per cent in which
-something was claimed or left out wrongly, where at most 5 are promised, and, of settings with `power` or
-`winner` in their name, that of studies which found what is true.
+in clusters, development data beside test data, the interval of the best of many cells. Printed is the share
+of studies in per cent in which something was claimed or left out wrongly, where at most 5 are promised, and,
+of settings with `power` in their name, that of studies which found what is true.
 The standard error of a share p of N studies is the root of p (1 - p) / N.
 
 The score of a cell under a seed is the mean over items of
@@ -23,9 +22,8 @@ import json
 import math
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TypeAlias
 
 import attrs
 import numpy as np
@@ -42,8 +40,6 @@ from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.selection import select
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
-from sentbed_studies.sequential_test import SequentialTest
-from sentbed_studies.spending import shares
 
 Generator: TypeAlias = np.random.Generator
 Study: TypeAlias = Callable[[Generator], bool]
@@ -235,7 +231,6 @@ def study_data(
         baseline,
         tuple(range(seeds)),
         decide=decide,
-        groups=False,
     )
 
 
@@ -265,92 +260,6 @@ def chosen_interval(
     return not score.low <= 0 <= score.high
 
 
-# --- stopping ----------------------------------------------------------------------------------------------
-
-
-@attrs.frozen
-class Stopping:
-    """A study that stops cells."""
-
-    means: tuple[float, ...]
-    factors: tuple[float, ...] = ()
-    """Factors of the standard deviation over seeds, one a cell; by default 1."""
-    seeds: int = 5
-    first_look: int = 2
-    baseline: bool = False
-    """Whether the first cell is the baseline that all are compared with."""
-    items: float = 0.02
-    """Standard error of a cell's score that is due to the items; that over seeds is 1."""
-    promise: Literal["all", "best"] = "all"
-    extended: str = ""
-    """How seeds come to the study: `one by one`, or `last look` for a `first_look` at each new last seed."""
-    collapse: float = 0.0
-    """Probability that a run collapses, and is 10 standard deviations worse."""
-    mode: str = "wrong"
-    """What is counted: `wrong` claims, whether the (first) best cell is `lost`, or whether it was `found`."""
-
-
-def stopped(study: Stopping, rng: Generator) -> bool:
-    """Run one study, and return whether what it counts has happened."""
-    cells = len(study.means)
-    factors = np.array(study.factors or (1.0,) * cells)
-    scores = np.array(study.means)[:, None] + factors[:, None] * rng.standard_normal(
-        (cells, study.seeds)
-    )
-    scores += study.items * rng.standard_normal((cells, 1))
-    means = np.array(study.means)
-    if study.collapse:
-        scores -= 10 * (rng.random(scores.shape) < study.collapse)
-        means = means - 10 * study.collapse
-    names = tuple(map(str, range(cells)))
-    claims: list[Any] = []
-    left: tuple[str, ...] = names
-    plans = [tuple(range(study.first_look, study.seeds + 1))]
-    if study.extended == "one by one":
-        plans = [
-            tuple(range(study.first_look, last + 1))
-            for last in range(study.first_look, study.seeds + 1)
-        ]
-    if study.extended == "last look":
-        plans = [(last,) for last in range(study.first_look, study.seeds + 1)]
-    for number, plan in enumerate(plans):
-        all_seeds = tuple(range(study.seeds))
-        history = [(all_seeds[: earlier[-1]], earlier) for earlier in plans[:number]]
-        test = SequentialTest(
-            names,
-            plan,
-            0.05,
-            0.0,
-            "0" if study.baseline else None,
-            promise=study.promise,
-            shares=shares((all_seeds[: plan[-1]], plan), history),
-        )
-        for seeds_of_look in plan:
-            at_work = [int(name) for name in test.at_work]
-            if len(at_work) < 2:
-                break
-            scores_at_look = {
-                str(cell): scores[cell, :seeds_of_look].tolist() for cell in at_work
-            }
-            test.look(scores_at_look, partial(item_variances, study.items))
-        claims += test.claims
-        left = test.at_work
-    if study.mode == "wrong":
-        return any(means[int(claim.than)] <= means[int(claim.cell)] for claim in claims)
-    best = str(int(np.argmax(means)))
-    if study.mode == "lost":
-        return any(claim.cell == best for claim in claims)
-    return left == (best,)
-
-
-def item_variances(error: float, cells: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the variances of pairs that are due to the items, with 299 degrees of freedom."""
-    shape = (len(cells), len(cells))
-    variances = np.full(shape, 2 * error**2)
-    np.fill_diagonal(variances, 0.0)
-    return variances, np.full(shape, 299.0)
-
-
 # --- settings ----------------------------------------------------------------------------------------------
 
 
@@ -358,15 +267,6 @@ def chosen(cells: int, confirm: int = 0) -> Study:
     """Return the setting of the best of so many equal cells."""
     return lambda rng: chosen_interval(rng, cells, confirm=confirm)
 
-
-def stops(**fields: Any) -> Study:
-    """Return the setting of a study that stops cells."""
-    return partial(stopped, Stopping(**fields))
-
-
-NULL8, NULL10 = (0.0,) * 8, (0.0,) * 10
-BETTER8 = (4.0,) + (0.0,) * 7
-WILD10 = (10.0,) + (1.0,) * 9
 
 SETTINGS: dict[str, Study] = {
     "A best of 10 cells": chosen(10),
@@ -380,44 +280,8 @@ SETTINGS: dict[str, Study] = {
         rng, 6, 0.0, effect=0.2
     ),
     "C development +3": mark_by_development,
-    "D baseline 10 x the spread, K=10, S=3": stops(
-        means=NULL10, factors=WILD10, seeds=3, baseline=True
-    ),
-    "D another cell 10 x, K=10, S=3, baseline": stops(
-        means=NULL10, factors=(1.0,) * 9 + (10.0,), seeds=3, baseline=True
-    ),
-    "D one cell 10 x, K=8, S=5, best": stops(means=NULL8, factors=WILD10[:8]),
-    "D one cell 10 x, K=10, S=3, best": stops(means=NULL10, factors=WILD10, seeds=3),
-    "E planned, K=8, S=8": stops(means=NULL8, factors=WILD10[:8], seeds=8),
-    "E seeds one by one, K=8, S=8": stops(
-        means=NULL8, factors=WILD10[:8], seeds=8, extended="one by one"
-    ),
-    "E look at each last seed, K=8, S=8": stops(
-        means=NULL8, factors=WILD10[:8], seeds=8, extended="last look"
-    ),
-    "E pair, one by one to 10": stops(
-        means=(0.0, 0.0), seeds=10, baseline=True, extended="one by one"
-    ),
-    "E pair, look at each last seed to 10": stops(
-        means=(0.0, 0.0), seeds=10, baseline=True, extended="last look"
-    ),
-    "E runs collapse, 10 %": stops(means=NULL8, collapse=0.1),
     "F clusters of 3, S=3": lambda rng: clustered_items(rng, 3, 3),
     "F clusters of 10, S=3": lambda rng: clustered_items(rng, 10, 3),
-    "H winner, best, K=8, 4 sd, S=5": stops(means=BETTER8, mode="found"),
-    "H winner, baseline, K=8, 4 sd, S=5": stops(
-        means=BETTER8, baseline=True, mode="found"
-    ),
-    "H winner, best stays, K=8, 4 sd, S=5": stops(
-        means=BETTER8, promise="best", mode="found"
-    ),
-    "H best stays, null": stops(means=NULL8, promise="best", mode="lost"),
-    "H best stays, it varies 10 x": stops(
-        means=NULL8, factors=WILD10[:8], promise="best", mode="lost"
-    ),
-    "H best stays, another varies 10 x": stops(
-        means=NULL8, factors=(1.0,) * 7 + (10.0,), promise="best", mode="lost"
-    ),
     "I S=2, n=40, rest 3": lambda rng: two_sources(rng, 2, 40, 0.1, 3.0),
     "I S=3, n=40, rest 3": lambda rng: two_sources(rng, 3, 40, 0.1, 3.0),
     "I S=5, n=40, rest 3": lambda rng: two_sources(rng, 5, 40, 0.1, 3.0),
@@ -437,7 +301,7 @@ SETTINGS: dict[str, Study] = {
         rng, 3, 40, 0.02, 0.5, 0.8, spearman=True
     ),
 }
-"""Name of a setting -> its study. Those with `power` or `winner` in the name count what was found."""
+"""Name of a setting -> its study. Those with `power` in the name count what was found."""
 
 
 def options_of(description: str) -> argparse.Namespace:

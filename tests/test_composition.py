@@ -51,7 +51,6 @@ import attrs
 import sentbed
 from sentbed.protocols import Pooler, PoolerTraits
 
-sentbed_api = "3.0"
 
 
 @attrs.frozen

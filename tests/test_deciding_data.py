@@ -11,13 +11,13 @@ from sentbed_studies.study import read_study
 ROOT = Path(__file__).parents[1]
 
 
-def read(directory, evaluate, decide, stop=""):
+def read(directory, evaluate, decide):
     recipe = directory / "study.toml"
     base = (ROOT / "recipes" / "mini" / "studies" / "quick.toml").as_posix()
     tables = "".join(
         f"[[evaluate]]\n{table.strip()}\n" for table in evaluate.split(";")
     )
-    recipe.write_text(f'extends = "{base}"\n{tables}[study]\n{stop}\n{decide}\n')
+    recipe.write_text(f'extends = "{base}"\n{tables}[study]\n{decide}\n')
     read_study(recipe, check_files=False)
 
 
@@ -108,10 +108,3 @@ def test_a_study_that_cannot_decide_is_refused(
     (problem,) = caught.value.problems
     assert problem.path == path
     assert message in problem.message
-
-
-def test_stopping_early_by_test_data_is_refused_in_the_same_way(tmp_path):
-    with pytest.raises(
-        RecipeError, match="all scores that could decide are on test data"
-    ):
-        read(tmp_path, STS, "", "seeds = [1, 2, 3, 4]\nstop = {}")

@@ -41,8 +41,7 @@ EXEMPT = {
     r"sentbed study (status|report|plot|power studies)": "a study that has run: test_study_command.py",
     r"sentbed study watch": "a server that goes on until it is ended: test_watch_server.py",
     r"sentbed overlap": "training texts of the reader: test_clean_items.py",
-    r"sentbed soup": "several runs of one recipe: test_model_soup.py of sentbed-workbench",
-    r"sentbed diff": "two recipes that the page speaks of: test_recipe_diff.py of sentbed-workbench",
+    r"sentbed diff": "two recipes that the page speaks of: test_diff_command.py of sentbed-workbench",
 }
 """Beginning of a command -> why it is not carried out here."""
 

@@ -238,7 +238,6 @@ def test_cells_are_models_and_seeds_revisions(scores, tmp_path):
         baseline=None,
         excluded=(),
         expected={},
-        order=(),
         prompts=("in a word", "in-a-word"),
         cells=tuple(cells),
     )

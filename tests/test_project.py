@@ -59,8 +59,6 @@ LIGHT = {
     "click",
     "filelock",
     "numpy",
-    "packaging",
-    "platformdirs",
     "pluggy",
     "rich",
     "scipy",  # Student's distribution; loaded for an interval

@@ -163,11 +163,8 @@ def test_the_commands_that_a_scaffold_prints_lead_to_a_run_that_uses_it(
 
     assert install[:2] == ["pip", "install"]
     clean.install("--no-build-isolation", *install[2:], cwd=tmp_path)
-    listed = json.loads(clean.call("sentbed", "plugins", "--json", cwd=tmp_path))
-    assert (kind, name, f"sentbed-{name}") in {
-        (component["kind"], component["name"], component["distribution"])
-        for component in listed["components"]
-    }
+    listed = clean.call("sentbed", "plugins", cwd=tmp_path)
+    assert f"{kind} {name} sentbed-{name}" in " ".join(listed.split())
     clean.call(*test, "-q", cwd=tmp_path)
 
     short = [word for setting in SHORT for word in ("--set", setting)]

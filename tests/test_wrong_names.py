@@ -88,15 +88,6 @@ def test_an_unknown_command_leads_to_a_known_one(name, ours):
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
-def test_a_recipe_in_utf_16_is_named_as_such(encoding, tmp_path):
-    file = tmp_path / "recipe.toml"
-    file.write_bytes(SCRATCH.read_text().encode(encoding))
-    assert refusal("check", file).startswith(
-        f"this file is in UTF-16, expected UTF-8; save it as UTF-8 @ {file}:1"
-    )
-
-
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize(
     ("name", "setting", "content"),
     [

@@ -12,7 +12,7 @@ from typing import Any
 
 from docs_reference import reference
 from mkdocs.structure.files import File, Files
-from sentbed.tools import Plugins, Settings, load_plugins
+from sentbed.tools import Plugins, load_plugins
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -53,8 +53,7 @@ def generated() -> Mapping[str, str]:
 
 
 def _plugins() -> Plugins:
-    # Whatever the user's configuration says: the site is the same for everyone.
-    return load_plugins(settings=Settings(Path("config.toml")))
+    return load_plugins()
 
 
 def missing(site: Path, plugins: Plugins) -> list[str]:

@@ -124,7 +124,7 @@ def _front(plugins: Plugins) -> str:
             "- [Protocols](protocols.md): what its classes promise\n"
             "- [Helpers](helpers.md): `sentbed.helpers`, for components\n"
             "- [Statistics](statistics.md): `sentbed.statistics`, for evaluators\n"
-            "- [Shared](common.md): `sentbed_common`, for plugins that offer data sets or findings\n"
+            "- [Shared](common.md): `sentbed_common`, for plugins that offer data sets\n"
             "- [Tools](tools.md): `sentbed.tools`, for commands and other tools\n"
             "- [Python](python.md): `import sentbed`",
         ]

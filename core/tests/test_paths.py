@@ -35,15 +35,6 @@ def test_a_path_below_home_is_expanded(tmp_path, monkeypatch):
     assert locate("~/x.txt") == tmp_path / "x.txt"
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes that have a name")
-def test_a_pipe_is_refused_before_it_is_opened(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(
-        DataError, match=r"pipe` is a pipe or a device, expected a file; check the path"
-    ):
-        locate(str(tmp_path / "pipe"))
-
-
 def test_pkg_is_a_file_inside_an_installed_package():
     assert locate("pkg:sentbed/py.typed").is_file()
     assert (
@@ -314,7 +305,7 @@ def test_a_place_below_a_file_cannot_be_written(tmp_path):
 
 def test_a_file_cannot_take_the_place_of_a_directory(tmp_path):
     (tmp_path / "d").mkdir()
-    with pytest.raises(RunError, match="is not a plain file; choose another place"):
+    with pytest.raises(RunError, match="is a directory; choose another place"):
         write_atomic(tmp_path / "d", "x")
     assert names(tmp_path) == ["d"]
 

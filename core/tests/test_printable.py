@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from sentbed._cli.main import main
-from sentbed._files import read_json, write_atomic
+from sentbed._files import write_atomic
 from sentbed._registry import culprit
 from sentbed._registry.registry import load_plugins
 from sentbed.errors import SentbedError, printable
@@ -79,15 +79,6 @@ def test_every_command_prints_by_the_one_function():
     assert [path.relative_to(ROOT).as_posix() for path in printing] == [
         "core/src/sentbed/_cli/common.py"
     ]
-
-
-@pytest.mark.parametrize(
-    "content", ["[" * 5000 + "]" * 5000, '{"a":' * 5000 + "1" + "}" * 5000]
-)
-def test_json_that_is_nested_too_deeply_is_a_value_error(content, tmp_path):
-    (tmp_path / "a.json").write_text(content)
-    with pytest.raises(ValueError, match="nested too deeply"):
-        read_json(tmp_path / "a.json")
 
 
 def test_a_file_whose_removal_fails_too_does_not_hide_why_it_was_not_written(

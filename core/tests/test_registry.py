@@ -1,19 +1,16 @@
 from __future__ import annotations
 
-import os
 import re
-import sys
 import zipfile
 from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from types import ModuleType
 from typing import get_type_hints
 
 import attrs
 import pytest
 import toy_plugin
-from sentbed import API_VERSION, PluginError, RecipeError, __version__, hookspecs
+from sentbed import PluginError, RecipeError, hookspecs
 from sentbed._cli import main as cli
 from sentbed._document.extends import EXTENDS
 from sentbed._recipe.load import load_recipe
@@ -572,116 +569,6 @@ def test_a_broken_plugin_hears_no_lifecycle_hook(distribute, tmp_path):
     assert plugins.manager.hook.run_started(run=None) == []
 
 
-# --- the API -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("api", [API_VERSION, None])
-def test_a_plugin_for_this_api_or_for_none_is_taken(api, load_one):
-    declaration = "" if api is None else f"sentbed_api = {api!r}\n"
-    (plugin,) = load_one(declaration + LOSS).plugins
-    assert (plugin.status, plugin.api) == ("loaded", api)
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs", "remedy"),
-    [
-        (
-            "1.0",
-            "2.0",
-            "upgrade sentbed (`pip install --upgrade sentbed`), or get a release of `d` for API 1",
-        ),
-        (
-            "1.0",
-            "1.1",
-            "upgrade sentbed (`pip install --upgrade sentbed`), or get a release of `d` for API 1",
-        ),
-        (
-            "1.9",
-            "1.10",
-            "upgrade sentbed (`pip install --upgrade sentbed`), or get a release of `d` for API 1",
-        ),
-        ("2.0", "1.7", "get a release of `d` for API 2"),
-        ("1.0", "0.9", "get a release of `d` for API 1"),
-    ],
-)
-def test_a_plugin_for_another_api_is_refused_before_it_is_asked_for_anything(
-    ours, theirs, remedy, load_one, monkeypatch
-):
-    monkeypatch.setattr("sentbed._registry.plugin_compatibility.API_VERSION", ours)
-    source = f"sentbed_api = {theirs!r}\n" + LOSS.replace(
-        "return [Mine]", "raise AssertionError('asked')"
-    )
-    plugins = load_one(source)
-    (plugin,) = plugins.plugins
-    assert (plugin.status, plugin.api, plugins.components) == ("refused", theirs, {})
-    assert plugin.problem == (
-        f"it is made for API {theirs} of sentbed, and sentbed {__version__} has API {ours}; {remedy}"
-    )
-    with pytest.raises(
-        PluginError,
-        match=r"^the loss `mine` belongs to `d`, which is refused: it is made for",
-    ):
-        plugins.find("loss", "mine")
-
-
-def test_an_older_minor_version_of_this_api_is_taken(load_one, monkeypatch):
-    monkeypatch.setattr("sentbed._registry.plugin_compatibility.API_VERSION", "1.10")
-    (plugin,) = load_one("sentbed_api = '1.9'\n" + LOSS).plugins
-    assert plugin.status == "loaded"
-
-
-@pytest.mark.parametrize("api", ["1.0", "'1'", "'1.0.0'", "'one'", "(1, 0)", "''"])
-def test_what_is_no_version_is_refused(api, load_one):
-    (plugin,) = load_one(f"sentbed_api = {api}\n" + LOSS).plugins
-    assert plugin.status == "refused"
-    assert plugin.problem.startswith(
-        f"its `sentbed_api` is {eval(api)!r}, which is no version; it must be MAJOR.MINOR"
-    )
-
-
-def test_a_plugin_for_another_api_whose_import_fails_is_refused_all_the_same(load_one):
-    source = 'from sentbed import something_new\nsentbed_api: str = "7.0"\n'
-    (plugin,) = load_one(source).plugins
-    assert (plugin.status, plugin.api) == ("refused", "7.0")
-
-
-def test_a_plugin_that_is_a_class_has_the_api_of_its_module(distribute):
-    distribute(
-        "classy", {"classy_plugin": "sentbed_api = '99.0'\nclass Plugin:\n    pass\n"}
-    )
-    (plugin,) = load_plugins(
-        [EntryPoint("classy", "classy_plugin:Plugin", "sentbed")]
-    ).plugins
-    assert plugin.status == "refused"
-
-
-def test_a_failed_import_names_the_sentbed_that_its_distribution_asks_for(
-    distribute, tmp_path
-):
-    points = distribute("new-dist", {"new_plugin": "from sentbed import something_new"})
-    metadata = tmp_path / "site" / "new_dist-1.0.dist-info" / "METADATA"
-    metadata.write_text(
-        metadata.read_text() + "Requires-Dist: sentbed>=99\nRequires-Dist: attrs\n"
-    )
-    (plugin,) = load_plugins(points).plugins
-    assert plugin.problem.startswith(
-        "ImportError: cannot import name 'something_new' from 'sentbed'"
-    )
-    assert plugin.problem.endswith(
-        f"; it asks for sentbed>=99, and this is sentbed {__version__}: install the sentbed that it asks "
-        "for, or another release of `new-dist`"
-    )
-    whole = metadata.read_text()
-    metadata.write_text(whole.replace("sentbed>=99", "sentbed[standard]>=99"))
-    (plugin,) = load_plugins(points).plugins
-    assert "; it asks for sentbed>=99, and" in plugin.problem
-    # Another version suits it, or only an extra of it asks.
-    for suits in (">=0.1", '>=99; extra == "new"'):
-        metadata.write_text(whole.replace(">=99", suits))
-        (plugin,) = load_plugins(points).plugins
-        assert "asks for" not in plugin.problem
-
-
 # --- two of one name ---------------------------------------------------------------------------------------
 
 
@@ -692,13 +579,6 @@ def two_of_one_name(distribute):
         *distribute("second-dist", {"second_plugin": LOSS}),
         *distribute("third-dist", {"third_plugin": LOSS.replace("mine", "other")}),
     ]
-
-
-def settings_of(put, text, monkeypatch):
-    """Write the user's configuration."""
-    file = put("config.toml", text)
-    monkeypatch.setenv("SENTBED_CONFIG", str(file))
-    return file
 
 
 def test_a_name_that_two_distributions_claim_stops_only_who_asks_for_it(
@@ -713,37 +593,8 @@ def test_a_name_that_two_distributions_claim_stops_only_who_asks_for_it(
     site = tmp_path / "site"
     assert str(caught.value) == (
         f"the loss `mine` is offered by `first-dist` 1.0 (first_plugin, {site}/first_plugin.py) and by "
-        f"`second-dist` 1.0 (second_plugin, {site}/second_plugin.py); choose one in `[plugins]` of "
-        f'`{os.devnull}`: `prefer = {{ "loss/mine" = "first-dist" }}`, or disable or uninstall the other'
+        f"`second-dist` 1.0 (second_plugin, {site}/second_plugin.py); uninstall or disable all but one"
     )
-    assert plugins.clashes["loss", "mine"].message == str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "preferred",
-    ["second-dist", "Second.Dist", "second_plugin", "second-dist:second_plugin"],
-)
-def test_the_configuration_chooses_between_two_of_one_name(
-    preferred, distribute, put, monkeypatch
-):
-    file = settings_of(
-        put, f'[plugins]\nprefer = {{ "loss/mine" = "{preferred}" }}\n', monkeypatch
-    )
-    plugins = load_plugins(two_of_one_name(distribute))
-    assert plugins.find("loss", "mine").distribution == "second-dist"
-    assert plugins.names("loss") == ["mine", "other"]
-    assert plugins.warnings == ()
-    clash = plugins.clashes["loss", "mine"]
-    assert clash.preferred is plugins.find("loss", "mine")
-    assert clash.message.endswith(f"; {file}:2 prefers `{preferred}`")
-
-
-def test_one_distribution_with_two_of_one_name_is_told_by_its_plugins(distribute):
-    points = distribute("one-dist", {"a_plugin": LOSS, "b_plugin": LOSS})
-    with pytest.raises(
-        PluginError, match=r'prefer = \{ "loss/mine" = "one-dist:a_plugin" \}'
-    ):
-        load_plugins(points).find("loss", "mine")
 
 
 def test_without_one_of_the_two_the_other_is_found(distribute, monkeypatch):
@@ -816,7 +667,7 @@ def test_of_two_that_claim_a_table_or_a_command_none_has_it_and_both_keep_the_re
     assert set(plugins.commands) == {"earlier", "later"}
     assert set(plugins.tables) == set()
     site = tmp_path / "site"
-    assert {at: clash.message for at, clash in plugins.clashes.items()} == {
+    assert {at: plugins.clash(*at) for at in plugins.clashes} == {
         ("command", "contest"): (
             "the command `contest` is offered by `earlier-dist` 1.0 (nowhere) and by `later-dist` 1.0 "
             "(nowhere); uninstall or disable all but one"
@@ -838,35 +689,6 @@ def test_a_command_that_two_claim_is_none_where_only_commands_are_collected(dist
     assert ("command", "contest") in plugins.clashes
 
 
-BROKEN_WITH_A_COMMAND = """
-from sentbed import hookimpl
-from sentbed.protocols import Lazy, RecipeTable
-import attrs
-
-@attrs.frozen
-class Expected(RecipeTable):
-    pass
-
-@hookimpl
-def commands():
-    return {"contest": Lazy("nowhere:contest", "Nothing.")}
-
-@hookimpl
-def recipe_tables():
-    return {"expected": Expected}
-"""
-
-
-def test_a_command_of_a_broken_plugin_takes_nothing_from_another(distribute):
-    points = plugin_of_contest(distribute, "earlier") + distribute(
-        "broken", {"broken": BROKEN_WITH_A_COMMAND}
-    )
-    plugins = load_plugins(points, commands_only=True)
-
-    assert plugins.commands["contest"].distribution == "earlier-dist"
-    assert plugins.clashes == {}
-
-
 def test_a_recipe_with_a_table_that_two_claim_is_a_problem_and_others_are_read(
     distribute, toy_points, put
 ):
@@ -884,7 +706,7 @@ def test_a_recipe_with_a_table_that_two_claim_is_a_problem_and_others_are_read(
             plugins=plugins,
         )
     (problem,) = caught.value.problems
-    assert problem.message == plugins.clashes["recipe table", "contested"].message
+    assert problem.message == plugins.clash("recipe table", "contested")
     assert problem.path == "contested"
 
 
@@ -944,29 +766,10 @@ def test_installed_plugins_are_found_by_their_entry_points(installed_toy):
     assert {"console", "jsonl", "toy"} <= {plugin.name for plugin in plugins.plugins}
 
 
-@pytest.mark.parametrize("status", ["broken", "disabled"])
-def test_a_strangers_component_that_is_not_loaded_is_known_by_its_source(
-    status, distribute, monkeypatch
-):
-    source = LOSS + ("" if status == "disabled" else "\nraise OSError('late')\n")
-    if status == "disabled":
-        monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", "strange")
-    plugins = load_plugins(distribute("strange", {"strange_plugin": source}))
-    with pytest.raises(PluginError) as caught:
-        plugins.find("loss", "mine")
-    reason = {
-        "broken": "could not be loaded: OSError: late",
-        "disabled": "is disabled by the environment variable `SENTBED_PLUGINS_DISABLE`; take it out there",
-    }[status]
-    assert str(caught.value) == f"the loss `mine` belongs to `strange`, which {reason}"
-    with pytest.raises(PluginError, match=r"^there is no pooler `mine`"):
-        plugins.find("pooler", "mine")
-
-
 def test_what_is_not_loaded_is_named_with_the_reason(
     toy_points, monkeypatch, distribute
 ):
-    monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", "console")
+    monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", "sentbed-trackers")
     broken = distribute("d", {"d_plugin": "raise OSError('late')"})
     with pytest.raises(PluginError) as caught:
         load_plugins([*toy_points, *broken]).find("pooler", "zzz")
@@ -974,7 +777,8 @@ def test_what_is_not_loaded_is_named_with_the_reason(
         "there is no pooler `zzz`. Choose one of `average`."
         " The plugin `d_plugin` of `d` could not be loaded: OSError: late."
         " The plugin `console` of `sentbed-trackers` is disabled by the environment variable"
-        " `SENTBED_PLUGINS_DISABLE`; take it out there."
+        " `SENTBED_PLUGINS_DISABLE`; take it out there. The plugin `jsonl` of `sentbed-trackers` is disabled by"
+        " the environment variable `SENTBED_PLUGINS_DISABLE`; take it out there."
     )
 
 
@@ -992,20 +796,11 @@ def test_a_class_is_of_the_plugin_that_offers_it_wherever_it_is_defined(load_one
 
 def test_a_class_whose_name_two_claim_is_still_of_its_plugin(distribute):
     plugins = load_plugins(two_of_one_name(distribute))
-    (_, second) = plugins.clashes["loss", "mine"].claims
+    (_, second) = plugins.clashes["loss", "mine"]
     assert plugins.origin(second.cls) is second
 
 
-# --- who is loaded, and who hears hooks first --------------------------------------------------------------
-
-HEARS = """
-import sentbed
-
-@sentbed.hookimpl
-def run_started():
-    from heard import names
-    names.append(__name__)
-"""
+# --- who is loaded -----------------------------------------------------------------------------------------
 
 
 def test_a_disabled_plugin_is_not_even_imported(distribute, monkeypatch):
@@ -1019,102 +814,12 @@ def test_a_disabled_plugin_is_not_even_imported(distribute, monkeypatch):
         plugin.reason
         == "disabled by the environment variable `SENTBED_PLUGINS_DISABLE`; take it out there"
     )
-    assert plugins.warnings == (
-        "`disable` of the environment variable `SENTBED_PLUGINS_DISABLE` names `not-there`, "
-        "which is not an installed plugin.",
-    )
-
-
-def test_an_allow_list_lets_in_who_is_on_it(distribute, toy_points, put, monkeypatch):
-    file = settings_of(put, '[plugins]\nallow = [\n  "in-dist",\n]\n', monkeypatch)
-    points = [*distribute("in-dist", {"in_plugin": LOSS}), *toy_points]
-    plugins = load_plugins(points)
-    status = {plugin.name: plugin.status for plugin in plugins.plugins}
-    assert status == {
-        "console": "disabled",
-        "jsonl": "disabled",
-        "in_plugin": "loaded",
-        "recorder": "disabled",
-        "toy": "disabled",
-    }
-    with pytest.raises(
-        PluginError,
-        match=exactly(
-            f"the pooler `average` belongs to `toy`, which is disabled, since {file}:2 does not allow it; "
-            "add `toy` there"
-        ),
-    ):
-        plugins.find("pooler", "average")
-
-
-@pytest.mark.parametrize(
-    ("order", "expected"),
-    [
-        ("[]", ["c_plugin", "b_plugin", "a_plugin"]),
-        ('["a_plugin"]', ["a_plugin", "c_plugin", "b_plugin"]),
-        ('["b-dist", "a-dist:a_plugin"]', ["b_plugin", "a_plugin", "c_plugin"]),
-        ('["c_plugin", "b_plugin", "a_plugin"]', ["c_plugin", "b_plugin", "a_plugin"]),
-    ],
-)
-def test_hooks_are_called_in_the_order_that_is_printed_and_that_was_asked_for(
-    order, expected, distribute, put, monkeypatch
-):
-    settings_of(put, f"[plugins]\norder = {order}\n", monkeypatch)
-    points = [
-        point
-        for letter in "abc"
-        for point in distribute(f"{letter}-dist", {f"{letter}_plugin": HEARS})
-    ]
-    heard = ModuleType("heard")
-    vars(heard)["names"] = names = []
-    monkeypatch.setitem(sys.modules, "heard", heard)
-    plugins = load_plugins(points)
-    plugins.manager.hook.run_started(run=None)
-    assert names == expected
-    assert [plugin.name for plugin in plugins.plugins] == [
-        "a_plugin",
-        "b_plugin",
-        "c_plugin",
-    ]
 
 
 def test_lifecycle_hooks_are_those_that_offer_nothing():
     assert set(LIFECYCLE_HOOKS).isdisjoint({*COMPONENT_HOOKS, *OTHER_OFFER_HOOKS})
     assert LIFECYCLE_HOOKS[0] == "run_started"
     assert LIFECYCLE_HOOKS[-1] == "run_failed"
-
-
-def test_names_in_the_configuration_that_fit_nothing_are_warnings_with_their_place(
-    toy_points, put, monkeypatch
-):
-    text = """[plugins]
-disable = ["tooy"]
-order = ["recorder", "zzz"]
-[plugins.prefer]
-"loss/pull" = "elsewhere"
-"pooler/mean" = "toy"
-"""
-    file = settings_of(put, text, monkeypatch)
-    plugins = load_plugins(toy_points)
-    assert plugins.warnings == (
-        f"`disable` of {file}:2 names `tooy`, which is not an installed plugin. Did you mean `toy`?",
-        f"`order` of {file}:3 names `zzz`, which is not an installed plugin.",
-        f"`prefer` of {file}:5 names `elsewhere`, which is not an installed plugin.",
-        f"{file}:6 prefers `toy` for the pooler `mean`, which it does not offer",
-    )
-    assert plugins.find("loss", "pull").distribution == "toy"
-
-
-def test_a_preferred_plugin_that_is_disabled_is_said_to_be(
-    distribute, put, monkeypatch
-):
-    text = '[plugins]\ndisable = ["second-dist"]\nprefer = { "loss/mine" = "second-dist" }\n'
-    file = settings_of(put, text, monkeypatch)
-    plugins = load_plugins(two_of_one_name(distribute))
-    assert plugins.warnings == (
-        f"{file}:3 prefers `second-dist` for the loss `mine`, and `second_plugin` is disabled",
-    )
-    assert plugins.find("loss", "mine").distribution == "first-dist"
 
 
 def test_a_package_in_a_zip_file_is_loaded(tmp_path, monkeypatch, distribute):

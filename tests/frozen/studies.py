@@ -69,7 +69,6 @@ seeds = 1.0
 [study]
 seeds = [1, 2, 3]
 baseline = { cell = "plain" }
-equivalence = 4.0
 """
     + CELLS,
     "prompts": """
@@ -168,7 +167,7 @@ def numbers(directory: Path) -> Iterator[Number | Compared]:
 
 
 def tables_of(results: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the tables of planted scores: columns, rows, rank groups, equivalence, prompts."""
+    """Return the tables of planted scores: columns, rows, rank groups, prompts."""
     return [table for table in results["tables"] if table["evaluator"] == "planted"]
 
 
@@ -183,7 +182,7 @@ def scores_of(results: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def table_numbers(name: str, results: dict[str, Any]) -> Iterator[Number]:
-    """Yield means, tests against the baseline, equivalence and rank groups."""
+    """Yield means, tests against the baseline and rank groups."""
     for (cell, task), score in scores_of(results).items():
         key = f"{name}/{cell}/{task}"
         yield Number(f"{key}/seeds", list(score["seeds"].values()), SUMS)
@@ -196,10 +195,6 @@ def table_numbers(name: str, results: dict[str, Any]) -> Iterator[Number]:
             yield Number(f"{key}/difference", difference, SUMS)
             yield Number(f"{key}/p", [test["p_value"], test["corrected"]], SUMS)
     for table in tables_of(results):
-        for row in table["equivalence"]:
-            key = f"{name}/{row['cell']}/equivalence"
-            yield Number(f"{key}/interval", [row["low"], row["high"]], SUMS)
-            yield Number(f"{key}/p", [row["no_worse"], row["equivalent"]], SUMS)
         task = table["columns"][-1]["task"]
         for row in table["groups"]["cells"]:
             key = f"{name}/{row['cell']}/{task}/group"

@@ -6,7 +6,6 @@ import ast
 import importlib
 import re
 import shlex
-import tempfile
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,15 +13,13 @@ from typing import Any
 
 import attrs
 import click
-import pytest
 from blocks import ROOT
 from distributions import EXTRAS, WORKSPACE
 from sentbed._cli.main import main
 from sentbed._document.toml import Document, parse
 from sentbed._recipe.load import structure_recipe
 from sentbed._recipe.recipe import EncoderRecipe, Recipe, Stage
-from sentbed._registry.user_config import read_settings
-from sentbed.errors import PluginError, RecipeError
+from sentbed.errors import RecipeError
 
 ENCODER: Mapping[str, Any] = {
     "backbone": {"use": "bert", "init": "random"},
@@ -65,8 +62,6 @@ def toml_faults(text, plugins):
     ):
         tomllib.loads(text)
         return []
-    if top == {"plugins"}:
-        return _settings_faults(text)
     bases = data.pop("extends", None)
     for name in [
         name
@@ -107,22 +102,6 @@ def toml_faults(text, plugins):
         structure_recipe(document, plugins, Path.cwd(), check_files=False)
     except RecipeError as error:
         return [str(problem) for problem in error.problems]
-    return []
-
-
-def _settings_faults(text):
-    """Return what is wrong with a user's configuration."""
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        file = Path(directory) / "config.toml"
-        file.write_text(text)
-        patch.setenv("SENTBED_CONFIG", str(file))
-        try:
-            read_settings()
-        except PluginError as error:
-            return [str(error)]
     return []
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sentbed._run.encoder_building import build_encoder
     from sentbed._run.resume import resume
     from sentbed._run.runner import run
-    from sentbed._version import API_VERSION, __version__
+    from sentbed._version import __version__
     from sentbed.errors import (
         DataError,
         ModelError,

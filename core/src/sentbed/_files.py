@@ -8,7 +8,6 @@ import os
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -23,19 +22,8 @@ Also the default of the largest file that `read_file` reads as a whole.
 LARGEST_JSON = 1 << 30
 """Largest number of bytes of a JSON file. The record of a large study has fewer."""
 
-DEEPEST_JSON = 200
-"""Largest depth of the arrays and tables of a JSON file."""
-
-_TOO_DEEP = "its arrays or tables are nested too deeply"
-
 _BLOCK = 1 << 20
 """Number of bytes to read at a time."""
-
-LARGEST_UNALLOCATED = 1 << 30
-"""Size in bytes up to which a file may be sparse (have unallocated blocks, which read as zeros)."""
-
-MOST_HOLES = 100
-"""Ratio of size to allocated space above which a file larger than `LARGEST_UNALLOCATED` is refused as sparse."""
 
 SUMS_FILE = "checksums.json"
 """Name of the file that has the SHA-256 of every other file below its directory; see `write_sums`."""
@@ -47,48 +35,6 @@ def in_utf_16(beginning: bytes) -> bool:
     if first in (BOM_UTF16_LE, BOM_UTF16_BE):
         return True
     return first.count(0) == 1 and second.count(0) == 1
-
-
-def is_device(path: Path) -> bool:
-    """Whether a path is a pipe, a socket or a device: reading from it may never end."""
-    return path.exists() and not (path.is_file() or path.is_dir())
-
-
-def open_file(path: Path) -> BufferedReader:
-    """Open a file for reading.
-
-    Raises:
-        DataError: if it is a pipe or a device, or a large sparse file: such a file takes no space on the disk,
-            but may take days to read.
-        OSError: if the file cannot be opened.
-    """
-    if is_device(path):
-        raise DataError(
-            "this is a pipe or a device, expected a file; copy its content into a file",
-            path,
-        )
-    stream = path.open("rb")
-    if _is_sparse(stream.fileno()):
-        stream.close()
-        raise DataError(
-            "nearly all of this file is holes, which have no content; get it again",
-            path,
-        )
-    return stream
-
-
-def _is_sparse(descriptor: int) -> bool:
-    """Whether a large file consists almost only of holes. A file that the file system compresses has no holes."""
-    state = os.fstat(descriptor)
-    allocated = getattr(state, "st_blocks", None)
-    if state.st_size <= LARGEST_UNALLOCATED or allocated is None:
-        return False
-    if 512 * allocated * MOST_HOLES >= state.st_size or not hasattr(os, "SEEK_HOLE"):
-        return False
-    # On a file system without holes, the first hole is the end of the file.
-    first_hole = os.lseek(descriptor, 0, os.SEEK_HOLE)
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    return first_hole < state.st_size
 
 
 def _unreadable(path: Path, error: OSError) -> DataError:
@@ -103,11 +49,11 @@ def read_file(path: Path, most: int = LONGEST_LINE) -> bytes:
     """Return the content of a file of at most `most` bytes.
 
     Raises:
-        DataError: if the file has more bytes, cannot be read, or is one that `open_file` refuses.
+        DataError: if the file has more bytes, or cannot be read.
         OSError: if the file cannot be opened.
     """
     content = bytearray()
-    with open_file(path) as stream:
+    with path.open("rb") as stream:
         try:
             # Read in blocks: a single call would allocate `most` bytes even for a small file.
             while block := stream.read(min(_BLOCK, most + 1 - len(content))):
@@ -126,35 +72,10 @@ def read_json(path: Path, most: int = LARGEST_JSON) -> Any:
 
     Raises:
         OSError: if the file cannot be opened.
-        ValueError: if it is not JSON, or nested more than `DEEPEST_JSON` deep.
-        DataError: if it has more bytes, cannot be read, or is one that `open_file` refuses.
+        ValueError: if it is not JSON.
+        DataError: if it has more bytes, or cannot be read.
     """
-    content = read_file(path, most)
-    try:
-        value = json.loads(content)
-    except RecursionError as error:
-        raise ValueError(_TOO_DEEP) from error
-    _require_shallow(value)
-    return value
-
-
-def _require_shallow(value: Any) -> None:
-    """Raise `ValueError` for JSON that is nested more than `DEEPEST_JSON` deep.
-
-    Python reads deeper JSON than functions can recurse into; from which depth on, depends on its version.
-    """
-    level = [value]
-    for _ in range(DEEPEST_JSON):
-        children: list[Any] = []
-        for parent in level:
-            if isinstance(parent, dict):
-                children.extend(parent.values())
-            elif isinstance(parent, list):
-                children.extend(parent)
-        level = [child for child in children if isinstance(child, dict | list)]
-        if not level:
-            return
-    raise ValueError(_TOO_DEEP)
+    return json.loads(read_file(path, most))
 
 
 def sha256(path: Path) -> str:
@@ -168,7 +89,7 @@ def sha256(path: Path) -> str:
     for file in files:
         if path.is_dir():
             digest.update(file.relative_to(path).as_posix().encode() + b"\0")
-        with open_file(file) as stream:
+        with file.open("rb") as stream:
             try:
                 hashlib.file_digest(stream, lambda: digest)
             except OSError as error:
@@ -199,10 +120,6 @@ def verified_sums(directory: Path) -> dict[str, str]:
     try:
         sums = _read_sums(directory)
         for name, expected in sums.items():
-            if ".." in Path(name).parts or Path(name).is_absolute():
-                raise ValueError(
-                    f"`{name}` is not what was written: it is not below the directory"
-                )
             if not (directory / name).is_file():
                 raise ValueError(f"`{name}` is missing")
             if sha256(directory / name) != expected:
@@ -227,52 +144,9 @@ def _read_sums(directory: Path) -> dict[str, str]:
     return sums
 
 
-def require_links_within(directory: Path) -> None:
-    """Raise `RunError` if a symbolic link below a directory leads out of it.
-
-    Through such a link, writing into the directory would change files elsewhere. Links to files or directories
-    within the directory are allowed.
-    """
-    root = directory.resolve()
-    for place, subdirectories, files in os.walk(root):
-        for name in (*subdirectories, *files):
-            path = Path(place, name)
-            if path.is_symlink() and not leads_inside(path, root):
-                raise RunError(
-                    f"`{path}` is a link that leads out of `{directory}`, where files are to be written; put "
-                    "what it leads to in its place, or remove it"
-                )
-
-
-def leads_inside(path: Path, directory: Path) -> bool:
-    """Whether a path, with links resolved, is `directory` or lies below it; False if links form a circle."""
-    try:
-        return resolve_links(path).is_relative_to(directory.resolve())
-    except OSError:
-        return False
-
-
-def resolve_links(path: Path) -> Path:
-    """Return the absolute path to which links lead, as `Path.resolve` does.
-
-    Raises:
-        OSError: if links form a circle. Until Python 3.12, `Path.resolve` raises `RuntimeError`; since then, it
-            returns the path of a link.
-    """
-    try:
-        path.stat()
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise
-    return path.resolve()
-
-
 @contextmanager
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
     """Open a temporary file for writing; at the end of the block, it replaces `path` atomically.
-
-    If `path` is a link, the link itself is replaced. Its target, which may be any file of the user, does not
-    change.
 
     Raises:
         RunError: if the disk is full or `path` cannot be written. What was at `path` does not change then.
@@ -281,9 +155,8 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
 
     path_as_named = path
     path = path.parent.resolve() / path.name
-    # A link to a directory is replaced. A link to a device is refused, as the device itself is.
-    if is_device(path) or (path.is_dir() and not path.is_symlink()):
-        raise RunError(f"`{path_as_named}` is not a plain file; choose another place")
+    if path.is_dir():
+        raise RunError(f"`{path_as_named}` is a directory; choose another place")
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -350,15 +223,9 @@ def write_directory(path: Path, fill: Callable[[Path], None]) -> None:
 
 
 def remove_directory(path: Path) -> None:
-    """Remove a directory with its content, or the file at this path.
-
-    Errors are ignored; a link is not removed.
-    """
+    """Remove a directory with its content, or the file at this path. Errors are ignored."""
     import shutil
 
-    if path.is_symlink():
-        return
-    # `shutil.rmtree` would open a pipe at this path, and wait without end.
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
         return

@@ -12,7 +12,6 @@ import os
 from pathlib import Path
 from typing import Any, NewType, get_args
 
-from sentbed._files import is_device
 from sentbed.errors import DataError
 
 FilePath = NewType("FilePath", str)
@@ -119,13 +118,10 @@ def locate(location: str) -> Path:
     try:
         if path.is_file() or path.is_dir():
             return path
-        fault = "does not exist"
-        if is_device(path):
-            fault = "is a pipe or a device, expected a file"
     except OSError as error:
         raise DataError(f"`{location}` cannot be a path: {error.strerror}") from error
     file = None if str(path) == location else path
-    raise DataError(f"`{location}` {fault}; check the path", file)
+    raise DataError(f"`{location}` does not exist; check the path", file)
 
 
 def _resolve(location: str) -> Path:

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
         Executor,
         Exporter,
         Importer,
-        InstalledPlugins,
         Intervention,
         Lazy,
         Loss,
@@ -165,14 +164,6 @@ def recipe_tables() -> Mapping[str, type[RecipeTable] | Lazy]:
 @hookspec
 def known_data() -> Sequence[Any]:
     """Return collections of data files, for `sentbed data`. Each is a `sentbed_common.KnownData`."""
-
-
-@hookspec
-def findings(plugins: InstalledPlugins) -> Sequence[Any]:
-    """Return what this machine can do with the plugin, for `sentbed doctor`. Each is a `sentbed_common.Finding`.
-
-    The implementation may import heavy libraries. `plugins` has all loaded plugins.
-    """
 
 
 @hookspec(firstresult=True)

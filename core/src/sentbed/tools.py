@@ -86,16 +86,13 @@ if TYPE_CHECKING:
         package_files,
     )
     from sentbed._registry.distribution_catalog import catalog, owner_of
-    from sentbed._registry.plugin_compatibility import requirements
     from sentbed._registry.plugin_info import ComponentInfo, Offer
     from sentbed._registry.plugin_offer_rules import promise_fault
-    from sentbed._registry.registry import GROUP, LIFECYCLE_HOOKS, Plugins, load_plugins
-    from sentbed._registry.user_config import Settings
+    from sentbed._registry.registry import GROUP, Plugins, load_plugins
     from sentbed._run.batch_sampling import Sampler
     from sentbed._run.best_weights import CHECKPOINTS
     from sentbed._run.context import RunContext
     from sentbed._run.encoder_building import build_encoder, head_seed
-    from sentbed._run.history import History
     from sentbed._run.manifest import MANIFEST, describe
     from sentbed._run.report_json import plain, record_json, score_record
     from sentbed._run.resume import differences, newest_state, own_recipe, resume

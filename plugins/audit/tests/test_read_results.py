@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import tarfile
 import tempfile
 import zipfile
@@ -63,23 +62,17 @@ def test_what_is_no_result_is_passed_over_and_what_is_damaged_is_named(
     (tmp_path / "notes.txt").write_text("nothing")
     (tmp_path / "other.csv").write_text("x,y\n1,2\n")
     (tmp_path / "broken.json").write_text('{"task_name"')
-    (tmp_path / "deep.json").write_text("[" * 100_000)
     results = read_results([tmp_path])
     assert (len(results.scores), results.files) == (1, 1)
-    assert {Path(entry.file).name for entry in results.unreadable} == {
-        "broken.json",
-        "deep.json",
-    }
+    assert {Path(entry.file).name for entry in results.unreadable} == {"broken.json"}
 
 
-def test_links_are_not_followed_and_pipes_are_not_opened(tmp_path):
+def test_links_are_not_followed(tmp_path):
     write_mteb_file(tmp_path / "elsewhere", "org/model", "A", 0.5)
     write_mteb_file(tmp_path / "results", "org/model", "B", 0.5)
     (tmp_path / "results" / "link").symlink_to(tmp_path / "elsewhere")
-    os.mkfifo(tmp_path / "results" / "pipe.json")
     results = read_results([tmp_path / "results"])
     assert results.scores["task"].tolist() == ["B"]
-    assert "pipe" in results.unreadable[0].reason
 
 
 def test_a_member_of_an_archive_is_judged_by_its_size_before_it_is_read(
@@ -213,7 +206,6 @@ def write_study(directory, scores):
         baseline=None,
         excluded=(),
         expected={},
-        order=(),
         cells=(
             CellRecord("mean", {"pooler": "mean"}, (), (RunRecord(3, "key", "run"),)),
         ),

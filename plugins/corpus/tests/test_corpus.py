@@ -790,7 +790,7 @@ def test_a_directory_with_anything_else_in_it_is_left_alone(
     assert source.read_text() == "a\n"
 
 
-@pytest.mark.parametrize("content", ['{"schema": 1, "inp', "[" * 100_000])
+@pytest.mark.parametrize("content", ['{"schema": 1, "inp'])
 def test_a_damaged_manifest_is_an_error_that_overwriting_mends(
     content, encoded, tmp_path
 ):
@@ -1160,10 +1160,3 @@ def test_a_command_that_was_killed_goes_on(
     np.testing.assert_allclose(
         open_vectors(tmp_path / "out")[:], encoder.encode(texts), rtol=1e-6
     )
-
-
-@pytest.mark.parametrize("ending", ["txt", "txt.gz", "parquet"])
-def test_a_pipe_is_no_input(ending, tmp_path):
-    os.mkfifo(tmp_path / f"a.{ending}")
-    with pytest.raises(DataError, match="is a pipe or a device"):
-        cut(tmp_path / f"a.{ending}", 2)

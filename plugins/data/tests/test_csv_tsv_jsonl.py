@@ -139,7 +139,6 @@ def test_jsonl_gives_back_what_the_json_module_wrote(
         ),
         ("a.jsonl", '{"x": "1", "y": null}\n', 1, "column `y`: found None"),
         ("a.jsonl", '{"x": "1", "y": "\\ud800"}\n', 1, "half of a surrogate pair"),
-        ("a.jsonl", "[" * 100_000, 1, "not valid JSON"),
     ],
 )
 def test_a_fault_names_file_and_line(put, name, content, line, message, read_columns):

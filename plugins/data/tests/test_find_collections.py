@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import io
-import os
 import tarfile
 import zipfile
 from hashlib import sha256
@@ -377,21 +376,6 @@ def test_a_file_whose_size_is_not_said_may_not_be_endless(
     ):
         fetched(server, tmp_path)
     assert not {"a", "a.part"} & set(leftovers(tmp_path))
-
-
-@pytest.mark.parametrize("name", ["a.part", "a.part.tag"])
-def test_a_pipe_in_the_place_of_a_part_does_not_stop_a_download(server, tmp_path, name):
-    os.mkfifo(tmp_path / name)
-    server.files["/a"] = Served(TEXT)
-    if name == "a.part":
-        with pytest.raises(
-            DataError,
-            match="this is a pipe or a device where a part of a download is kept",
-        ):
-            fetched(server, tmp_path)
-        return
-    (tmp_path / "a.part").write_bytes(TEXT[:1000])
-    assert fetched(server, tmp_path) == TEXT
 
 
 def test_an_empty_file_is_a_file(server, tmp_path):

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import codecs
 import hashlib
-import os
 from itertools import islice
 
 import pytest
@@ -117,12 +116,6 @@ def test_csv_may_have_texts_as_long_as_other_formats(write):
     text = "x" * LONGEST_LINE
     path = write("long.csv", text)
     assert list(csv_rows(with_line_ends(lines(path)), path)) == [(1, [text])]
-
-
-def test_a_pipe_is_not_opened(tmp_path):
-    os.mkfifo(tmp_path / "pipe.txt")
-    with pytest.raises(DataError, match=r"is a pipe or a device.*pipe\.txt$"):
-        list(lines(tmp_path / "pipe.txt"))
 
 
 def test_the_lines_of_an_empty_file_are_an_error(write):

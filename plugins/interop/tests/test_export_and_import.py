@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import re
-
 import pytest
 import toy_plugin
 from click.testing import CliRunner
@@ -270,14 +268,3 @@ def test_the_commands_print_where_it_is(saved, tmp_path):
         1,
         f"error: `{tmp_path / 'out'}` is not empty; name a new directory\n",
     )
-
-
-def test_a_link_to_itself_is_no_place_for_an_encoder(tmp_path):
-    loop = tmp_path / "out"
-    loop.symlink_to(loop)
-    for output in (loop, loop / "below"):
-        message = rf"^`{re.escape(str(output))}` cannot be a path: Too many levels of symbolic links; check"
-        with pytest.raises(RunError, match=message):
-            import_encoder(tmp_path, output)
-        with pytest.raises(RunError, match=message):
-            export_encoder(tmp_path, output)

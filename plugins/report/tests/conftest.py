@@ -106,7 +106,6 @@ def write_study(tmp_path, run_of):
             baseline=baseline,
             excluded=(),
             expected={},
-            order=(),
             cells=tuple(cells),
         )
         write_study_record(place, record)

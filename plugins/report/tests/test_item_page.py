@@ -121,20 +121,6 @@ def test_pages_of_tasks_that_differ_in_case_or_a_number_have_addresses_of_their_
     ]
 
 
-def test_pages_are_not_taken_away_through_a_link(tmp_path):
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (elsewhere / "old.html").write_text("kept")
-    directory = tmp_path / "study"
-    directory.mkdir()
-    (directory / "pages").symlink_to(elsewhere)
-    (directory / "report.html").write_text(
-        '<a href="pages/old.html#second=a">items</a>'
-    )
-    write_study_report(directory, two_cells())
-    assert (elsewhere / "old.html").read_text() == "kept"
-
-
 def test_the_items_of_one_page_are_read_at_a_time(monkeypatch, tmp_path):
     alive = []
 

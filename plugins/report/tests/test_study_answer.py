@@ -8,7 +8,6 @@ from sentbed_report.study import rank_groups
 from sentbed_report.study.axis_tests import axis_findings
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import Decide
-from sentbed_report.study.decisions import Claim, Decisions, Rule
 from sentbed_report.study.selection import select
 from sentbed_report.study.study_data import AxisInfo
 from sentbed_report.study_page.answer import answer_lines
@@ -225,32 +224,6 @@ def test_a_metric_of_which_lower_is_better_says_so(study_of):
     assert lines["Not told apart from the best"].startswith(
         "none: first is better than the 2 others"
     )
-
-
-def test_a_stopped_cell_is_not_one_that_cannot_be_told_apart(study_of):
-    seeds = (1, 2, 3, 4, 5, 6)
-    numbers = around(LEVELS, seeds)
-    numbers["first"] = {seed: numbers["first"][seed] for seed in (1, 2)}
-    rule = Rule("best", 0.0, 0.05, (2, 4, 6), tuple(LEVELS), "MR")
-    decisions = Decisions(
-        rule, (Claim("first", "mean", 2, 20.0, 10.0, 0.001),), (2, 4, 6)
-    )
-    decide = Decide(test_data=True)
-    data = study_of(
-        numbers,
-        [POOLER],
-        "last",
-        items=True,
-        decide=decide,
-        decisions=decisions,
-        looks=100,
-    )
-    lines = answers(data)
-    assert lines["Not told apart from the best"] == (
-        "none: mean is better than the other in transfer, p: MR (accuracy); stopped as worse: first"
-    )
-    assert "seed" not in lines.get("Mind", "")
-    assert lines["Next"].startswith("use the best cell, which stands out")
 
 
 def test_an_effect_that_is_lost_to_the_correction_says_so(study_of):

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from statistics import fmean, stdev
 
-import attrs
 import numpy as np
 import pytest
 from scipy import stats
@@ -147,15 +146,6 @@ def test_what_cannot_be_compared_says_why(study_of):
     assert interaction_tests(pairs, summary_of(pairs), REFERENCES) == {}
     alone = study_of(numbers({"first": FOUR["first, ctr"]}), [POOLER])
     assert effect_tests(alone, summary_of(alone), {"pooler": "first"}) == {}
-
-
-def test_a_study_that_may_stop_cells_is_corrected_for_its_looks(study_of):
-    data = study_of(numbers(FOUR), [POOLER, LOSS])
-    summary = summary_of(data)
-    once = effect_tests(data, summary, REFERENCES)["pooler", "mean"]
-    looking = attrs.evolve(summary, looks=3)
-    often = effect_tests(data, looking, REFERENCES)["pooler", "mean"]
-    assert often.corrected == pytest.approx(min(1.0, 3 * once.corrected))
 
 
 def test_interactions_that_are_too_many_to_test_are_not_said_to_be_tested(

@@ -156,4 +156,4 @@ def test_where_all_columns_are_corrected_together_all_their_tests_count(study_of
     assert power.comparisons == 3
     section = power_section(data, summaries)
     assert section.sentences[0].endswith("comparisons of all columns together.")
-    assert "those of all columns;" in section.notes[0]
+    assert "those of all columns." in section.notes[0]

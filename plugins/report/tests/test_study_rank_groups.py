@@ -290,14 +290,10 @@ def test_rows_that_are_not_compared_have_no_groups_and_say_why(
     assert (groups.rows, groups.reason) == ((), reason)
 
 
-def test_a_single_row_and_a_study_that_asks_for_none_have_no_groups(study_of):
+def test_a_single_row_has_no_groups(study_of):
     finished = {1: SEED, 2: {"MR": 61.0}}
     single = study_of({"a": finished, "b": {1: {}, 2: {}}}, statuses={"b": "waiting"})
     assert summarise(single)[0].groups is None
-    assert (
-        summarise(study_of({"a": finished, "b": finished}, groups=False))[0].groups
-        is None
-    )
     assert summarise(study_of({"a": finished, "b": finished}))[0].groups is not None
 
 

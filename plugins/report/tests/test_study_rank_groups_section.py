@@ -58,24 +58,6 @@ def test_cells_stand_by_rank_with_mean_letters_and_interval():
     assert not any("tasks" in text for text in (*section.sentences, *section.notes))
 
 
-def test_where_cells_may_be_stopped_each_look_counts():
-    data = study()
-    (summary,) = summarise(data, resamples=100)
-    looking = attrs.evolve(summary, looks=50)
-    section = rank_groups_section(data, [looking])
-    assert "times the 50 looks" in section.sentences[1]
-    for once, often in zip(summary.groups.rows, looking.groups.rows, strict=True):
-        assert (
-            often.lowest_rank
-            <= once.lowest_rank
-            <= once.highest_rank
-            <= often.highest_rank
-        )
-        assert often.low <= once.low <= once.high <= often.high
-
-    assert looking.groups.rows != summary.groups.rows
-
-
 def test_ranks_over_tasks_say_what_they_ask(study_of):
     data = many_tasks(study_of)
     section = rank_groups_section(data, summarise(data, resamples=100))
@@ -112,11 +94,8 @@ def test_without_groups_there_is_the_reason_and_without_rows_no_section(study_of
     (remark,) = section.notes
     assert "no groups, since there is one seed, and the score has no items" in remark
     assert rank_groups_plot(study_of({}), alone[0]) is None
-    for without in (
-        study_of({"a": {1: {"MR": 60.0}}}),
-        many_tasks(study_of, groups=False),
-    ):
-        assert rank_groups_section(without, summarise(without)) is None
+    without = study_of({"a": {1: {"MR": 60.0}}})
+    assert rank_groups_section(without, summarise(without)) is None
 
 
 def test_without_letters_ranks_stay(monkeypatch):
@@ -149,10 +128,6 @@ def test_results_have_the_groups(study_of):
     assert json_groups["over_tasks"]["critical_difference"] == pytest.approx(
         groups.tasks.critical
     )
-    none = json.loads(
-        to_json(data, summarise(attrs.evolve(data, groups=False), resamples=50))
-    )
-    assert none["tables"][0]["groups"] is None
 
 
 def test_the_pairs_of_a_table_are_compared_once_for_results_and_report(

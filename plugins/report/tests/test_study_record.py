@@ -29,12 +29,9 @@ RECORD = StudyRecord(
         "Table 1": Published({"mean, 1e-3": {"MR": 80, "CR": 75.5}}, tolerance=0.5)
     },
     references={"BERT": Reference(scores={"MR": 70.0})},
-    order=("MR", "CR"),
     ranks=(),
     decide=Decide(tasks=("MR",), confirm=2),
-    stop={"first_look": 2, "margin": 0.0},
     sampler={"use": "random", "seed": 0, "cells": 2},
-    equivalence=0.3,
     cells=(CellRecord("mean, 1e-3", {"pooler": "mean", "lr": "1e-3"}, (), (RUN,)),),
     sampled=("mean, 1e-3",),
     confirmation=ConfirmationRecord(
@@ -61,15 +58,10 @@ def test_a_study_of_an_earlier_version_lacks_later_keys_and_may_have_former_ones
         "excluded": [],
         "expected": {},
     }
-    content |= {"order": [], "cells": [], "shared": [], "seeds": [1]}
+    content |= {"former": [], "cells": [], "shared": [], "seeds": [1]}
     (tmp_path / STUDY).write_text(json.dumps(content))
     record = read_study_record(tmp_path)
-    assert (record.ranks, record.family, record.groups, record.confirmation) == (
-        None,
-        "column",
-        True,
-        None,
-    )
+    assert (record.ranks, record.family, record.confirmation) == (None, "column", None)
 
 
 @pytest.mark.parametrize(
@@ -78,9 +70,6 @@ def test_a_study_of_an_earlier_version_lacks_later_keys_and_may_have_former_ones
         ("name", 3),
         ("axes", [{"name": "a", "labels": ["x"], "numbers": ["1"]}]),
         ("baseline", True),
-        ("order", [None]),
-        ("equivalence", "0.3"),
-        ("groups", 1),
         ("family", "row"),
         ("decide", {"confirm": 1}),
         ("cells", [{"name": "a", "labels": [], "differences": [], "runs": []}]),

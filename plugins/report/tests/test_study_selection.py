@@ -13,7 +13,6 @@ from scipy import stats
 from sentbed.protocols import Items, Score
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import Decide
-from sentbed_report.study.decisions import Claim, Decisions, Rule
 from sentbed_report.study.exports import to_json
 from sentbed_report.study.selection import select
 from sentbed_report.study_page.selection_section import selection_section
@@ -152,29 +151,6 @@ def test_cells_that_cannot_be_chosen_say_why_and_count_all_the_same(make):
         "so far, the best of 1 cell that can be compared, of 5 that were tried, by the"
         in selection.sentence
     )
-
-
-def test_a_cell_that_was_shown_to_be_worse_is_not_chosen_however_many_seeds_it_has(
-    make,
-):
-    """`--only` runs a stopped cell with all its seeds, and the others may have fewer until now."""
-    data = make(
-        {
-            "lucky": {seed: {"D-dev": 50.0 + 9 * seed} for seed in (1, 2, 3)},
-            "good": {1: {"D-dev": 60.0}, 2: {"D-dev": 61.0}},
-            "late": {1: {"D-dev": 90.0}},
-        }
-    )
-    rule = Rule("best", 0.1, 0.05, (2, 3), ("a", "b", "c"), "the mean of D-dev")
-    claim = Claim("lucky", "good", 2, 9.0, 2.0, 0.01)
-    selection = chosen(attrs.evolve(data, decisions=Decisions(rule, (claim,), (2,))))
-    assert (selection.cell, selection.seeds) == ("good", 2)
-    assert dict(selection.left) == {
-        "lucky": "shown to be worse than good after 2 seeds",
-        "late": "it has 1 seed of 2",
-    }
-    # A cell that was shown to be worse was compared.
-    assert (selection.compared, selection.among) == (2, 3)
 
 
 def test_of_a_study_that_is_half_done_the_sentences_say_how_many_cells_were_compared(

@@ -351,14 +351,6 @@ def test_a_later_axis_has_the_last_word_on_a_path():
     assert list(alone.settings.items()) == [("p", 1), ("q.r.s", 1)]
 
 
-def test_zipped_axes_go_together_label_by_label_in_the_order_of_the_axes():
-    third = '[study.axes.batch]\npath = "stage.0.batch_size"\nvalues = [8, 16, 32]\n'
-    assert names(f'study.zip = [["batch", "lr"]]\n{TWO}{third}') == [
-        *("small, 0.1, 8", "small, 0.2, 16", "small, 0.3, 32"),
-        *("large, 0.1, 8", "large, 0.2, 16", "large, 0.3, 32"),
-    ]
-
-
 def test_ranks_are_within_axes_that_there_are():
     (problem,) = problems(f'study.ranks = ["sise"]\n{TWO}')
     assert problem.startswith("there is no axis `sise`. Did you mean `size`?")
@@ -375,11 +367,6 @@ def test_exclude_leaves_out_what_agrees_with_an_entry_in_all_axes_that_it_names(
         "large, 0.2",
         "large, 0.3",
     ]
-
-
-def test_include_keeps_what_exclude_names():
-    text = f'study.exclude = [{{ size = "small" }}]\nstudy.include = [{{ lr = "0.2" }}]\n{TWO}'
-    assert names(text) == ["small, 0.2", "large, 0.1", "large, 0.2", "large, 0.3"]
 
 
 def test_a_study_that_excludes_everything_is_refused():
@@ -406,8 +393,8 @@ def test_two_cells_of_one_name_are_refused():
             "there is no axis `sise`. Did you mean `size`? @ s.toml:1 study.exclude.0.sise",
         ),
         (
-            'include = [{}, { size = "smal" }]',
-            "the axis `size` has no label `smal`. Did you mean `small`? @ s.toml:1 study.include.1.size",
+            'exclude = [{}, { size = "smal" }]',
+            "the axis `size` has no label `smal`. Did you mean `small`? @ s.toml:1 study.exclude.1.size",
         ),
         (
             'exclude = [{ lr = ["0.1", "0.01"] }]',
@@ -422,18 +409,6 @@ def test_two_cells_of_one_name_are_refused():
             "the baseline has no label on the axis `size`; name one of small, large "
             "@ s.toml:1 study.baseline",
         ),
-        (
-            'zip = [["lr", "lrr"]]',
-            "there is no axis `lrr`. Did you mean `lr`? @ s.toml:1 study.zip.0",
-        ),
-        (
-            'zip = [["size", "lr"]]',
-            "axes that go together need equally many labels; found `size` 2, `lr` 3 @ s.toml:1 study.zip.0",
-        ),
-        (
-            'zip = [["lr"], ["lr"]]',
-            "the axis `lr` is in two groups; take it out of one @ s.toml:1 study.zip",
-        ),
     ],
 )
 def test_what_is_not_there_is_reported_with_a_suggestion(line, expected):
@@ -442,9 +417,8 @@ def test_what_is_not_there_is_reported_with_a_suggestion(line, expected):
 
 def test_all_that_is_not_there_is_reported_at_once():
     lines = [
-        'exclude = [{ sise = "small" }]',
-        'include = [{ size = "smal" }]',
-        'zip = [["x"]]',
+        'exclude = [{ sise = "small" }, { size = "smal" }]',
+        'ranks = ["x"]',
     ]
     assert len(problems("[study]\n" + "\n".join([*lines, TWO]))) == 3
 
@@ -498,7 +472,6 @@ def test_a_study_has_so_many_cells_and_runs_that_it_can_end(text, message):
     (problem,) = problems(text)
     assert time.process_time() - start < 2
     assert problem.startswith(f"the axes {message}")
-    assert "zip" in problem
 
 
 def test_what_exclude_takes_out_is_no_cell():

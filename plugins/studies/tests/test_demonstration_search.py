@@ -788,22 +788,3 @@ def test_a_search_started_anew_takes_its_vectors_from_the_store(
     assert len({path.parent for path, _ in VectorCache().segments()}) == 4
     off = search(recipe_of(text, "run.cache=false"), tmp_path / "three", plugins)
     assert off.ranking == rankings[0]
-
-
-def test_a_journal_that_is_no_file_or_too_large_is_refused(
-    run_search, tmp_path, monkeypatch
-):
-    (tmp_path / "out").mkdir()
-    os.mkfifo(tmp_path / "out" / JOURNAL)
-    with pytest.raises(
-        RunError,
-        match=r"cannot be read: .* is a pipe or a device, .* choose another `--out`",
-    ):
-        run_search()
-    (tmp_path / "out" / JOURNAL).unlink()
-    run_search("search.limit=1")
-    monkeypatch.setattr("sentbed_studies.demonstration_journal.LARGEST", 99)
-    with pytest.raises(
-        RunError, match="cannot be read: the file has more than 99 bytes"
-    ):
-        run_search()

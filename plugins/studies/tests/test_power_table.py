@@ -16,7 +16,6 @@ from toy_plugin import TOWERS, quicken
 AXES = """
 [study]
 seeds = [1, 2, 3]
-equivalence = 0.25
 baseline = { lr = "0.5" }
 [study.axes.lr]
 path = "stage.tune.optimizer.lr"
@@ -144,7 +143,6 @@ def test_the_command_takes_the_spread_of_a_study_on_disk_and_the_study_keeps_its
     quicken(monkeypatch)
     run_study(read_study(put("study.toml", TOWERS + AXES)), tmp_path / "study")
     loaded = load_study(tmp_path / "study")
-    assert loaded.data.equivalence == 0.25
     tables = loaded.power(differences=[100.0])
     assert [table.comparisons for table in tables] == [1] * sum(
         table.columns[-1].ranked for table in loaded.tables

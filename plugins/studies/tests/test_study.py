@@ -475,24 +475,6 @@ def test_the_baseline_is_the_name_of_its_cell(study):
     )
 
 
-def test_a_margin_of_equivalence_is_above_zero_and_needs_a_baseline(study):
-    baseline = '[study.baseline]\nloss = "pull"\nrate = "0.2"\n'
-    assert (
-        study(f"{LOSSES}[study]\nequivalence = 0.3\n{baseline}").table.equivalence
-        == 0.3
-    )
-    assert study(LOSSES).table.equivalence is None
-    assert problems(study, f"{LOSSES}[study]\nequivalence = 0.3\n") == [
-        "`equivalence` is 0.3, and the study has no `baseline` that cells could be equivalent to; name one, "
-        "or take `equivalence` out @ s.toml:35 study.equivalence"
-    ]
-    for margin in ("0", "-0.3"):
-        (problem,) = problems(
-            study, f"{LOSSES}[study]\nequivalence = {margin}\n{baseline}"
-        )
-        assert "expected more than 0" in problem
-
-
 def test_a_fault_of_the_baseline_or_of_a_published_cell_is_that_fault_alone(
     study,
 ):

@@ -14,14 +14,11 @@ from sentbed.protocols import BackboneTraits
 from sentbed_report.statistics.item_components import ComponentStore, PromptScores
 from sentbed_report.statistics.significance import judge_cell
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.decisions import read_decisions
 from sentbed_report.study.exports import score_frame, to_json
 from sentbed_report.study.read_study_directory import read_data
 from sentbed_report.study.runs_as_study import runs_as_study
 from sentbed_report.study.selection import select
-from sentbed_report.study_page.decisions_section import decisions_section
 from sentbed_studies.cell_keys import CellKeys
-from sentbed_studies.early_stopping import needless_runs
 from sentbed_studies.runner import run_study
 from sentbed_studies.shared_work_plan import plan_work
 from sentbed_studies.study import read_study
@@ -445,94 +442,6 @@ def test_the_chosen_cell_is_confirmed_with_fresh_seeds_under_each_prompt(
     score = next(score for score in chosen.scores if score.task == "near")
     assert score.over == "items, prompts and seeds"
     assert score.seeds == 2
-
-
-@pytest.mark.usefixtures("installed_toy", "quick")
-def test_a_look_needs_all_prompts_of_a_seed_and_claims_are_over_prompts(
-    load, directory
-):
-    stop = 'decide = { test_data = true, tasks = ["near"] }\nstop = { error_rate = 0.5 }\nbaseline'
-    study = load(PROMPTS.replace("baseline", stop) + AXES)
-    run_study(study, directory)
-    decisions = read_decisions(directory)
-    assert decisions is not None
-    assert decisions.rule.prompts == study.prompts
-    assert decisions.ended
-    data = read_data(directory)
-    for cell in data.cells:
-        for seed in cell.seeds:
-            prompts = {
-                run.prompt
-                for run in cell.runs
-                if run.seed == seed and run.status == "finished"
-            }
-            assert prompts == set(study.prompts)
-
-
-def test_a_seed_after_the_last_look_counts_if_it_has_finished_under_every_prompt(
-    load, finished
-):
-    stop = 'decide = { test_data = true, tasks = ["near"] }\nstop = { error_rate = 0.9 }\nbaseline'
-    text = PROMPTS.replace("baseline", f'prompt_factor = "fixed"\n{stop}')
-    run_study(load(text + AXES), finished)
-    decisions = read_decisions(finished)
-    assert decisions is not None
-    assert (decisions.looks, decisions.ended) == ((2,), True)
-    whole = read_data(finished)
-    assert [cell.seeds for cell in whole.cells] == [(1, 2, 3), (1, 2, 3)]
-
-    (best,) = decisions.at_work
-    cell = next(cell for cell in whole.cells if cell.name == best)
-    (removed_run,) = (
-        run for run in cell.runs if (run.prompt, run.seed) == ("named", 3)
-    )
-    assert removed_run.directory is not None
-    (finished / removed_run.directory / "manifest.json").unlink()
-    data = read_data(finished)
-    cell = next(cell for cell in data.cells if cell.name == best)
-    assert cell.seeds == cell.finished_seeds == (1, 2)
-    assert (data.finished, data.total, data.needless) == (15, 15, 3)
-    values = []
-    for run in cell.runs:
-        values += [score.value for score in run.scores if score.task == "near"][:1]
-    chosen = select(data, summarise(data))
-    assert chosen is not None
-    assert (chosen.cell, chosen.seeds) == (best, 2)
-    assert chosen.score == pytest.approx(np.mean(values))
-
-
-def test_decisions_with_another_prompt_factor_are_those_of_another_rule(
-    load, plugins, finished
-):
-    stop = 'decide = { test_data = true, tasks = ["near"] }\nstop = { error_rate = 0.9 }\nbaseline'
-    random = load(PROMPTS.replace("baseline", stop) + AXES)
-    fixed = load(PROMPTS.replace("baseline", f'prompt_factor = "fixed"\n{stop}') + AXES)
-    run_study(fixed, finished)
-    first = read_decisions(finished)
-    assert first is not None
-    assert (first.rule.prompt_factor, first.ended, first.earlier) == ("fixed", True, ())
-    work = plan_work(random.cells, CellKeys(plugins))
-    last = [task for task in work.tasks if task.cell.seed == 3]
-    assert set(needless_runs(fixed, last, finished)) == set(last)
-    assert needless_runs(random, last, finished) == ()
-
-    run_study(random, finished)
-    again = read_decisions(finished)
-    assert again is not None
-    assert again.rule.prompt_factor == "random"
-    assert again.earlier == (first.rule,)
-    data = read_data(finished)
-    section = decisions_section(data)
-    assert section is not None
-    assert any(
-        note.startswith(
-            "The `prompt_factor` was changed while the study ran, to `random`."
-        )
-        for note in section.notes
-    )
-    assert not any(
-        "The rule or the cells were changed" in note for note in section.notes
-    )
 
 
 # --- shared work -------------------------------------------------------------------------------------------

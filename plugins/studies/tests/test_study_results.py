@@ -256,20 +256,13 @@ def test_ranks_colour_and_cost_are_those_of_the_studys_directory(
     }
     record = {
         "expected": {},
-        "order": [],
         "ranks": ranks,
         "colour": "STSB",
         "cost": "passes",
     }
-    record["groups"] = False
     (tmp_path / "study.json").write_text(json.dumps({**content, **record}))
     data = read_data(tmp_path)
-    assert (data.ranked_within, data.colour, data.cost, data.groups) == (
-        expected,
-        "STSB",
-        "passes",
-        False,
-    )
+    assert (data.ranked_within, data.colour, data.cost) == (expected, "STSB", "passes")
 
 
 def test_scores_and_costs_stand_side_by_side(data):

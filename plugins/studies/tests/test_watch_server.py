@@ -253,13 +253,6 @@ def test_a_study_that_is_damaged_meanwhile_is_an_answer_and_comes_back(
     assert ask(server, "/")[0].status == 200
 
 
-def test_a_link_that_leads_out_is_refused(directory, tmp_path):
-    (tmp_path / "secret").touch()
-    (directory / "cells" / "link").symlink_to(tmp_path / "secret")
-    with pytest.raises(RunError, match="is a link that leads out of"):
-        StudyServer(directory)
-
-
 def test_a_directory_without_a_study_and_a_port_that_is_taken_are_errors(
     server, directory, tmp_path
 ):

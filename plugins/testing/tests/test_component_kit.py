@@ -15,7 +15,7 @@ import attrs
 import faulty_classes as classes
 import faulty_parts as parts
 import pytest
-from sentbed._registry.plugin_info import Clash, ComponentInfo
+from sentbed._registry.plugin_info import ComponentInfo
 from sentbed._registry.registry import load_plugins
 from sentbed.kinds import KINDS
 from sentbed.protocols import Exporter, Lazy, Pooler, PoolerTraits
@@ -184,8 +184,7 @@ def test_a_name_that_is_claimed_twice_already_is_refused(
             (classes.Good, "sentbed-poolers"),
         )
     )
-    clash = Clash("pooler", "mean", claims, None, "two offer it; choose one")
-    plugins = attrs.evolve(load_plugins(()), clashes={("pooler", "mean"): clash})
+    plugins = attrs.evolve(load_plugins(()), clashes={("pooler", "mean"): claims})
     monkeypatch.setattr(rules_component_class, "installed", lambda: plugins)
     message = broken(classes.Taken, {"named"})["named"]
     assert (

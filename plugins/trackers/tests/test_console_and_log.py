@@ -2,10 +2,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import attrs
@@ -150,32 +147,6 @@ def test_a_log_without_a_state_begins_again_and_a_shorter_one_stays(info, tracke
     assert [line["event"] for line in lines(info)] == ["run_started", "run_resumed"]
     tracker.run_resumed(info, {})
     assert [line["event"] for line in lines(info)] == ["run_resumed"]
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes that have a name")
-@pytest.mark.parametrize("method", ["run_started", "run_resumed"])
-def test_a_pipe_in_the_place_of_the_log_is_refused_and_not_opened(method, info):
-    os.mkfifo(info.directory / "log.jsonl")
-    code = f"""
-from pathlib import Path
-from types import SimpleNamespace
-from sentbed import RunError
-from sentbed_trackers.jsonl import JsonlTracker
-run = SimpleNamespace(name="a-run", directory=Path({str(info.directory)!r}))
-try:
-    JsonlTracker().{method}(run, *{[] if method == "run_started" else [{}]!r})
-except RunError as error:
-    print(error)
-"""
-    # In a process of its own, since one that opens the pipe hangs.
-    done = subprocess.run(
-        [sys.executable, "-c", code], timeout=20, capture_output=True, text=True
-    )
-    log = info.directory / "log.jsonl"
-    assert (
-        done.stdout
-        == f"`{log}` is a pipe or a device, expected the run's log; remove it\n"
-    ), done.stderr
 
 
 def test_a_log_that_is_not_open_has_no_state():

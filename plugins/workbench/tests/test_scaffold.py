@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 import tomli
 from click.testing import CliRunner
-from sentbed import API_VERSION
 from sentbed._cli import main as cli
 from sentbed._document.structuring import unstructure
 from sentbed._recipe.load import load_recipe
@@ -92,7 +91,6 @@ def test_a_distribution_is_complete(kind, written):
         f"my-{kind}": f"sentbed_my_{in_module(kind)}"
     }
     package = written / kind / "src" / f"sentbed_my_{in_module(kind)}"
-    assert f'sentbed_api = "{API_VERSION}"' in (package / "__init__.py").read_text()
     assert (
         f"def {KINDS[kind.removesuffix('-encodes')].hook}()"
         in (package / "__init__.py").read_text()
@@ -137,7 +135,7 @@ def test_no_word_of_a_template_is_left(kind, written):
         text = f"{path.relative_to(written)}\n{path.read_text()}"
         assert not [
             word
-            for word in ("new-name", "new_name", "NewName", "-tpl", "{api}", "{kind}")
+            for word in ("new-name", "new_name", "NewName", "-tpl", "{kind}")
             if word in text
         ]
 

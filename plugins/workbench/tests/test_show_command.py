@@ -11,11 +11,6 @@ from sentbed._cli import main as cli
 from sentbed.kinds import KINDS
 from sentbed.tools import load_plugins
 from sentbed_workbench.component_docs import tables, type_name
-from sentbed_workbench.protocol_docs import (
-    describe_protocol,
-    list_protocols,
-    protocol_names,
-)
 
 
 def invoke(*arguments):
@@ -67,7 +62,6 @@ import attrs
 import sentbed
 from sentbed.protocols import RecipeTable
 
-sentbed_api = "3.0"
 
 
 @attrs.frozen
@@ -133,87 +127,6 @@ def test_show_of_an_unknown_component_suggests_one(installed_toy):
     assert result.output == "error: there is no loss `pul`. Did you mean `pull`?\n"
 
 
-def test_show_of_a_protocol_prints_signatures_and_documentation():
-    lines = invoke("show", "protocol", "Tokenizer").output.splitlines()
-    assert lines[0] == "class Tokenizer(TokenizerForPrompts)"
-    at = lines.index(
-        "    def encode(self, texts: Sequence[str], max_length: int) -> TokenIds"
-    )
-    assert lines[at + 1].startswith("        Tokenise texts, with special tokens")
-    assert "    property pad_id -> int" in lines
-
-
-def test_show_of_a_protocol_prints_fields_with_defaults_and_meaning():
-    lines = invoke("show", "protocol", "Items").output.splitlines()
-    at = lines.index("    scale: float = 100.0")
-    assert (
-        lines[at + 1]
-        == "        Number by which the statistic is multiplied to give the score."
-    )
-    assert (
-        "    width: int"
-        in invoke("show", "protocol", "PlacedEncoder").output.splitlines()
-    )
-    evaluator = invoke("show", "protocol", "Evaluator").output
-    assert "    abstract def prepare(self) -> Prepared | DrivesEncoder\n" in evaluator
-    # What it has from its base.
-    assert "    def check(self) -> Iterator[str]\n" in evaluator
-
-
-def test_show_of_a_protocol_prints_helpers():
-    assert invoke("show", "protocol", "read_file").output.startswith(
-        "def read_file(path: Path, most: int"
-    )
-
-
-@pytest.mark.whole
-def test_every_name_of_the_protocols_can_be_shown():
-    listed = [name for name, _, _ in list_protocols()]
-    assert {"Backbone", "Tokenizer", "TokenIds", "derive"} <= set(listed)
-    assert {"Encoder", "Plugins", "RecipeError", "foreign"} <= set(listed)
-    assert not {"Tensor", "Module", "Counter", "contextmanager"} & set(listed)
-    for name in protocol_names():
-        assert describe_protocol(name).endswith(f" import {name}")
-    printed = invoke("show", "protocol").output
-    assert all(f"\n{name} " in f"\n{printed}" for name in listed)
-
-
-@pytest.mark.parametrize(
-    ("name", "module"),
-    [
-        ("Encoder", "sentbed"),
-        ("Pooler", "sentbed.protocols"),
-        ("component_of", "sentbed.tools"),
-        ("suggest", "sentbed.errors"),
-        ("InMemoryDataset", "sentbed_common"),
-    ],
-)
-def test_show_of_a_protocol_says_how_it_is_imported(name, module):
-    lines = invoke("show", "protocol", name).output.splitlines()
-    assert lines[-1] == f"from {module} import {name}"
-
-
-@pytest.mark.parametrize(
-    ("name", "line"),
-    [
-        ("PROGRESS", "PROGRESS: str = 'stage.progress'"),
-        (
-            "DataError",
-            "    def __init__(self, message: str, file: object = None, line: int | None = None) -> None",
-        ),
-        ("Dataset", "    abstract def __len__(self) -> int"),
-    ],
-)
-def test_show_of_a_protocol_has_what_a_caller_must_know(name, line):
-    assert line in invoke("show", "protocol", name).output.splitlines()
-
-
 def test_a_component_without_its_kind_is_found():
     result = invoke("show", "info-nce")
     assert "`info-nce` is a loss: `sentbed show loss info-nce`" in result.stderr
-
-
-def test_a_name_that_is_none_of_the_protocols_has_a_suggestion():
-    result = invoke("show", "protocol", "Tokeniser")
-    assert result.exit_code == 1
-    assert "did you mean `Tokenizer`?" in result.stderr

@@ -32,7 +32,6 @@ def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
     """
     from sentbed._registry.culprit import blame
     from sentbed._registry.registry import load_plugins
-    from sentbed._registry.slow_imports import slow_messages
     from sentbed.errors import RecipeError, SentbedError
 
     plugins = load_plugins()
@@ -70,8 +69,6 @@ def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
             )
             bad = True
 
-    for what, message in slow_messages.items():
-        echo(f"hint: {what} {message}", err=True)
     if bad:
         sys.exit(BAD_INPUT)
 

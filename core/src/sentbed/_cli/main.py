@@ -30,9 +30,6 @@ from sentbed.errors import RecipeError, SentbedError, shortened_lines, suggest
 if TYPE_CHECKING:
     from sentbed._registry.registry import Plugins
 
-LONGEST_NAME = 200
-"""Number of characters to which a path in a message is cut."""
-
 OUT_OF_MEMORY = "the memory is used up; free some, or allow this process more"
 NO_MEMORY_LEFT = ("failed to map segment", "Cannot allocate memory")
 """Texts in the error messages of the library loader and of the operating system when memory is exhausted."""
@@ -62,8 +59,8 @@ class _Group(click.Group):
         if name in installed.commands:
             command: click.Command = installed.commands[name].value
             return command
-        if (COMMAND, name) in installed.clashes:
-            ctx.fail(installed.clashes[COMMAND, name].message)
+        if (clash := installed.clash(COMMAND, name)) is not None:
+            ctx.fail(clash)
         if (owner := owner_of("commands", name)) is not None:
             ctx.fail(
                 f"the command `{name}` belongs to `{owner}`, which is not installed or not loaded; "
@@ -120,10 +117,7 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, SentbedError):
         return message
     if isinstance(error, OSError) and error.filename is not None:
-        name = str(error.filename)
-        if len(name) > LONGEST_NAME:
-            name = f"{name[:LONGEST_NAME]}..."
-        return f"`{name}`: {error.strerror or error}; look at the path, its permissions and its disk"
+        return f"`{error.filename}`: {error.strerror or error}; look at the path, its permissions and its disk"
     from sentbed._registry.culprit import blame
 
     return blame(error)

@@ -26,9 +26,6 @@ from sentbed.errors import Problem, RecipeError, SentbedError
 
 EXTENDS = "extends"
 
-LONGEST_CHAIN = 32
-"""Largest number of files in a chain in which each file extends the next."""
-
 
 def extend(
     content: bytes,
@@ -83,11 +80,6 @@ def _read(
             message = f"found {location!r}, expected the path of a recipe, or an array of them"
             yield document.problem(message, path)
             continue
-        if "\0" in location:
-            message = f"found {location!r}, expected a path without null characters; write it without them"
-            yield document.problem(message, path)
-            continue
-
         try:
             base = locate(absolute(location, resolved_path.parent)).resolve()
             if base in chain:
@@ -97,12 +89,6 @@ def _read(
                 yield document.problem(message, path)
             elif base in layers:
                 continue
-            elif len(chain) == LONGEST_CHAIN:
-                message = (
-                    f"more than {LONGEST_CHAIN} files in a row extend one another; put some of them into one "
-                    "file, or let the recipe extend them side by side"
-                )
-                yield document.problem(message, path)
             else:
                 base_file = _shown(base, location, file)
                 yield from _read(read_file(base), base_file, chain, layers, schema)
@@ -168,8 +154,7 @@ class _Merge:
     def document(self) -> Document:
         """Return the merged document."""
         data = self.merged_tables(self.earlier.data, self.later.data, (), ())
-        below = (self.earlier, *self.earlier.below)
-        return Document(data, self.later.file, self.places, below)
+        return Document(data, self.later.file, self.places)
 
     def merged_tables(
         self,

@@ -165,8 +165,6 @@ def _primitive(value: Any, kind: Any) -> Any:
         return float(value)
     if type(value) is not kind or (kind is float and not math.isfinite(value)):
         raise _unexpected(value, _NOUN[kind] + _quotation_advice(value, kind))
-    if kind is int and not -(2**63) <= value < 2**63:
-        raise _invalid("found a whole number of more than 64 bits; take a smaller one")
     return value
 
 
@@ -189,9 +187,6 @@ def _path(
 ) -> Any:
     """Return the absolute path for a field of type `FilePath`."""
     text = _primitive(value, str)
-    if len(text) > LONGEST_PATH:
-        message = f"found a path of {len(text):,} characters, expected at most {LONGEST_PATH:,}; shorten it"
-        raise _invalid(message)
     try:
         return placed(text, getattr(value, "directory", base))
     except (RuntimeError, ValueError, OSError) as error:

@@ -18,7 +18,6 @@ from sentbed._encoder.batching import Progress, encode_into, encode_tokens
 from sentbed._files import (
     SUMS_FILE,
     read_file,
-    resolve_links,
     verified_sums,
     write_atomic,
     write_directory,
@@ -606,12 +605,7 @@ class Encoder:
         """
         import tomli_w
 
-        try:
-            target = resolve_links(Path(path))
-        except OSError as error:
-            raise RunError(
-                f"`{path}` is a link that leads to itself; choose another place"
-            ) from error
+        target = Path(path).resolve()
         is_empty = target.is_dir() and not any(target.iterdir())
         is_encoder = (target / ENCODER_FILE).is_file()
         if target.exists() and not is_empty and not is_encoder:

@@ -25,7 +25,6 @@ from sentbed._document.toml import Document, KeyPath, dotted
 from sentbed._files import read_file
 from sentbed._recipe.checks import check
 from sentbed._recipe.recipe import MAIN_ENCODER, SCHEMA, Evaluate, Recipe
-from sentbed._recipe.requirements import unmet_requirements
 from sentbed._registry.distribution_catalog import owner_of
 from sentbed._registry.plugin_offer_rules import TABLE
 from sentbed._registry.registry import Plugins, load_plugins
@@ -162,12 +161,6 @@ def structure_recipe(
     recipe, more = structure(data, Recipe, document, plugins, base, rename, check_files)
     problems += more
 
-    requires = data.get("requires")
-    if isinstance(requires, dict):
-        # Checked even if components are missing, since a missing distribution may be the cause.
-        versions = {str(name): str(specifier) for name, specifier in requires.items()}
-        for name, message in unmet_requirements(versions):
-            problems.append(document.problem(message, ("requires", name)))
     if problems:
         raise RecipeError(sorted(problems, key=lambda problem: problem.line or 0))
     return attrs.evolve(recipe, document=document, tables=tables)
@@ -253,13 +246,13 @@ def _take_tables(
     problems = []
     for key in list(data):
         owner = owner_of("tables", key)
-        clash = plugins.clashes.get((TABLE, key))
+        clash = plugins.clash(TABLE, key)
         if key not in plugins.tables and owner is None and clash is None:
             continue
 
         table = data.pop(key)
         if clash is not None:
-            problems.append(document.problem(clash.message, (key,)))
+            problems.append(document.problem(clash, (key,)))
             continue
         if key not in plugins.tables:
             message = (

@@ -46,7 +46,7 @@ RESOLVED = "resolved.toml"
 MAIN_ENCODER = "encoder"
 """Name of the encoder that the table `[encoder]` describes."""
 
-UNDECISIVE = ("checkpoint", "expected", "requires", "tracker")
+UNDECISIVE = ("checkpoint", "expected", "tracker")
 """Top-level keys of core that affect neither encoders nor scores."""
 
 SHORTEST = 2
@@ -456,11 +456,6 @@ class Recipe:
     """`[[tracker]]`: trackers, which send the progress of the run elsewhere."""
     expected: Mapping[str, Expected] = attrs.field(factory=dict)
     """`[expected]`: numbers that the run should reproduce, by key."""
-    requires: Mapping[str, str] | None = None
-    """Distributions that must be installed, with versions as pip writes them: `sentbed-attention = ">=0.2"`.
-
-    `sentbed deps RECIPE` prints the distributions that a recipe needs.
-    """
     tables: Mapping[str, RecipeTable] = attrs.field(
         factory=dict, metadata={"spread": True}
     )

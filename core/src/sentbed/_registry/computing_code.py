@@ -24,8 +24,10 @@ import attrs
 
 from sentbed._document.structuring import parts_in
 from sentbed._registry.registry import GROUP, Plugins
-from sentbed._registry.user_config import CORE, normalised
 from sentbed.protocols import Component, RecipeTable
+
+CORE = "sentbed"
+"""Name of core's distribution and of its package."""
 
 DECIDES_NO_SCORE = (
     "__main__.py",
@@ -66,8 +68,6 @@ LIBRARIES_WITHOUT_EFFECT = frozenset(
         "huggingface-hub",
         "jinja2",
         "matplotlib",
-        "packaging",
-        "platformdirs",
         "pluggy",
         "rich",
         "tomli",
@@ -155,6 +155,11 @@ def hashed(code: Mapping[str, str]) -> dict[str, str]:
 def _version(text: str | None) -> str:
     """Return the version in an entry of `computing_code`, or `none` if there is no entry."""
     return "none" if text is None else text.partition(" ")[0]
+
+
+def normalised(distribution: str) -> str:
+    """Return the name of a distribution as PEP 503 normalises it."""
+    return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
 def files_digest(files: Iterable[Path]) -> str:

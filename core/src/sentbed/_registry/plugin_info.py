@@ -1,4 +1,4 @@
-"""Classes that describe plugins, what they offer, and names that several plugins claim."""
+"""Classes that describe plugins and what they offer."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ import attrs
 
 from sentbed._registry.plugin_offer_rules import fault_of
 from sentbed._registry.plugin_source_code import file_of, place_of
-from sentbed._registry.slow_imports import slow_messages, watched
 from sentbed.errors import PluginError, reason_of
 from sentbed.protocols.recipe_tables import Lazy
 
-Status: TypeAlias = Literal["loaded", "disabled", "refused", "broken"]
+Status: TypeAlias = Literal["loaded", "disabled", "broken"]
 """Status of a plugin.
 
-`disabled`: the user's configuration excludes it. `refused`: it is made for another API version. `broken`: it
-cannot be imported, or breaks a rule for plugins.
+`disabled`: the user excludes it. `broken`: it cannot be imported, or breaks a rule for plugins.
 """
 
 
@@ -86,8 +84,7 @@ def _imported(offer: Offer) -> Any:
     what = offer.label
     remedy = "mend, disable or uninstall the plugin"
     try:
-        with watched(what):
-            value = getattr(import_module(module), name)
+        value = getattr(import_module(module), name)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a module may raise anything, even `SystemExit`
@@ -145,8 +142,6 @@ class PluginInfo:
     place: str | None = None
     """`file:line` of the error, if the plugin is broken."""
 
-    api: str | None = None
-    """API version that the plugin declares."""
     kinds: tuple[str, ...] = ()
     """Kinds of its components."""
     hooks: tuple[str, ...] = ()
@@ -163,31 +158,8 @@ class PluginInfo:
         return f"the plugin `{self.name}` of `{self.distribution}` {self.version}"
 
     @property
-    def slow(self) -> str | None:
-        """Message on the plugin's slow import, with a remedy; None if the import was fast."""
-        return slow_messages.get(self.label)
-
-    @property
     def problem(self) -> str | None:
         """Why the plugin could not be loaded; None if it is loaded or disabled."""
-        if self.status in ("broken", "refused"):
+        if self.status == "broken":
             return self.reason
         return None
-
-
-@attrs.frozen
-class Clash:
-    """A name that several plugins claim."""
-
-    kind: str
-    """Kind of the component, `command`, or `recipe table`, as in `Offer`."""
-    name: str
-    claims: tuple[Offer, ...]
-    preferred: ComponentInfo | None
-    """The component that the user's configuration prefers; None if it prefers none.
-
-    Nobody can prefer a command or a recipe table.
-    """
-    message: str
-    """Says which plugins claim the name. It also says how to choose one of them or, if `preferred` is set, where
-    the user has chosen it."""

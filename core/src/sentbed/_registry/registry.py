@@ -7,6 +7,7 @@ distribution has used before, and accepts misspelt hooks.
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import EntryPoint, entry_points
@@ -18,26 +19,19 @@ import pluggy
 
 from sentbed import hookspecs
 from sentbed._registry.distribution_catalog import owner_of
-from sentbed._registry.plugin_compatibility import (
-    API_NAME,
-    api_refusal,
-    declared_api,
-    unmet_sentbed,
-)
-from sentbed._registry.plugin_info import Clash, ComponentInfo, Offer, PluginInfo
+from sentbed._registry.plugin_info import ComponentInfo, Offer, PluginInfo
 from sentbed._registry.plugin_offer_rules import COMMAND, TABLE, offer_fault
 from sentbed._registry.plugin_source_code import (
-    assigned_text,
     defined_at,
     place_of,
-    would_offer,
 )
-from sentbed._registry.slow_imports import watched
-from sentbed._registry.user_config import Settings, fits, read_settings
 from sentbed.errors import PluginError, reason_of, shortened, suggest
 from sentbed.kinds import KINDS
 
 GROUP = "sentbed"
+
+DISABLE_VARIABLE = "SENTBED_PLUGINS_DISABLE"
+"""Environment variable with the names of distributions, separated by commas, whose plugins are not loaded."""
 
 COMPONENT_HOOKS = {kind.hook: kind.name for kind in KINDS.values()}
 """Kind of the components that each hook for components offers: `{"poolers": "pooler", ...}`."""
@@ -45,7 +39,7 @@ COMPONENT_HOOKS = {kind.hook: kind.name for kind in KINDS.values()}
 COMMAND_AND_TABLE_HOOKS = {"commands": COMMAND, "recipe_tables": TABLE}
 """For the hooks that offer commands and recipe tables: what messages call a single offer of the hook."""
 
-OTHER_OFFER_HOOKS = (*COMMAND_AND_TABLE_HOOKS, "known_data", "findings", "vector_store")
+OTHER_OFFER_HOOKS = (*COMMAND_AND_TABLE_HOOKS, "known_data", "vector_store")
 """All hooks through which plugins offer something other than components."""
 
 LIFECYCLE_HOOKS: tuple[str, ...] = tuple(
@@ -58,7 +52,6 @@ LIFECYCLE_HOOKS: tuple[str, ...] = tuple(
 
 ABSENCE: Mapping[str, str] = {
     "broken": "could not be loaded: ",
-    "refused": "is refused: ",
     "disabled": "is ",
 }
 """For each status of a plugin that is not loaded: the words of a message before the reason for the status."""
@@ -86,9 +79,8 @@ class _PluginManager(pluggy.PluginManager):
 class Plugins:
     """The installed plugins and everything they offer.
 
-    If several plugins claim the name of a component, `components` has the one that the user prefers. If the user
-    prefers none, it has none of them. If several claim the name of a command or table, `commands` and `tables`
-    have none of them.
+    If several plugins claim the name of a component, command or table, `components`, `commands` and `tables` have
+    none of them.
     """
 
     manager: pluggy.PluginManager
@@ -97,10 +89,11 @@ class Plugins:
 
     components: Mapping[tuple[str, str], ComponentInfo]
     """Components by kind and name."""
-    clashes: Mapping[tuple[str, str], Clash] = attrs.field(factory=dict)
-    """Names that several plugins claim, by kind (of the component, `command` or `recipe table`) and name."""
-    warnings: tuple[str, ...] = ()
-    """Warnings about entries of the user's configuration that name no installed plugin or no component."""
+    clashes: Mapping[tuple[str, str], Sequence[Offer]] = attrs.field(factory=dict)
+    """Offers of each name that several plugins claim.
+
+    The key is the kind (of the component, `command` or `recipe table`) and the name.
+    """
 
     commands: Mapping[str, Offer] = attrs.field(factory=dict)
     """Subcommands of `sentbed` by name; each is a `click.Command`."""
@@ -122,12 +115,20 @@ class Plugins:
     def origin(self, cls: type[Any]) -> ComponentInfo | None:
         """Return the component with this class, or None if no plugin offers the class."""
         candidates: list[Offer] = list(self.components.values())
-        for clash in self.clashes.values():
-            candidates += clash.claims
+        for claims in self.clashes.values():
+            candidates += claims
         for candidate in candidates:
             if isinstance(candidate, ComponentInfo) and candidate.offers(cls):
                 return candidate
         return None
+
+    def clash(self, kind: str, name: str) -> str | None:
+        """Return a message with the plugins that claim the same name; None if at most one claims it."""
+        claims = self.clashes.get((kind, name))
+        if claims is None:
+            return None
+        origins = " and by ".join(claim.origin for claim in claims)
+        return f"the {kind} `{name}` is offered by {origins}; uninstall or disable all but one"
 
     def find(self, kind: str, name: str) -> ComponentInfo:
         """Return the component of this kind and name.
@@ -141,14 +142,13 @@ class Plugins:
             # Import the class here, where all callers expect a `PluginError`.
             _ = component.cls
             return component
-        if (kind, name) in self.clashes:
-            raise PluginError(self.clashes[kind, name].message)
+        if (clash := self.clash(kind, name)) is not None:
+            raise PluginError(clash)
 
         absent = [plugin for plugin in self.plugins if plugin.status != "loaded"]
         owner = owner_of("components", f"{kind}/{name}")
-        hook = KINDS[kind].hook
         for plugin in absent:
-            if plugin.distribution == owner or would_offer(plugin.value, hook, name):
+            if plugin.distribution == owner:
                 raise PluginError(
                     f"the {kind} `{name}` belongs to `{plugin.distribution}`, which "
                     f"{ABSENCE[plugin.status]}{plugin.reason}"
@@ -161,7 +161,7 @@ class Plugins:
                 f"install it with `pip install {owner}`"
             )
 
-        # A plugin that is not loaded may offer the component in a way that its source code does not show.
+        # A plugin that is not loaded may offer the component.
         hint = ""
         for plugin in absent:
             reason = " ".join(str(plugin.reason).split())
@@ -181,7 +181,6 @@ class Plugins:
 
 def load_plugins(
     points: Iterable[EntryPoint] | None = None,
-    settings: Settings | None = None,
     commands_only: bool = False,
 ) -> Plugins:
     """Load every plugin into a new plugin manager, and collect what the plugins offer.
@@ -191,14 +190,8 @@ def load_plugins(
 
     Args:
         points: Entry points of the plugins; by default those of the group `sentbed`.
-        settings: The user's settings for plugins; by default those of the user's configuration.
         commands_only: Whether to collect only the plugins' commands, so that `sentbed --help` is instant.
-
-    Raises:
-        PluginError: if the user's configuration is invalid.
     """
-    if settings is None:
-        settings = read_settings()
     if points is None:
         points = entry_points(group=GROUP)
     kinds_of_hooks = COMPONENT_HOOKS | COMMAND_AND_TABLE_HOOKS
@@ -212,79 +205,52 @@ def load_plugins(
     installed = [(_name_and_version(point), point) for point in points]
     for origin, point in sorted(installed, key=lambda pair: (pair[0], pair[1].name)):
         info = PluginInfo(point.name, *origin, point.value)
-        with watched(info.label):
-            info, offers = _load(manager, point, info, settings, kinds_of_hooks)
+        info, offers = _load(manager, point, info, kinds_of_hooks)
         infos.append(info)
         for offer in offers:
             claims.setdefault((offer.kind, offer.name), []).append(offer)
-    _apply_order(manager, infos, settings)
-
-    clashes = {}
-    for key, offers in claims.items():
-        if len(offers) > 1:
-            clashes[key] = _clash(offers, settings)
-    if clashes and commands_only:
-        # One of the plugins may be broken, and then claims nothing. Only loading all of its offers shows that.
-        return load_plugins(points, settings)
 
     components: dict[tuple[str, str], ComponentInfo] = {}
     commands_and_tables: dict[str, dict[str, Offer]] = {COMMAND: {}, TABLE: {}}
+    clashes: dict[tuple[str, str], list[Offer]] = {}
     for (kind, name), offers in claims.items():
-        clash = clashes.get((kind, name))
-        chosen = offers[0] if clash is None else clash.preferred
-        if isinstance(chosen, ComponentInfo):
-            components[kind, name] = chosen
-        elif chosen is not None:
-            commands_and_tables[kind][name] = chosen
+        first, *others = offers
+        if others:
+            clashes[kind, name] = offers
+        elif isinstance(first, ComponentInfo):
+            components[kind, name] = first
+        else:
+            commands_and_tables[kind][name] = first
 
     return Plugins(
         manager,
         tuple(infos),
         components,
         clashes,
-        _warnings(settings, infos, claims),
         commands_and_tables[COMMAND],
         commands_and_tables[TABLE],
     )
-
-
-def _apply_order(
-    manager: pluggy.PluginManager,
-    infos: Sequence[PluginInfo],
-    settings: Settings,
-) -> None:
-    """Register plugins again, so that their hooks are called in the order that the user's configuration sets."""
-    # pluggy calls hooks in the reverse order of registration.
-    for name in reversed(tuple(settings.order)):
-        for info in reversed(infos):
-            is_named = fits(name, info.distribution, info.name)
-            if is_named and manager.has_plugin(info.key):
-                manager.register(manager.unregister(name=info.key), name=info.key)
 
 
 def _load(
     manager: pluggy.PluginManager,
     point: EntryPoint,
     info: PluginInfo,
-    settings: Settings,
     kinds_of_hooks: Mapping[str, str],
 ) -> tuple[PluginInfo, list[Offer]]:
     """Import and register a plugin; return the information about it, and what it offers.
 
-    A plugin that is disabled, refused or broken is not registered and offers nothing. `kinds_of_hooks` has the
+    A plugin that is disabled or broken is not registered and offers nothing. `kinds_of_hooks` has the
     hooks whose offers are collected, and the kind of what each of them offers.
     """
-    if (reason := settings.refusal(info.distribution, info.name)) is not None:
+    disabled = os.environ.get(DISABLE_VARIABLE, "").split(",")
+    if info.distribution in map(str.strip, disabled):
+        reason = f"disabled by the environment variable `{DISABLE_VARIABLE}`; take it out there"
         return attrs.evolve(info, status="disabled", reason=reason), []
 
     registered = False
     try:
         plugin = point.load()
-        api = declared_api(info.value, plugin)
-        if api is not None:
-            info = attrs.evolve(info, api=str(api))
-        if (reason := api_refusal(api, info.distribution)) is not None:
-            return attrs.evolve(info, status="refused", reason=reason), []
         if inspect.isclass(plugin):
             plugin = plugin()
 
@@ -340,104 +306,13 @@ def _require_unregistered(
 
 
 def _with_failure(info: PluginInfo, error: BaseException) -> PluginInfo:
-    """Return the information about a plugin that raised an error while loading: it is `broken` or `refused`."""
-    api = info.api or assigned_text(info.value, API_NAME)
-    if (reason := api_refusal(api, info.distribution)) is not None:
-        return attrs.evolve(
-            info,
-            status="refused",
-            reason=reason,
-            api=api,
-        )
-
+    """Return the information about a plugin that raised an error while loading."""
     if isinstance(error, _FaultError):
         place = error.place
     else:
         place = place_of(error, info.value)
-    reason = shortened(reason_of(error)) + unmet_sentbed(info.distribution)
-    return attrs.evolve(
-        info,
-        status="broken",
-        reason=reason,
-        place=place,
-    )
-
-
-def _clash(claims: Sequence[Offer], settings: Settings) -> Clash:
-    """Return the clash of several offers of one kind and name."""
-    kind, name = claims[0].kind, claims[0].name
-    origins = " and by ".join(claim.origin for claim in claims)
-    components = [claim for claim in claims if isinstance(claim, ComponentInfo)]
-    if not components:
-        message = f"the {kind} `{name}` is offered by {origins}; uninstall or disable all but one"
-        return Clash(kind, name, tuple(claims), None, message)
-
-    preferred, place = settings.prefer.get(f"{kind}/{name}", ("", ""))
-    preferred_components = []
-    for component in components:
-        if fits(preferred, component.distribution, component.plugin):
-            preferred_components.append(component)
-    if len(preferred_components) == 1:
-        message = f"the {kind} `{name}` is offered by {origins}; {place} prefers `{preferred}`"
-        return Clash(kind, name, tuple(claims), preferred_components[0], message)
-
-    first, *others = claims
-    choice = first.distribution
-    if any(other.distribution == choice for other in others):
-        choice += f":{first.plugin}"
-    rest = "the others" if len(others) > 1 else "the other"
-    message = (
-        f"the {kind} `{name}` is offered by {origins}; choose one in `[plugins]` of `{settings.file}`: "
-        f'`prefer = {{ "{kind}/{name}" = "{choice}" }}`, or disable or uninstall {rest}'
-    )
-    return Clash(kind, name, tuple(claims), None, message)
-
-
-def _warnings(
-    settings: Settings,
-    infos: Sequence[PluginInfo],
-    claims: Mapping[tuple[str, str], Sequence[Offer]],
-) -> tuple[str, ...]:
-    """Return warnings about plugins in the user's configuration.
-
-    A plugin may not be installed, or it may not offer the component for which the configuration prefers it.
-    """
-    names = set()
-    for info in infos:
-        names |= {info.name, info.distribution}
-
-    warnings = []
-    for list_name, name, place in settings.named():
-        if not _plugins_called(name, infos):
-            hint = suggest(name, sorted(names)).partition(" Choose")[0]
-            warnings.append(
-                f"`{list_name}` of {place} names `{name}`, which is not an installed plugin.{hint}"
-            )
-
-    for kind_and_name, (name, place) in settings.prefer.items():
-        kind, _, component = kind_and_name.partition("/")
-        plugins = _plugins_called(name, infos)
-        offers = claims.get((kind, component), ())
-        is_offered = any(
-            fits(name, offer.distribution, offer.plugin) for offer in offers
-        )
-        if is_offered or not plugins:
-            continue
-
-        reason = "which it does not offer"
-        for info in plugins:
-            if info.status != "loaded":
-                reason = f"and `{info.name}` is {info.status}"
-                break
-        warnings.append(
-            f"{place} prefers `{name}` for the {kind} `{component}`, {reason}"
-        )
-    return tuple(warnings)
-
-
-def _plugins_called(name: str, infos: Sequence[PluginInfo]) -> list[PluginInfo]:
-    """Return the installed plugins that a name in the user's configuration means."""
-    return [info for info in infos if fits(name, info.distribution, info.name)]
+    reason = shortened(reason_of(error))
+    return attrs.evolve(info, status="broken", reason=reason, place=place)
 
 
 def _name_and_version(point: EntryPoint) -> tuple[str, str]:

@@ -16,7 +16,6 @@ from typing import Any
 from sentbed._machine_resources import physical_memory, usable_cores
 from sentbed._registry.registry import Plugins
 from sentbed._run.report_json import fields
-from sentbed._version import API_VERSION
 
 MANIFEST = "manifest.json"
 """File of a run directory that has the manifest."""
@@ -28,14 +27,11 @@ def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
     plugin_facts = []
     for plugin in plugins.plugins:
         distributions.add(plugin.distribution)
-        plugin_facts.append(
-            fields(plugin, "name distribution version status api problem")
-        )
+        plugin_facts.append(fields(plugin, "name distribution version status problem"))
     memory = physical_memory()
     memory_gib = round(memory / 2**30, 1) if memory else None
     return {
         "plugins": plugin_facts,
-        "api": API_VERSION,
         "libraries": dict(_libraries(frozenset(distributions))),
         "python": platform.python_version(),
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],

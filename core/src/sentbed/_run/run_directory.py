@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from sentbed._files import locked, read_json, remove_directory, require_links_within
+from sentbed._files import locked, read_json, remove_directory
 from sentbed._run import training_states as states
 from sentbed._run.best_weights import CHECKPOINTS, prune_weights
 from sentbed._run.context import Kept
@@ -130,9 +130,8 @@ def alone(directory: Path) -> Iterator[None]:
     """Lock a run directory during a `with` block, so that no other process works on the run.
 
     Raises:
-        RunError: if another process has locked it, or a link in the directory leads out of it.
+        RunError: if another process has locked it.
     """
-    require_links_within(directory)
     with locked(directory / LOCK) as acquired:
         if not acquired:
             raise RunError(

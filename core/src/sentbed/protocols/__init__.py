@@ -87,7 +87,6 @@ if TYPE_CHECKING:
         Lazy,
         RecipeTable,
         TableTraits,
-        Variant,
         Variants,
     )
     from sentbed.protocols.report_data import (

@@ -19,7 +19,6 @@ CORE_TABLES = frozenset(
         "evaluate",
         "expected",
         "extends",
-        "requires",
         "run",
         "runtime",
         "schema",
@@ -70,17 +69,6 @@ class Variants:
     """Remarks on the table itself, one sentence each, which `sentbed check` prints."""
 
 
-@attrs.frozen(eq=False)
-class Variant:
-    """One of the recipes that a table makes of one recipe, such as a cell of a study."""
-
-    document: Any
-    """The recipe as a `sentbed.tools.Document`."""
-    setters: Mapping[tuple[str | int, ...], tuple[str, ...]]
-    """For each value that differs from the original recipe: its path, and the path of the key in the table that
-    sets it."""
-
-
 class RecipeTable:
     """A top-level table of a recipe that a plugin offers. Its fields are the keys of the table.
 
@@ -126,8 +114,8 @@ class RecipeTable:
         plugins: Any,
         base: Path,
         name: str,
-    ) -> Variant:
-        """Return one of the recipes that the table makes of the recipe `document`, by name.
+    ) -> Any:
+        """Return one of the recipes that the table makes of the recipe `document`, by name: a `Document`.
 
         Raises:
             RecipeError: if there is no such recipe.

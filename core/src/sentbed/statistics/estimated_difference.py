@@ -65,26 +65,11 @@ class EstimatedDifference:
         return self.value - half_width, self.value + half_width
 
     def p_value(self) -> float:
-        """Return the two-sided p-value of the hypothesis that there is no difference, from 1e-300 to 1."""
-        return min(1.0, 2 * self._one_sided(abs(self.value)))
+        """Return the two-sided p-value of the hypothesis that there is no difference, from 1e-300 to 1.
 
-    def p_above(self, margin: float) -> float:
-        """Return the one-sided p-value of the hypothesis that the difference is at most `margin`."""
-        return self._one_sided(self.value - margin)
-
-    def p_below(self, margin: float) -> float:
-        """Return the one-sided p-value of the hypothesis that the difference is at least `margin`."""
-        return self._one_sided(margin - self.value)
-
-    def _one_sided(self, distance: float) -> float:
-        """Return the one-sided p-value of an estimate at this distance from the hypothesis."""
-        if self.error <= 0:
-            if distance == 0:
-                return 0.5
-            return _LEAST if distance > 0 else 1.0
-        if distance < 0:
-            return 1 - self._one_sided(-distance)
-        return _level(self.critical, distance / self.error)
+        The variance must be above 0.
+        """
+        return min(1.0, 2 * _level(self.critical, abs(self.value) / self.error))
 
 
 def _level(critical: Callable[[float], float], value: float) -> float:

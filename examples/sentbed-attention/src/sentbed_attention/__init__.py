@@ -16,10 +16,8 @@ __all__ = [
     "data_sources",
     "interventions",
     "poolers",
-    "sentbed_api",
 ]
 
-sentbed_api = "3.0"
 """The version of sentbed's interface that this plugin is written for."""
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Cost", "Threads", "commands", "executors", "recipe_tables", "report_sections"]
 
-sentbed_api = "3.0"
-
 
 @hookimpl
 def recipe_tables() -> Mapping[str, type[RecipeTable]]:

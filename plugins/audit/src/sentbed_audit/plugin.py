@@ -11,8 +11,6 @@ from sentbed.protocols import Lazy
 if TYPE_CHECKING:
     from sentbed.protocols import ReportData, ReportSection, Run
 
-sentbed_api = "3.0"
-
 
 @hookimpl
 def commands() -> Mapping[str, Lazy]:

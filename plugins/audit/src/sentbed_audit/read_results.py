@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 from sentbed.errors import DataError, SentbedError, listed
-from sentbed.helpers import open_file, read_file, reason_of
+from sentbed.helpers import read_file, reason_of
 
 from sentbed_audit.declared_training import DeclaredTraining, declared_training
 from sentbed_audit.lm_eval_results import is_lm_eval_result, lm_eval_rows
@@ -188,7 +188,7 @@ def _of_archive(path: Path) -> Iterator[Content]:
 
 def _tar_members(path: Path) -> Iterator[tuple[PurePosixPath, int, IO[bytes]]]:
     """Yield the path, the size and the stream of each regular file in a tar archive."""
-    with open_file(path) as file, tarfile.open(fileobj=file, mode="r:*") as archive:
+    with tarfile.open(path, mode="r:*") as archive:
         for member in archive:
             if not member.isreg():
                 continue
@@ -199,7 +199,7 @@ def _tar_members(path: Path) -> Iterator[tuple[PurePosixPath, int, IO[bytes]]]:
 
 def _zip_members(path: Path) -> Iterator[tuple[PurePosixPath, int, IO[bytes]]]:
     """Yield the path, the size and the stream of each file in a zip archive."""
-    with open_file(path) as file, zipfile.ZipFile(file) as archive:
+    with zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
             if not member.is_dir():
                 with archive.open(member) as stream:
@@ -222,8 +222,6 @@ def _parsed(content: bytes, name: PurePosixPath) -> Content:
         declared = declared_training(document, name)
         if declared is not None:
             return declared
-    except RecursionError:
-        return Unreadable(str(name), "its arrays or objects are nested too deeply")
     except (ValueError, OverflowError, csv.Error) as error:
         return Unreadable(str(name), str(error))
 

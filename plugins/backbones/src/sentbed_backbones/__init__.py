@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from sentbed import hookimpl
 from sentbed.protocols import Lazy
-
-if TYPE_CHECKING:
-    from sentbed_common import Finding
-
-sentbed_api = "3.0"
 
 
 @hookimpl
@@ -54,11 +48,3 @@ def interventions() -> Mapping[str, Lazy]:
             "Steer the last token away from an auxiliary prompt, which asks for irrelevant information.",
         ),
     }
-
-
-@hookimpl
-def findings() -> list[Finding]:
-    """Return the support for pretrained models on this machine: libraries, adapters, 4 bits, the hub."""
-    from sentbed_backbones.doctor import findings
-
-    return list(findings())

@@ -16,15 +16,6 @@ if TYPE_CHECKING:
         KnownFile,
         KnownMade,
     )
-    from sentbed_common.doctor_findings import (
-        Finding,
-        Status,
-        Trial,
-        elsewhere,
-        packages,
-        present,
-        version_of,
-    )
     from sentbed_common.encoder_fingerprint import EncoderFingerprint, fingerprint_of
     from sentbed_common.field_docstrings import field_docs
     from sentbed_common.finite_tensors import is_finite_tensor

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from sentbed import DataError
-from sentbed.helpers import open_file
 
 
 @contextmanager
@@ -37,7 +36,7 @@ def open_text(path: str | Path) -> Iterator[BinaryIO]:
         DataError: if it cannot be read or is damaged.
     """
     path = Path(path)
-    with readable(path), open_file(path) as stream:
+    with readable(path), path.open("rb") as stream:
         if path.suffix.lower() != ".gz":
             yield stream
             return

@@ -85,7 +85,7 @@ def json_object(
         row = strict_json(line)
     except RepeatedKeyError as error:
         raise DataError(f"{error}; remove one, or rename it", file, number) from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         reason = getattr(error, "msg", str(error))
         blank = ""
         if not line.strip():

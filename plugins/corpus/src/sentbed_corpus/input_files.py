@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import importlib.util
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from typing import Any, Literal
 
 import attrs
 from sentbed.errors import DataError, RuntimeUnavailableError, listed, suggest
-from sentbed.helpers import foreign, open_file
+from sentbed.helpers import foreign
 from sentbed_common import readable
 
 Kind = Literal["text", "jsonl", "parquet"]
@@ -131,8 +130,8 @@ def _is_input(file: Path, below: Path) -> bool:
 
 def state_of(path: Path) -> tuple[int, int]:
     """Return size and modification time of a file. Raises `DataError` if it cannot be read."""
-    with readable(path), open_file(path) as stream:
-        state = os.fstat(stream.fileno())
+    with readable(path):
+        state = path.stat()
     return state.st_size, state.st_mtime_ns
 
 
@@ -150,8 +149,7 @@ def parquet_file(path: str | Path) -> Iterator[Any]:
     with (
         whole,
         readable(path),
-        open_file(Path(path)) as stream,
-        parquet.ParquetFile(stream) as file,
+        parquet.ParquetFile(path) as file,
     ):
         yield file
 

@@ -93,7 +93,6 @@ class Manifest:
             LookupError,
             TypeError,
             AttributeError,
-            RecursionError,
         ) as error:
             raise RunError(
                 f"`{file}` is damaged ({reason_of(error)}); start again with `--overwrite`"

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from sentbed import hookimpl
 from sentbed.protocols import Lazy
-
-if TYPE_CHECKING:
-    from sentbed_common import Finding
-
-sentbed_api = "3.0"
 
 
 @hookimpl
@@ -27,13 +21,3 @@ def commands() -> Mapping[str, Lazy]:
             "Find hard negatives for pairs of texts.",
         ),
     }
-
-
-@hookimpl
-def findings() -> list[Finding]:
-    """Return a finding on whether Parquet files can be read and written on this machine."""
-    from sentbed_common import packages
-
-    return [
-        packages("data", "Parquet shards", "sentbed-corpus", ("pyarrow",), "parquet")
-    ]

@@ -9,11 +9,7 @@ from sentbed import hookimpl
 from sentbed.protocols import Lazy
 
 if TYPE_CHECKING:
-    from sentbed.tools import Plugins
-    from sentbed_common import Finding, KnownData
-
-
-sentbed_api = "3.0"
+    from sentbed_common import KnownData
 
 
 @hookimpl
@@ -90,14 +86,6 @@ def known_data() -> tuple[KnownData, ...]:
     from sentbed_data.known_collections import KNOWN
 
     return KNOWN
-
-
-@hookimpl
-def findings(plugins: Plugins) -> list[Finding]:
-    """Return which file formats can be read on this machine, and which known collections are complete."""
-    from sentbed_data.doctor import collection_findings, library_findings
-
-    return [*collection_findings(plugins), *library_findings()]
 
 
 @hookimpl

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from sentbed import __version__
 from sentbed.errors import DataError, RunError
-from sentbed.helpers import cannot_write, is_device, read_file, sha256
+from sentbed.helpers import cannot_write, read_file, sha256
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -150,12 +150,6 @@ def keep_aside(path: Path) -> None:
 def _opened(part: Path) -> Iterator[FileIO]:
     """Open a partial file for appending, under a lock; remove it at the end if it is empty."""
     import fcntl
-
-    if is_device(part):
-        raise DataError(
-            "this is a pipe or a device where a part of a download is kept; remove it",
-            part,
-        )
 
     try:
         part.parent.mkdir(parents=True, exist_ok=True)

@@ -121,7 +121,7 @@ def _column_names(file: Path, encoding: str) -> Sequence[str]:
 
     try:
         first = json.loads(next(lines, ""))
-    except (ValueError, RecursionError):
+    except ValueError:
         return []
 
     if not isinstance(first, dict):

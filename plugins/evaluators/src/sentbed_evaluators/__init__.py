@@ -10,9 +10,7 @@ from sentbed.protocols import Lazy
 
 if TYPE_CHECKING:
     from sentbed.protocols import Evaluation, ReportData, ReportSection, Run
-    from sentbed_common import Finding, KnownData
-
-sentbed_api = "3.0"
+    from sentbed_common import KnownData
 
 PREDICTIONS = "next-token"
 """Name of the evaluator of next-token predictions, and of the folder for them in a run directory."""
@@ -117,11 +115,3 @@ def known_data() -> tuple[KnownData, ...]:
     from sentbed_evaluators.known_collections import known_collections
 
     return known_collections()
-
-
-@hookimpl
-def findings() -> list[Finding]:
-    """Return, for `sentbed doctor`, whether the libraries that evaluators need are installed."""
-    from sentbed_evaluators.doctor import findings
-
-    return list(findings())

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from sentbed import DataError, locate
 from sentbed.errors import listed, suggest
-from sentbed.helpers import in_utf_16, open_file
+from sentbed.helpers import in_utf_16
 
 _MARK = "\ufeff"
 _BYTES_OF_MARK = codecs.BOM_UTF8.decode("latin-1")
@@ -74,7 +74,7 @@ def lines(
     number = 0
     try:
         with (
-            _HashingReader(open_file(path).detach()) as content,
+            _HashingReader(path.open("rb", buffering=0)) as content,
             io.TextIOWrapper(content, encoding, newline="\n") as stream,
         ):
             if encoding == "utf-8" and in_utf_16(content.peek(2)):

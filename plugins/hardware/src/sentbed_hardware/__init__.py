@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from sentbed import hookimpl
 from sentbed.protocols import Lazy
-
-if TYPE_CHECKING:
-    from sentbed_common import Finding
-
-sentbed_api = "3.0"
 
 
 @hookimpl
@@ -68,11 +62,3 @@ def schedules() -> Mapping[str, Lazy]:
             "The inverse square root of the step, at most 0.01, as Adafactor's `relative_step`.",
         ),
     }
-
-
-@hookimpl
-def findings() -> list[Finding]:
-    """Return what PyTorch can run on this machine, and on which devices."""
-    from sentbed_hardware.doctor import findings
-
-    return list(findings())

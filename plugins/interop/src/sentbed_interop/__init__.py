@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from sentbed import hookimpl
 from sentbed.protocols import Lazy
 
-sentbed_api = "3.0"
-
 
 @hookimpl
 def exporters() -> Mapping[str, Lazy]:

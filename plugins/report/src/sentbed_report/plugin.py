@@ -13,8 +13,6 @@ from sentbed.protocols import Evaluation, Lazy, ReportData
 if TYPE_CHECKING:
     from sentbed.protocols import Run
 
-sentbed_api = "3.0"
-
 required = True
 """The run ends if the report or the items cannot be written."""
 

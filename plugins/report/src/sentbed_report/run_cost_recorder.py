@@ -24,8 +24,6 @@ class RunCostRecorder:
     counted once, as in the run's `seconds`.
     """
 
-    sentbed_api = "3.0"
-
     def __init__(self) -> None:
         self._memory = PeakMemory()
         self._processor = 0.0

@@ -369,19 +369,15 @@ def combinations(
     if problems:
         raise RecipeError(problems)
 
-    groups = _zipped_labels(table, axes)
-    count = math.prod(len(rows) for rows in groups)
+    names = [axis.name for axis in axes]
+    labels_of_axes = [axis.labels for axis in axes]
+    count = math.prod(map(len, labels_of_axes))
     _require_at_most(count, "combinations", MOST_COMBINATIONS, document)
 
     cells: dict[str, Combination] = {}
-    for rows in itertools.product(*groups):
-        label_of_axis: dict[str, str] = {}
-        for row in rows:
-            label_of_axis.update(row)
-        labels = {axis.name: label_of_axis[axis.name] for axis in axes}
-        is_excluded = matches_any(labels, table.exclude)
-        is_included = matches_any(labels, table.include)
-        if is_excluded and not is_included:
+    for row in itertools.product(*labels_of_axes):
+        labels = dict(zip(names, row, strict=True))
+        if matches_any(labels, table.exclude):
             continue
 
         cell = _combination(labels, axes)
@@ -398,31 +394,6 @@ def combinations(
     runs = len(cells) * max(len(table.seeds), 1) * max(len(table.prompts), 1)
     _require_at_most(runs, "runs", MOST_RUNS, document)
     return tuple(cells.values())
-
-
-def _zipped_labels(
-    table: StudyTable, axes: Sequence[Axis]
-) -> list[list[dict[str, str]]]:
-    """Return the rows of each group of axes. A row maps each axis of the group to one of its labels.
-
-    The axes that an entry of `zip` names are a group. Each other axis is a group of its own.
-    """
-    labels: dict[str, tuple[str, ...]] = {}
-    group_of: dict[str, tuple[str, ...]] = {}
-    for axis in axes:
-        labels[axis.name] = axis.labels
-        group_of[axis.name] = (axis.name,)
-    for group in table.zip:
-        group_of |= dict.fromkeys(group, group)
-
-    rows_of_groups = []
-    for group in dict.fromkeys(group_of.values()):
-        columns = [labels[name] for name in group]
-        rows = []
-        for row in zip(*columns, strict=True):
-            rows.append(dict(zip(group, row, strict=True)))
-        rows_of_groups.append(rows)
-    return rows_of_groups
 
 
 def _combination(labels: Mapping[str, str], axes: Sequence[Axis]) -> Combination:
@@ -445,8 +416,8 @@ def _require_at_most(
 ) -> None:
     if count > most:
         message = (
-            f"the axes make {count:,} {what}, more than {most:,}; take labels out, exclude some, let axes go "
-            "together (`zip`), or make several studies"
+            f"the axes make {count:,} {what}, more than {most:,}; take labels out, exclude some, or make "
+            "several studies"
         )
         raise RecipeError([document.problem(message, ("study", "axes"))])
 
@@ -486,15 +457,12 @@ def _problems_of_names(
 ) -> Iterator[Problem]:
     """Yield a problem for each key of `[study]` that names an unknown axis or label."""
     names = {axis.name: axis.labels for axis in axes}
-    yield from _problems_of_zip(table, names, document)
-
     for name, numbers in table.numbers.items():
         numbered = {name: tuple(numbers)}
         yield from unknown_labels(numbered, axes, document, ("study", "numbers"))
 
-    for key, entries in (("exclude", table.exclude), ("include", table.include)):
-        for index, entry in enumerate(entries):
-            yield from unknown_labels(entry, axes, document, ("study", key, index))
+    for index, entry in enumerate(table.exclude):
+        yield from unknown_labels(entry, axes, document, ("study", "exclude", index))
 
     for index, name in enumerate(table.ranks or ()):
         if name not in names:
@@ -508,36 +476,6 @@ def _problems_of_names(
         if name not in table.baseline and len(labels) > 1:
             message = f"the baseline has no label on the axis `{name}`; name one of {', '.join(labels)}"
             yield document.problem(message, ("study", "baseline"))
-
-
-def _problems_of_zip(
-    table: StudyTable,
-    names: Mapping[str, Sequence[str]],
-    document: Document,
-) -> Iterator[Problem]:
-    """Yield the problems of `zip`; `names` maps each axis to its labels."""
-    zipped: set[str] = set()
-    repeated: list[str] = []
-    for index, group in enumerate(table.zip):
-        place = ("study", "zip", index)
-        sizes = {}
-        for name in group:
-            if name not in names:
-                yield document.problem(unknown_axis(name, names), place)
-                continue
-            sizes[name] = len(names[name])
-            if name in zipped:
-                repeated.append(name)
-
-        zipped |= sizes.keys()
-        if len(set(sizes.values())) > 1:
-            listed = ", ".join(f"`{name}` {size}" for name, size in sizes.items())
-            message = f"axes that go together need equally many labels; found {listed}"
-            yield document.problem(message, place)
-
-    if repeated:
-        message = f"the axis `{repeated[0]}` is in two groups; take it out of one"
-        yield document.problem(message, ("study", "zip"))
 
 
 def unknown_axis(name: str, names: Mapping[str, object]) -> str:

@@ -64,7 +64,7 @@ def confirmation_of(
         directory: The study's directory.
         keys: Computes the keys of the runs with fresh seeds: hashes by which finished runs are recognised.
         share: Whether these runs share stages and forward passes.
-        is_over: Whether all runs of `work` that are needed have ended, so that a cell can be chosen.
+        is_over: Whether all runs of `work` have ended, so that a cell can be chosen.
 
     Raises:
         RunError: if a finished run in `directory` cannot be read.

@@ -11,8 +11,6 @@ from sentbed.protocols import Lazy
 if TYPE_CHECKING:
     from sentbed_common import KnownData
 
-sentbed_api = "3.0"
-
 
 @hookimpl
 def commands() -> Mapping[str, Lazy]:

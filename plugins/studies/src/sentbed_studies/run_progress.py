@@ -11,7 +11,6 @@ from typing import Any
 
 import attrs
 from sentbed.errors import DataError
-from sentbed.helpers import open_file
 from sentbed_report.formatting import duration
 
 LOG = "log.jsonl"
@@ -115,9 +114,7 @@ class RunLog:
         """
         for line in self._new_lines():
             # A disk that was full, or a stranger, may have left a line that is no event.
-            with suppress(
-                ValueError, LookupError, TypeError, OverflowError, RecursionError
-            ):
+            with suppress(ValueError, LookupError, TypeError, OverflowError):
                 self._read_event(json.loads(line))
 
         if self.began is None:
@@ -153,7 +150,7 @@ class RunLog:
     def _new_lines(self) -> list[bytes]:
         """Return the complete lines since the last call; all lines if the log was truncated in between."""
         try:
-            with open_file(self.run / LOG) as log:
+            with (self.run / LOG).open("rb") as log:
                 # The last line is read again: if it has changed, the run was resumed, which truncates its log.
                 log.seek(self._position - len(self._last_line))
                 text = log.read()

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import attrs
 from sentbed.errors import RunError
-from sentbed.helpers import require_links_within
 from sentbed.tools import Plugins, Recipe, load_plugins, locked, new_directory
 from sentbed_common import TaskPool, is_locked
 from sentbed_jobs.executor_lookup import executor_of
@@ -31,10 +30,8 @@ from sentbed_report.study.study_record import STUDY
 from sentbed_studies.added_evaluations import run_states
 from sentbed_studies.cell_keys import CellKeys, prompt_slug, slug
 from sentbed_studies.confirmation import confirmation_of, fresh_seeds_in_words
-from sentbed_studies.early_stopping import parts_between_looks
 from sentbed_studies.sampled_cells import first_batch, number_of_runs, sampled_parts
 from sentbed_studies.shared_work_plan import Prefix, Task, Work, chain, plan_work
-from sentbed_studies.stop_config import Stop
 from sentbed_studies.study import Cell, Entries, Study
 from sentbed_studies.study_config import StudyTable
 from sentbed_studies.study_jobs import Bundle, Job, Outcome, remove_run, start_worker
@@ -109,11 +106,7 @@ def run_study(  # noqa: PLR0913 - keywords
     with at_work(directory, study, whole, first_batch(study)):
         directory = directory.resolve()
         total = number_of_runs(study, work)
-        stop = study.table.stop
-        if only:
-            # Cells that are named explicitly are run with all their seeds.
-            stop = None
-        elif study.table.decide is not None:
+        if not only and study.table.decide is not None:
             total += study.table.decide.confirm * max(len(study.prompts), 1)
 
         executor = executor or executor_of("local", {}, plugins, say)
@@ -126,7 +119,7 @@ def run_study(  # noqa: PLR0913 - keywords
             left,
             to_train_again=set(to_train_again),
         )
-        for part in _parts(study, work, runner, stop):
+        for part in _parts(study, work, runner):
             _run_work(study, part, runner)
 
         # A cell that has failed might have been the best one.
@@ -166,12 +159,11 @@ def _parts(
     study: Study,
     work: Work,
     runner: _Runner,
-    stop: Stop | None,
 ) -> Iterator[Work]:
     """Yield the runs of a study in parts. The caller must run a part before it asks for the next one.
 
     If the study has a sampler, the first parts are the batches of cells that it chooses, with the first seed.
-    The other runs follow: in one part or, with early stopping, in a part for each look at the scores.
+    The other runs follow in one part.
     """
     seeds_done = 0
     if study.table.sampler is not None:
@@ -180,22 +172,9 @@ def _parts(
         )
         for task in work.tasks:
             if task.cell.name not in names:
-                # Not `runner.drop`: `runner.total` has never counted these runs.
                 runner.dropped.add(task.directory)
         work = work.of([cell for cell in study.cells if cell.name in names])
         seeds_done = 1
-
-    if stop is not None:
-        yield from parts_between_looks(
-            study,
-            work,
-            stop,
-            runner.directory,
-            runner.say,
-            runner.drop,
-            seeds_done,
-        )
-        return
 
     seeds = study.seeds[seeds_done:]
     rest = [task.cell for task in work.tasks if task.cell.seed in seeds]
@@ -324,9 +303,8 @@ def _require_place_of_study(directory: Path) -> None:
     """Refuse a directory with files of anything but a study; it may also be missing or empty.
 
     Raises:
-        RunError: if a link leads out of the directory, or if it holds anything else.
+        RunError: if it holds anything else.
     """
-    require_links_within(directory)
     names = []
     if directory.is_dir():
         names = [path.name for path in directory.iterdir()]
@@ -357,13 +335,6 @@ class _Runner:
     """Directories of the runs that will not be done."""
     to_train_again: set[Task] = attrs.field(factory=set)
     """Finished runs that lack evaluations and have kept no encoder."""
-
-    def drop(self, task: Task) -> None:
-        """Record that a run will not be done."""
-        self.dropped.add(task.directory)
-        self.total -= 1
-        if self.left is not None:
-            self.left.ended(task.directory)
 
     def do(self, bundles: Sequence[Bundle]) -> None:
         """Do all jobs. While other processes are doing all jobs that are left, wait; then try them again."""

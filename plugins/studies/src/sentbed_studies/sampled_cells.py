@@ -11,8 +11,8 @@ from sentbed.errors import RunError
 from sentbed.helpers import fault
 from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.study.deciding_score import Decide, deciding_scores, mean_of
+from sentbed_report.study.read_cell_run import read_run
 
-from sentbed_studies.deciding_evidence import missing_tasks, read_task
 from sentbed_studies.sampling_config import Sampling
 from sentbed_studies.shared_work_plan import Work
 from sentbed_studies.study import Study
@@ -121,9 +121,18 @@ def scores_in(
         if not task.is_done(directory):
             return None
 
-        scores = deciding_scores(read_task(task, directory).scores, decide)
+        cell = task.cell
+        run = read_run(
+            directory / task.directory,
+            cell.name,
+            cell.seed,
+            directory,
+            task.evaluation_keys,
+        )
+        scores = deciding_scores(run.scores, decide)
         score = mean_of(scores)
-        missing = missing_tasks(scores, decide)
+        scored = {score.task for score in scores}
+        missing = [task for task in decide.tasks if task not in scored]
         if score is None or missing:
             of_tasks = f" of {', '.join(missing)}" if missing else ""
             raise RunError(

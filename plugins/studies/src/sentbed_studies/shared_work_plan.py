@@ -124,12 +124,6 @@ class Work:
         prefixes = tuple(prefix for prefix in self.prefixes if prefix in used)
         return Work(prefixes, tuple(bundles))
 
-    def without(self, tasks: Collection[Task]) -> Work:
-        """Return the work without these runs, and without the shared stages that no other run needs."""
-        if not tasks:
-            return self
-        return self.of([task.cell for task in self.tasks if task not in tasks])
-
     def prefixes_to_run(self, study: Path, unstarted: Iterable[Task]) -> list[Prefix]:
         """Return the shared stages that must be run before the `unstarted` tasks, shorter prefixes first.
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import attrs
 from sentbed.errors import Problem, RecipeError
-from sentbed.protocols import Evaluator, Variant
+from sentbed.protocols import Evaluator
 from sentbed.tools import (
     Document,
     Plugins,
@@ -20,7 +20,6 @@ from sentbed.tools import (
     structure,
     structure_recipe,
 )
-from sentbed_report.formatting import count
 from sentbed_report.study.published_number_config import Reference
 from sentbed_report.study.published_scores import PublishedSystem
 
@@ -255,7 +254,6 @@ def expand(
     if table.decides_for is not None:
         evaluators = _evaluators_at_end(study.cells)
         _require_none(cannot_decide(table, evaluators, document))
-    _require_none(_cannot_stop(study))
     _require_none(_too_few_cells(study))
     _require_none(_no_fresh_seeds(study))
 
@@ -407,8 +405,8 @@ def find_cell(
     plugins: Plugins,
     base: Path,
     name: str,
-) -> Variant:
-    """Return the document of the cell `name`, with the axis and label that set each value.
+) -> Document:
+    """Return the document of the cell `name`.
 
     Raises:
         RecipeError: if there is no such cell, or if an override conflicts with an axis.
@@ -425,10 +423,7 @@ def find_cell(
     combination = by_name[name]
     cell, problems = cell_document(document, combination)
     _require_none(problems)
-    setters = {}
-    for path, axis in combination.axes.items():
-        setters[cell.key_path(path)] = ("axes", axis, combination.labels[axis])
-    return Variant(cell, setters)
+    return cell
 
 
 @attrs.frozen(eq=False)
@@ -511,28 +506,6 @@ class _CellReader:
         return attrs.evolve(recipe, runtime=runtime), ()
 
 
-def _cannot_stop(study: Study) -> Iterator[Problem]:
-    """Yield a problem for each reason why `[study.stop]` could never stop a cell."""
-    stop = study.table.stop
-    if stop is None:
-        return
-
-    place = ("study", "stop")
-    seeds = len(study.table.seeds)
-    if seeds <= stop.first_look:
-        message = (
-            f"the study has {count(max(seeds, 1), 'seed')}, and cells are first compared after "
-            f"{stop.first_look}, so that no seed could be saved; give it more `seeds`, or take `stop` out"
-        )
-        yield study.document.problem(message, (*place, "first_look"))
-    if len(study.names) < 2:
-        message = "the study has one cell, and nothing to compare it with"
-        yield study.document.problem(message, place)
-    if stop.worse_than == "baseline" and study.baseline is None:
-        message = 'the study has no `baseline`; name one, or set `worse_than = "best"`'
-        yield study.document.problem(message, (*place, "worse_than"))
-
-
 def _too_few_cells(study: Study) -> Iterator[Problem]:
     """Yield a problem if the study has no cells, or fewer cells than its sampler must choose."""
     sampler = study.table.sampler
@@ -597,12 +570,6 @@ def _unknown_cells(study: Study) -> Iterator[Problem]:
     elif baseline is not None and names and baseline not in names:
         message = f"the baseline `{baseline}` is not a cell of the study; name one, such as `{names[0]}`"
         yield problem(message, ("study", "baseline"))
-    if study.table.equivalence is not None and baseline is None:
-        message = (
-            f"`equivalence` is {study.table.equivalence:g}, and the study has no `baseline` that cells could "
-            "be equivalent to; name one, or take `equivalence` out"
-        )
-        yield problem(message, ("study", "equivalence"))
 
     cells = [*names, *reasons]
     for title, published in study.table.expected.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import attrs
-from sentbed.protocols import Variant, Variants
+from sentbed.protocols import Variants
 from sentbed.tools import Document, Plugins
 
 from sentbed_studies.axes import labels_that_are_equal
@@ -39,6 +39,6 @@ class StudyCells(StudyTable):
         plugins: Plugins,
         base: Path,
         name: str,
-    ) -> Variant:
+    ) -> Document:
         """Return the document of the cell `name`; see `study.find_cell`."""
         return find_cell(document, plugins, base, name)

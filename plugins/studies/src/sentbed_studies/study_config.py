@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import attrs
-from attrs.validators import deep_iterable, ge, gt, le, min_len, optional
+from attrs.validators import deep_iterable, ge, le, min_len
 from sentbed.protocols import RecipeTable, TableTraits
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.published_number_config import Published, Reference
 from sentbed_report.study.study_data import Family, PromptFactor
 
 from sentbed_studies.sampling_config import Sampling
-from sentbed_studies.stop_config import Stop
 
 LARGEST_SEED = 2**32 - 1
 """Largest `run.seed`."""
@@ -57,13 +56,9 @@ class StudyTable(RecipeTable):
     averaged over them."""
     baseline: Mapping[str, str] | None = None
     """Axis -> label of the cell with which all others are compared. Axes with one label may be left out."""
-    zip: tuple[tuple[str, ...], ...] = ()
-    """Groups of axes whose labels are combined pairwise, first with first, instead of in all combinations."""
     exclude: tuple[Mapping[str, str | tuple[str, ...]], ...] = ()
     """Combinations to leave out. Each entry maps axes to a label or labels; a cell is left out if it has one of
     these labels on each axis of an entry."""
-    include: tuple[Mapping[str, str | tuple[str, ...]], ...] = ()
-    """Cells to keep although `exclude` would leave them out; the form is that of `exclude`."""
     expected: Mapping[str, Published] = attrs.field(factory=dict)
     """Name of a table or figure of a paper -> its published numbers: `cells` (cell -> score -> number), and
     optionally `tolerance`, `source`, `hardware`, `hours` and `note`."""
@@ -78,8 +73,6 @@ class StudyTable(RecipeTable):
     """Files of a finished run to keep in addition to scores, log and report. `best`: the encoder, with the
     weights that its stages keep; `all`: also checkpoints and shared stages; `scores`: no weights. Removed files
     cannot be restored."""
-    order: tuple[str, ...] = ()
-    """Tasks in the order of their columns; by default the order of the evaluators."""
     ranks: tuple[str, ...] | None = None
     """Axes within which numbers are ranked. The rank of a number in its column is printed as a superscript, as
     in SentBench. It is the rank among the cells that have the same labels on these axes; with `[]`, among all
@@ -87,9 +80,6 @@ class StudyTable(RecipeTable):
     colour: str = ""
     """Task whose score, by its first metric, colours the points in planes such as alignment over uniformity, as
     in Sentence-T5's figure 4. By default, the labels of an axis colour them."""
-    groups: bool = True
-    """Whether the report shows which cells do not differ significantly. All pairs of cells are compared, over
-    seeds and test items."""
     cost: str = ""
     """Cost against which the report plots the other scores: a task of the evaluator `encoding-cost`, such as
     `passes`, `tokens`, `operations` or `seconds`, or a cost of whole runs, such as `run-processor-seconds`. By
@@ -101,18 +91,11 @@ class StudyTable(RecipeTable):
     those in all columns of all tables, so that fewer differences are found."""
 
     decide: Decide | None = None
-    """The score by which cells are stopped, sampled and chosen. `{}` means all tasks on development data, which
-    is also the default for stopping and sampling. With `decide`, the report names the best cell, its scores on
-    test data, and the number of cells from which it was chosen."""
-    stop: Stop | None = None
-    """Early stopping: when a cell gets no further seeds. By default, every cell is run with all seeds."""
+    """The score by which cells are sampled and chosen. `{}` means all tasks on development data, which is also
+    the default for sampling. With `decide`, the report names the best cell, its scores on test data, and the
+    number of cells from which it was chosen."""
     sampler: Sampling | None = None
     """Run only the cells that a sampler chooses, at random or by the scores of earlier cells; by default all."""
-
-    equivalence: float | None = attrs.field(default=None, validator=optional(gt(0)))
-    """Margin within which a cell counts as good as the baseline, in the unit of the score, such as 0.3. In the
-    last column of each table, the report then tests whether cells are no worse, and whether they are equivalent.
-    It needs a `baseline`."""
 
     @seeds.validator
     def _check_seeds(self, _: attrs.Attribute[Any], seeds: tuple[int, ...]) -> None:
@@ -130,11 +113,9 @@ class StudyTable(RecipeTable):
 
     @property
     def decides_for(self) -> str | None:
-        """Key because of which cells are compared: `decide`, `stop` or `sampler`; None if there is none."""
+        """Key because of which cells are compared: `decide` or `sampler`; None if there is none."""
         if self.decide is not None:
             return "decide"
-        if self.stop is not None:
-            return "stop"
         if self.sampler is not None and self.sampler.sampler.learns:
             return "sampler"
         return None

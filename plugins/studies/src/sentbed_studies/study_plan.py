@@ -12,8 +12,6 @@ from sentbed.helpers import physical_memory, usable_cores
 from sentbed.tools import Plugins, unstructure
 from sentbed_common import core_quota, memory_limit
 from sentbed_report.formatting import count
-from sentbed_report.study.decisions import read_decisions
-from sentbed_report.study_page.decisions_section import outcome
 
 from sentbed_studies.added_evaluations import RunState, run_states
 from sentbed_studies.axes import labels_that_are_equal
@@ -23,9 +21,8 @@ from sentbed_studies.confirmation import (
     confirmation_of,
     fresh_seeds_in_words,
 )
-from sentbed_studies.early_stopping import needless_runs
 from sentbed_studies.sampled_cells import number_of_runs
-from sentbed_studies.shared_work_plan import Task, Work, plan_work
+from sentbed_studies.shared_work_plan import Work, plan_work
 from sentbed_studies.study import Entries, Remark, Study
 from sentbed_studies.time_left import START, TimeLeft, time_left
 from sentbed_studies.unused_results import run_state_lines
@@ -50,8 +47,6 @@ class StudyPlan:
     """Planned and measured times of the runs, from which the time left follows, and the number of workers."""
     states: Sequence[RunState] = ()
     """State of each run of `work` in the directory."""
-    needless: Sequence[Task] = ()
-    """Runs of `work` that early stopping has left out."""
     confirmation: Confirmation | None = None
     """Runs of the chosen cell with fresh seeds, which follow the runs of `work`."""
 
@@ -61,13 +56,7 @@ class StudyPlan:
         yield from _description(self.study)
         if self.confirmation is not None:
             yield f"  confirms: {_words_on_confirmation(self.study, self.confirmation)}"
-        if self.needless:
-            decisions = read_decisions(self.directory)
-            if decisions is not None:
-                yield f"  decided: {outcome(decisions)}"
-
-        states = [state for state in self.states if state.task not in self.needless]
-        for line in run_state_lines(states, self.directory):
+        for line in run_state_lines(self.states, self.directory):
             yield f"  {line}"
 
         yield from self._shared_work()
@@ -105,18 +94,13 @@ class StudyPlan:
         line = f"study {self.study.name}: {sizes} = {count(runs, 'run')}, {finished} finished"
         if without_evaluations:
             line += f", {without_evaluations:,} trained that lack evaluations"
-        if self.needless:
-            line += f", {len(self.needless):,} not needed"
         return line
 
     def _shared_work(self) -> Iterator[str]:
         """Yield a line for each prefix of stages that runs share, and for each forward pass that they share."""
-        work = self.work.without(self.needless)
+        work = self.work
         at_most = "" if self.study.table.sampler is None else "at most "
-        unstarted = []
-        for state in self.states:
-            if state.status is None and state.task not in self.needless:
-                unstarted.append(state.task)
+        unstarted = [state.task for state in self.states if state.status is None]
 
         for prefix in work.prefixes_to_run(self.directory, unstarted):
             runs = count(work.sharing(prefix), "run")
@@ -172,8 +156,8 @@ def plan_study(
         study: The study.
         directory: Directory of the study.
         plugins: Installed plugins, whose code is a part of the key by which a run is recognised.
-        only: Cells to run, as in `Study.only`; by default all. If cells are selected, they are run with all
-            their seeds, without early stopping, and no cell is run with fresh seeds.
+        only: Cells to run, as in `Study.only`; by default all. If cells are selected, no cell is run with fresh
+            seeds.
         share: Whether cells share stages and forward passes.
         workers: Number of cells to run at a time.
         choose_workers: Whether `workers_for` chooses the number of cells to run at a time if `workers` is None.
@@ -184,35 +168,29 @@ def plan_study(
     if only:
         work = whole.of(study.only(only).cells)
     states = run_states(directory, work)
-    waiting = [state.task for state in states if not state.is_done]
-    needless: Sequence[Task] = ()
+    runs_left = [state.is_done for state in states].count(False)
     confirmation = None
     if not only:
-        needless = needless_runs(study, waiting, directory)
-        is_over = len(needless) == len(waiting)
+        is_over = not runs_left
         confirmation = confirmation_of(study, work, directory, keys, share, is_over)
 
-    runs_left = len(waiting) - len(needless)
     if confirmation is not None:
         runs_left += confirmation.number_left
     # If nothing is left to do, an estimate would build models in vain.
     left = TimeLeft({}, workers=workers or 1)
     if runs_left:
-        to_do = work.without(needless)
         left = time_left(
-            to_do,
+            work,
             directory,
-            states=[state for state in states if state.task not in needless],
-            number_of_runs=number_of_runs(study, work) - len(needless),
+            states=states,
+            number_of_runs=number_of_runs(study, work),
             confirmation=confirmation,
         )
         if workers is not None:
             left.workers = workers
         elif choose_workers:
-            left.workers = workers_for(to_do, left)
-    return StudyPlan(
-        study, directory, whole, work, left, states, needless, confirmation
-    )
+            left.workers = workers_for(work, left)
+    return StudyPlan(study, directory, whole, work, left, states, confirmation)
 
 
 def workers_for(work: Work, left: TimeLeft) -> int:
@@ -252,7 +230,7 @@ def _cores() -> int:
 
 
 def _description(study: Study) -> Iterator[str]:
-    """Yield lines on the study's axes, prompts, excluded cells, remarks and stopping rule."""
+    """Yield lines on the study's axes, prompts, excluded cells and remarks."""
     sampling = study.table.sampler
     if sampling is not None:
         line = f"  cells: sampled by {sampling.sampler.name}, seed {sampling.seed}"
@@ -279,14 +257,6 @@ def _description(study: Study) -> Iterator[str]:
 
     for remark in study.remarks:
         yield f"  not here, and not asked for now: {remark_text(remark)}"
-
-    stop = study.table.stop
-    if stop is not None:
-        yield (
-            f"  stops: what is shown to be worse than the {stop.worse_than} by more than {stop.margin:g}, "
-            f"after {stop.first_look} to {len(study.seeds)} seeds; error rate of the study "
-            f"{stop.error_rate:g}"
-        )
 
 
 def _words_on_confirmation(study: Study, confirmation: Confirmation) -> str:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from sentbed.helpers import require_links_within
 from sentbed.tools import MANIFEST
 from sentbed_report.study.axes_without_effect import axes_without_effect
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.decisions import DECISIONS
 from sentbed_report.study.exports import write_exports
 from sentbed_report.study.read_cell_run import ADDED
 from sentbed_report.study.read_study_directory import read_data
@@ -33,9 +31,8 @@ def write_reports(
         data: Results of the study; by default they are read from `directory`.
 
     Raises:
-        RunError: if the directory is not a study's, if a link leads out of it, or if a file cannot be written.
+        RunError: if the directory is not a study's, or if a file cannot be written.
     """
-    require_links_within(directory)
     if data is None:
         data = read_data(directory)
     summaries = summarise(data)
@@ -61,8 +58,8 @@ def is_older(report: Path, directory: Path) -> bool:
 
 
 def files_of_state(directory: Path) -> list[Path]:
-    """Return the files that are written when a study begins or decides, and when its runs begin or end."""
-    files = [directory / STUDY, *directory.glob(DECISIONS)]
+    """Return the files that are written when a study begins, and when its runs begin or end."""
+    files = [directory / STUDY]
     files += sorted(directory.glob(f"*/*/{MANIFEST}"))
     files += sorted(directory.glob(f"*/*/{ADDED}/*/{MANIFEST}"))
     return files

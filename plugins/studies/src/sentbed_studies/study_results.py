@@ -16,7 +16,6 @@ from sentbed_report.formatting import count
 from sentbed_report.run_cost import KEY as RUN_COST
 from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.decisions import Decisions
 from sentbed_report.study.item_differences import item_differences
 from sentbed_report.study.measurements import study_frame, with_axis_categories
 from sentbed_report.study.read_study_directory import read_data
@@ -106,14 +105,6 @@ class LoadedStudy:
     def prompts(self) -> tuple[str, ...]:
         """Labels of the prompts with which every cell is run; empty in a study without `prompts`."""
         return self.data.prompts
-
-    @property
-    def decisions(self) -> Decisions | None:
-        """Which cells early stopping has stopped, when and why.
-
-        None if the recipe has no `[study.stop]`, or before the first look.
-        """
-        return self.data.decisions
 
     @cached_property
     def tables(self) -> tuple[Summary, ...]:

@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from sentbed.tools import plain
 from sentbed_report.formatting import count, duration
 from sentbed_report.study.read_cell_run import missing_evaluations
 from sentbed_report.study.study_data import CellRun, StudyData
-from sentbed_report.study_page.decisions_section import decided
 
 from sentbed_studies.run_progress import RunLog, RunProgress
 
@@ -138,16 +136,13 @@ class StudyStatus:
         return f"left: about {seconds}, {at_a_time}, if they take as long as the finished ones"
 
     def lines(self) -> Iterator[str]:
-        """Yield lines with the counts of runs, the decisions, the status of each run, and the time left."""
+        """Yield lines with the counts of runs, the status of each run, and the time left."""
         parts = [f"{number} {status}" for status, number in self.counts.most_common()]
         if self.unchosen:
             parts.append(f"{self.unchosen} of cells that are not chosen yet")
         yield f"study {self.data.name}: {self.total} runs: {', '.join(parts)}"
         if self.data.sampled is not None:
             yield f"  {self.data.sampled}"
-        sentences = decided(self.data)
-        if sentences:
-            yield f"  {' '.join(sentences)}"
         for run in self.runs:
             yield f"  {run}"
 
@@ -157,10 +152,7 @@ class StudyStatus:
     def table(self) -> dict[str, Any]:
         """Return the status as a JSON object."""
         data = self.data
-        decisions = None
         sampled = None
-        if data.decisions is not None:
-            decisions = plain(attrs.asdict(data.decisions))
         if data.sampled is not None:
             sampled = attrs.asdict(data.sampled)
         return {
@@ -168,7 +160,6 @@ class StudyStatus:
             "finished": self.finished,
             "total": self.total,
             "seconds_left": self.seconds_left,
-            "decisions": decisions,
             "sampled": sampled,
             "runs": [status.table() for status in self.runs],
         }

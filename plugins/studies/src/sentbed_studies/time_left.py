@@ -83,7 +83,7 @@ class TimeLeft:
             self._first[run] = seconds
 
     def ended(self, run: Path) -> None:
-        """Record that a run has failed, was left out, or was done elsewhere, so that its time does not count."""
+        """Record that a run has failed or was done elsewhere, so that its time does not count."""
         self._remove_pending(run)
         if run not in self.took:
             self.planned.pop(run, None)

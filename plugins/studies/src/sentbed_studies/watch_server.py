@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sentbed.errors import RunError, SentbedError
-from sentbed.helpers import read_file, require_links_within
+from sentbed.helpers import read_file
 from sentbed_report.item_page.item_page import ItemPage, item_pages
 from sentbed_report.page.report_page import page_html
 from sentbed_report.page_template import resource
@@ -123,7 +123,6 @@ class WatchedStudy:
         times = self._times()
         statuses = [status_of(self.directory, run) for run in self._at_work]
         if self._data is None or _digest(times, statuses) != self._fingerprint:
-            require_links_within(self.directory)
             self._data = read_data(self.directory)
             self._page = ""
             self._logs = {}

@@ -185,7 +185,6 @@ def _record(study: Study, work: Work) -> StudyRecord:
         if reference.results is None:
             references[name] = reference
 
-    stop = None if table.stop is None else attrs.asdict(table.stop)
     sampler = None if table.sampler is None else unstructure(table.sampler)
     return StudyRecord(
         name=study.name,
@@ -195,16 +194,12 @@ def _record(study: Study, work: Work) -> StudyRecord:
         expected=table.expected,
         references=references,
         published=study.published,
-        order=table.order,
         ranks=table.ranks,
         colour=table.colour,
         cost=table.cost,
         decide=table.decide,
-        stop=stop,
         sampler=sampler,
-        equivalence=table.equivalence,
         family=table.family,
-        groups=table.groups,
         prompts=study.prompts,
         prompt_factor=table.prompt_factor,
         cells=_cells(study, work),

@@ -11,8 +11,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import attrs
-
 from sentbed_testing.component_under_test import (
     NotRunError,
     Subject,
@@ -30,24 +28,16 @@ PROBE = Path(__file__).with_name("import_probe.py")
 """Program that imports a module in a new process."""
 
 
-@attrs.frozen
-class ImportResult:
-    """CPU time and heavy libraries of an import in a new process."""
-
-    seconds: float
-    """CPU time of the import."""
-    heavy: Mapping[str, str]
-    """Heavy library that was loaded -> `FILE:LINE` of the statement that imports it."""
-
-
 def import_in_new_process(
     module: str,
     root: str,
     file: str | None = None,
     cls: str | None = None,
     fields: str | None = None,
-) -> ImportResult:
-    """Import a module in a new process, and create and check a component there if `fields` are given.
+) -> Mapping[str, str]:
+    """Return the heavy libraries that importing a module loads: name -> `FILE:LINE` of the import statement.
+
+    The module is imported in a new process. A component is created and checked there if `fields` are given.
 
     Args:
         module: dotted name of the module.
@@ -79,7 +69,8 @@ def import_in_new_process(
     if process.returncode:
         lines = process.stderr.strip().splitlines() or ["nothing"]
         raise ImportError(lines[-1])
-    return ImportResult(**json.loads(process.stdout.splitlines()[-1]))
+    heavy: dict[str, str] = json.loads(process.stdout.splitlines()[-1])
+    return heavy
 
 
 def heavy_imports(subject: Subject) -> Iterator[tuple[str, str]]:
@@ -98,13 +89,13 @@ def heavy_imports(subject: Subject) -> Iterator[tuple[str, str]]:
     root = next(iter(getattr(package, "__path__", ())), file)
     fields = _pickled_fields(subject)
     try:
-        result = import_in_new_process(
+        heavy = import_in_new_process(
             cls.__module__, root, file, cls.__qualname__, fields
         )
     except ImportError as error:
         raise ImportError(f"alone, the module ends in `{error}`") from error
 
-    yield from result.heavy.items()
+    yield from heavy.items()
 
 
 def _pickled_fields(subject: Subject) -> str | None:

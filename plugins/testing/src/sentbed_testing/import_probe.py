@@ -12,7 +12,6 @@ import json
 import os
 import pickle
 import sys
-import time
 import traceback
 from typing import Any
 
@@ -73,21 +72,12 @@ def import_module() -> Any:
 
 
 def main() -> None:
-    """Import the module, create and check the component, and print CPU seconds and heavy libraries as JSON."""
+    """Import the module, create and check the component, and print the heavy libraries as JSON."""
     REQUEST.update(json.loads(sys.argv[1]))
     sys.path[:] = REQUEST["path"]
     sys.meta_path.insert(0, ImportRecorder())
 
-    protocols = importlib.import_module("sentbed.protocols")
-    if REQUEST["cls"] is None:
-        # Each name is imported when it is first read. The time that sentbed itself takes is not the plugin's.
-        for name in dir(protocols):
-            getattr(protocols, name)
-
-    start = time.process_time()
     module = import_module()
-    seconds = time.process_time() - start
-
     if REQUEST["cls"] is not None:
         cls = getattr(module, REQUEST["cls"])
         if REQUEST["fields"] is not None:
@@ -95,7 +85,7 @@ def main() -> None:
             list(component.check())
 
     loaded = {name: place for name, place in PLACES.items() if name in sys.modules}
-    print(json.dumps({"seconds": seconds, "heavy": loaded}))
+    print(json.dumps(loaded))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from importlib.metadata import PackageNotFoundError, requires
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,8 +16,7 @@ from typing import Any, TypeAlias
 
 import attrs
 import click
-from packaging.requirements import Requirement
-from sentbed import API_VERSION, hookspecs
+from sentbed import hookspecs
 from sentbed.errors import PluginError, RecipeError, reason_of, suggest
 from sentbed.kinds import KINDS
 from sentbed.protocols import ReportData, ReportSection, Run, Score
@@ -46,10 +44,6 @@ from sentbed_testing.conformance import (
 )
 from sentbed_testing.heavy_imports import import_in_new_process
 
-IMPORT_SECONDS = 0.5
-"""Maximum CPU time, in seconds, that the import of a plugin may add to each command of sentbed."""
-TRIES = 3
-"""Number of times that an import over the limit is measured; the shortest time counts."""
 MINIMAL: Mapping[str, Any] = MappingProxyType(
     {
         "schema": 1,
@@ -357,8 +351,8 @@ def _offers_of(plugins: Plugins, info: Any) -> dict[str, Offer]:
         *plugins.commands.values(),
         *plugins.tables.values(),
     ]
-    for clash in plugins.clashes.values():
-        candidates += clash.claims
+    for claims in plugins.clashes.values():
+        candidates += claims
 
     offers = {}
     for offer in candidates:
@@ -386,25 +380,6 @@ def imports_of_offer(offer: Offer) -> Findings:
         yield str(error), "mend what its hook returns"
 
 
-def api(plugin: _Plugin) -> Findings:
-    """It declares the API version that it is written for, or requires one exact version of sentbed."""
-    try:
-        lines = requires(plugin.info.distribution) or []
-    except PackageNotFoundError:
-        lines = []
-
-    is_pinned = False
-    for requirement in map(Requirement, lines):
-        if requirement.name == "sentbed":
-            is_pinned |= str(requirement.specifier).startswith("==")
-
-    if plugin.info.api is None and not is_pinned:
-        yield (
-            f"`{plugin.module}` does not say for which interface of sentbed it is written",
-            f'write `sentbed_api = "{API_VERSION}"` in the module of the entry point',
-        )
-
-
 def hooks(plugin: _Plugin) -> Findings:
     """It implements a hook, and marks each function that has the name of a hook."""
     if not plugin.info.kinds and not plugin.info.hooks:
@@ -429,33 +404,20 @@ def hooks(plugin: _Plugin) -> Findings:
 
 
 def imports(plugin: _Plugin) -> Findings:
-    """Importing it is quick, and loads no heavy library."""
-    shortest = float("inf")
-    for _ in range(TRIES):
-        try:
-            result = import_in_new_process(plugin.module, str(plugin.root))
-        except ImportError as error:
-            yield (
-                f"in a new process, importing `{plugin.module}` ends in `{error}`",
-                f"`python -c 'import {plugin.module}'` shows where",
-            )
-            return
-
-        for library, place in result.heavy.items():
-            yield (
-                f"the library `{library}` is loaded with the plugin, at {place}",
-                "import it in the method that needs it, or in a module that only this method imports",
-            )
-
-        shortest = min(shortest, result.seconds)
-        if result.heavy or shortest <= IMPORT_SECONDS:
-            break
-
-    if shortest > IMPORT_SECONDS:
+    """Importing it loads no heavy library."""
+    try:
+        heavy = import_in_new_process(plugin.module, str(plugin.root))
+    except ImportError as error:
         yield (
-            f"importing `{plugin.module}` takes {shortest:.1f} s, and every command of sentbed waits for it "
-            f"(allowed {IMPORT_SECONDS:g} s)",
-            "move work from the import to the first use, or offer its parts as `Lazy`",
+            f"in a new process, importing `{plugin.module}` ends in `{error}`",
+            f"`python -c 'import {plugin.module}'` shows where",
+        )
+        return
+
+    for library, place in heavy.items():
+        yield (
+            f"the library `{library}` is loaded with the plugin, at {place}",
+            "import it in the method that needs it, or in a module that only this method imports",
         )
 
 
@@ -632,7 +594,6 @@ def _section_faults(returned: Any) -> Findings:
 
 RULES: Mapping[str, Callable[[_Plugin], Findings]] = MappingProxyType(
     {
-        "api": api,
         "hooks": hooks,
         "imports": imports,
         "private": private,

@@ -68,9 +68,7 @@ def _offers(kind: str, name: str) -> Sequence[Offer]:
     key = (kind, name)
     if key in plugins.components:
         return (plugins.components[key],)
-    if key in plugins.clashes:
-        return plugins.clashes[key].claims
-    return ()
+    return plugins.clashes.get(key, ())
 
 
 def documented(subject: Subject) -> Findings:

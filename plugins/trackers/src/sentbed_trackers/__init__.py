@@ -3,21 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from sentbed import hookimpl
 from sentbed.protocols import Lazy
-
-if TYPE_CHECKING:
-    from sentbed_common import Finding
-
-sentbed_api = "3.0"
-
-PACKAGES = {
-    "tensorboard": ("tensorboard",),
-    "mlflow": ("mlflow-skinny", "alembic", "sqlalchemy"),
-}
-"""Packages that each tracker needs, by its name. The extra that installs them has the same name."""
 
 
 @hookimpl
@@ -33,16 +21,3 @@ def trackers() -> Mapping[str, Lazy]:
             "Sends a run to MLflow: the values of the recipe as parameters, every number of the run as a metric.",
         ),
     }
-
-
-@hookimpl
-def findings() -> list[Finding]:
-    """Return for each tracker whether its packages are installed."""
-    from sentbed_common import packages
-
-    all_findings = []
-    for tracker, names in PACKAGES.items():
-        all_findings.append(
-            packages("trackers", tracker, "sentbed-trackers", names, tracker)
-        )
-    return all_findings

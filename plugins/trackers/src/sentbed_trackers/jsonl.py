@@ -12,7 +12,7 @@ from typing import IO, Any
 import attrs
 from attrs.filters import exclude
 from sentbed import RunError, hookimpl
-from sentbed.helpers import cannot_write, is_device
+from sentbed.helpers import cannot_write
 from sentbed.protocols import Evaluation, Run, StepResult
 from sentbed.tools import plain, score_record
 
@@ -177,11 +177,6 @@ class JsonlTracker:
         self._close()
         self._directory = run.directory
         path = run.directory / LOG_FILE
-        if is_device(path):
-            # Opening a pipe would block until another process reads it.
-            raise RunError(
-                f"`{path}` is a pipe or a device, expected the run's log; remove it"
-            )
         try:
             self._file = path.open("a", encoding="utf-8")
             self._file.truncate(min(length, path.stat().st_size))

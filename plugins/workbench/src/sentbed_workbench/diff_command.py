@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 import click
 from sentbed.tools import FAILED, echo, set_option
@@ -13,57 +12,27 @@ from sentbed.tools import FAILED, echo, set_option
 @click.argument("a", type=click.Path())
 @click.argument("b", type=click.Path())
 @set_option("Override a value of both; PATH= takes a key out.")
-@click.option(
-    "--cell",
-    "cells",
-    multiple=True,
-    metavar="LABELS",
-    help="A cell of the study in A or B, or in both; given twice, a cell of A, then of B.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def diff(
-    a: str,
-    b: str,
-    overrides: tuple[str, ...],
-    cells: Sequence[str],
-    as_json: bool,
-) -> None:
-    """Say in which values the recipes A and B differ, and which file each value comes from.
+def diff(a: str, b: str, overrides: tuple[str, ...]) -> None:
+    """Print a unified diff of all values of the recipes A and B, with a line for each value.
 
-    A and B are recipes or run directories; defaults and extended recipes are included. The exit code is 0 if
-    both recipes give the same scores: they differ at most in the names of the run and its stages, in
-    checkpoints or in trackers. It is 1 if a score may differ, and 2 if a recipe cannot be read.
+    A and B are recipes or run directories; defaults and extended recipes are included. The exit code is 0 if the
+    values are equal, 1 if they differ, and 2 if a recipe cannot be read.
     """
-    import json
+    from difflib import unified_diff
 
     from sentbed.tools import load_plugins
 
-    from sentbed_workbench.recipe_diff import (
-        compare,
-        read,
-        record,
-        scores_may_differ,
-        text,
-    )
+    from sentbed_workbench.value_origins import explain, written
 
-    if len(cells) > 2:
-        raise click.UsageError(
-            "`--cell` names one cell for both recipes, or one for each"
-        )
-    first, second = read((a, b), overrides, load_plugins(), cells)
-    differences = compare(first, second)
-    if as_json:
-        facts = record(differences, (a, b))
-        echo(
-            json.dumps(
-                facts,
-                indent=2,
-                ensure_ascii=False,
-                default=str,
-            )
-        )
-    else:
-        echo("\n".join(text(differences, (a, b))))
+    listings = []
+    for place in (a, b):
+        explanation = explain(place, overrides, load_plugins())
+        lines = []
+        for path, value in explanation.values():
+            lines.append(f"{explanation.spelled(path)} = {written(value)}")
+        listings.append(lines)
 
-    if scores_may_differ(differences):
+    differences = list(unified_diff(listings[0], listings[1], a, b, n=0, lineterm=""))
+    if differences:
+        echo("\n".join(differences))
         sys.exit(FAILED)

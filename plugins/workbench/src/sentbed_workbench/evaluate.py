@@ -89,31 +89,20 @@ def evaluate_encoder(
     loaded = Encoder.load(
         encoder, request.runtime, load_plugins(), trust_remote_code=trust_remote_code
     )
-    return evaluate_loaded(loaded, request, encoder, store)
-
-
-def evaluate_loaded(
-    encoder: Encoder,
-    request: Request,
-    name: str,
-    store: VectorStore | None = None,
-) -> Evaluation:
-    """Evaluate an encoder, called `name` in scores. Raises `RecipeError` if the evaluator cannot score it."""
-    evaluator = request.evaluate
-    recipe = encoder.recipe
+    recipe = loaded.recipe
     messages: list[str] = []
     for backbone in recipe.backbones:
-        messages.extend(evaluator.misfits(backbone, recipe.pooler, recipe.head))
-    misfits = sentences(messages, evaluator, "misfits")
+        messages.extend(request.evaluate.misfits(backbone, recipe.pooler, recipe.head))
+    misfits = sentences(messages, request.evaluate, "misfits")
     if misfits:
         document = Document({})
         problems = [document.problem(message, ("evaluate",)) for message in misfits]
         raise RecipeError(problems)
 
     with _bars() as show_progress:
-        return encoder.evaluate(
-            evaluator,
-            name,
+        return loaded.evaluate(
+            request.evaluate,
+            encoder,
             progress=show_progress,
             store=store,
             plugins=load_plugins(),

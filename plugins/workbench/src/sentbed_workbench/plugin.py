@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from sentbed import hookimpl
 from sentbed.protocols import Lazy, VectorStore
 
-sentbed_api = "3.0"
-
 
 @hookimpl
 def commands() -> Mapping[str, Lazy]:
@@ -22,9 +20,6 @@ def commands() -> Mapping[str, Lazy]:
             "sentbed_workbench.evaluate_command:evaluate",
             "Evaluate an encoder on disk.",
         ),
-        "soup": Lazy(
-            "sentbed_workbench.soup_command:soup", "Average the weights of encoders."
-        ),
         "cache": Lazy(
             "sentbed_workbench.cache_command:cache",
             "Show or remove the vectors that are cached on this machine.",
@@ -35,15 +30,11 @@ def commands() -> Mapping[str, Lazy]:
         ),
         "doctor": Lazy(
             "sentbed_workbench.doctor_command:doctor",
-            "Say what this machine can run, and how to get what is missing.",
+            "List versions, devices, free memory and data.",
         ),
         "schema": Lazy(
             "sentbed_workbench.schema_command:schema",
             "Print a JSON Schema of recipes, for editors.",
-        ),
-        "deps": Lazy(
-            "sentbed_workbench.deps_command:deps",
-            "Say which distributions a recipe needs, and their versions.",
         ),
         "diff": Lazy(
             "sentbed_workbench.diff_command:diff",

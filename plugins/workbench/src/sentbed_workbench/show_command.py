@@ -12,10 +12,8 @@ if TYPE_CHECKING:
     from sentbed.tools import Plugins
 
 
-HOOKS = "hooks"
-PROTOCOL = "protocol"
 RECIPE_TABLE = "recipe table"
-"""What the keys of `Plugins.clashes` call the kind of a recipe table."""
+"""What `Plugins.clash` calls the kind of a recipe table."""
 
 
 @click.command()
@@ -25,33 +23,22 @@ def show(kind: str, name: str | None) -> None:
     """Show a component (`show loss info-nce`): its fields, defaults, units and source, and an example.
 
     Without a NAME, list the components of a kind (`show loss`), or show a table of a recipe: `show stage`,
-    `show validate`, `show checkpoint` ... `show hooks` lists the lifecycle hooks with the plugins that
-    implement them. `show protocol` lists the public names for plugins and tools, `show protocol Tokenizer`
-    prints the signatures and documentation of one.
+    `show validate`, `show checkpoint` ...
     """
     from sentbed.errors import PluginError
     from sentbed.kinds import KINDS
     from sentbed.tools import component_rows, load_plugins
 
     from sentbed_workbench.component_docs import describe, describe_table, tables
-    from sentbed_workbench.hook_listeners import lines_of_hooks
-    from sentbed_workbench.protocol_docs import describe_protocol
-
-    if kind == PROTOCOL and name is not None:
-        echo(describe_protocol(name))
-        return
-    if kind == PROTOCOL:
-        echo("\n".join(_protocols()))
-        return
 
     plugins = load_plugins()
-    choices = [*KINDS, PROTOCOL]
+    choices = [*KINDS]
     described = "kind of component"
     if name is None:
-        choices += [*tables(plugins), HOOKS]
+        choices += tables(plugins)
         described = "kind of component or table of a recipe"
-        if (clash := plugins.clashes.get((RECIPE_TABLE, kind))) is not None:
-            raise PluginError(clash.message)
+        if (clash := plugins.clash(RECIPE_TABLE, kind)) is not None:
+            raise PluginError(clash)
 
     if kind not in choices:
         kinds = [row[0] for row in component_rows(plugins) if row[1] == kind]
@@ -62,22 +49,10 @@ def show(kind: str, name: str | None) -> None:
 
     if name is not None:
         echo(describe(plugins.find(kind, name)))
-    elif kind == HOOKS:
-        echo("\n".join(lines_of_hooks(plugins)))
     elif kind in KINDS:
         echo("\n".join(_components(kind, plugins)))
     else:
         echo(describe_table(kind, plugins))
-
-
-def _protocols() -> Iterator[str]:
-    """Yield a line for each public name, and a line that says how to show one in detail."""
-    from sentbed.tools import columns
-
-    from sentbed_workbench.protocol_docs import list_protocols
-
-    yield from columns(list_protocols())
-    yield from ("", f"`sentbed show {PROTOCOL} NAME` explains one")
 
 
 def _components(kind: str, plugins: Plugins) -> Iterator[str]:

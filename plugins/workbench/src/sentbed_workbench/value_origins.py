@@ -1,7 +1,4 @@
-"""Origins of a recipe's values: a file, a default, the command line or an axis of its study.
-
-A study makes several recipes of one, its *cells*, which differ in the values that its axes set.
-"""
+"""Origins of a recipe's values: a file, a default, or the command line."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import attrs
 from sentbed.errors import Problem, RecipeError, suggest
@@ -22,7 +19,6 @@ from sentbed.tools import (
     KeyPath,
     Plugins,
     Recipe,
-    apply_overrides,
     read_document,
     structure_recipe,
     unstructure,
@@ -30,11 +26,6 @@ from sentbed.tools import (
 
 DEFAULT = "default"
 """Origin of a value that no file and no setting sets."""
-_ABSENT = object()
-"""Value at a path that a document does not have."""
-
-_Layer: TypeAlias = tuple[Document, Mapping[KeyPath, str]]
-"""A document in which some values have been set, and path -> origin of each of these values."""
 
 
 @attrs.frozen(eq=False)
@@ -42,8 +33,11 @@ class Explanation:
     """A recipe, or a cell of its study, with the origins of its values."""
 
     recipe: Recipe
-    layers: Sequence[_Layer]
-    """The first layer is the document of the files. Each further layer applies settings to the layer before."""
+
+    @property
+    def _has_single_encoder(self) -> bool:
+        """Whether the recipe has the table `[encoder]` in place of `[encoders]`."""
+        return MAIN_ENCODER in self.recipe.document.data
 
     def values(self) -> Iterator[tuple[KeyPath, Any]]:
         """Yield path and value of everything in the recipe, including defaults, in the order of a recipe."""
@@ -52,11 +46,6 @@ class Explanation:
                 yield from leaves(value)
             else:
                 yield from leaves(value, (key,))
-
-    @property
-    def _has_single_encoder(self) -> bool:
-        """Whether the recipe has the table `[encoder]` in place of `[encoders]`."""
-        return MAIN_ENCODER in self.recipe.document.data
 
     def spelled(self, path: KeyPath) -> str:
         """Return a path as text. A stage has its name instead of its index if `--set` accepts the name."""
@@ -67,34 +56,24 @@ class Explanation:
                     path = ("stage", name, *rest)
         return spelled(path)
 
-    def history(self, path: KeyPath) -> list[tuple[Any, str]]:
-        """Return all values that were set at a path, each with its origin, the latest first."""
-        history: list[tuple[Any, str]] = []
-        for document, settings in reversed(self.layers[1:]):
-            origins = []
-            for at, origin in settings.items():
-                if _is_below(path, at) or _is_below(at, path):
-                    origins.append(origin)
-            if origins:
-                history.append((_value(document.data, path), origins[-1]))
-
-        document, _ = self.layers[0]
-        value = _value(document.data, path)
-        if value is not _ABSENT:
-            history.append((value, _place(*document.place(path))))
-        elif history:
-            history.append((_ABSENT, DEFAULT))
-        return history + list(_values_in_extended_files(document, path))
-
     def origin(self, path: KeyPath) -> str:
-        """Return the origin of the value in effect at a path."""
-        history = self.history(path)
-        if not history:
-            return DEFAULT
-        value, origin = history[0]
-        if value is _ABSENT:
-            return DEFAULT
-        return origin
+        """Return the origin of a value: file and line, `--set`, or `default`. Values of an axis have its line."""
+        document = self.recipe.document
+        value: Any = document.data
+        key: Any
+        for key in path:
+            if not isinstance(value, dict | list):
+                # The file has a single value where the recipe has a table, such as the name of a component.
+                break
+            try:
+                value = value[key]
+            except (KeyError, IndexError):
+                return DEFAULT
+
+        file, line = document.place(path)
+        if line is None:
+            return str(file)
+        return f"{file}:{line}"
 
     def listing(self, below: KeyPath = ()) -> Iterator[str]:
         """Yield a line with value and origin for each path at or below `below`."""
@@ -102,49 +81,22 @@ class Explanation:
             if path[: len(below)] == below:
                 yield f"{self.spelled(path)} = {written(value)}   # {self.origin(path)}"
 
-    def _paths_below(self, keys: KeyPath) -> list[KeyPath]:
-        """Return the paths of all values at or below a path."""
-        return [path for path, _ in self.values() if _is_below(path, keys)]
-
     def details(self, path: str) -> Iterator[str]:
-        """Yield lines that explain a value or a table: origin, overridden values, documentation.
+        """Yield lines that explain a value or a table: value, origin, documentation.
 
         Raises:
             RecipeError: if the recipe has no such path.
         """
         keys, value, meaning = self._find(_keys(path))
-        below = self._paths_below(keys)
-        while value is not None and not below:
-            # An element of an array, such as `tasks.0`: the array has the origin, and is shown as a whole.
-            keys = keys[:-1]
-            below = self._paths_below(keys)
         if value is None:
             yield f"{self.spelled(keys)} is not set   # {self.origin(keys)}"
-            below = [keys]
         else:
             yield from self.listing(keys)
-
-        if len(below) == 1:
-            yield from self._replaced_values(below[0])
 
         if meaning:
             yield ""
             for line in inspect.cleandoc(meaning).splitlines():
                 yield f"  {line}".rstrip()
-
-    def _replaced_values(self, path: KeyPath) -> Iterator[str]:
-        """Yield a line for each value that was replaced at a path, the latest first."""
-        replaced = self.history(path)
-        # If the default is in effect, every value that was set has been replaced.
-        if self.origin(path) != DEFAULT:
-            del replaced[0]
-        for value, origin in replaced:
-            if origin == DEFAULT:
-                continue
-            if value is _ABSENT:
-                yield f"  before: {origin} took it out"
-            else:
-                yield f"  before: {origin} said {written(value)}"
 
     def _find(self, keys: Sequence[str]) -> tuple[KeyPath, Any, str]:
         """Return a path, its value and its documentation. Names of elements are replaced by indices.
@@ -193,96 +145,14 @@ def explain(
     """
     path = recipe_of(path)
     base = Path(path).resolve().parent
-    files = read_document(path)
     document = read_document(path, overrides)
-    if cell is None:
-        layers: list[_Layer] = [
-            (files, {}),
-            (document, _set_by_overrides(document, overrides)),
-        ]
-    else:
-        layers = _layers_of_cell(files, document, overrides, plugins, base, cell)
-        document = layers[-1][0]
-
-    try:
-        recipe = structure_recipe(document, plugins, base, check_files=False)
-    except RecipeError as error:
+    if cell is not None:
         key = variants_key(document, plugins)
-        if cell is None and key is not None:
-            error.add_note(
-                f'the recipe has `[{key}]`: `--cell "LABELS"` explains one of its cells'
-            )
-        raise
-
-    expanded = dict.fromkeys(recipe.document.expanded, "--set")
-    layers.append((recipe.document, expanded))
-    return Explanation(recipe, layers)
-
-
-def _set_by_overrides(
-    document: Document, overrides: Sequence[str]
-) -> dict[KeyPath, str]:
-    """Return path -> `--set` for each override of a document."""
-    return {_overridden_path(document, override): "--set" for override in overrides}
-
-
-def _overridden_path(document: Document, override: str) -> KeyPath:
-    """Return the path that an override sets."""
-    return document.key_path(override.partition("=")[0].strip())
-
-
-def _layers_of_cell(
-    files: Document,
-    document: Document,
-    overrides: Sequence[str],
-    plugins: Plugins,
-    base: Path,
-    cell: str,
-) -> list[_Layer]:
-    """Return the layers of a cell: files, overrides, settings of the cell, and overrides of these settings.
-
-    Raises:
-        RecipeError: if there is no such cell.
-    """
-    key = variants_key(document, plugins)
-    if key is None:
-        message = "the recipe has no table such as `[study]`, whose cells could be named; take `--cell` out"
-        raise RecipeError([document.problem(message, ())])
-
-    table = plugins.tables[key].value
-    variant = table.variant(document, plugins, base, cell)
-    cell_settings: dict[KeyPath, str] = {}
-    for path, labels in variant.setters.items():
-        cell_settings[path] = f"{spelled((key, *labels[:-1]))} {labels[-1]}"
-
-    settings_before_cell = _set_by_overrides(document, overrides)
-    settings_after_cell: dict[KeyPath, str] = {}
-    for override in overrides:
-        path = _overridden_path(document, override)
-        removes_value = override.endswith("=")
-        for at in cell_settings:
-            if _is_below(path, at) and not (path == at and removes_value):
-                settings_after_cell[path] = "--set"
-                settings_before_cell.pop(path, None)
-
-    # This cell is without the overrides that come after the settings of the cell.
-    study_overrides = [
-        override for override in overrides if override.strip().startswith(f"{key}.")
-    ]
-    cell_alone = table.variant(
-        apply_overrides(files, study_overrides), plugins, base, cell
-    )
-    return [
-        (files, {}),
-        (document, settings_before_cell),
-        (cell_alone.document, cell_settings),
-        (variant.document, settings_after_cell),
-    ]
-
-
-def _is_below(path: KeyPath, at: KeyPath) -> bool:
-    """Whether a path is `at` or below it."""
-    return path[: len(at)] == at
+        if key is None:
+            message = "the recipe has no table such as `[study]`, whose cells could be named; take `--cell` out"
+            raise RecipeError([document.problem(message, ())])
+        document = plugins.tables[key].value.variant(document, plugins, base, cell)
+    return Explanation(structure_recipe(document, plugins, base, check_files=False))
 
 
 def variants_key(document: Document, plugins: Plugins) -> str | None:
@@ -328,25 +198,6 @@ def is_array_of_tables(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, Mapping) for item in value)
 
 
-def _values_in_extended_files(
-    document: Document, path: KeyPath
-) -> Iterator[tuple[Any, str]]:
-    """Yield the values at a path in extended files that were replaced, each with its place, the latest first."""
-    last = document.places.get(path)
-    later = _value(document.data, path)
-    for below in document.below:
-        place = below.places.get(path)
-        if place is None or place == last:
-            continue
-        last, value = place, _value(below.data, path)
-        is_leaf = next(leaves(value)) == ((), value)
-        # An empty table is merged into another table, not replaced by it.
-        is_merged = value == {} and isinstance(later, Mapping)
-        if is_leaf and not is_merged:
-            yield value, _place(*place)
-        later = value
-
-
 def written(value: Any) -> str:
     """Return a value as TOML."""
     return json.dumps(value, ensure_ascii=False, default=str)
@@ -377,24 +228,6 @@ def _keys(path: str) -> list[str]:
         # `tomli.TOMLDecodeError` is a `ValueError`.
         return path.split(".")
     return keys
-
-
-def _value(data: Any, path: KeyPath) -> Any:
-    """Return a document's value at a path. If a parent of the path is no table, return the parent's value."""
-    key: Any
-    for key in path:
-        if not isinstance(data, dict | list):
-            break
-        try:
-            data = data[key]
-        except (KeyError, IndexError, TypeError):
-            return _ABSENT
-    return data
-
-
-def _place(file: str | None, line: int | None) -> str:
-    """Return the origin of a value in a file."""
-    return f"{file}:{line}"
 
 
 def _indices_of_names(part: Any) -> dict[str, int]:

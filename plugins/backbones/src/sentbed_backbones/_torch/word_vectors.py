@@ -10,7 +10,6 @@ import tokenizers
 import torch
 import transformers
 from sentbed import DataError
-from sentbed.helpers import open_file
 from torch import Tensor
 
 UNKNOWN = "[UNK]"
@@ -35,7 +34,7 @@ def read_word_vectors(
     rows: list[np.ndarray[Any, Any]] = []
     width = 0
     lines = 0
-    with open_file(file) as stream:
+    with file.open("rb") as stream:
         for number, content in enumerate(stream, 1):
             line = content.decode("utf-8", "replace").rstrip()
             if number == 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any, NoReturn
 
@@ -10,7 +10,6 @@ import attrs
 import torch
 from sentbed import ModelError
 from sentbed.errors import listed
-from sentbed.helpers import is_device, resolve_links
 from sentbed.kinds import KINDS
 from sentbed.protocols import PoolerTraits
 from sentbed.tools import Plugins, load_plugins
@@ -21,7 +20,7 @@ from sentbed_interop._torch.importer_common import (
     read_setting,
     require_supported,
 )
-from sentbed_interop._torch.sentence_transformers_names import OWN, POOLING
+from sentbed_interop._torch.sentence_transformers_names import POOLING
 from sentbed_interop._torch.static_embedding import STATIC_EMBEDDING
 
 LIBRARY = "sentence_transformers."
@@ -34,8 +33,6 @@ ACTIVATIONS = {IDENTITY: "none", TANH: "tanh", "GELU": "gelu", "ReLU": "relu"}
 VECTOR = "sentence_embedding"
 """Name of a text's vector between modules."""
 
-MOST_MODULES = 20
-"""Largest number of modules of a folder; a folder with more is refused. Most folders have two to four."""
 
 ORDER = "`Transformer`, `Pooling` (or `StaticEmbedding`), `Dense`, `Normalize`"
 """The modules of an encoder in their order, for messages."""
@@ -98,13 +95,7 @@ class Modules:
 
 def read_modules(source: Path) -> Modules:
     """Return the modules of a folder. Raises `ModelError` if an encoder does not support them."""
-    require_files_inside(source, [source, source / OWN])
     entries = read_json(source / "modules.json", list)
-    if len(entries) > MOST_MODULES:
-        _refuse(
-            source,
-            f"it has {len(entries):,} modules, more than the {MOST_MODULES} that are read",
-        )
     directories = []
     names = []
     for entry in entries:
@@ -112,7 +103,6 @@ def read_modules(source: Path) -> Modules:
         names.append(name)
         directories.append(directory)
 
-    require_files_inside(source, directories)
     static = names[:1] == [STATIC_EMBEDDING]
     if static:
         # `StaticEmbedding` takes the mean itself.
@@ -274,46 +264,12 @@ def _module_directory(path: str, source: Path) -> Path:
     directory = source / path
     parts = PurePath(path).parts
     inside = not PurePath(path).is_absolute() and ".." not in parts
-    if not inside or not _resolved(directory).is_relative_to(source.resolve()):
+    if not inside or not directory.is_dir():
         raise ModelError(
             f"`{source}/modules.json` names the module `{path}`, which is not in the folder; nothing outside "
             "it is read: copy the module into the folder, or do not trust it"
         )
     return directory
-
-
-def _resolved(path: Path) -> Path:
-    """Return the path to which links lead. Raises `ModelError` for a circle of links or an impossible name."""
-    try:
-        return resolve_links(path)
-    except (OSError, ValueError) as error:
-        raise ModelError(
-            f"`{path}` leads to no file ({error}); fetch the model again"
-        ) from error
-
-
-def require_files_inside(source: Path, directories: Iterable[Path]) -> None:
-    """Raise `ModelError` if a file in these directories is a link out of the folder `source`, or is no file.
-
-    In the hub's cache, files are links to its `blobs`. Such links are accepted.
-    """
-    root = source.resolve()
-    blobs = root
-    if root.parent.name == "snapshots":
-        blobs = root.parent.parent / "blobs"
-
-    for directory in filter(Path.is_dir, directories):
-        for file in sorted(directory.iterdir()):
-            target = _resolved(file)
-            if not target.is_relative_to(root) and not target.is_relative_to(blobs):
-                raise ModelError(
-                    f"`{file}` is a link out of the folder, to `{target}`; nothing outside it is read: put "
-                    "the file itself there, or do not trust the folder"
-                )
-            if is_device(file):
-                raise ModelError(
-                    f"`{file}` is a pipe or a device, expected a file; fetch the model again"
-                )
 
 
 def poolers(plugins: Plugins) -> dict[str, str]:

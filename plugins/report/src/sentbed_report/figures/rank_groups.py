@@ -107,8 +107,6 @@ def _captions(
         yield "Arrow: the line goes on beyond the plot."
     if intervals["groups"].any():
         yield "A bar with a letter joins cells that cannot be told apart."
-    if intervals["stopped"].any():
-        yield "Stopped cells are drawn at their difference from the best cell, over the seeds that both have."
     if baseline in set(intervals["cell"]):
         yield "Ringed: the baseline."
     if len(intervals) < rows:
@@ -133,17 +131,11 @@ def _intervals(rows: Sequence[GroupedRow]) -> pandas.DataFrame:
 
     intervals = []
     for row in rows:
-        mean = row.mean
-        if row.stopped:
-            # A stopped cell's mean is over fewer seeds, so it may be better than the mean of the best cell.
-            mean = rows[0].mean + row.from_best
-        low = mean + row.low - row.from_best
-        high = mean + row.high - row.from_best
+        low = row.mean + row.low - row.from_best
+        high = row.mean + row.high - row.from_best
         ranks = f"ranks {row.ranks} {row.letters}".rstrip()
-        intervals.append(
-            (row.name, row.cell, row.stopped, ranks, row.groups, mean, low, high)
-        )
-    columns = ["name", "cell", "stopped", "ranks", "groups", "mean", "low", "high"]
+        intervals.append((row.name, row.cell, ranks, row.groups, row.mean, low, high))
+    columns = ["name", "cell", "ranks", "groups", "mean", "low", "high"]
     return pandas.DataFrame(intervals, columns=columns)
 
 

@@ -32,7 +32,7 @@ def run_summaries(data: RunReport) -> tuple[Summary, ...]:
     """
     run = CellRun(data.name, 0, "finished", scores=data.scores)
     cell = CellInfo(data.name, {}, (run,))
-    study = StudyData(data.name, (), (cell,), None, (0,), groups=False)
+    study = StudyData(data.name, (), (cell,), None, (0,))
     return tuple(map(_with_changes, summarise(study, start=True)))
 
 

@@ -434,7 +434,7 @@ def with_test(judged: Judged, confidence: float = CONFIDENCE) -> Judged:
     )
 
 
-def corrected(judged: Mapping[Key, Judged], looks: int = 1) -> dict[Key, Judged]:
+def corrected(judged: Mapping[Key, Judged]) -> dict[Key, Judged]:
     """Return the comparisons of a family with their p-values corrected; see `holm`."""
     p_values = {}
     for key, comparison in judged.items():
@@ -442,22 +442,18 @@ def corrected(judged: Mapping[Key, Judged], looks: int = 1) -> dict[Key, Judged]
             p_values[key] = comparison.p_value
 
     result = dict(judged)
-    for key, p_value in holm(p_values, looks).items():
+    for key, p_value in holm(p_values).items():
         result[key] = attrs.evolve(judged[key], corrected=p_value)
     return result
 
 
-def holm(p_values: Mapping[Key, float], looks: int = 1) -> dict[Key, float]:
-    """Return the p-values of a family, corrected by Holm's method (1979), in the order of `p_values`.
-
-    A study that may stop cells tests its scores several times. `looks` is the number of these tests, by which
-    the p-values are also multiplied (Bonferroni).
-    """
+def holm(p_values: Mapping[Key, float]) -> dict[Key, float]:
+    """Return the p-values of a family, corrected by Holm's method (1979), in the order of `p_values`."""
     result = dict(p_values)
     largest = 0.0
     for rank, key in enumerate(sorted(p_values, key=p_values.__getitem__)):
         hypotheses_left = len(p_values) - rank
-        adjusted = min(1.0, looks * hypotheses_left * p_values[key])
+        adjusted = min(1.0, hypotheses_left * p_values[key])
         largest = max(largest, adjusted)
         result[key] = largest
     return result

@@ -102,7 +102,7 @@ def effect_tests(
             weights = _contrast_weights(corners)
             if weights:
                 tests[axis.name, labels[0]] = scores.contrast(weights)
-    return corrected(tests, summary.looks)
+    return corrected(tests)
 
 
 def interaction_tests(
@@ -137,7 +137,7 @@ def interaction_tests(
     tests = {}
     for names_and_labels, weights in contrasts.items():
         tests[names_and_labels] = scores.contrast(weights)
-    tests = corrected(tests, summary.looks)
+    tests = corrected(tests)
     clearest: dict[tuple[str, str], Judged] = {}
     for (first_axis, second_axis, *_), test in tests.items():
         earlier = clearest.get((first_axis, second_axis))

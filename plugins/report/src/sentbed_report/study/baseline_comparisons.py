@@ -86,7 +86,7 @@ def with_corrections(data: StudyData, summaries: Sequence[Summary]) -> list[Summ
 
     judged: dict[int, Judged] = {}
     for comparisons in families.values():
-        judged |= corrected(comparisons, data.looks)
+        judged |= corrected(comparisons)
 
     def with_correction(estimate: Estimate) -> Estimate:
         return attrs.evolve(estimate, judged=judged.get(id(estimate)))

@@ -18,7 +18,6 @@ from sentbed_report.study.baseline_comparisons import (
 )
 from sentbed_report.study.comparable_scores import ComparableScores, comparable_scores
 from sentbed_report.study.encoder_differences import encoder_differences
-from sentbed_report.study.equivalence import with_equivalence
 from sentbed_report.study.measurements import Measurement, measurements
 from sentbed_report.study.places_and_ranks import ranked_rows, with_marks
 from sentbed_report.study.published_number_comparison import with_published
@@ -55,7 +54,7 @@ def summarise(
     for comparable in comparable_scores(measured, data.prompts):
         summaries.append(_summary(data, comparable, resamples))
     summaries = with_corrections(data, summaries)
-    return tuple(map(with_equivalence, with_published(data, summaries)))
+    return with_published(data, summaries)
 
 
 def _without_start(measured: Sequence[Measurement]) -> list[Measurement]:
@@ -116,13 +115,10 @@ def _summary(
         seeds=_scored_seeds(data, rows),
         pairs_seeds=pairs_seeds,
         ranked_within=data.ranked_within,
-        looks=data.looks,
-        equivalence=data.equivalence,
         family=data.family,
         development=comparable.key.is_development,
         scores=TableScores(columns[-1].tested, components),
         measured=tuple(scored.scores for scored in columns),
-        has_groups=data.groups,
         prompts=data.prompts,
         prompt_factor=data.prompt_factor,
         protocol_notes=tuple(protocol_notes),
@@ -199,7 +195,6 @@ def _rows(
     for cell_name, encoder in keys:
         encoders.setdefault(cell_name, []).append(encoder)
 
-    stopped = data.stopped
     rows = []
     for cell in data.cells:
         encoders_of_cell = encoders.get(cell.name, [])
@@ -210,8 +205,7 @@ def _rows(
             name = cell.name
             if len(encoders_of_cell) > 1:
                 name = f"{cell.name}/{encoder}"
-            is_stopped = cell.name in stopped
-            rows.append(_row(cell, encoder, name, columns, is_stopped))
+            rows.append(_row(cell, encoder, name, columns))
 
     numbers_of_seeds = set()
     for row in rows:
@@ -227,7 +221,6 @@ def _row(
     encoder: str,
     name: str,
     columns: Sequence[ScoredColumn],
-    is_stopped: bool,
 ) -> SummaryRow:
     estimates = []
     for scored in columns:
@@ -243,7 +236,6 @@ def _row(
         total=len(cell.seeds),
         error="".join(errors[:1]),
         cells=tuple(estimates),
-        stopped=is_stopped,
     )
 
 

@@ -203,7 +203,6 @@ def to_json(
         "tables": list(map(_table, summaries, table_names(summaries))),
         "demonstrations": list(map(_demonstration, demonstrations)),
         "published": list(map(_published, published_numbers(data, summaries))),
-        "decisions": _fields(data.decisions),
         "sampled": _fields(data.sampled),
         "costs": list(map(_score_and_cost, costs)),
         "chosen": _fields(selection),
@@ -260,18 +259,11 @@ def _table(summary: Summary, name: str) -> dict[str, Any]:
     columns = []
     for column in summary.columns:
         columns.append(_attributes(column, "task part metric direction protocol"))
-    equivalence = []
-    for row in summary.rows:
-        test = row.cells[-1].equivalence
-        if test is not None:
-            names = _attributes(row, "cell encoder")
-            equivalence.append({**names, **attrs.asdict(test)})
     return {
         "name": name,
         **_attributes(summary, "evaluator protocol note over test"),
         "columns": columns,
         "rows": list(map(_row, summary.rows)),
-        "equivalence": equivalence,
         "references": list(map(attrs.asdict, summary.references)),
         "groups": _groups(summary.groups),
         "prompts": list(map(_under_prompts, rows_under_prompts(summary))),
@@ -289,7 +281,7 @@ def _under_prompts(row: RowUnderPrompts) -> dict[str, Any]:
 
 def _row(row: SummaryRow) -> dict[str, Any]:
     return {
-        **_attributes(row, "cell encoder labels status stopped error"),
+        **_attributes(row, "cell encoder labels status error"),
         "values": list(map(record_of, row.cells)),
     }
 

@@ -3,8 +3,7 @@
 Only means over matched cells are compared: all means are over the same combinations of labels on the other
 axes. Otherwise a label could have the higher mean although it is worse in every combination (Simpson's paradox,
 1951). A label without a score in these combinations is left out, with the reason. All means are also over the
-same seeds, which all compared cells have; cells may lack seeds, for instance because they were stopped. If the
-cells share no seed, each cell's mean is over its own seeds.
+same seeds, which all compared cells have. If the cells share no seed, each cell's mean is over its own seeds.
 """
 
 from __future__ import annotations

@@ -34,8 +34,7 @@ class ObservedPower:
     seeds: int
     """The most frequent number of seeds of these comparisons."""
     comparisons: int
-    """Number of p-values that are corrected together (see `StudyData.family`), times the number of looks (interim
-    analyses) if the study stops cells."""
+    """Number of p-values that are corrected together (see `StudyData.family`)."""
 
     @property
     def hangs_on_prompts(self) -> bool:
@@ -96,10 +95,9 @@ def observed_power(summaries: Sequence[Summary]) -> tuple[ObservedPower, ...]:
         judged = [judged for _, judged in judged_rows(summary)]
         observed = observed_spread(judged)
         if observed is not None:
-            tests = len(judged)
+            comparisons = len(judged)
             if summary.family == "study":
-                tests = summary.tests_in_study
-            comparisons = tests * summary.looks
+                comparisons = summary.tests_in_study
             powers.append(ObservedPower(summary, *observed, comparisons))
     return tuple(powers)
 

@@ -19,15 +19,12 @@ from sentbed_report.tables.estimate import MEAN_DECIMALS, Estimate, Place
 def ranked_rows(data: StudyData, keys: Sequence[RowKey]) -> list[RowKey]:
     """Return the rows that get places and ranks.
 
-    Their cells (combinations of the values of the study's axes) have finished with all seeds. The mean of a
-    stopped cell lacks the later seeds. If all cells score badly under the later seeds, the
-    stopped cell's mean looks too good.
+    Their cells (combinations of the values of the study's axes) have finished with all seeds.
     """
     complete = set()
     for cell in data.cells:
         if cell.status == "finished":
             complete.add(cell.name)
-    complete -= data.stopped
 
     rows = []
     for key in keys:

@@ -78,7 +78,7 @@ def rows_under_prompts(summary: Summary) -> tuple[RowUnderPrompts, ...]:
             continue
         scores_of_rows[number] = scores
         means[number] = _means_over_seeds(summary.prompts, scores)
-        is_complete = row.status == "finished" and not row.stopped
+        is_complete = row.status == "finished"
         if column.ranked and is_complete and not last.degenerate:
             ranked.append(number)
 

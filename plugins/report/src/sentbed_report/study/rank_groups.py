@@ -7,8 +7,6 @@ correction over all pairs. The pairs that differ significantly determine each ro
 If a table has many tasks, Friedman's test and Nemenyi's critical difference of mean ranks answer another
 question: whether other tasks, not other seeds and items, would give the same order
 (`sentbed_report.statistics.ranks_over_tasks`). The ranked scores are means over the seeds that all rows have.
-
-Rows of stopped cells (`StudyData.stopped`) come after all others, since their means are over fewer seeds.
 """
 
 from __future__ import annotations
@@ -76,8 +74,6 @@ class GroupedRow:
     """Lower bound of `from_best`, valid for all pairs together (Bonferroni); 0 for the best row."""
     high: float
     """Upper bound of `from_best`, valid for all pairs together; 0 for the best row."""
-    stopped: bool = False
-    """Whether the cell was stopped, so that `mean` is over fewer seeds than the means of other rows."""
 
     def is_like(self, other: GroupedRow) -> bool:
         """Whether this row and another cannot be told apart, which means that they share a group."""
@@ -170,12 +166,10 @@ def rank_groups(
     columns: Sequence[Column],
     scores: TableScores[RowKey],
     seeds: Sequence[int],
-    looks: int,
 ) -> RankGroups | None:
     """Return the groups of a table's rows in its last column; None if fewer than two rows have finished.
 
-    Rows that have not finished, are degenerate, or cannot be compared with the others are left out. P-values
-    are multiplied by the number of `looks`; see `StudyData.looks`.
+    Rows that have not finished, are degenerate, or cannot be compared with the others are left out.
     """
     left: list[tuple[str, str]] = []
     number_finished = 0
@@ -200,7 +194,7 @@ def rank_groups(
         return RankGroups((), tuple(left), reason, tasks=tasks)
 
     column = columns[-1]
-    rows.sort(key=lambda row: (not row.stopped, _worth(row, -1, column)), reverse=True)
+    rows.sort(key=lambda row: _worth(row, -1, column), reverse=True)
     judged = scores.pairs([row.key for row in rows])
     reasons = not_comparable(_pairs_by_number(rows, judged))
     kept = []
@@ -215,8 +209,8 @@ def rank_groups(
 
     for number, reason in reasons.items():
         left.append((rows[number].name, reason))
-    pairs = corrected(_pairs_by_number(kept, judged), looks)
-    groups = _groups_of_compared(kept, pairs, column, looks)
+    pairs = corrected(_pairs_by_number(kept, judged))
+    groups = _groups_of_compared(kept, pairs, column)
     return attrs.evolve(groups, left=tuple(left), tasks=tasks)
 
 
@@ -246,7 +240,6 @@ def _groups_of_compared(
     rows: Sequence[SummaryRow],
     pairs: Pairs,
     column: Column,
-    looks: int,
 ) -> RankGroups:
     """Return the groups of rows that can all be compared with each other.
 
@@ -256,7 +249,7 @@ def _groups_of_compared(
     intervals = rank_intervals(better)
     groups = letter_groups(better | better.T)
     # The interval of the difference from the best row holds for all pairs at once.
-    confidence = 1 - SIGNIFICANT / len(pairs) / looks
+    confidence = 1 - SIGNIFICANT / len(pairs)
 
     grouped = []
     for number, row in enumerate(rows):
@@ -278,7 +271,6 @@ def _groups_of_compared(
                 from_best=from_best,
                 low=low,
                 high=high,
-                stopped=row.stopped,
             )
         )
 

@@ -10,7 +10,6 @@ from sentbed.errors import RunError
 from sentbed.helpers import foreign, read_file, require_types
 from sentbed_common import is_locked
 
-from sentbed_report.study.decisions import Decisions, read_decisions
 from sentbed_report.study.read_cell_run import (
     manifest_status,
     missing_evaluations,
@@ -54,30 +53,15 @@ def read_data(directory: str | Path) -> StudyData:
         RunError, f"`{place / STUDY}` is damaged", "run `sentbed study` there again"
     ):
         _require_axes(record)
-        written = read_decisions(place)
-        decisions = written
-        # If `[study.stop]` has been removed from the recipe, earlier decisions no longer count.
-        if record.stop is None:
-            decisions = None
         sampled = _sampled(record)
-        planned = with_decided_splits(_cells(place, record, sampled))
-
-        cells = []
-        needless = 0
-        for cell in planned:
-            runs = _runs_to_do(cell, decisions)
-            needless += len(cell.runs) - len(runs)
-            cells.append(attrs.evolve(cell, runs=runs))
-
         return StudyData(
             name=record.name,
             axes=record.axes,
-            cells=tuple(cells),
+            cells=with_decided_splits(_cells(place, record, sampled)),
             baseline=record.baseline,
             seeds=record.seeds,
             excluded=record.excluded,
             expected=record.expected,
-            order=record.order,
             recipe=_recipe(place),
             directory=place,
             references=record.references,
@@ -86,13 +70,8 @@ def read_data(directory: str | Path) -> StudyData:
             colour=record.colour,
             cost=record.cost,
             decide=record.decide,
-            decisions=decisions,
-            looks=_looks(record, written),
-            needless=needless,
             sampled=sampled,
-            equivalence=record.equivalence,
             family=record.family,
-            groups=record.groups,
             prompts=record.prompts,
             prompt_factor=record.prompt_factor,
         )
@@ -134,17 +113,6 @@ def _require_axes(record: StudyRecord) -> None:
             raise ValueError(f"`ranks` has the unknown axis {axis!r:.80}")
 
 
-def _looks(record: StudyRecord, decisions: Decisions | None) -> int:
-    """Return the largest number of looks (interim analyses) that the study's recipe, now or earlier, allows."""
-    looks = 1
-    if decisions is not None:
-        for rule in (decisions.rule, *decisions.earlier):
-            looks = max(looks, len(rule.looks))
-    if record.stop is not None:
-        looks = max(looks, len(record.seeds) - int(record.stop["first_look"]) + 1)
-    return looks
-
-
 def _sampled(record: StudyRecord) -> Sampled | None:
     if record.sampler is None:
         return None
@@ -176,21 +144,6 @@ def _cells(
             info = CellInfo(cell.name, cell.labels, runs, cell.differences, fresh)
             cells.append(info)
     return cells
-
-
-def _runs_to_do(cell: CellInfo, decisions: Decisions | None) -> tuple[CellRun, ...]:
-    """Return a cell's runs, without those that will not be done because of `decisions`.
-
-    A run of a seed after the last look is kept only if the cell's runs of this seed have finished under all
-    prompts; otherwise the seed has no score.
-    """
-    if decisions is None:
-        return cell.runs
-    number_of_seeds = decisions.last_seeds(cell.name)
-    if number_of_seeds is None:
-        return cell.runs
-    seeds = {*cell.seeds[:number_of_seeds], *cell.finished_seeds}
-    return tuple(run for run in cell.runs if run.seed in seeds)
 
 
 def _runs(

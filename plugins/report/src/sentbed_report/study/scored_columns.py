@@ -109,7 +109,7 @@ def scored_columns(data: StudyData, comparable: ComparableScores) -> list[Scored
     elif len(columns) > 1 and len(averaged) == len(columns):
         columns.append(_average(comparable, columns, average_column(averaged, {})))
 
-    return sorted(columns, key=lambda scored: _order(scored.column.task, data.order))
+    return columns
 
 
 def row_key(measurement: Measurement) -> RowKey:
@@ -222,12 +222,3 @@ def skipped_tasks(comparable: ComparableScores) -> list[str]:
             if task not in comparable.protocols:
                 skipped[task] = None
     return list(skipped)
-
-
-def _order(task: str, order: Sequence[str]) -> int:
-    """Return the sort key of a task: tasks in the study's order, then other tasks, then the average."""
-    if task == AVERAGE:
-        return len(order) + 1
-    if task in order:
-        return order.index(task)
-    return len(order)

@@ -155,7 +155,6 @@ def select(data: StudyData, summaries: Sequence[Summary]) -> Selection | None:
             data,
             cells=(with_fresh_seeds,),
             baseline=None,
-            groups=False,
             expected={},
             references={},
             published=(),
@@ -176,9 +175,9 @@ def select(data: StudyData, summaries: Sequence[Summary]) -> Selection | None:
 def choose(data: StudyData) -> Selection | None:
     """Choose the cell with the best deciding score, as the mean over seeds; None without `[study.decide]`.
 
-    Of several equally good cells, the first in the recipe's order is chosen. A cell cannot be chosen if
-    `[study.stop]` has shown it to be worse than another, if another cell has more seeds, if it lacks a deciding
-    task, or if any of its deciding scores is degenerate or not finite.
+    Of several equally good cells, the first in the recipe's order is chosen. A cell cannot be chosen if another
+    cell has more seeds, if it lacks a deciding task, or if any of its deciding scores is degenerate or not
+    finite.
     """
     if data.decide is None:
         return None
@@ -192,16 +191,11 @@ def choose(data: StudyData) -> Selection | None:
         for score in chain.from_iterable(scores):
             tasks[_task(score)] = score
 
-    worse = _cells_shown_to_be_worse(data)
-    most = 0
-    for name, scores in tried.items():
-        if name not in worse:
-            most = max(most, len(scores))
-
+    most = max(map(len, tried.values()), default=0)
     eligible: list[str] = []
     left: list[tuple[str, str]] = []
     for name, scores in tried.items():
-        reason = worse.get(name) or _ineligible(scores, data, tasks, most)
+        reason = _ineligible(scores, data, tasks, most)
         if reason:
             left.append((name, reason))
         else:
@@ -210,12 +204,11 @@ def choose(data: StudyData) -> Selection | None:
     if no_mean:
         eligible = []
 
-    tried_and_worse = tried.keys() & worse.keys()
     selection = Selection(
         cell="",
         reason="",
         among=len(tried),
-        compared=len(eligible) + len(tried_and_worse),
+        compared=len(eligible),
         tasks=tuple(map(described, tasks.values())),
         test_data=data.decide.test_data,
         complete=data.finished == data.total,
@@ -244,17 +237,6 @@ def choose(data: StudyData) -> Selection | None:
         prompts=len(data.prompts),
         ties=tuple(ties),
     )
-
-
-def _cells_shown_to_be_worse(data: StudyData) -> dict[str, str]:
-    """Return the cells that `[study.stop]` has shown to be worse than another cell, each with the reason."""
-    reasons: dict[str, str] = {}
-    if data.decisions is None:
-        return reasons
-    for claim in data.decisions.claims:
-        seeds = count(claim.seeds, "seed")
-        reasons[claim.cell] = f"shown to be worse than {claim.than} after {seeds}"
-    return reasons
 
 
 def _means_of_seeds(scores: Sequence[Sequence[Score]], prompts: int) -> list[float]:

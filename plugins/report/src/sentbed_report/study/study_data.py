@@ -13,7 +13,6 @@ from sentbed.protocols import Score
 from sentbed_report.data_splits import data_of, is_development, with_decided_split
 from sentbed_report.run_cost import RecordedCost
 from sentbed_report.study.deciding_score import Decide
-from sentbed_report.study.decisions import Decisions
 from sentbed_report.study.published_number_config import Published, Reference
 from sentbed_report.study.published_scores import PublishedSystem
 
@@ -210,8 +209,6 @@ class StudyData:
     """Combinations of labels that cannot be run and are left out: name of the cell, and the reasons."""
     expected: Mapping[str, Published] = attrs.field(factory=dict)
     """Name of a published table -> its numbers; see `StudyTable.expected`."""
-    order: tuple[str, ...] = ()
-    """Tasks, in the recipe's order of columns."""
     recipe: str = ""
     """The study's recipe, as TOML."""
     directory: Path | None = None
@@ -228,24 +225,11 @@ class StudyData:
     cost: str = ""
     """Task that is the cost in plots of score against cost; if empty, the first measured cost."""
     decide: Decide | None = None
-    """Settings of the deciding score, by which cells are stopped, sampled and chosen; None without
-    `[study.decide]`."""
-    decisions: Decisions | None = None
-    """Decisions of the study while it ran; None if it does not stop cells, or has not tested any cell yet."""
-    looks: int = 1
-    """Number of looks at the scores (interim analyses) after which the study may stop; p-values are multiplied
-    by it."""
-    needless: int = 0
-    """Number of planned runs that will not be done, because their cells were stopped or the study has ended."""
+    """Settings of the deciding score, by which cells are sampled and chosen; None without `[study.decide]`."""
     sampled: Sampled | None = None
     """How `cells` were chosen; None if they are all cells of the study."""
-    equivalence: float | None = None
-    """Margin within which a cell counts as equal to the baseline, in the unit of the score; None for no such
-    tests."""
     family: Family = "column"
     """Which p-values are corrected together."""
-    groups: bool = True
-    """Whether to compute which rows cannot be told apart; see `Summary.groups`."""
     prompts: tuple[str, ...] = ()
     """Labels of the prompts; every cell is run with each of them. Empty without `[study] prompts`."""
     prompt_factor: PromptFactor = "random"
@@ -253,24 +237,6 @@ class StudyData:
 
     def __repr__(self) -> str:
         return f"<study {self.name}: {len(self.cells)} cells, {self.finished} of {self.total} runs finished>"
-
-    @property
-    def stopped(self) -> frozenset[str]:
-        """Names of the cells that were shown to be worse than another cell, and therefore lack seeds."""
-        if self.decisions is None:
-            return frozenset()
-
-        worse = {claim.cell for claim in self.decisions.claims}
-        seeds_of_others: set[int] = set()
-        for cell in self.cells:
-            if cell.name not in worse:
-                seeds_of_others.update(cell.seeds)
-
-        stopped = set()
-        for cell in self.cells:
-            if cell.name in worse and set(cell.seeds) != seeds_of_others:
-                stopped.add(cell.name)
-        return frozenset(stopped)
 
     @property
     def runs(self) -> tuple[CellRun, ...]:

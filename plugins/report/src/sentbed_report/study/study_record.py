@@ -69,18 +69,13 @@ class StudyRecord:
     """Entries of `[study.references]` that have no `results`."""
     published: tuple[PublishedSystem, ...] = ()
     """Scores from the files of results that the other entries name."""
-    order: tuple[str, ...]
     ranks: tuple[str, ...] | None = None
     colour: str = ""
     cost: str = ""
     decide: Decide | None = None
-    stop: Mapping[str, Any] | None = None
-    """The table `[study.stop]`."""
     sampler: Mapping[str, Any] | None = None
     """The table `[study.sampler]`."""
-    equivalence: float | None = None
     family: Family = "column"
-    groups: bool = True
     prompts: tuple[str, ...] = ()
     """Labels of the prompts, in the recipe's order."""
     prompt_factor: PromptFactor = "random"

@@ -39,8 +39,6 @@ class SummaryRow:
     """One estimate per column."""
     counted: bool = False
     """Whether `remark` states the number of seeds of a finished row, because it is not the same in all rows."""
-    stopped: bool = False
-    """Whether the cell was stopped, so that its means are over fewer seeds; see `StudyData.stopped`."""
 
     @property
     def key(self) -> RowKey:
@@ -55,14 +53,11 @@ class SummaryRow:
 
     @property
     def remark(self) -> str:
-        """Status of an unfinished row; for a finished row, its number of seeds if it is stopped or `counted`."""
+        """Status of an unfinished row; for a finished row, its number of seeds if it is `counted`."""
         if self.status != "finished":
             if not self.seeds:
                 return self.status
             return f"{self.status}, {len(self.seeds)} of {self.total}"
-        seeds = count(len(self.scored), "seed")
-        if self.stopped:
-            return f"stopped, {seeds}"
         if self.counted:
-            return seeds
+            return count(len(self.scored), "seed")
         return ""

@@ -83,10 +83,6 @@ class Summary:
     column."""
     ranked_within: tuple[str, ...] | None = None
     """Axes that divide the rows into groups, within which numbers are ranked; see `StudyData.ranked_within`."""
-    looks: int = 1
-    """Number of looks by which p-values are multiplied; see `StudyData.looks`."""
-    equivalence: float | None = None
-    """Margin of the equivalence tests in the last column; see `StudyData.equivalence`."""
     family: Family = "column"
     """Which p-values are corrected together; see `StudyData.family`."""
     pairs_seeds: bool = True
@@ -99,8 +95,6 @@ class Summary:
     """Scores of the last column, for tests between any two rows."""
     measured: tuple[Mapping[RowKey, Scored], ...] = attrs.field(default=(), eq=False)
     """For each column, row -> seed -> score."""
-    has_groups: bool = True
-    """Whether the study asks which rows cannot be told apart."""
     prompts: tuple[str, ...] = ()
     """Labels of the prompts over which each number is a mean; empty in a study without `prompts`."""
     prompt_factor: PromptFactor = "random"
@@ -134,19 +128,14 @@ class Summary:
     def groups(self) -> RankGroups | None:
         """Groups of rows that cannot be told apart in the last column.
 
-        None if the study does not ask for groups, if neither higher nor lower scores are better in the column,
-        if the table is for a further metric, or if fewer than two rows have finished.
+        None if neither higher nor lower scores are better in the column, if the table is for a further metric,
+        or if fewer than two rows have finished.
         """
-        if not self.has_groups or self.scores is None:
+        if self.scores is None:
             return None
         if self.metric or not self.columns[-1].ranked:
             return None
-        return rank_groups(self.rows, self.columns, self.scores, self.seeds, self.looks)
-
-    @property
-    def stopped_rows(self) -> list[str]:
-        """Names of the rows whose cell was stopped."""
-        return [row.name for row in self.rows if row.stopped]
+        return rank_groups(self.rows, self.columns, self.scores, self.seeds)
 
     @property
     def degenerate_rows(self) -> list[str]:
@@ -253,15 +242,12 @@ class Summary:
             return ""
 
         basis = common_basis(bases)
-        looks = ""
-        if self.looks != 1:
-            looks = f", times the {self.looks} looks at which cells may be stopped"
         family = "in each column"
         if self.family != "column":
             family = "and all columns of the study together"
         return (
             f"Tests against {self.baseline}, {self.pairing}: two-sided, Student's t over "
-            f"{basis}, with Holm's correction over the cells {family}{looks}."
+            f"{basis}, with Holm's correction over the cells {family}."
         )
 
     @property
@@ -369,15 +355,6 @@ class Summary:
             yield self.test
         if self.covered:
             yield self.covered
-        stopped = self.stopped_rows
-        if stopped:
-            rank = ""
-            if self.ranked_within is not None:
-                rank = " and have no rank"
-            yield (
-                f"Stopped cells are not marked as best{rank}, since their means are over other seeds "
-                f"than those of cells that went on: {'; '.join(stopped)}."
-            )
         yield from self.protocol_notes
         yield from self._comparisons_left_out()
         yield from self.reference_notes

@@ -214,7 +214,7 @@ def _not_told_apart(
         return (
             f"unknown in {title}: {chosen_cell} is not compared there (see Rank groups)"
         )
-    others = _other_rows(main, groups, chosen_row)
+    others = _other_rows(groups, chosen_row)
     alike = [row.name for row in others if row.is_like(chosen_row)]
     better = _better_rows(groups, chosen_row)
     if better:
@@ -224,8 +224,6 @@ def _not_told_apart(
         )
 
     remarks = ""
-    if main.stopped_rows:
-        remarks += f"; stopped as worse: {first_names(main.stopped_rows)}"
     if groups.left:
         remarks += f"; not compared: {first_names(groups.names_left)}"
     if not alike:
@@ -238,20 +236,10 @@ def _not_told_apart(
     return f"{first_names(alike)} ({len(alike)} of {count(len(others), 'other')}; {title}){remarks}"
 
 
-def _other_rows(
-    main: Summary,
-    groups: RankGroups,
-    chosen_row: GroupedRow,
-) -> list[GroupedRow]:
-    """Return all rows but the chosen cell's and those of stopped cells.
-
-    Stopped cells have too few seeds to be told apart.
-    """
-    stopped = set(main.stopped_rows)
-    others = []
-    for row in groups.rows:
-        if row is not chosen_row and row.name not in stopped:
-            others.append(row)
+def _other_rows(groups: RankGroups, chosen_row: GroupedRow) -> list[GroupedRow]:
+    """Return all rows but the chosen cell's."""
+    others = list(groups.rows)
+    others.remove(chosen_row)
     return others
 
 
@@ -334,13 +322,13 @@ def _degenerate_rows(summaries: Sequence[Summary]) -> dict[str, str]:
 
 
 def _few_seeds(main: Summary) -> Iterator[str]:
-    """Yield a sentence on the rows that have too few seeds, without stopped rows, which have few on purpose."""
+    """Yield a sentence on the rows that have too few seeds."""
     names = []
     counts = []
     has_other_rows = False
     for row in main.rows:
         seeds_of_row = len(row.scored)
-        if seeds_of_row == 0 or row.stopped:
+        if seeds_of_row == 0:
             continue
         if seeds_of_row < FEW_SEEDS:
             names.append(row.name)
@@ -419,7 +407,7 @@ def _next_step_of_ranking(
             return "evaluate one encoder only: the best cell is chosen by its first, and others are better"
         # A cell with fewer seeds or tasks than another cannot be chosen.
         return "give all cells the same seeds and tasks: others are better, but could not be chosen"
-    others = _other_rows(main, groups, chosen_row)
+    others = _other_rows(groups, chosen_row)
     if not any(row.is_like(chosen_row) for row in others):
         if groups.left:
             names = first_names(groups.names_left)

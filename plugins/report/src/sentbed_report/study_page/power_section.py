@@ -28,18 +28,24 @@ def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | No
     if not powers:
         return None
 
-    tables = [_needed(power, "seeds", seeds_text) for power in powers]
+    tables = []
+    for power in powers:
+        tables.append(_needed(power, "seeds", seeds_text))
     for power in powers:
         if power.spread.prompt_std:
             tables.append(_needed(power, "prompts", prompts_text))
-    needed = [table for table in tables if table.rows]
+
+    needed = []
+    for table in tables:
+        if table.rows:
+            needed.append(table)
 
     corrected_together = "the column"
     if data.family == "study":
         corrected_together = "all columns"
     notes = [
         "Comparisons: the number of comparisons with the baseline whose p-values are corrected together, those "
-        f"of {corrected_together}; in a study that stops cells, as many for each of its looks.",
+        f"of {corrected_together}.",
         "Spread: the standard deviation of the paired differences over seeds, pooled over the cells, and the "
         "standard error due to the test items, which more seeds do not reduce. With two or three seeds, the "
         "standard deviation is a rough estimate.",

@@ -26,8 +26,11 @@ def published_section(data: StudyData, summaries: Sequence[Summary]) -> Section 
     numbers = published_numbers(data, summaries)
     if not numbers:
         return None
-    rows = [number.row for number in numbers]
-    cells = [number.cell for number in numbers]
+    rows = []
+    cells = []
+    for number in numbers:
+        rows.append(number.row)
+        cells.append(number.cell)
     table = expected_table(rows, "published", cells)
     notes = published_notes(data)
     return Section("Published", met_line(rows), tables=[table], notes=notes)

@@ -9,7 +9,6 @@ from sentbed_report.formatting import number, related_probability
 from sentbed_report.page.sections import Section, table_of
 from sentbed_report.statistics.levels import SIGNIFICANT
 from sentbed_report.statistics.significance import Basis, common_basis
-from sentbed_report.study.decisions import Decisions
 from sentbed_report.study.rank_groups import RankGroups, TaskRanks
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary, title_of
@@ -29,7 +28,6 @@ def rank_groups_section(
     notes: list[str] = []
     lines: list[str] = []
     bases: set[Basis] = set()
-    looks = 1
     pairing = ""
     has_groups = False
     has_ranks_over_tasks = False
@@ -42,7 +40,6 @@ def rank_groups_section(
         if groups.rows:
             lines.append(_line(summary, groups))
             tables.append(_table(summary, groups))
-            looks = summary.looks
             pairing = pairing or summary.pairing
             if groups.basis:
                 bases.add(groups.basis)
@@ -56,8 +53,7 @@ def rank_groups_section(
     sentences: list[str] = []
     if lines:
         line = lines[0]
-        sentences += _sentences(pairing, common_basis(bases), looks)
-        notes += _note_on_decisions(data.decisions)
+        sentences += _sentences(pairing, common_basis(bases))
     if has_ranks_over_tasks:
         sentences.append(
             "Ranks over tasks answer another question: would the order hold on other tasks like these? "
@@ -80,38 +76,19 @@ def _line(summary: Summary, groups: RankGroups) -> str:
     )
 
 
-def _sentences(
-    pairing: str,
-    basis: Basis,
-    looks: int,
-) -> Iterator[str]:
+def _sentences(pairing: str, basis: Basis) -> Iterator[str]:
     """Yield sentences that explain letters, tests and intervals of ranks."""
-    times = ""
-    if looks > 1:
-        times = f", times the {looks} looks at which cells may be stopped"
-
     yield (
         "Cells that share a letter cannot be told apart. Cells that share no letter differ significantly. A "
         "shared letter does not mean that two cells are equal."
     )
     yield (
         f"Every two cells are compared, {pairing}, over {basis} as in tests against a "
-        f"baseline, with Holm's correction over all pairs of a table{times}: in at most {_LEVEL} of "
+        f"baseline, with Holm's correction over all pairs of a table: in at most {_LEVEL} of "
         "studies like this one, any pair of a table is wrongly told apart. Ranks: the lowest is 1 plus the "
         "number of significantly better cells, the highest is the number of cells minus that of "
         "significantly worse cells. With the same error rate, all true ranks are in these intervals at "
         "once. From the best: the difference, with bounds that hold for all pairs at once."
-    )
-
-
-def _note_on_decisions(decisions: Decisions | None) -> Iterator[str]:
-    """If the study has shown cells to be worse, yield why these tests may differ from its decisions."""
-    if decisions is None or not decisions.claims:
-        return
-    yield (
-        "A cell may be worse than another in Decisions and still share a letter with it here. Decisions "
-        "estimates the spread over seeds partly from all cells together, which is more precise with few "
-        "seeds; here, each pair has its own estimate. Also, these tables may have scores that do not decide."
     )
 
 
@@ -144,13 +121,6 @@ def _notes(title: str, groups: RankGroups) -> Iterator[str]:
     if groups.reason:
         what = "no letters" if groups.rows else "no groups"
         yield f"{title}: {what}, since {groups.reason}."
-
-    stopped = [row.name for row in groups.rows if row.stopped]
-    if stopped:
-        yield (
-            f"{title}: stopped cells come last, since their means are over other seeds than the means of the "
-            f"other cells: {'; '.join(stopped)}."
-        )
     yield from _left_out(title, groups.left)
 
 

@@ -54,9 +54,13 @@ def wide_table(data: StudyData, summaries: Sequence[Summary]) -> Table:
     for summary in summaries:
         tables.append(summary.table)
         group = _group(summary) if len(summaries) > 1 else ""
-        columns += [attrs.evolve(column, group=group) for column in summary.columns]
+        for column in summary.columns:
+            columns.append(attrs.evolve(column, group=group))
 
-    shown = [axis_column(axis.name) for axis in data.axes if len(axis.labels) > 1]
+    shown = []
+    for axis in data.axes:
+        if len(axis.labels) > 1:
+            shown.append(axis_column(axis.name))
     shown = shown or ["cell"]
     names = tables[0].header_names
     rows = []

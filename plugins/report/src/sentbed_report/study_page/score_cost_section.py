@@ -76,8 +76,5 @@ def _notes(against: ScoreAgainstCost) -> Iterator[str]:
         f"({score.direction} is better) and in {cost.task} ({cost.direction} is better), and better in one of "
         "them. Means are over seeds; whether a difference is more than chance is not tested here."
     )
-    stopped = [point.row.name for point in against.points if point.row.stopped]
-    if stopped:
-        yield f"Stopped, with means over other seeds than the other cells: {'; '.join(stopped)}."
     if against.left:
         yield f"Without a point, since a number is missing or degenerate: {'; '.join(against.left)}."

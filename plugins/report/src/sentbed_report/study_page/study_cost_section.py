@@ -5,7 +5,7 @@ Several runs start from a shared stage, which is trained once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from sentbed_report.formatting import count, share
 from sentbed_report.page.sections import Section, Value, table_of
@@ -24,11 +24,8 @@ _AMOUNTS = {
 """Field of `RunCost` -> its column. Peaks of memory are left out, since they cannot be added."""
 
 
-def study_cost_section(data: StudyData, further: Sequence[str] = ()) -> Section | None:
-    """Return the section; None if no cost is known, or if the runs do not belong to a study with axes.
-
-    `further` are sentences on other savings, such as skipped runs.
-    """
+def study_cost_section(data: StudyData) -> Section | None:
+    """Return the section; None if no cost is known, or if the runs do not belong to a study with axes."""
     cost = study_cost(data)
     if cost is None or not data.axes:
         return None
@@ -40,7 +37,7 @@ def study_cost_section(data: StudyData, further: Sequence[str] = ()) -> Section 
     return Section(
         "Cost of the study",
         line,
-        [*_sentences(cost), *further],
+        [*_sentences(cost)],
         [_table(cost)],
         [*_notes(cost)],
     )

@@ -13,13 +13,11 @@ from sentbed_report.study.selection import Selection
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.code_section import code_section
-from sentbed_report.study_page.decisions_section import decisions_section, saved
 from sentbed_report.study_page.demonstrations_section import demonstrations_section
 from sentbed_report.study_page.effects_section import (
     effects_section,
     interactions_section,
 )
-from sentbed_report.study_page.equivalence_section import equivalence_section
 from sentbed_report.study_page.power_section import power_section
 from sentbed_report.study_page.prompts_section import prompts_section
 from sentbed_report.study_page.published_section import published_section
@@ -54,18 +52,16 @@ def sections_of(
         prompts_section(data, summaries),
         effects_section(data, findings),
         interactions_section(data, findings),
-        equivalence_section(data, summaries),
         power_section(data, summaries),
         published_section(data, summaries),
         score_cost_section(data, summaries),
         demonstrations_section(data, summaries),
         _figures(data, summaries),
-        decisions_section(data),
         sampled_cells_section(data),
         warnings_section(data),
         code_section(data),
         runs_section(data),
-        study_cost_section(data, saved(data)),
+        study_cost_section(data),
         _recipe(data),
     ]
     return [section for section in sections if section is not None]

@@ -24,7 +24,6 @@ from sentbed_report.formatting import (
     sign_of,
     signed,
 )
-from sentbed_report.statistics.equivalence import Equivalence
 from sentbed_report.statistics.significance import Judged
 from sentbed_report.tables.column import Column
 
@@ -64,9 +63,6 @@ class Estimate:
     judged: Judged | None = None
     """Test of the number against the baseline's; if the number is a difference, test against 0. None without a
     test."""
-    equivalence: Equivalence | None = None
-    """Tests of whether the number is as good as the baseline's, up to the study's margin; None without these
-    tests."""
     degenerate: str = ""
     """Why the number is degenerate: it says nothing about its encoder. Empty if it is not degenerate."""
     published: tuple[ExpectedRow, ...] = ()
@@ -262,23 +258,16 @@ def _published_record(estimate: Estimate) -> list[dict[str, Any]]:
     return records
 
 
-def _value_of_test(test: str, name: str) -> Callable[[Estimate], float | None]:
-    """Return a function that returns the value `name` of an estimate's `test`; None if there is no such test."""
-
-    def value(estimate: Estimate) -> float | None:
-        result = getattr(estimate, test)
-        if result is None:
-            return None
-        number: float | None = getattr(result, name)
-        return number
-
-    return value
-
-
-def _equivalence_record(estimate: Estimate) -> dict[str, Any] | None:
-    if estimate.equivalence is None:
+def _difference(estimate: Estimate) -> float | None:
+    if estimate.judged is None:
         return None
-    return attrs.asdict(estimate.equivalence)
+    return estimate.judged.difference
+
+
+def _corrected_p_value(estimate: Estimate) -> float | None:
+    if estimate.judged is None:
+        return None
+    return estimate.judged.corrected
 
 
 def _first_published(estimate: Estimate) -> float | None:
@@ -303,8 +292,8 @@ QUANTITIES: list[Quantity] = [
         "against_baseline",
         _judged_record,
         {
-            "difference": _value_of_test("judged", "difference"),
-            "corrected p": _value_of_test("judged", "corrected"),
+            "difference": _difference,
+            "corrected p": _corrected_p_value,
         },
         _significance,
         "mark",
@@ -339,15 +328,6 @@ QUANTITIES: list[Quantity] = [
         attrgetter("count"),
         pieces=_count,
         placing="below",
-        always=False,
-    ),
-    Quantity(
-        "equivalence",
-        _equivalence_record,
-        {
-            "no worse p": _value_of_test("equivalence", "corrected_no_worse"),
-            "equivalent p": _value_of_test("equivalence", "corrected_equivalent"),
-        },
         always=False,
     ),
 ]

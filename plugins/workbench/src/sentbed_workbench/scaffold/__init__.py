@@ -14,7 +14,6 @@ from pathlib import Path
 from types import MappingProxyType
 
 import attrs
-from sentbed import API_VERSION
 from sentbed.errors import PluginError, RunError
 from sentbed.helpers import write_directory
 from sentbed.tools import Plugins, catalog, owner_of
@@ -186,8 +185,8 @@ def _conflict(
     plugins: Plugins,
 ) -> str | None:
     """Return why a new component cannot have this name, or None if it can."""
-    if (kind, name) in plugins.clashes:
-        return plugins.clashes[kind, name].message.partition(";")[0]
+    if (clash := plugins.clash(kind, name)) is not None:
+        return clash.partition(";")[0]
     if (kind, name) in plugins.components:
         owner = plugins.components[kind, name]
         return f"the {kind} `{name}` is offered by `{owner.distribution}` {owner.version} already"
@@ -234,7 +233,6 @@ def write_plugin(
         "new_name": _module(name),
         "NewName": _class(name),
         "{kind}": facts.what,
-        "{api}": API_VERSION,
         "{dependencies}": _listed("sentbed", "attrs>=24.2", *facts.needs),
         "{test_dependencies}": _listed("pytest>=8", "sentbed-testing", *facts.tests),
     }
