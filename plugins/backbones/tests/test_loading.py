@@ -237,11 +237,6 @@ def test_a_layer_that_is_not_there_is_refused(save_model, no_texts, kind, number
     )
 
 
-def test_no_layer_at_all_is_refused():
-    with pytest.raises(ValueError, match=r"no layer; name at least one"):
-        Bert(model="./here", layers=())
-
-
 # --- the mask token ----------------------------------------------------------------------------------------
 
 
@@ -596,27 +591,6 @@ def test_an_encoder_that_has_lost_its_adapter_is_refused(
     )
 
 
-@pytest.mark.parametrize(
-    ("parameters", "precision"),
-    [
-        ({}, None),
-        ({"dtype": "bf16"}, "bf16"),
-        ({"dtype": "fp16"}, "fp16"),
-        ({"quantization": "nf4"}, "nf4 fp32"),
-    ],
-)
-def test_a_backbone_says_the_precision_that_it_encodes_in(
-    save_model,
-    no_texts,
-    parameters,
-    precision,
-):
-    directory = save_model("opt", **WIDE["opt"])
-    built = Opt(model=str(directory), **parameters).build(no_texts)
-    assert built.precision == precision
-    assert built.origin.get("dtype") == parameters.get("dtype")
-
-
 def test_hashes_that_were_verified_are_not_computed_again(
     save_model,
     no_texts,
@@ -632,13 +606,6 @@ def test_hashes_that_were_verified_are_not_computed_again(
     sums = {"model.safetensors": "f" * 64}
     built = backbone.build(attrs.evolve(no_texts, saved=tmp_path / "saved", sums=sums))
     assert built.origin["sha256"] == sums
-
-
-def test_the_backbone_of_an_adapter_alone_is_no_model(save_model, no_texts, tmp_path):
-    saved = tmp_path / "saved"
-    Opt(model=str(save_model("opt")), lora=LORA).build(no_texts).save(saved)
-    (problem,) = Opt(model=str(saved)).check()
-    assert "holds no weights but an adapter's; name its base as `model`" in problem
 
 
 def test_random_weights_of_a_models_architecture_are_saved_with_the_adapter(
@@ -779,31 +746,6 @@ def test_four_bits_without_an_adapter_are_saved_as_a_reference(
     again = rebuild(backbone, built)
     assert files_in(tmp_path / "saved") == {"base.json"} | TOKENIZER
     assert_same_vectors(built, again, batch_of(built))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["opt", "gpt2"])
-def test_a_prefix_is_shared_over_four_bits_and_adapters(
-    save_model, no_texts, batch_of, kind
-):
-    directory = save_model(kind, **WIDE.get(kind, {}))
-    for parameters in ({"quantization": "nf4"}, {"dtype": "bf16"}, {}):
-        built = of(kind, directory, lora=LORA, **parameters).build(no_texts)
-        disturb(built)
-        module = built.inference(built.module, torch.float32)
-        ids, mask = batch_of(built)
-        prefix = torch.tensor([21, 22, 23, 24, 25, 26])
-        whole = torch.cat([prefix.expand(len(ids), -1), ids], 1)
-        seen = torch.cat([torch.ones(len(ids), len(prefix), dtype=torch.long), mask], 1)
-        with torch.no_grad():
-            shared = module(ids, mask, prefix)
-        assert torch.equal(shared.attention_mask, seen)
-        token_states = shared.last_hidden_state[seen.bool()].float()
-        expected = vectors(module, whole, seen)
-        if parameters:
-            assert mean_cosine(token_states, expected) >= 0.999
-        else:
-            torch.testing.assert_close(token_states, expected, rtol=0, atol=1e-5)
 
 
 # --- refusals ----------------------------------------------------------------------------------------------

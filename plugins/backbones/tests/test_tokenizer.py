@@ -93,13 +93,6 @@ def test_ids_are_those_of_transformers(load, kind, max_length):
     assert tokens.offsets.dtype == np.int64
 
 
-def test_one_call_does_not_bind_the_length_of_the_next(load):
-    ours, _ = load("bert")
-    long = rows_of(ours.encode(AWKWARD, 64))
-    ours.encode(AWKWARD, 4)
-    assert rows_of(ours.encode(AWKWARD, 64)) == long
-
-
 def test_padding_written_in_the_tokenizers_file_is_switched_off(
     save_model,
 ):
@@ -121,12 +114,6 @@ def test_padding_written_in_the_tokenizers_file_is_switched_off(
 @pytest.mark.parametrize(("kind", "pad_id"), [("bert", 0), ("roberta", 1)])
 def test_the_padding_id_is_the_tokenizers(load, kind, pad_id):
     assert load(kind)[0].pad_id == pad_id
-
-
-def test_no_texts_give_no_rows(load):
-    tokens = load("bert")[0].encode([], 8)
-    assert tokens.offsets.tolist() == [0]
-    assert len(tokens.ids) == 0
 
 
 def test_a_tokenizer_without_a_fast_form_is_refused():
@@ -326,14 +313,6 @@ def test_a_text_is_cut_to_the_longest_beginning_of_so_many_tokens(kind):
         assert bulk.truncate([text] * 2, count) == [text] * 2
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_texts_that_fit_are_untouched_beside_those_that_do_not(kind):
-    texts = ["a cat", "", "  ", LONG[0], " a  cat ", "😀"]
-    cut = trained(kind).truncate(texts, 10)
-    assert [row for row, text in enumerate(texts) if cut[row] != text] == [3]
-    assert trained(kind).truncate([], 10) == []
-
-
 PIECES = (*" '’.,\n\t", *"aeéĂ我们😀👩", "\u200d", "\u0301", "ﬁ", "½", *CORPUS)
 
 
@@ -410,14 +389,6 @@ def test_no_white_space_is_left_behind_the_last_token(kind):
     bulk = trained(kind)
     first = len(own_tokens(bulk, "the cat"))
     assert bulk.truncate(["the cat \t sat on the mat"], first) == ["the cat"]
-
-
-def test_cutting_sentences_does_not_change_how_texts_are_encoded():
-    bulk = trained("wordpiece")
-    before = rows_of(bulk.encode(LONG, 6))
-    bulk.truncate(LONG, 2)
-    assert rows_of(bulk.encode(LONG, 6)) == before
-    assert max(map(len, before)) == 6
 
 
 # --- a real tokenizer behind a prompt ----------------------------------------------------------------------
