@@ -66,8 +66,7 @@ def test_the_suite_tries_six_backbones_all_poolers_and_all_losses():
     # Token vectors are of a few runtimes only: `tests/test_similarity.py` has them.
     poolers = set(PLUGINS.names("pooler")) - {"tokens"}
     assert {case.pooler.name for case in every} == poolers
-    # It trains predictions, which not every engine does: `tests/test_mntp.py` has it.
-    assert {case.loss.name for case in every} == set(PLUGINS.names("loss")) - {"mntp"}
+    assert {case.loss.name for case in every} == set(PLUGINS.names("loss"))
     rules = {name.partition("/")[0] for name in names}
     assert rules == {
         *(

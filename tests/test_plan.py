@@ -41,12 +41,12 @@ def rates(monkeypatch):
     monkeypatch.setattr(planned_device, "_rates", lambda *_: [1e9, 2e9, 4e9])
 
 
-def planned(path, *settings, on=None):
-    return plan(sentbed.load_recipe(path, settings), on)
+def planned(path, *settings):
+    return plan(sentbed.load_recipe(path, settings))
 
 
-def planned_stage(path, *settings, on=None):
-    return planned(path, *settings, on=on).stages[0]
+def planned_stage(path, *settings):
+    return planned(path, *settings).stages[0]
 
 
 def uniform(texts, length):
@@ -188,21 +188,6 @@ def test_steps_are_those_of_the_run(tmp_path):
     sentbed.run(recipe, tmp_path / "run")
     assert stage.rows == 70
     assert stage.steps == finished_steps(tmp_path / "run")[-1]["step"] == 6
-
-
-@pytest.mark.slow
-def test_what_does_not_fit_comes_with_advice():
-    cuda = 'runtime={ use = "cuda", precision = "bf16" }'
-    rows = "stage.triplets.batch_size=600"
-    stage = planned_stage(QUICKSTART, cuda, rows, on="A10")
-    assert stage.fits is True
-    assert stage.seconds is not None
-    assert stage.negatives == 599 + 600
-
-    size = 'encoder.backbone={ use = "t5", init = "random", size = "3b" }'
-    stage = planned_stage(SCRATCH, size, cuda, on="A10")
-    assert stage.fits is False
-    assert 'parallel = "fsdp"' in stage.advice
 
 
 def own_recipes():

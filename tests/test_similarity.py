@@ -263,7 +263,6 @@ epochs = 1
         ),
         (["encoder.pooler.use=mean"], "", "the similarity `maxsim` does not compare"),
         (["evaluate.0.use=geometry"], "", "the evaluator `geometry` reads one vector"),
-        (["evaluate.0.whitening={}"], "", "the evaluator `sts` reads one vector"),
         (["runtime.compile=true"], "", "the runtime `cpu`, as it is set, reads one"),
         ([], STAGE.replace("LOSS", "queue"), "the loss `queue` reads one vector"),
         (

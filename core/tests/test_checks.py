@@ -273,25 +273,6 @@ DUAL = ('stage.pairs.train=["en", "zh"]', "stage.pairs.freeze=")
             "evaluate.0.second",
             "the evaluator `gap` has no use for a `second` encoder; take it out",
         ),
-        # an evaluator and the encoder that it scores
-        (
-            [
-                VALIDATE
-                + '{ every = 1, with = { use = "across", poolers = ["first"] } }'
-            ],
-            "stage.tune.validate",
-            "`characters` with `average` cannot be scored; use another pooler",
-        ),
-        (
-            [WATCH + '[{ every = 1, with = { use = "across", poolers = ["first"] } }]'],
-            "stage.tune.watch.0",
-            "`characters` with `average` cannot be scored; use another pooler",
-        ),
-        (
-            ["evaluate.0.encoder=en", "encoders.en.head.bias=true"],
-            "evaluate.0",
-            "a bias moves the vectors; take `bias` out",
-        ),
         # a transform and the encoder that it is fitted to
         (
             [

@@ -504,17 +504,6 @@ def test_an_evaluator_that_measures_time_has_every_vector_computed(encoder, tmp_
     assert encoder.engine.describe().items() <= score.evaluator_protocol.items()
 
 
-def test_an_evaluator_that_drives_the_encoder_has_its_backbone(encoder):
-    class Reads(Timed):
-        def _time(self, encoder):
-            assert encoder.at_length(4).backbone is encoder.backbone
-            return Evaluation(
-                (Score("t", "width", float(encoder.backbone.width), {}),), 0.0
-            )
-
-    assert encoder.evaluate(Reads(), "e").scores[0].value == encoder.backbone.width
-
-
 # --- prompt and protocol -----------------------------------------------------------------------------------
 
 
@@ -596,27 +585,6 @@ def test_an_encoder_is_not_built_on_a_runtime_that_it_does_not_fit(
         load_encoder(tmp_path / "e")
     with pytest.raises(RecipeError, match="it has no graph of that; take another"):
         Encoder.of(unstructure(recipe.encoders["encoder"]), TOY, plugins)
-
-
-def test_what_an_evaluator_does_to_the_vectors_is_the_encoders_part_of_the_protocol(
-    encoder,
-):
-    class Turned(Gap):
-        def prepare(self):
-            def score(vectors):
-                scores = (
-                    attrs.evolve(plain_score, transform={"turned": 90})
-                    for plain_score in inner.score(vectors).scores
-                )
-                return Evaluation(tuple(scores), 0.0)
-
-            return attrs.evolve(inner := super().prepare(), score=score)
-
-    (plain,), (turned,) = (
-        encoder.evaluate(evaluator, "e").scores for evaluator in (Gap(), Turned())
-    )
-    assert turned.protocol["encoder"] == {**plain.protocol["encoder"], "turned": 90}
-    assert turned.protocol["evaluator"] == plain.protocol["evaluator"]
 
 
 def test_no_key_of_a_backbones_protocol_takes_the_place_of_the_evaluators(

@@ -70,12 +70,6 @@ tasks = ["STS12", "STS13", "STS14", "STSB", "STSB-dev", "SICKR"]
 
 SMALL = """
 [[evaluate]]
-use = "senteval-sts"
-tasks = ["STSB-dev"]
-data_dir = "cut"
-check_sizes = false
-whitening = { width = 32 }
-[[evaluate]]
 use = "senteval-transfer"
 tasks = ["MR", "SUBJ", "SST2", "TREC", "MRPC"]
 mode = "fast"
@@ -146,14 +140,12 @@ repeats = 1
 
 LANGUAGE_MODEL = """\
 schema = 1
-run = { name = "next-token", cache = false }
+run = { name = "language-model", cache = false }
 runtime = { use = "cpu", precision = "fp32" }
 [encoder]
 max_length = 32
 backbone = { use = "opt", init = "random", size = "tiny", vocab_size = 500 }
 pooler = { use = "prompt-eol" }
-[[evaluate]]
-use = "next-token"
 [[evaluate]]
 use = "encoding-cost"
 texts = { use = "sts", path = "pkg:sentbed_data/sample/sts-test.tsv" }

@@ -627,18 +627,10 @@ class Across(Evaluator):
     left: str = "abc"
     right: str = "nop"
     development: bool = True
-    poolers: tuple[str, ...] = ("average", "average-mlp")
-    """The poolers whose vectors it can score."""
 
     @property
     def traits(self):
         return EvaluatorTraits(development=self.development, two_sided=True)
-
-    def misfits(self, backbone, pooler, head):
-        if pooler.name not in self.poolers:
-            yield f"`{backbone.name}` with `{pooler.name}` cannot be scored; use another pooler"
-        if head.bias:
-            yield "a bias moves the vectors; take `bias` out"
 
     def prepare(self):
         return Prepared(

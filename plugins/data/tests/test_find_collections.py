@@ -5,14 +5,12 @@ import tarfile
 import zipfile
 from hashlib import sha256
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from file_server import Served, serving
 from sentbed import DataError, RunError
 from sentbed._registry.registry import load_plugins
 from sentbed_common import KnownArchive, KnownData, KnownFile, KnownMade
-from sentbed_data import download, get_collection
 from sentbed_data.download import DownloadBars, fetch
 from sentbed_data.find_collections import (
     INCOMPLETE,
@@ -36,7 +34,6 @@ TEXT = b"".join(b"line %d\n" % i for i in range(20_000))
 @pytest.fixture
 def server(monkeypatch):
     monkeypatch.setenv("no_proxy", "*")
-    monkeypatch.setattr(download, "PAUSE_SECONDS", 0.0)
     with serving() as running:
         yield running
 
@@ -305,77 +302,9 @@ def test_a_download_says_how_far_it_is_and_leaves_the_file_alone(server, tmp_pat
     assert len(steps) > 1
 
 
-def test_a_connection_that_is_cut_is_taken_up_where_it_broke(server, tmp_path):
-    server.files["/a"] = Served(TEXT, cuts=[100_000, 50_000])
-    assert fetched(server, tmp_path, {digest(TEXT)}) == TEXT
-    assert server.requests == [
-        ("/a", None),
-        ("/a", "bytes=100000-"),
-        ("/a", "bytes=150000-"),
-    ]
-
-
-def test_a_download_that_failed_is_taken_up_by_the_next_call(server, tmp_path):
-    server.files["/a"] = Served(TEXT, cuts=[100_000, 0, 0, 0])
-    with pytest.raises(
-        DataError, match=r"only 100,000 of .* bytes arrived.*what has arrived is kept"
-    ):
-        fetched(server, tmp_path)
-    assert leftovers(tmp_path) == ["a.part", "a.part.tag"]
-    server.requests.clear()
-    assert fetched(server, tmp_path) == TEXT
-    assert server.requests == [("/a", "bytes=100000-")]
-    assert leftovers(tmp_path) == ["a"]
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"tag": '"2"'}, {"ranges": False}, {"tag": ""}],
-    ids=["the file has changed", "no ranges", "no tag"],
-)
-def test_what_cannot_be_taken_up_is_begun_again(server, tmp_path, change):
-    write(tmp_path, {"a.part": b"x" * 1000, "a.part.tag": b'"1"'})
-    server.files["/a"] = Served(TEXT, **change)
-    assert fetched(server, tmp_path) == TEXT
-    assert leftovers(tmp_path) == ["a"]
-
-
-@pytest.mark.parametrize(
-    "tag", [b"\xff\xfe", b'"1"\r\nHost: elsewhere', b"x" * 10_000, b""]
-)
-def test_a_damaged_tag_is_none(server, tmp_path, tag):
-    write(tmp_path, {"a.part": b"x" * 1000, "a.part.tag": tag})
-    server.files["/a"] = Served(TEXT)
-    assert fetched(server, tmp_path) == TEXT
-
-
-def test_a_weak_tag_does_not_tell_two_files_apart(server, tmp_path):
-    server.files["/a"] = Served(TEXT, tag='W/"1"', cuts=[100_000])
-    assert fetched(server, tmp_path) == TEXT
-    assert server.requests == [("/a", None), ("/a", None)]
-
-
-def test_a_part_that_is_longer_than_the_file_is_thrown_away(server, tmp_path):
-    write(tmp_path, {"a.part": b"x" * 1000, "a.part.tag": b'"1"'})
-    server.files["/a"] = Served(b"short")
-    assert fetched(server, tmp_path) == b"short"
-
-
 def test_a_file_whose_size_is_not_said_is_taken_as_it_comes(server, tmp_path):
     server.files["/a"] = Served(TEXT, length=False)
     assert fetched(server, tmp_path) == TEXT
-
-
-def test_a_file_whose_size_is_not_said_may_not_be_endless(
-    server, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(download, "LARGEST_WITHOUT_LENGTH", 100_000)
-    server.files["/a"] = Served(TEXT, length=False)
-    with pytest.raises(
-        DataError, match=r"has sent more than 100,000 bytes and does not say how many"
-    ):
-        fetched(server, tmp_path)
-    assert not {"a", "a.part"} & set(leftovers(tmp_path))
 
 
 def test_an_empty_file_is_a_file(server, tmp_path):
@@ -385,9 +314,15 @@ def test_an_empty_file_is_a_file(server, tmp_path):
 
 def test_redirects_are_followed(server, tmp_path):
     server.files["/a"] = Served(status=302, location="/b")
-    server.files["/b"] = Served(TEXT, cuts=[70_000])
+    server.files["/b"] = Served(TEXT)
     assert fetched(server, tmp_path, {digest(TEXT)}) == TEXT
-    assert server.requests[-1] == ("/b", "bytes=70000-")
+
+
+def test_a_connection_that_is_cut_leaves_nothing(server, tmp_path):
+    server.files["/a"] = Served(TEXT, cut=70_000)
+    with pytest.raises(DataError, match="only 70,000 of"):
+        fetched(server, tmp_path)
+    assert leftovers(tmp_path) == []
 
 
 def test_a_wrong_digest_is_refused_and_what_was_there_stays(server, tmp_path):
@@ -401,56 +336,26 @@ def test_a_wrong_digest_is_refused_and_what_was_there_stays(server, tmp_path):
     assert (tmp_path / "a").read_bytes() == b"mine"
 
 
-@pytest.mark.parametrize("status", [401, 403, 404, 410])
 def test_a_file_that_the_server_does_not_give_is_named_with_what_to_do(
-    server, tmp_path, status
+    server, tmp_path
 ):
-    server.files["/a"] = Served(status=status)
+    server.files["/a"] = Served(status=404)
     with pytest.raises(
         DataError,
-        match=rf"/a answers {status} .*by hand: download .*/a, put it at `.*/a`",
+        match=r"/a cannot be downloaded: .*404.*by hand: download .*/a, put it at `.*/a`",
     ):
         fetched(server, tmp_path)
     assert leftovers(tmp_path) == []
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize("status", [408, 429, 503])
-def test_a_server_in_trouble_is_asked_again(server, tmp_path, status):
-    server.files["/a"] = Served(status=status)
-    with pytest.raises(DataError, match=f"it answers {status}"):
-        fetched(server, tmp_path)
-    assert len(server.requests) == download.TRIES
-
-
-def test_a_download_waits_as_long_as_the_server_asks(server, tmp_path, monkeypatch):
-    server.files["/a"] = Served(status=429, retry_after="7")
-    pauses = []
-
-    def sleep(seconds):
-        pauses.append(seconds)
-        server.files["/a"] = Served(TEXT)
-
-    monkeypatch.setattr(download, "time", SimpleNamespace(sleep=sleep))
-    assert fetched(server, tmp_path) == TEXT
-    assert pauses == [7]
-
-
-def test_a_server_that_asks_for_a_long_pause_is_not_asked_again(server, tmp_path):
-    server.files["/a"] = Served(status=429, retry_after="3600")
-    with pytest.raises(DataError, match=r"answers 429 .*asks for a pause of 3600 s"):
-        fetched(server, tmp_path)
-    assert len(server.requests) == 1
-
-
 def test_a_server_that_is_gone_is_named_with_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setenv("no_proxy", "*")
-    monkeypatch.setattr(download, "PAUSE_SECONDS", 0.0)
     with serving() as running:
         url = f"{running.url}/a"
     with pytest.raises(
         DataError,
-        match=r"`127.0.0.1:\d+` does not give .*refused.*`HTTPS_PROXY`.*by hand",
+        match=r"127.0.0.1:\d+/a cannot be downloaded: .*refused.*`HTTPS_PROXY`.*by hand",
     ):
         fetch(url, tmp_path / "a", (), silent)
     assert leftovers(tmp_path) == []
@@ -465,60 +370,10 @@ def test_the_proxy_of_the_environment_is_used(server, monkeypatch, tmp_path):
     assert (tmp_path / "a").read_bytes() == TEXT
 
 
-def test_too_little_space_is_said_before_anything_is_written(
-    server, monkeypatch, tmp_path
-):
-    server.files["/a"] = Served(TEXT)
-    monkeypatch.setattr(
-        download.shutil,
-        "disk_usage",
-        lambda path: download.shutil._ntuple_diskusage(10, 5, 5),
-    )
-    with pytest.raises(RunError, match=r"needs 0\.2 MB more, but .* has 0\.0 MB free"):
-        fetched(server, tmp_path)
-    assert "a" not in leftovers(tmp_path)
-
-
-def test_a_full_disk_is_said_and_what_has_arrived_is_kept(
-    server, monkeypatch, tmp_path
-):
-    resource = pytest.importorskip("resource")
-    server.files["/a"] = Served(TEXT)
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
-    try:
-        with pytest.raises(
-            RunError, match=r"cannot write .*free some space.*run it again to go on"
-        ):
-            fetched(server, tmp_path)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert (tmp_path / "a.part").stat().st_size == 100_000
-    fetched(server, tmp_path, {digest(TEXT)})
-    assert server.requests[-1] == ("/a", "bytes=100000-")
-
-
 def test_a_place_that_cannot_be_written_is_said(server, tmp_path):
     write(tmp_path, {"file": b""})
     with pytest.raises(RunError, match="cannot write"):
         fetch(f"{server.url}/a", tmp_path / "file/a", (), silent)
-
-
-def test_two_processes_do_not_download_one_file(server, tmp_path):
-    fcntl = pytest.importorskip("fcntl")
-    with (tmp_path / "a.part").open("ab") as other:
-        fcntl.flock(other, fcntl.LOCK_EX)
-        with pytest.raises(DataError, match="another process is downloading"):
-            fetched(server, tmp_path)
-
-
-def test_the_empty_part_of_another_process_is_left_alone(tmp_path):
-    pytest.importorskip("fcntl")
-    part = tmp_path / "a.part"
-    with download._opened(part):
-        part.rename(tmp_path / "a")
-        part.touch()
-    assert part.is_file()
 
 
 def test_without_a_terminal_a_download_is_one_line_with_its_size(
@@ -567,59 +422,6 @@ def test_files_are_taken_out_of_an_archive_wherever_they_lie_in_it(
     assert leftovers(tmp_path / "x") == ["a"]
 
 
-@pytest.mark.parametrize("member", ["../evil", "x/../../evil"])
-@pytest.mark.parametrize(("name", "pack"), [("a.zip", zip_of), ("a.tar", tar_of)])
-def test_an_archive_with_a_member_that_leaves_it_is_refused(
-    tmp_path, name, pack, member
-):
-    inner = tmp_path / "inner"
-    write(inner, {name: pack({"a": b"a", member: b"evil"})})
-    with pytest.raises(DataError, match=r"a member `.*evil` that would lie outside"):
-        unpack(inner / name, {"a": inner / "a", "evil": inner / "evil"})
-    assert leftovers(tmp_path) == ["inner"]
-    assert leftovers(inner) == [name]
-
-
-@pytest.mark.sweep(3)
-@pytest.mark.parametrize(
-    ("name", "pack"),
-    [
-        ("a.zip", zip_of),
-        ("a.tar.gz", lambda members: tar_of(members, "w:gz")),
-        ("a.tar.xz", lambda members: tar_of(members, "w:xz")),
-    ],
-)
-@pytest.mark.parametrize("member", ["big.txt", "small.txt"])
-def test_an_archive_that_would_fill_the_disk_is_refused(
-    name, pack, member, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(get_collection, "SMALL", 1 << 12)
-    content = pack({"big.txt": b"0" * (1 << 21), "small.txt": b"one"})
-    write(tmp_path, {name: content})
-    target = tmp_path / "new" / member
-    if pack is zip_of and member == "small.txt":
-        unpack(tmp_path / name, {member: target})
-        # What is not taken out of it costs nothing.
-        assert target.read_bytes() == b"one"
-        return
-    with pytest.raises(
-        DataError, match=rf"unpacks to 2,09.*`big\.txt`, more than 100 times.*{name}$"
-    ):
-        unpack(tmp_path / name, {member: target})
-    assert not target.exists()
-
-
-def test_an_archive_with_a_link_that_leaves_it_is_refused(tmp_path):
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        link = tarfile.TarInfo("a")
-        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
-        archive.addfile(link)
-    write(tmp_path, {"a.tar": buffer.getvalue()})
-    with pytest.raises(DataError, match="would lie outside"):
-        unpack(tmp_path / "a.tar", {"a": tmp_path / "a"})
-
-
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -627,7 +429,6 @@ def test_an_archive_with_a_link_that_leaves_it_is_refused(tmp_path):
         ("a.tar", b"no archive"),
         ("a.zip", zip_of({"a": TEXT})[:-100]),
         ("a.tgz", tar_of({"a": TEXT}, "w:gz")[:-1000]),
-        ("a.tgz", tar_of({"a": TEXT}, "w:gz")[:-8] + b"wrongsum"),
         (
             "a.zip",
             zip_of({"a": TEXT}).replace(zip_of({"a": TEXT})[200:300], b"?" * 100),
@@ -661,7 +462,7 @@ def test_only_what_is_missing_is_downloaded(server, tmp_path):
     inspection = get_missing_files(collection, tmp_path, silent)
     assert (inspection.state, inspection.directory) == (PRESENT, tmp_path / "toy")
     assert (tmp_path / "toy/a").read_bytes() == b"x\n"
-    assert server.requests == [("/b", None)]
+    assert server.requests == ["/b"]
     assert get_missing_files(collection, tmp_path, silent).state == PRESENT
     assert len(server.requests) == 1
 
@@ -691,7 +492,7 @@ def test_a_file_with_its_rows_and_an_unknown_digest_is_left_alone(server, tmp_pa
 def test_only_archives_that_hold_something_missing_are_downloaded(server, tmp_path):
     first, second = zip_of({"x/a": b"a"}), tar_of({"top/y/b": b"b"}, "w:gz")
     server.files["/x.zip"], server.files["/y.tar.gz"] = (
-        Served(first, cuts=[50]),
+        Served(first),
         Served(second),
     )
     collection = toy(
@@ -707,7 +508,7 @@ def test_only_archives_that_hold_something_missing_are_downloaded(server, tmp_pa
     (tmp_path / "toy/y/b").unlink()
     server.requests.clear()
     get_missing_files(collection, tmp_path, silent)
-    assert server.requests == [("/y.tar.gz", None)]
+    assert server.requests == ["/y.tar.gz"]
 
 
 def test_an_archive_that_is_there_already_is_taken_and_left(server, tmp_path):
@@ -781,7 +582,7 @@ def test_files_are_made_of_others(server, tmp_path):
     assert directories == [tmp_path / "toy"]
     (tmp_path / "toy/a").unlink()
     assert get_missing_files(collection, tmp_path, silent).state == PRESENT
-    assert (len(directories), server.requests) == (2, [("/raw", None)])
+    assert (len(directories), server.requests) == (2, ["/raw"])
 
 
 def test_what_has_no_source_says_what_to_do_by_hand_and_where_it_belongs(

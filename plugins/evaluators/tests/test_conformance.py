@@ -84,7 +84,6 @@ def examples(write, tmp_path):
         },
         "sentbench": {},
         "mteb": {"tasks": ["STSBenchmark"]},
-        "next-token": {},
         "throughput": {"lengths": [16], "examples": 4, "repeats": 1, "warmup": 0},
         "memory": {},
         "encoding-cost": {"texts": {"use": "sts", "path": sts}, "sample": 5, "repeats": 1},

@@ -153,5 +153,4 @@ def test_processes_that_torchrun_has_started_count_and_not_those_of_the_recipe(
         monkeypatch.setenv(name, value)
     traits = Cpu(devices=2).traits
     assert traits.processes == 4
-    assert not traits.predicts
     assert "tokens" not in traits.outputs

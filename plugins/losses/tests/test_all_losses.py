@@ -19,7 +19,6 @@ from sentbed_losses.gist import Gist
 from sentbed_losses.info_nce import InfoNCE
 from sentbed_losses.margin_mse import MarginMSE
 from sentbed_losses.matryoshka import Matryoshka
-from sentbed_losses.mntp import MNTP
 from sentbed_losses.momentum import Momentum
 from sentbed_losses.nli_softmax import NLISoftmax
 from sentbed_losses.pair_classification import PairClassification
@@ -71,7 +70,6 @@ LOSSES = [
     SimilarityKL(),
     MarginMSE(),
     Gist(margin=0.1, temperature=LearnableTemperature(0.5)),
-    MNTP(),
 ]
 
 
@@ -90,11 +88,6 @@ def inputs_of(loss, seed=0):
     inputs |= {name: torch.rand(5, generator=generator) for name in loss.traits.numbers}
     if "label" in columns:
         inputs["label"] = torch.tensor([0, 1, 2, 1, 0])
-    if loss.traits.predicts:
-        inputs |= {
-            f"{name}.id": torch.randint(0, 4, (5,), generator=generator)
-            for name in columns
-        }
     if loss.traits.compares_texts:
         inputs |= {
             f"{name}.id": torch.randint(0, 9, (5,), generator=generator)

@@ -5,132 +5,19 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from scipy import stats
 from sentbed.protocols import Items, Score
-from sentbed_report.statistics.letter_groups import (
-    letter_groups,
-    letters_of,
-    not_comparable,
-    rank_intervals,
-)
-from sentbed_report.statistics.ranks_over_tasks import friedman, nemenyi_groups
+from sentbed_report.statistics.rank_intervals import not_comparable, rank_intervals
 from sentbed_report.statistics.significance import Judged
 from sentbed_report.study import rank_groups as module
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
-from toy_study import with_fields, with_scores
-
-
-@pytest.fixture
-def posthocs():
-    return pytest.importorskip(
-        "scikit_posthocs", reason="needs scikit-posthocs, see requirements/dev.txt"
-    )
-
-
-def random_differences(rows, seed, share):
-    """Which pairs differ, at random: most of these are no sets of neighbours in any order."""
-    numbers = np.random.default_rng(seed).random((rows, rows))
-    upper = np.triu(numbers < share, 1)
-    return upper | upper.T
+from toy_study import with_fields
 
 
 def groups_of(data):
     groups = summarise(data, resamples=200)[0].groups
     assert groups is not None
     return groups
-
-
-# --- letters -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_rows_share_a_letter_if_and_only_if_they_do_not_differ(seed):
-    rows = 2 + seed % 12
-    different = random_differences(rows, seed, (0.2, 0.5, 0.8)[seed % 3])
-    groups = letter_groups(different)
-    assert set().union(*groups) == set(range(rows))
-    for pair in combinations(range(rows), 2):
-        is_shared = any(set(pair) <= set(group) for group in groups)
-        assert is_shared == (not different[pair])
-
-    assert list(groups) == sorted(groups)
-
-
-def fewest_by_trying(different):
-    """The least number of sets of rows that do not differ which have every row and every such pair."""
-    rows = range(len(different))
-    needed = {(row, row) for row in rows}
-    needed |= {pair for pair in combinations(rows, 2) if not different[pair]}
-    sets = []
-    for size in range(1, len(different) + 1):
-        for members in combinations(rows, size):
-            pairs = {(row, row) for row in members} | set(combinations(members, 2))
-            if pairs <= needed:
-                sets.append(pairs)
-
-    for number in range(1, len(needed) + 1):
-        for chosen in combinations(sets, number):
-            if needed <= set().union(*chosen):
-                return number
-
-    raise AssertionError(needed)
-
-
-@pytest.mark.parametrize("seed", range(30))
-def test_no_display_has_fewer_letters(seed):
-    different = random_differences(2 + seed % 4, 100 + seed, 0.4)
-    groups = letter_groups(different)
-    assert groups is not None
-    assert len(groups) == fewest_by_trying(different)
-
-
-def test_a_largest_set_whose_pairs_others_have_is_no_letter(posthocs):
-    """A triangle with a row on each of its sides: the triangle is a largest set, and needs no letter."""
-    different = ~np.eye(6, dtype=bool)
-    for first, second in (
-        (0, 1),
-        (0, 2),
-        (1, 2),
-        (0, 3),
-        (1, 3),
-        (1, 4),
-        (2, 4),
-        (0, 5),
-        (2, 5),
-    ):
-        different[first, second] = different[second, first] = False
-
-    assert letter_groups(different) == ((0, 1, 3), (0, 2, 5), (1, 2, 4))
-    # scikit-posthocs, which does not sweep, has a fourth.
-    letters = posthocs.compact_letter_display(np.where(different, 0.01, 0.5))
-    assert set(map(len, letters)) == {4}
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_of_ordered_means_the_letters_are_those_of_scikit_posthocs(seed, posthocs):
-    means = np.sort(np.random.default_rng(seed).normal(size=9))[::-1]
-    different = abs(means[:, None] - means) > 0.7
-    groups = letter_groups(different)
-    assert groups is not None
-    expected = posthocs.compact_letter_display(np.where(different, 0.01, 0.5))
-    for row, letters in enumerate(expected):
-        numbers = [number for number, group in enumerate(groups) if row in group]
-        assert letters_of(numbers) == letters.replace(" ", "")
-
-
-def test_ends_all_alike_all_apart_and_too_many():
-    assert letter_groups(np.zeros((3, 3), bool)) == ((0, 1, 2),)
-    assert letter_groups(~np.eye(3, dtype=bool)) == ((0,), (1,), (2,))
-    # k pairs that differ and nothing else: 2 ** k largest sets.
-    pair = np.array([[0, 1], [1, 0]])
-    pairs = np.kron(np.eye(10), pair)
-    assert letter_groups(pairs.astype(bool)) is None
-
-
-def test_letters_go_on_after_z():
-    assert letters_of([0, 25]) == "az"
-    assert letters_of([25, 26, 27, 26 + 26 * 26]) == "z aa ab aaa"
 
 
 # --- intervals of ranks ------------------------------------------------------------------------------------
@@ -228,7 +115,7 @@ def test_groups_are_of_the_average_best_first():
     groups = groups_of(spearman_study([[2.0] * 3, [0.3] * 3, [0.32] * 3], 2, seed=0))
     best, *others = groups.rows
     assert [row.name for row in groups.rows] == ["c1", "c2", "c0"]
-    assert (best.letters, groups.pairs) == ("a", 3)
+    assert (best.beaten, groups.pairs) == (False, 3)
     assert (best.from_best, best.low, best.high) == (0, 0, 0)
     for row in others:
         assert row.low < row.from_best < row.high
@@ -238,9 +125,9 @@ def test_groups_are_of_the_average_best_first():
 def test_where_lower_is_better_the_lowest_is_first_and_better():
     study = spearman_study([[2.0], [0.1]], 3, seed=1)
     rows = groups_of(with_fields(study, direction="lower")).rows
-    assert [(row.name, row.letters, row.ranks) for row in rows] == [
-        ("c0", "a", "1"),
-        ("c1", "b", "2"),
+    assert [(row.name, row.beaten, row.ranks) for row in rows] == [
+        ("c0", False, "1"),
+        ("c1", True, "2"),
     ]
 
 
@@ -303,69 +190,3 @@ def test_the_row_with_the_most_pairs_without_a_p_value_goes_first():
         pairs[first, second] = Judged(reason=f"{first} and {second}")
 
     assert not_comparable(pairs) == {2: "0 and 2; 1 and 2; 2 and 3", 1: "0 and 1"}
-
-
-# --- many tasks --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_friedman_and_nemenyi_are_those_of_scipy_and_scikit_posthocs(seed, posthocs):
-    rng = np.random.default_rng(seed)
-    values = rng.normal(size=(6, 9))
-    values += 0.8 * np.arange(6)[::-1, None]
-    if seed == 3:  # ties
-        values = values.round()
-    test = friedman(values)
-    expected = stats.friedmanchisquare(*values)
-    assert (test.statistic, test.p_value) == pytest.approx(
-        (expected.statistic, expected.pvalue)
-    )
-    assert test.ranks == pytest.approx(stats.rankdata(-values, axis=0).mean(axis=1))
-    order = np.argsort(test.ranks, kind="stable")
-    p_values = posthocs.posthoc_nemenyi_friedman(values.T).to_numpy()[
-        np.ix_(order, order)
-    ]
-    groups = nemenyi_groups(
-        [test.ranks[row] for row in order], test.critical, test.p_value
-    )
-    assert groups == letter_groups(p_values < 0.05)
-
-
-def test_the_critical_difference_is_that_of_demsars_example():
-    """Four classifiers over 14 data sets: 1.25 (Demšar, 2006, section 3.2.2); q is 2.569 there."""
-    values = np.random.default_rng(0).normal(size=(4, 14))
-    expected = 2.569 * math.sqrt(4 * 5 / (6 * 14))
-    assert friedman(values).critical == pytest.approx(expected, rel=1e-3)
-
-
-def test_without_a_difference_by_friedman_there_is_one_group():
-    assert nemenyi_groups([1.0, 3.0, 5.0], 0.5, 0.2) == ((0, 1, 2),)
-    test = friedman([[1.0, 2.0]] * 3)
-    assert (test.statistic, test.p_value, test.ranks) == (0, 1, (2, 2, 2))
-
-
-def test_ranks_over_tasks_leave_the_average_out():
-    ranks = groups_of(
-        spearman_study([[0.2] * 6, [0.6] * 6, [3.0] * 6], 1, seed=2)
-    ).tasks
-    assert ranks.tasks == tuple(f"T{task}" for task in range(6))
-    assert [row.name for row in ranks.rows] == ["c0", "c1", "c2"]
-    assert sum(row.mean_rank for row in ranks.rows) == pytest.approx(6)
-    assert ranks.significant
-
-
-@pytest.mark.parametrize(("tasks", "cells"), [(4, 4), (6, 2)])
-def test_few_tasks_or_rows_have_no_ranks_over_tasks(tasks, cells):
-    study = spearman_study([[0.5] * tasks] * cells, 1, seed=3, items=30)
-    assert groups_of(study).tasks is None
-
-
-def test_a_row_without_a_task_is_left_out_of_the_ranks_over_tasks():
-    study = spearman_study([[0.5] * 6] * 4, 1, seed=4, items=30)
-
-    def without_a_task(run, score):
-        return None if (run.cell, score.task) == ("c1", "T5") else score
-
-    ranks = groups_of(with_scores(study, without_a_task)).tasks
-    assert ranks.left == (("c1", "it has no score of T5"),)
-    assert len(ranks.rows) == 3

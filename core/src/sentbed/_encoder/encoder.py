@@ -572,7 +572,6 @@ class Encoder:
             if second_encoder is not None:
                 second_facts = second_encoder.prompt_facts(score)
                 encoder_protocol["second"] = {**second_protocol, **second_facts}
-            encoder_protocol |= score.transform
             scores.append(_completed(score, name, evaluator, release, encoder_protocol))
 
         primary = number(evaluation.primary, evaluator, "score")
@@ -828,9 +827,6 @@ class _EvaluatedEncoder(TextEncoder):
     """Prompts that the texts of each task had, by side, if the recipe has `task_prompts`; for protocols."""
     variants: dict[Prompt, _EvaluatedEncoder] = attrs.field(factory=dict)
     """For each prompt of a task that has been used, the encoder with this prompt."""
-    backbone: BuiltBackbone | None = attrs.Factory(
-        lambda evaluated: evaluated.encoder.backbone, takes_self=True
-    )
     space: Any = attrs.field(init=False)
     """Key under which the store has the encoder's vectors; None without a store."""
 

@@ -180,10 +180,6 @@ def _check_use(
     """Add a problem for each reason why an evaluator cannot score an encoder, or a pair of encoders."""
     encoder = recipe.encoders.get(name or recipe.main_encoder)
     if encoder is not None:
-        for backbone in encoder.backbones:
-            messages = evaluator.misfits(backbone, encoder.pooler, encoder.head)
-            for message in sentences(messages, evaluator, "misfits"):
-                add(message, misfit=True)
         if encoder.similarity is not None:
             messages = evaluator.similarity_misfits(encoder.similarity)
             for message in sentences(messages, evaluator, "similarity_misfits"):
@@ -498,10 +494,6 @@ def _check_loss(
     for message in sentences(messages, loss, "misfits"):
         add(message, "loss", misfit=True)
 
-    if stage.loss.traits.predicts:
-        for reason in _reasons_against_prediction(recipe, encoders):
-            message = f"the loss `{stage.loss.name}` predicts tokens, and {reason}; use another"
-            add(message, "loss", misfit=True)
     for name in stage.freeze:
         if recipe.encoders[name].head.transform is not None:
             add(
@@ -560,19 +552,6 @@ def _keys_without_training(recipe: Recipe, stage: Stage) -> Iterator[str]:
                 f"`{towers[key]}`, which no other column trains; encode all columns by one encoder, "
                 "or use a loss that keeps none"
             )
-
-
-def _reasons_against_prediction(
-    recipe: Recipe, encoders: Iterable[EncoderRecipe]
-) -> Iterator[str]:
-    """Yield reasons why a loss that predicts tokens cannot train these encoders."""
-    if not recipe.runtime.traits.predicts:
-        yield f"the runtime `{recipe.runtime.name}` as set here trains no such loss"
-    for encoder in encoders:
-        if not encoder.backbone.traits.predicts:
-            yield f"`{encoder.backbone.name}` has no trained head"
-        if encoder.marks:
-            yield "a prompt hides tokens, has a placeholder or layers of its own"
 
 
 def _check_weights(

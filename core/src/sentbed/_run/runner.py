@@ -14,7 +14,6 @@ from typing import Any, Literal
 import attrs
 import pluggy
 
-from sentbed._component_faults import returned
 from sentbed._encoder.encoder import Encoder, engine_of, pair_name
 from sentbed._files import sha256, write_atomic
 from sentbed._machine_resources import peak_memory
@@ -55,13 +54,10 @@ from sentbed._seeds import derive
 from sentbed.errors import RecipeError, RunError, SentbedError, listed, reason_of
 from sentbed.protocols import (
     START,
-    EncodingWork,
     Engine,
     ReportData,
     ReportSection,
     RunStatus,
-    Runtime,
-    RuntimeChoice,
     Score,
     VectorStore,
 )
@@ -251,7 +247,7 @@ def _read_and_work(context: RunContext, resumed: State | None) -> None:
     for encoder in context.built.values():
         engine = encoder.engine
     if engine is None:
-        engine = engine_of(_chosen_runtime(context))
+        engine = engine_of(context.recipe.runtime)
     context.facts["engine"] = dict(engine.describe())
     engine.report_to(context.warn)
     try:
@@ -261,18 +257,6 @@ def _read_and_work(context: RunContext, resumed: State | None) -> None:
             context.facts["counters"] = dict(engine.counters())
         except SentbedError as error:
             context.warn(f"the engine's counters cannot be read: {error}")
-
-
-def _chosen_runtime(context: RunContext) -> Runtime:
-    """Return the runtime that the recipe's runtime chooses (usually itself), and record its reasons as facts."""
-    recipe = context.recipe
-    texts = partial(context.evaluations.texts, recipe)
-    work = EncodingWork(recipe, texts, context.warn)
-    result = recipe.runtime.chosen(work)
-    choice = returned(result, RuntimeChoice, recipe.runtime, "chosen")
-    if choice.facts:
-        context.facts["runtime_choice"] = dict(choice.facts)
-    return choice.runtime
 
 
 def _require_same_files(context: RunContext, digest: Callable[[Path], str]) -> None:

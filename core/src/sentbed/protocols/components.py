@@ -136,30 +136,7 @@ class BuildContext:
     """
 
 
-class LanguageModelHead:
-    """Language-modelling head of a built backbone. A backbone with the trait `predicts` must implement it."""
-
-    vocabulary: Sequence[str] = ()
-    """Text of each token, in the order of the ids."""
-
-    def logits(self, states: Any) -> Any:
-        """Return the logits, float32 `(n, tokens)`, for states of the last layer, `(n, width)`; both in NumPy."""
-        raise NotImplementedError
-
-    def output_embedding(self) -> Any:
-        """Return the output embedding (the last matrix of the head), float32 `(tokens, width)`, in NumPy."""
-        raise NotImplementedError
-
-    def prediction_head(self) -> Module:
-        """Return a module for training, which is called as `module(states) -> logits`.
-
-        The module has the attributes `mask_id`, `special_ids`, `tokens` (size of the vocabulary) and `shift`: 1
-        if a state predicts the next token, 0 if it predicts the token at its own position.
-        """
-        raise NotImplementedError
-
-
-class BuiltBackbone(LanguageModelHead):
+class BuiltBackbone:
     """A backbone's tokenizer and transformer, in the memory of the host.
 
     A subclass must set the attributes that have no default, and implement `inference` and `save`.
@@ -218,6 +195,13 @@ class BuiltBackbone(LanguageModelHead):
 
     def save(self, directory: Path) -> None:
         """Create `directory`, and write weights (safetensors), configuration and tokenizer into it."""
+        raise NotImplementedError
+
+    def output_embedding(self) -> Any:
+        """Return the last matrix of the language-modelling head, float32 `(tokens, width)`, in NumPy.
+
+        A backbone with the trait `predicts` must implement it.
+        """
         raise NotImplementedError
 
     def merged(self) -> tuple[Backbone, BuiltBackbone] | None:
@@ -463,11 +447,6 @@ class Loss(Component):
         checkpoint.
 
         If the encoder's pooler has `output = "tokens"`, `inputs` has `TokenVectors` for each column of texts.
-
-        With the trait `predicts`, the module has a method `corrupt(ids, special, head)`. It takes int64 ids and
-        a mask of the special tokens, both `(total,)`, and returns the ids that the encoder reads and a mask of
-        the tokens to predict. `inputs` then has, for each column, float32 logits `(predicted, tokens)`, and as
-        `COLUMN.id` the ids to predict.
         """
 
     def compared_by(self, similarity: Similarity) -> Loss:

@@ -422,32 +422,10 @@ class TrainingEngine(Engine):
         raise NotImplementedError
 
 
-@attrs.frozen(eq=False)
-class EncodingWork:
-    """The encoding that a run will do, for a runtime that chooses another runtime by trying it."""
-
-    recipe: Any
-    """The recipe, a `sentbed.tools.Recipe`, which can be pickled."""
-    texts: Callable[[], Mapping[str, Sequence[str]]]
-    """Returns the texts that the evaluations encode, by encoder; there may be none."""
-    say: Callable[[str], None]
-    """Function to call with messages to the user, since the choice may take minutes."""
-
-
-@attrs.frozen
-class RuntimeChoice:
-    """The runtime that a run uses, and why."""
-
-    runtime: Runtime
-    facts: Mapping[str, Any] = attrs.field(factory=dict)
-    """Reasons for the choice, for `runtime_choice` in the manifest (values for JSON); empty without a choice."""
-
-
 class Runtime(Component):
     """Device and precision on which a recipe runs.
 
-    Before `build`, a run calls `launch` and `serve`, which are for runtimes with several processes, and
-    `chosen`, which is for a runtime that chooses another runtime.
+    Before `build`, a run calls `launch` and `serve`, which are for runtimes with several processes.
     """
 
     __slots__ = ()
@@ -487,21 +465,11 @@ class Runtime(Component):
         return None
 
     def variants(self) -> Iterable[Runtime]:
-        """Return copies of this runtime for the runtime `fastest` to try, such as one for each precision.
+        """Return copies of this runtime for `sentbed plan --engines` to time, such as one for each precision.
 
-        Called on the runtime with default fields. `fastest` skips variants that cannot be built on this machine.
+        Called on the runtime with default fields.
         """
         return (self,)
-
-    def chosen(self, work: EncodingWork) -> RuntimeChoice:
-        """Return the runtime on which to run; by default this one.
-
-        Called once per run, after the data has been read and before anything is built.
-
-        Raises:
-            RunError, RuntimeUnavailableError: if no runtime can be chosen.
-        """
-        return RuntimeChoice(self)
 
     def with_threads(self, threads: int) -> Runtime:
         """Return this runtime limited to `threads` threads, for one of several workers on a machine.

@@ -17,14 +17,11 @@ from attrs.converters import optional
 from sentbed.errors import RunError, printable
 from sentbed.protocols.components import (
     AnyEncoder,
-    Backbone,
-    BuiltBackbone,
     Component,
-    Pooler,
     Similarity,
     inner_parts,
 )
-from sentbed.protocols.engine import Head, PlacedEncoder
+from sentbed.protocols.engine import PlacedEncoder
 from sentbed.protocols.items import Items
 from sentbed.protocols.tokens import RaggedVectors
 from sentbed.protocols.traits import EvaluatorTraits, Output
@@ -76,8 +73,6 @@ class TextEncoder(ABC):
 
     __slots__ = ()
 
-    backbone: BuiltBackbone | None = None
-    """Tokenizer and transformer; None if the encoder is not one of sentbed."""
     output: Output = "vector"
     """What the encoder computes for a text. If it is `tokens`, `encode_tokens` is called instead of `encode`."""
     similarity: Similarity | None = None
@@ -206,11 +201,6 @@ class Score:
 
     An example is alignment over uniformity. `cost` is for a cost of the encoder, over which a study plots other
     scores.
-    """
-    transform: Mapping[str, Any] = attrs.field(factory=dict)
-    """Transformation of the vectors before scoring, such as whitening.
-
-    The runner adds it to the encoder's part of the protocol.
     """
 
     @property
@@ -470,19 +460,6 @@ class Evaluator(Component):
         By default, these are the traits of its inner evaluators, those in its fields.
         """
         return EvaluatorTraits.of(*inner_parts(self, Evaluator))
-
-    def misfits(
-        self,
-        backbone: Backbone,
-        pooler: Pooler,
-        head: Head,
-    ) -> Iterator[str]:
-        """Yield reasons why the evaluator cannot score an encoder of these parts, each with a remedy.
-
-        By default, yield those of the inner evaluators.
-        """
-        for inner in inner_parts(self, Evaluator):
-            yield from inner.misfits(backbone, pooler, head)
 
     def similarity_misfits(self, similarity: Similarity) -> Iterator[str]:
         """Yield reasons why the evaluator cannot score an encoder with this similarity, each with a remedy.

@@ -149,7 +149,7 @@ class BackboneTraits(ComponentTraits):
     model: str | None = attrs.field(default=None, validator=_TEXT)
     """Model that provides the weights or the architecture: a hub id or a directory."""
     predicts: bool = False
-    """Whether the built backbone has a language-modelling head; see `LanguageModelHead`."""
+    """Whether the built backbone has a language-modelling head; see `BuiltBackbone.output_embedding`."""
     placeholder: str | None = attrs.field(default=None, validator=_TEXT)
     """Token that each prompt must contain once.
 
@@ -293,8 +293,6 @@ class LossTraits(ComponentTraits):
     """Whether the loss passes a state from step to step; see `Loss.build`."""
     targets: frozenset[str] = attrs.field(default=frozenset(), validator=_WORDS)
     """Columns that a frozen encoder, such as a teacher, must encode. Its vectors may have another dimension."""
-    predicts: bool = False
-    """Whether the loss trains the prediction of tokens instead of sentence vectors; see `Loss.build`."""
     reads: frozenset[Output] = attrs.field(
         default=frozenset({"vector"}),
         validator=_OUTPUTS,
@@ -353,8 +351,6 @@ class RuntimeTraits(ComponentTraits):
     """Whether encoders accept `TokenBatch.auxiliary`."""
     marked_tokens: bool = True
     """Whether encoders accept `TokenBatch.hidden` and `TokenBatch.readings`, and placeholders in prompts."""
-    predicts: bool = False
-    """Whether the engine can train the prediction of tokens (`LossTraits.predicts`)."""
     outputs: frozenset[Output] = attrs.field(
         default=frozenset({"vector", "sparse"}), validator=_OUTPUTS
     )

@@ -22,8 +22,8 @@ import numpy as np
 import pandas
 from numpy.typing import NDArray
 from scipy import stats
-from sentbed_report.statistics.letter_groups import rank_intervals
 from sentbed_report.statistics.levels import SIGNIFICANT
+from sentbed_report.statistics.rank_intervals import rank_intervals
 from sentbed_report.statistics.significance import holm
 
 from sentbed_audit.comparable_scores import ComparableScores

@@ -26,12 +26,10 @@ ENCODING = (
 
 @attrs.frozen
 class EncoderFingerprint:
-    """What determines an encoder's vectors besides the texts, and a summary of the encoder for users."""
+    """What determines an encoder's vectors besides the texts."""
 
     key: Mapping[str, Any]
     """Everything that can make the vectors of two encoders differ, serialisable as JSON."""
-    about: Mapping[str, Any]
-    """Summary for users: model, pooler, width, precision and maximum length."""
 
     @property
     def name(self) -> str:
@@ -64,22 +62,14 @@ def fingerprint_of(
     prompts = []
     for prompt in recipe.resolved_prompts:
         prompts.append(prompt and attrs.asdict(prompt))
-    machine = engine.describe()
     key = {
         "weights": weights,
         "tokenizer": tokenizer,
         "recipe": unstructure(recipe),
         "counts prompt": encoder.counts_prompt,
         "prompt": prompts,
-        "engine": {"token_budget": engine.token_budget, **machine},
+        "engine": {"token_budget": engine.token_budget, **engine.describe()},
         "protocol": dict(placed.protocol),
         "code": [__version__, code],
     }
-    about = {
-        "model": recipe.backbone.traits.model or recipe.backbone.name,
-        "pooler": recipe.pooler.name,
-        "width": encoder.width,
-        "precision": machine["precision"],
-        "max_length": recipe.max_length,
-    }
-    return EncoderFingerprint(key, about)
+    return EncoderFingerprint(key)

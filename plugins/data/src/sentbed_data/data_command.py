@@ -94,7 +94,7 @@ def data_where(
 @click.argument("name")
 @_data_dir
 def data_get(name: str, directory: str | None) -> None:
-    """Download the missing files of NAME. After an interruption, the next call resumes the download."""
+    """Download the missing files of NAME."""
     from sentbed.helpers import DATA_VARIABLE, data_root
     from sentbed.tools import load_plugins
 

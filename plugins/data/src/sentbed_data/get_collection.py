@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import lzma
-import posixpath
 import tarfile
 import zipfile
 import zlib
@@ -14,11 +13,11 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
-from sentbed.errors import DataError, RunError
-from sentbed.helpers import atomic_file, cannot_write, sha256
+from sentbed.errors import DataError
+from sentbed.helpers import sha256
 from sentbed_common import KnownArchive, KnownData, KnownMade
 
-from sentbed_data.download import BLOCK, Follow, fetch, keep_aside
+from sentbed_data.download import BLOCK, Follow, fetch, replace_file
 from sentbed_data.find_collections import (
     MISSING,
     WRONG,
@@ -27,12 +26,6 @@ from sentbed_data.find_collections import (
     inspect_collection,
     inspect_file,
 )
-
-MOST_UNPACKED = 100
-"""Largest ratio of the unpacked size to an archive's size; text is usually compressed by a factor of ten."""
-
-SMALL = 1 << 24
-"""Unpacked size in bytes up to which an archive is accepted whatever its own size."""
 
 _BROKEN = (
     zipfile.BadZipFile,
@@ -131,7 +124,7 @@ def _make(
 
     contents = making.make(directory)
     for item in missing:
-        _replace_file(item.path, [contents[item.file.path]])
+        replace_file(item.path, [contents[item.file.path]])
 
 
 def _from_archive(
@@ -171,7 +164,7 @@ def unpack(archive: Path, targets: Mapping[str, Path]) -> None:
     skipped.
 
     Raises:
-        DataError: if the archive is damaged, cannot be read, or has a member that would be outside the directory.
+        DataError: if the archive is damaged or cannot be read.
         RunError: if the disk is full or the directory cannot be written.
     """
     try:
@@ -187,7 +180,6 @@ def _unpack_zip(archive: Path, targets: Mapping[str, Path]) -> None:
     with zipfile.ZipFile(archive) as zipped:
         members = {}
         for info in zipped.infolist():
-            _require_inside(info.filename, info.filename, archive)
             if not info.is_dir():
                 members[info.filename] = info
 
@@ -196,41 +188,8 @@ def _unpack_zip(archive: Path, targets: Mapping[str, Path]) -> None:
 
 def _unpack_tar(archive: Path, targets: Mapping[str, Path]) -> None:
     with tarfile.open(archive) as tarred:
-        members = {}
-        for member in tarred:
-            # All before the end of a member is unpacked to reach the next one, whether or not it is taken.
-            _require_size(member.offset_data + member.size, member.name, archive)
-            _require_inside(member.name, member.name, archive)
-            if member.issym():
-                target = posixpath.join(posixpath.dirname(member.name), member.linkname)
-                _require_inside(posixpath.normpath(target), member.name, archive)
-            elif member.islnk():
-                _require_inside(member.linkname, member.name, archive)
-
-            if member.isfile():
-                members[member.name] = member
-
-        # The checksum of a compressed archive is at its end, so the archive is read completely.
-        while tarred.fileobj is not None and tarred.fileobj.read(BLOCK):
-            _require_size(tarred.fileobj.tell(), "behind the last", archive)
-
+        members = {member.name: member for member in tarred if member.isfile()}
         _write_members(members, targets, tarred.extractfile, archive)
-
-
-def _require_inside(
-    path: str,
-    member: str,
-    archive: Path,
-) -> None:
-    """Raise `DataError` if the path of a member, or of a link's target, is outside the archive."""
-    # `tarfile.data_filter` would do this for tar archives, but exists only since Python 3.11.4.
-    parts = PurePosixPath(path.replace("\\", "/"))
-    if parts.is_absolute() or ".." in parts.parts:
-        raise DataError(
-            f"the archive has a member `{member}` that would lie outside the directory it is unpacked into; "
-            f"nothing was taken out of it; do not unpack it, and tell whoever offers it",
-            archive,
-        )
 
 
 def _write_members(
@@ -246,25 +205,8 @@ def _write_members(
             continue
 
         member = members[min(names, key=len)]
-        if isinstance(member, zipfile.ZipInfo):
-            _require_size(member.file_size, member.filename, archive)
-
         with open_member(member) as source:
-            _replace_file(target, _blocks(source, archive))
-
-
-def _require_size(
-    size: int,
-    name: str,
-    archive: Path,
-) -> None:
-    """Raise `DataError` if an archive unpacks to an implausible size; `size` includes the member `name`."""
-    if size > max(archive.stat().st_size * MOST_UNPACKED, SMALL):
-        raise DataError(
-            f"the archive unpacks to {size:,} bytes with its member `{name}`, more than {MOST_UNPACKED} "
-            f"times its own size; do not unpack it, and tell whoever offers it",
-            archive,
-        )
+            replace_file(target, _blocks(source, archive))
 
 
 def _blocks(source: IO[bytes], archive: Path) -> Iterator[bytes]:
@@ -279,20 +221,6 @@ def _blocks(source: IO[bytes], archive: Path) -> Iterator[bytes]:
             return
 
         yield block
-
-
-def _replace_file(target: Path, blocks: Iterable[bytes]) -> None:
-    """Write blocks to a file, atomically; a file that is there already is renamed."""
-    new = target.with_name(f"{target.name}.new")
-    with atomic_file(new) as stream:
-        for block in blocks:
-            stream.write(block)
-
-    try:
-        keep_aside(target)
-        new.replace(target)
-    except OSError as error:
-        raise RunError(cannot_write(target, error)) from error
 
 
 def _unreadable(error: BaseException) -> str:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from sentbed import hookimpl
 from sentbed.protocols import Lazy
 
 if TYPE_CHECKING:
-    from sentbed.protocols import Evaluation, ReportData, ReportSection, Run
     from sentbed_common import KnownData
-
-PREDICTIONS = "next-token"
-"""Name of the evaluator of next-token predictions, and of the folder for them in a run directory."""
 
 
 @hookimpl
@@ -60,10 +56,6 @@ def evaluators() -> Mapping[str, Lazy]:
             "sentbed_evaluators.mteb:MTEB",
             "Tasks of the Massive Text Embedding Benchmark, run by the library `mteb` (the extra `mteb`).",
         ),
-        "next-token": Lazy(
-            "sentbed_evaluators.next_token:NextToken",
-            "The tokens that a language model predicts where a prompt reads a sentence's vector.",
-        ),
         "encoding-cost": Lazy(
             "sentbed_evaluators.encoding_cost:EncodingCost",
             "Cost of encoding the texts of another evaluation, as columns beside a study's scores.",
@@ -77,36 +69,6 @@ def evaluators() -> Mapping[str, Lazy]:
             "Memory in GiB that a run has used up to its evaluation, training included.",
         ),
     }
-
-
-@hookimpl
-def scores_ready(
-    run: Run,
-    encoder: str,
-    evaluation: Evaluation,
-) -> None:
-    """Write the predictions of `next-token` to the run directory."""
-    from sentbed_evaluators.next_token import NextTokenEvaluation
-    from sentbed_evaluators.next_token_report import write_predictions
-
-    if isinstance(evaluation, NextTokenEvaluation):
-        write_predictions(run.directory, encoder, evaluation)
-
-
-@hookimpl
-def tracker_state() -> tuple[str, Mapping[str, Any]]:
-    """Return the folder of the predictions; a resumed run restores it, since its report shows them."""
-    return "next-token", {"files": [PREDICTIONS]}
-
-
-@hookimpl
-def report_sections(run: Run, data: ReportData) -> Sequence[ReportSection]:
-    """Return a table of predictions for each list of sentences of `next-token`."""
-    if not any(score.evaluator == PREDICTIONS for score in data.scores):
-        return ()
-    from sentbed_evaluators.next_token_report import sections
-
-    return sections(run.directory, data.scores)
 
 
 @hookimpl

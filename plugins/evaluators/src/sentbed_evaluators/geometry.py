@@ -44,7 +44,6 @@ from sentbed_evaluators.senteval_sts_files import (
     find_files,
 )
 from sentbed_evaluators.task_suites import task_problems
-from sentbed_evaluators.whitening import Whitening, citations, whitened
 
 if TYPE_CHECKING:
     import numpy as np
@@ -128,8 +127,6 @@ class Geometry(Evaluator):
     """Measures to compute, among `alignment`, `uniformity` and `anisotropy`."""
     check_sizes: bool = True
     """For a task of SentEval: whether other numbers of pairs than published are an error."""
-    whitening: Whitening | None = None
-    """Whitening of the vectors before they are scored; `{}` keeps all components. Default: no whitening."""
 
     @property
     def traits(self) -> EvaluatorTraits:
@@ -137,9 +134,8 @@ class Geometry(Evaluator):
         development = self.task in DEVELOPMENT
         if self.path is not None or self.parallel is not None:
             development = self.split in ("train", "dev")
-        cites = ("wang2020alignment", *citations(self.whitening))
         return EvaluatorTraits(
-            cites=cites,
+            cites=("wang2020alignment",),
             development=development,
             two_sided=True,
         )
@@ -148,8 +144,6 @@ class Geometry(Evaluator):
         """Yield problems with data and parameters."""
         yield from task_problems(self.protocols, _FORMULAS, self.name, "protocol")
         yield from task_problems(self.measures, get_args(Measure), self.name, "measure")
-        if self.whitening is not None:
-            yield from self.whitening.problems()
         if not math.isfinite(self.threshold):
             yield f"`threshold` is {self.threshold!r}; give a finite gold score, such as 4.0"
         sources = []
@@ -190,12 +184,11 @@ class Geometry(Evaluator):
         """
         pairs = self._read()
         texts = {"pairs": Texts(pairs.first, pairs.second)}
-        prepared = Prepared(
+        return Prepared(
             texts,
             partial(self._score, pairs),
             item_texts=lambda: {pairs.task: pairs.positive_texts},
         )
-        return whitened(prepared, self.whitening)
 
     def _score(self, pairs: GeometryPairs, vectors: Vectors) -> Evaluation:
         """Compute the measures; raises `RunError` if an embedding is not finite, or is zero."""

@@ -37,16 +37,11 @@ from sentbed_evaluators.senteval_sts_files import (
     read_task,
 )
 from sentbed_evaluators.similarities import (
+    ALL_OUTPUTS,
     similarity_name,
     zero_remarks,
 )
 from sentbed_evaluators.task_suites import FileSuite, mean_value
-from sentbed_evaluators.whitening import (
-    Whitening,
-    citations,
-    outputs_read,
-    whitened,
-)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -83,8 +78,6 @@ class SentEvalSTS(FileSuite):
     `data/downstream` or `senteval/downstream`; default: `SENTBED_DATA`."""
     check_sizes: bool = True
     """Whether it is an error if a task has another number of pairs than published."""
-    whitening: Whitening | None = None
-    """Whitening of the vectors before they are scored; `{}` keeps all components. Default: no whitening."""
     skip_missing: bool = False
     """Whether tasks with missing files are left out; if false, a missing file is an error. At least one task must
     have its files. Scores name the tasks that were left out, and the report marks a mean over the other tasks as
@@ -94,16 +87,10 @@ class SentEvalSTS(FileSuite):
     def traits(self) -> EvaluatorTraits:
         """The evaluator's traits. It is for development if all of `tasks` are development or training data."""
         return EvaluatorTraits(
-            cites=("conneau2018senteval", *citations(self.whitening)),
+            cites=("conneau2018senteval",),
             development=DEVELOPMENT.issuperset(self.tasks),
-            reads=outputs_read(self.whitening),
+            reads=ALL_OUTPUTS,
         )
-
-    def setting_problems(self) -> Iterator[str]:
-        """Yield problems with the list of tasks and with the whitening."""
-        yield from super().setting_problems()
-        if self.whitening is not None:
-            yield from self.whitening.problems()
 
     def task_files(self) -> TaskFiles:
         """Return the files of all tasks of the suite; raises `DataError` if no file of any task is found."""
@@ -127,12 +114,11 @@ class SentEvalSTS(FileSuite):
                 require_varied(subset.scores, source)
                 texts += subset.first + subset.second
             lists[task.name] = Texts(texts)
-        prepared = Prepared(
+        return Prepared(
             lists,
             partial(_score, tasks),
             item_texts=lambda: {task.name: task.pairs.texts for task in tasks},
         )
-        return whitened(prepared, self.whitening)
 
 
 def _score(tasks: Sequence[Task], vectors: Vectors) -> Evaluation:

@@ -31,16 +31,11 @@ from sentbed_evaluators.scored_pair_files import (
     ScoredPairs,
 )
 from sentbed_evaluators.similarities import (
+    ALL_OUTPUTS,
     similarity_name,
     zero_remarks,
 )
 from sentbed_evaluators.text_lines import Hashes
-from sentbed_evaluators.whitening import (
-    Whitening,
-    citations,
-    outputs_read,
-    whitened,
-)
 
 
 @attrs.frozen
@@ -77,25 +72,20 @@ class STS(Evaluator):
     """Column that names the passage, speaker or the like from which a pair was drawn, if several pairs
     come from the same one. Confidence intervals and tests resample all pairs with the same name together.
     Default: each pair was drawn independently."""
-    whitening: Whitening | None = None
-    """Whitening of the vectors before they are scored; `{}` keeps all components. Default: no whitening."""
 
     @property
     def traits(self) -> EvaluatorTraits:
         """The evaluator's traits. It is for development if `split` is `train` or `dev`."""
         development = self.split in ("train", "dev")
         return EvaluatorTraits(
-            cites=citations(self.whitening),
             development=development,
             two_sided=True,
-            reads=outputs_read(self.whitening),
+            reads=ALL_OUTPUTS,
         )
 
     def check(self) -> Iterator[str]:
         """Yield problems with file and parameters."""
         yield from self._file.problems()
-        if self.whitening is not None:
-            yield from self.whitening.problems()
 
     @property
     def _file(self) -> PairFile:
@@ -118,13 +108,12 @@ class STS(Evaluator):
         pairs = self._file.read(hashes)
         require_varied(pairs.scores, path)
         texts = {"pairs": Texts(pairs.first, pairs.second)}
-        prepared = Prepared(
+        return Prepared(
             texts,
             partial(self._score, pairs, hashes[path]),
             item_texts=lambda: {self._task: pairs.texts},
             remarks=tuple(pairs.remarks(path)),
         )
-        return whitened(prepared, self.whitening)
 
     @property
     def _task(self) -> str:

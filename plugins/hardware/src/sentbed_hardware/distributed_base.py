@@ -86,7 +86,6 @@ class Distributed:
         return RuntimeTraits(
             processes=processes,
             auxiliary=plain,
-            predicts=processes == 1,
             outputs=outputs,
         )
 

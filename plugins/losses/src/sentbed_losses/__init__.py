@@ -80,8 +80,4 @@ def losses() -> Mapping[str, Lazy]:
             "sentbed_losses.gist:Gist",
             "InfoNCE whose false negatives a teacher finds (GISTEmbed).",
         ),
-        "mntp": Lazy(
-            "sentbed_losses.mntp:MNTP",
-            "Masked next-token prediction: masked tokens are predicted from the states before them.",
-        ),
     }

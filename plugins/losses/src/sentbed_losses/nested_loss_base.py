@@ -54,11 +54,6 @@ class Nested(Loss):
         """Yield why losses cannot be inner losses of this loss, or cannot be used together."""
         losses = inner_parts(self, Loss)
         for loss in losses:
-            if loss.traits.predicts:
-                yield (
-                    f"the loss `{loss.name}` predicts tokens, and inner losses get sentence vectors; train with "
-                    f"`{loss.name}` in a separate stage"
-                )
             # A single inner loss, as in `matryoshka`, may have a moving average.
             if loss.traits.momentum is not None and len(losses) > 1:
                 columns = listed(sorted(loss.traits.keys))

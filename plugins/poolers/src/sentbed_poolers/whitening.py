@@ -61,7 +61,7 @@ class Whitening(Transform):
         if len(encoder.prompts) > 1:
             yield (
                 "the transform `whitening` is fitted on the vectors of one prompt, and the encoder has "
-                f"{len(encoder.prompts)}; give it one `prompt`, or whiten in the evaluator (`whitening`)"
+                f"{len(encoder.prompts)}; give it one `prompt`"
             )
 
         width = encoder.head.projection

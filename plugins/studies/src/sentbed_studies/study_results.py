@@ -49,14 +49,12 @@ GROUPS = [
     "task",
     "metric",
     "mean",
-    "letters",
+    "beaten",
     "lowest_rank",
     "highest_rank",
     "from_best",
     "low",
     "high",
-    "mean_rank",
-    "task_letters",
 ]
 """Columns of `LoadedStudy.groups`; `cell`, the axes, `encoder` and `evaluator` stand before them."""
 
@@ -244,10 +242,9 @@ class LoadedStudy:
         """Which cells do not differ significantly: a row per cell of each ranked table, the best cell first.
 
         Columns: `cell`, a column per axis as in `scores`, `encoder` and `evaluator`; `protocol`, `task` and
-        `metric` of the table's last column; `mean`; `letters` (cells that share a letter do not differ
-        significantly); `lowest_rank` and `highest_rank`; `from_best`, the difference from the best cell; `low`
-        and `high`, its bounds, which hold for all pairs simultaneously. If a table has many tasks, `mean_rank`
-        and `task_letters` are the mean rank over the tasks and the letters of a test of these ranks.
+        `metric` of the table's last column; `mean`; `beaten` (whether the best cell is
+        significantly better); `lowest_rank` and `highest_rank`; `from_best`, the difference from the best cell;
+        `low` and `high`, its bounds, which hold for all pairs simultaneously.
         """
         import pandas
 
@@ -258,11 +255,6 @@ class LoadedStudy:
             if groups is None:
                 continue
 
-            ranks = {}
-            if groups.tasks is not None:
-                for rank in groups.tasks.rows:
-                    ranks[rank.cell, rank.encoder] = rank.mean_rank, rank.letters
-
             for row in groups.rows:
                 # Some of these fields are no columns. Columns are set after them, and so replace a field with
                 # the name of an axis.
@@ -270,12 +262,6 @@ class LoadedStudy:
                 for axis, label in labels[row.cell].items():
                     values[axis_column(axis)] = label
                 values |= table.ranked_by
-                values["letters"] = row.letters
-                mean_rank, task_letters = ranks.get(
-                    (row.cell, row.encoder), (None, None)
-                )
-                values["mean_rank"] = mean_rank
-                values["task_letters"] = task_letters
                 rows.append(values)
 
         columns = ["cell", *self._axis_columns, "encoder", "evaluator", *GROUPS]

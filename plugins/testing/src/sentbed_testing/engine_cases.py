@@ -162,7 +162,7 @@ def cases(
 ) -> list[Case]:
     """Return a case for every combination of parts that fit together; see `sentbed.tools.misfits`.
 
-    A part is a backbone, a pooler or a loss. Losses that predict tokens are left out.
+    A part is a backbone, a pooler or a loss.
 
     Args:
         plugins: plugins that offer the parts.
@@ -204,8 +204,6 @@ def _cases_of_losses(
 ) -> Iterator[Case]:
     """Yield a case for each suitable loss; `names` are the names of the backbone and the pooler in test ids."""
     for loss_name, (loss, optional_columns) in losses.items():
-        if loss.traits.predicts:
-            continue
         fixed = fixed_columns(loss)
         if fixed is not None:
             columns = (*sorted(loss.traits.needs), *optional_columns)

@@ -284,45 +284,6 @@ def tokenizer(subject: Subject) -> Findings:
         yield f"`pad_id` is {tokenizer.pad_id!r}", "return the id that fills a batch"
 
 
-def logits(subject: Subject) -> Findings:
-    """If `predicts` of its traits is true, `logits` returns a finite number per token of its vocabulary."""
-    import numpy as np
-
-    if not subject.part.traits.predicts:
-        return
-    backbone = _build(subject)
-    size = len(backbone.vocabulary)
-    ends = [backbone.vocabulary[token] for token in (0, size - 1)] if size else [None]
-    if not all(isinstance(text, str) for text in ends):
-        yield (
-            "its `vocabulary` holds no strings",
-            "give the text of each token, by its id",
-        )
-        return
-
-    generator = np.random.default_rng(0)
-    states = generator.standard_normal((3, backbone.width)).astype(np.float32)
-    for batch in (states, states[:0]):
-        scores = np.asarray(backbone.logits(batch))
-        if scores.shape != (len(batch), size) or scores.dtype != np.float32:
-            yield (
-                f"for states of shape {batch.shape} `logits` gives {scores.dtype} {scores.shape}, not float32 "
-                f"{(len(batch), size)}",
-                "return one logit per token of `vocabulary` for each state",
-            )
-            return
-
-        if not np.isfinite(scores).all():
-            yield "`logits` gives NaN or infinity", "return finite numbers"
-
-    alone = np.concatenate([backbone.logits(states[row : row + 1]) for row in range(3)])
-    if not np.allclose(alone, backbone.logits(states), rtol=TOLERANCE, atol=TOLERANCE):
-        yield (
-            "a state has other logits beside other states",
-            "compute each row by itself",
-        )
-
-
 RULES = {
     "built": built,
     "offers": offers,
@@ -330,5 +291,4 @@ RULES = {
     "save": save,
     "inference": inference,
     "tokenizer": tokenizer,
-    "logits": logits,
 }

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed.protocols import (
-    BuiltBackbone,
     DrivesEncoder,
     Evaluation,
     PlacedEncoder,
@@ -42,25 +41,10 @@ ROUNDING = 0.006
 """Largest allowed difference between a score and what its items give, since SentEval rounds to two decimals."""
 
 
-class LetterBackbone(BuiltBackbone):
-    """Backbone of a `LetterEncoder`: it has no tokenizer, and predicts one of 26 letters."""
-
-    vocabulary = tuple("abcdefghijklmnopqrstuvwxyz")
-    width = WIDTH
-
-    def logits(self, states: Any) -> Any:
-        """Return one logit per letter."""
-        import numpy as np
-
-        head = np.random.default_rng(0).standard_normal((WIDTH, 26))
-        return states @ head.astype(np.float32)
-
-
 class LetterEncoder(TextEncoder):
     """Text encoder without weights. The vector of a text is drawn from a seed that is the hash of the text."""
 
     def __init__(self) -> None:
-        self.backbone = LetterBackbone()
         self.wrong_argument = ""
         """Type of an argument of `encode` that was not a sequence of strings; empty if all were."""
         self.changed_text: str | None = None

@@ -31,8 +31,7 @@ def draw_inputs(
 ) -> Inputs:
     """Return random inputs of a loss: vectors, classes, or numbers in [0, 1).
 
-    The inputs have all columns that the loss needs. With `takes`, they also have the columns that it may use. For
-    a loss that predicts tokens, the vectors are logits over a vocabulary of `width` tokens.
+    The inputs have all columns that the loss needs. With `takes`, they also have the columns that it may use.
     """
     torch = load_torch()
     traits = subject.part.traits
@@ -59,9 +58,6 @@ def draw_inputs(
             continue
 
         inputs[name] = torch.randn(rows, subject.width, generator=generator)
-        if traits.predicts:
-            tokens = torch.randint(subject.width, (rows,), generator=generator)
-            inputs[f"{name}.id"] = tokens
         if traits.compares_texts:
             first = rows * (number + len(columns) * seed)
             inputs[f"{name}.id"] = torch.arange(first, first + rows)

@@ -13,51 +13,22 @@ def cache() -> None:
 
 @cache.command()
 def info() -> None:
-    """Show where the vectors are, how many there are, and of which encoders."""
-    from collections import defaultdict
-    from datetime import datetime
-
-    from sentbed_workbench.cache_contents import contents, totals
+    """Show where the vectors are, how large they are, and how large they may become."""
     from sentbed_workbench.vector_cache import LIMIT_VARIABLE, VectorCache
 
     store = VectorCache()
-    spaces = contents(store)
-    size, vectors = totals(spaces)
+    size = sum(state.st_size for _, state in store.segments())
     echo(f"place    {store.root}")
-    echo(f"size     {_gigabytes(size)}")
-    echo(f"limit    {_gigabytes(store.limit)} ({LIMIT_VARIABLE})")
-
-    encoders = "encoders"
-    if len(spaces) == 1:
-        encoders = "encoder"
-    echo(f"vectors  {vectors:,} of {len(spaces)} {encoders}")
-    for space in spaces:
-        about = defaultdict(lambda: "?", space.about)
-        used = f"{datetime.fromtimestamp(space.used):%Y-%m-%d %H:%M}"
-        counts = (
-            f"{space.vectors:>10,} x {about['width']:<5} {_gigabytes(space.size):>10}"
-        )
-        settings = f"{about['pooler']:<16} {about['precision']} {about['max_length']:>4} tokens"
-        echo(f"  {used}  {counts}  {settings}  {about['model']}")
+    echo(f"size     {size / 1e9:.3f} GB")
+    echo(f"limit    {store.limit / 1e9:.3f} GB ({LIMIT_VARIABLE})")
 
 
 @cache.command()
-@click.option(
-    "--older-than",
-    type=click.FloatRange(0),
-    metavar="DAYS",
-    default=0.0,
-    help="Only vectors that were not used for so many days.",
-)
-def clear(older_than: float) -> None:
-    """Remove the vectors, or those that were not used for some days."""
-    from sentbed_workbench import cache_contents
+def clear() -> None:
+    """Remove the vectors."""
     from sentbed_workbench.vector_cache import VectorCache
 
     store = VectorCache()
-    removed = cache_contents.clear(store, older_than)
-    echo(f"removed {_gigabytes(removed)} from {store.root}")
-
-
-def _gigabytes(size: int) -> str:
-    return f"{size / 1e9:.3f} GB"
+    for path, _ in list(store.segments()):
+        path.unlink(missing_ok=True)
+    store.tidy(0)

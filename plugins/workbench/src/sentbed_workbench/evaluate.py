@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import attrs
 from sentbed import Encoder
 from sentbed.errors import RecipeError
-from sentbed.helpers import sentences
 from sentbed.protocols import Evaluation, Evaluator, PartProgress, Runtime, VectorStore
 from sentbed.tools import Document, apply_overrides, load_plugins, structure
 from sentbed_common import progress_bars
@@ -82,22 +81,12 @@ def evaluate_encoder(
     Vectors in `store` are not computed again. For `trust_remote_code` see `Encoder.load`.
 
     Raises:
-        RecipeError: if fields are invalid, or if the evaluator cannot score the encoder; the error lists all
-        problems.
+        RecipeError: if fields are invalid, or if the evaluator cannot score the encoder.
     """
     request = request_of(evaluator, overrides)
     loaded = Encoder.load(
         encoder, request.runtime, load_plugins(), trust_remote_code=trust_remote_code
     )
-    recipe = loaded.recipe
-    messages: list[str] = []
-    for backbone in recipe.backbones:
-        messages.extend(request.evaluate.misfits(backbone, recipe.pooler, recipe.head))
-    misfits = sentences(messages, request.evaluate, "misfits")
-    if misfits:
-        document = Document({})
-        problems = [document.problem(message, ("evaluate",)) for message in misfits]
-        raise RecipeError(problems)
 
     with _bars() as show_progress:
         return loaded.evaluate(

@@ -22,14 +22,9 @@ Row: TypeAlias = tuple[str, str, Callable[[Any], str]]
 @click.argument("recipe", type=click.Path(dir_okay=False))
 @set_option()
 @click.option(
-    "--on",
-    metavar="DEVICE",
-    help="Plan for a device that is not here, such as `H100` or `v5e`.",
-)
-@click.option(
-    "--measure",
+    "--engines",
     is_flag=True,
-    help="Measure this machine's speed again; it is kept otherwise.",
+    help="Time every installed engine on texts of the evaluations, instead of a plan.",
 )
 @click.option(
     "--json",
@@ -40,16 +35,20 @@ Row: TypeAlias = tuple[str, str, Callable[[Any], str]]
 def plan(
     recipe: str,
     overrides: tuple[str, ...],
-    on: str | None,
-    measure: bool,
+    engines: bool,
     as_json: bool,
 ) -> None:
     """Say what RECIPE will take: parameters, memory, negatives, steps, time. No weights are read.
 
-    What if: `--set stage.nli.batch_size=512`, `--set runtime.use=cuda --on A100`.
+    With `--engines`, build the main encoder on every installed engine in each precision, and print texts a
+    second, the least cosine to `cpu` in fp32, and the change of each score.
+
+    What if: `--set stage.nli.batch_size=512`, `--set runtime.use=cuda`.
     """
     from sentbed.errors import RecipeError
-    from sentbed.tools import load_recipe
+    from sentbed.tools import columns, load_plugins, load_recipe
+
+    from sentbed_workbench.engine_table import engine_rows
 
     try:
         loaded = load_recipe(recipe, overrides)
@@ -59,7 +58,12 @@ def plan(
         for message in dict.fromkeys(problem.message for problem in error.problems):
             echo(f"not here: {message}", err=True)
 
-    resource_plan = plan_recipe(loaded, on, measure)
+    if engines:
+        for line in columns(list(engine_rows(loaded, load_plugins()))):
+            echo(line)
+        return
+
+    resource_plan = plan_recipe(loaded)
     record = _record(resource_plan)
     if as_json:
         echo(json.dumps(record, indent=2))

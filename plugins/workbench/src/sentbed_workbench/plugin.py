@@ -51,16 +51,6 @@ def commands() -> Mapping[str, Lazy]:
 
 
 @hookimpl
-def runtimes() -> Mapping[str, Lazy]:
-    """Return the runtime `fastest`, which chooses another runtime."""
-    summary = (
-        "The fastest installed runtime whose vectors are near to the reference's, chosen by each run; only "
-        "encodes."
-    )
-    return {"fastest": Lazy("sentbed_workbench.fastest:Fastest", summary)}
-
-
-@hookimpl
 def vector_store(warn: Callable[[str], None]) -> VectorStore:
     """Return the cache of vectors on this machine."""
     from sentbed_workbench.vector_cache import VectorCache

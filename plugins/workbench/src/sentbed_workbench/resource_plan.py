@@ -56,23 +56,15 @@ TRAINING_ONLY = ("gradients", "activations", "temporary", "loss")
 """Parts of the memory that are freed before a validation."""
 
 
-def plan(
-    recipe: Recipe,
-    on: str | None = None,
-    measure: bool = False,
-) -> Plan:
-    """Return the plan of a recipe on its runtime. For `on` and `measure` see `device_of`."""
-    return Planner(on, measure).plan(recipe)
+def plan(recipe: Recipe) -> Plan:
+    """Return the plan of a recipe on its runtime."""
+    return Planner().plan(recipe)
 
 
 @attrs.define(eq=False)
 class Planner:
     """Plans several recipes, such as the cells of a study. What they have in common is computed once."""
 
-    on: str | None = None
-    """Name of a device to plan for, in place of the device of this machine."""
-    measure: bool = False
-    """Whether to measure this machine again."""
     unusable: list[str] = attrs.field(factory=list, init=False)
     """Problems with data that would also stop a run of one of the planned recipes."""
     _results: dict[str, Any] = attrs.field(factory=dict, init=False)
@@ -138,9 +130,7 @@ class Planner:
     def _device(self, recipe: Recipe) -> Device:
         """Return the device of a recipe's runtime."""
         runtime = recipe.runtime
-        return self._cached(
-            ("device", runtime), lambda: device_of(runtime, self.on, self.measure)
-        )
+        return self._cached(("device", runtime), lambda: device_of(runtime))
 
     def _encoders(self, recipe: Recipe, device: Device) -> dict[str, EncoderPlan]:
         """Return the plan of each encoder of a recipe by name."""
@@ -277,9 +267,6 @@ class Planner:
     ) -> LossSize | str:
         """Return the size of a stage's loss for a batch of `rows` rows, or why it is unknown."""
         loss, columns = stage.loss, stage.columns_used
-        if loss.traits.predicts:
-            what = "how many tokens it predicts is known only in training"
-            return f"the loss `{loss.name}`: {what}; memory and time of their logits are left out"
         if encoder.recipe.pooler.traits.output == "tokens":
             what = "how many token vectors it compares is each text's own"
             return f"the loss `{loss.name}`: {what}; memory and time of their products are left out"
@@ -497,7 +484,7 @@ class _Step:
             return f"set `micro_batch = {micro_batch}` in the stage"
 
         advice = "train less of the model (`lora` or `freeze` of the backbone)"
-        if self.device.step_seconds:
+        if self.device.kind in ("cuda", "tpu"):
             advice = f'set `parallel = "fsdp"` and more `devices` in the runtime, or {advice}'
         return f"{advice}, with `micro_batch = 1`"
 
@@ -511,7 +498,7 @@ class _Step:
         device = self.device
         if device.rates is None or steps is None:
             return None
-        overhead = device.step_seconds
+        overhead = 0.0
         if device.bandwidth is not None:
             overhead += BYTES_PER_WEIGHT * trained / self.shards / device.bandwidth
         slow, fast = device.rates

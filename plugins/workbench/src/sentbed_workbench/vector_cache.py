@@ -14,7 +14,6 @@ and no bit of a score changes.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import os
 import re
@@ -28,7 +27,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 from sentbed.errors import RunError
-from sentbed.helpers import atomic_file, write_atomic
+from sentbed.helpers import atomic_file
 from sentbed.protocols import VectorStore
 from sentbed.tools import WINDOW, Progress, distinct_texts
 from sentbed_common import (
@@ -50,8 +49,6 @@ DEFAULT_GB = 5.0
 
 SEGMENT = ".vectors"
 """Suffix of the files with vectors."""
-ABOUT = "space.json"
-"""File in the directory of a space that describes the space."""
 
 _HEADER = struct.Struct("<8sQQ16s")
 """Header of a file: magic bytes, number of rows, width, and the BLAKE2b hash of the vectors.
@@ -198,10 +195,6 @@ class VectorCache(VectorStore):
             return
         header = _HEADER.pack(_MAGIC, *vectors.shape, _checksum(space, digest, content))
         try:
-            about = path.with_name(ABOUT)
-            if not about.exists():
-                description = {**space.about, "key": space.key}
-                write_atomic(about, json.dumps(description, indent=2, default=str))
             with atomic_file(path) as stream:
                 stream.write(header)
                 stream.write(content)
@@ -258,9 +251,8 @@ class VectorCache(VectorStore):
                     temporary = re.fullmatch(r"\..+\.[a-z0-9_]{8}", path.name)
                     if temporary and path.stat().st_mtime < now - _ABANDONED:
                         path.unlink(missing_ok=True)
-                empty = {path.name for path in directory.iterdir()} <= {ABOUT}
-                if empty and directory.stat().st_mtime <= now - age:
-                    (directory / ABOUT).unlink(missing_ok=True)
+                is_empty = next(directory.iterdir(), None) is None
+                if is_empty and directory.stat().st_mtime <= now - age:
                     directory.rmdir()
 
 

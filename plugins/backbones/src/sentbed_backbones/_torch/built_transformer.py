@@ -24,11 +24,7 @@ from sentbed.protocols import (
 )
 
 from sentbed_backbones._torch.interventions import BuiltIntervention, build_intervention
-from sentbed_backbones._torch.language_head import (
-    LanguageHead,
-    TrainableHead,
-    Vocabulary,
-)
+from sentbed_backbones._torch.language_head import output_embedding
 from sentbed_backbones._torch.pooler_states import (
     EmptyTemplate,
     PoolerStates,
@@ -50,9 +46,6 @@ from sentbed_backbones.transformer_base import (
 
 class Family:
     """What differs between architectures of transformers; the defaults suit most architectures."""
-
-    predicts_next = False
-    """Whether a token's state predicts the next token, and not the token itself."""
 
     shares_prefix: bool = False
     """Whether a prefix that all texts share is computed once when encoding."""
@@ -194,7 +187,6 @@ class BuiltTransformer(BuiltBackbone):
         )
         self.origin = origin
         self.width = family.width(model.config)
-        self.vocabulary = Vocabulary(tokenizer, int(model.config.vocab_size))
         self.max_length = family.max_length(base_of(model))
         self.shares_prefix = family.shares_prefix
 
@@ -300,53 +292,11 @@ class BuiltTransformer(BuiltBackbone):
 
         return self._pooler_states(states).eval()
 
-    def logits(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return the logits `(n, tokens)` of the last layer's states `(n, width)`.
-
-        Raises:
-            ModelError: if the backbone has no head, or the files of the recipe's `model` lack its weights.
-        """
-        values = self._language_head().logits(states)
-        placeholder_id = self.tokenizer.placeholder_id
-        if placeholder_id is None:
-            return values
-
-        # A placeholder is never predicted: its logit is the least, even if the head has a row for it.
-        least = values.min(1, keepdims=True)
-        before = values[:, :placeholder_id]
-        after = values[:, placeholder_id + 1 :]
-        return np.concatenate([before, least, after], 1)
-
     def output_embedding(self) -> NDArray[np.float32]:
         """Return the last matrix of the head, `(tokens, width)`, without the row of a placeholder.
 
         Raises:
-            ModelError: as `logits`.
-        """
-        values = self._language_head().output_embedding()
-        placeholder_id = self.tokenizer.placeholder_id
-        if placeholder_id is None:
-            return values
-
-        return np.delete(values, placeholder_id, axis=0)
-
-    def prediction_head(self) -> Module:
-        """Return the language-modelling head for training.
-
-        Raises:
-            ModelError: as `logits`, or if the tokenizer has no token that can mask others.
-        """
-        return TrainableHead(
-            self._language_head(live=True),
-            self.tokenizer.original,
-            self.family.predicts_next,
-        )
-
-    def _language_head(self, live: bool = False) -> LanguageHead:
-        """Return the language-modelling head.
-
-        Raises:
-            ModelError: if the family has none, or the files of the recipe's `model` lack its weights.
+            ModelError: if the backbone has no head, or the files of the recipe's `model` lack its weights.
         """
         loader, parameters = self.family.head_loader(), self.parameters
         if loader is None:
@@ -355,9 +305,16 @@ class BuiltTransformer(BuiltBackbone):
                 "`opt`"
             )
 
-        return LanguageHead(
-            base_of(self.model), loader, self._files, parameters.trust_remote_code, live
+        model = base_of(self.model)
+        weight = output_embedding(
+            model, loader, self._files, parameters.trust_remote_code
         )
+        values: NDArray[np.float32] = weight.detach().float().cpu().numpy()
+        placeholder_id = self.tokenizer.placeholder_id
+        if placeholder_id is None:
+            return values
+
+        return np.delete(values, placeholder_id, axis=0)
 
     def _files(self) -> Path | None:
         """Return the directory of the recipe's `model`; it has the head's weights, which a saved encoder lacks.

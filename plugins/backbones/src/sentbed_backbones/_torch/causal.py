@@ -38,8 +38,6 @@ MASKED_BY_CONFIGURATION = frozenset(
 class CausalFamily(Family):
     """Causal language models; see `sentbed_backbones.causal.Causal`."""
 
-    predicts_next = True
-
     both_ways = False
     """Whether the attention of the built model is bidirectional."""
 

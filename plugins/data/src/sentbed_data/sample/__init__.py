@@ -1,1 +1,1 @@
-"""The sample corpus (see README.md) and the grammar that writes it."""
+"""The sample corpus; see README.md."""

@@ -43,8 +43,7 @@ NO_LIMIT = 2**31
 class Tower:
     """An encoder in training.
 
-    `parameters` are its trained parameters, under the names `TOWER.NAME`. If `pools` is false, as for losses
-    that predict tokens, pooler and head are not trained.
+    `parameters` are its trained parameters, under the names `TOWER.NAME`.
     """
 
     def __init__(
@@ -54,7 +53,6 @@ class Tower:
         backbone: BuiltBackbone,
         placement: Placement,
         processes: Processes,
-        pools: bool = True,
     ) -> None:
         self.name = name
         self.module = module
@@ -65,10 +63,9 @@ class Tower:
         self.parameters: dict[str, nn.Parameter] = {}
         self.trains_backbone = False
         for key, parameter in module.named_parameters():
-            of_backbone = key.startswith("backbone.")
-            if parameter.requires_grad and (pools or of_backbone):
+            if parameter.requires_grad:
                 self.parameters[f"{name}.{key}"] = parameter
-                self.trains_backbone |= of_backbone
+                self.trains_backbone |= key.startswith("backbone.")
 
         self.backbone = module.backbone
         if placement.compile:

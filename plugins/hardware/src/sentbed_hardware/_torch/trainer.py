@@ -41,7 +41,6 @@ from sentbed_hardware._torch.sharding import (
     share_of,
     whole,
 )
-from sentbed_hardware._torch.token_prediction import Corrupted, PredictingStates
 from sentbed_hardware._torch.token_vectors import BatchTokenVectors
 from sentbed_hardware._torch.tower import (
     BatchVectors,
@@ -80,7 +79,6 @@ from sentbed_hardware.engine_parts.state_files import read_state, write_state
 from sentbed_hardware.engine_parts.training_checks import (
     common_width,
     key_columns,
-    refuse_predictions,
     require_trainable,
     towers_with_keys,
 )
@@ -108,12 +106,8 @@ class TorchTrainer(Trainer):
         self.encoders = encoders
         self.training = training
         width = common_width(encoders, training)
-        if processes.world > 1:
-            refuse_predictions(training, f"this engine has {processes.world} processes")
 
         self.towers: dict[str, Tower] = {}
-        self.heads: dict[str, nn.Module] = {}
-        """Name of a tower -> its language-modelling head. Empty unless the loss predicts tokens."""
         self.parameters: dict[str, nn.Parameter] = {}
         """Name -> trained parameter, of all towers and of the loss."""
         self._add_towers()
@@ -166,22 +160,17 @@ class TorchTrainer(Trainer):
         return self.training.micro_batch
 
     def _add_towers(self) -> None:
-        """Create the towers and, if the loss predicts tokens, their language-modelling heads."""
+        """Create the towers."""
         names = list(dict.fromkeys(self.training.towers.values()))
-        predicts = self.training.loss.traits.predicts
         placement = self.placement
         bf16 = placement.dtype == torch.bfloat16
         for name in names:
             encoder = self.encoders[name]
             module, backbone = encoder.module, encoder.backbone
-            tower = Tower(
-                name, module, backbone, placement, self.processes, not predicts
-            )
+            tower = Tower(name, module, backbone, placement, self.processes)
             require_trainable(name, len(names) == 1, module, tower.parameters, bf16)
             self.towers[name] = tower
             self.parameters |= tower.parameters
-            if predicts:
-                self.heads[name] = backbone.prediction_head().to(placement.device)
 
     def _broadcast_loss(self) -> None:
         """Copy the weights of the first process's loss to all processes."""
@@ -345,10 +334,6 @@ class TorchTrainer(Trainer):
                 else:
                     texts[name] = tokens
 
-            if self.heads:
-                inputs |= self._predict_tokens(tower, texts | keys)
-                continue
-
             if texts:
                 inputs |= self._encode(tower, texts)
             if keys:
@@ -419,23 +404,6 @@ class TorchTrainer(Trainer):
             by_column[name] = combine_prompts(self.training, tower.name, part)
 
         return by_column
-
-    def _predict_tokens(self, tower: Tower, columns: Texts) -> dict[str, Tensor]:
-        """Return the logits `NAME` and the true ids `NAME.id` of the tokens that are to be predicted.
-
-        The loss chooses these tokens in each column `NAME` of the tower; see `Corrupted`.
-        """
-        head = self.heads[tower.name]
-        predictions: dict[str, Tensor] = {}
-        for name, tokens in columns.items():
-            corrupted = Corrupted(tokens, self.loss, head, self.training.loss)
-            _, chunks, recompute = self._plan_passes(tower, {name: tokens})
-            states = PredictingStates(tower, corrupted, chunks, recompute)
-            self.batch_vectors.append(states)
-            predictions[name] = head(states.vectors)
-            predictions[f"{name}.id"] = self.placement.put(corrupted.ids)
-
-        return predictions
 
     def _sum_gradients(self) -> None:
         """Sum the towers' gradients over the processes, since each process has those of its own rows.

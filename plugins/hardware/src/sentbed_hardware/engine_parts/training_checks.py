@@ -31,18 +31,6 @@ def common_width(encoders: Mapping[str, Any], training: Training) -> int:
     return start
 
 
-def refuse_predictions(training: Training, why: str) -> None:
-    """Raise `RunError` if the loss predicts tokens, which the calling engine cannot train.
-
-    `why` is a clause for the message.
-    """
-    if training.loss.traits.predicts:
-        raise RunError(
-            f"the loss `{training.loss.name}` predicts tokens, and {why}; train it in one process on the "
-            "runtime `cpu` or `cuda`"
-        )
-
-
 def key_columns(training: Training) -> frozenset[str]:
     """Return the names of the columns that a moving average encodes; see `LossTraits.momentum`."""
     loss = training.loss.traits

@@ -85,7 +85,7 @@ def _calibration_inputs(
     longest = min(LONGEST, backbone.max_length)
     tokenizer = backbone.tokenizer
     generator = np.random.default_rng(0)
-    vocabulary_size = len(backbone.vocabulary) or _largest_embedding(backbone.module)
+    vocabulary_size = _largest_embedding(backbone.module)
 
     special_ids = tokenizer.encode([""], longest).ids
     tokens = tokenizer.encode(texts, longest)

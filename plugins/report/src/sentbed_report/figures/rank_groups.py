@@ -1,4 +1,4 @@
-"""Figure of rank groups: means with intervals, and a bar for each group of cells that cannot be told apart."""
+"""Figure of rank groups: means of the cells, with intervals of their difference from the best cell."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from sentbed_report.figures.labels import label_text
 from sentbed_report.figures.plot import Plot
 from sentbed_report.figures.points import draw_points
 from sentbed_report.formatting import first_names
-from sentbed_report.statistics.letter_groups import letters_of
 from sentbed_report.study.rank_groups import GroupedRow, RankGroups
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary, title_of
@@ -28,7 +27,7 @@ MOST_ROWS = 40
 
 
 def rank_groups_plot(data: StudyData, summary: Summary) -> Plot | None:
-    """Draw a table's cells with intervals and rank groups, the best cell at the top; None without groups."""
+    """Draw a table's cells with intervals and ranks, the best cell at the top; None without compared rows."""
     groups = summary.groups
     if groups is None or not groups.rows:
         return None
@@ -36,26 +35,16 @@ def rank_groups_plot(data: StudyData, summary: Summary) -> Plot | None:
     intervals = _intervals(groups.rows[:MOST_ROWS])
     drawn = drawn_rows(data, summary)
     hollow = drawn.degenerate[: MOST_ROWS - len(intervals)]
-    bars = intervals.explode("groups").groupby("groups")
     first, last = _range(intervals, hollow)
 
     def paint(figure: Figure) -> None:
-        if len(bars):
-            share = min(1.0, 0.09 * len(bars) + 0.03)
-            left, right = figure.subplots(1, 2, sharey=True, width_ratios=[1, share])
-            places = {}
-            for group, rows in bars:
-                places[letters_of([int(group)])] = [*rows.index]
-            _draw_bars(right, places)
-        else:
-            left = figure.subplots()
-
-        name_rows(left, [*intervals["name"], *hollow["name"]])
-        _draw_intervals(left, intervals, first, last)
+        axes = figure.subplots()
+        name_rows(axes, [*intervals["name"], *hollow["name"]])
+        _draw_intervals(axes, intervals, first, last)
         for row in intervals.itertuples():
             ringed = row.cell == data.baseline
             draw_points(
-                left,
+                axes,
                 row.mean,
                 row.Index,
                 colour("c0"),
@@ -65,21 +54,21 @@ def rank_groups_plot(data: StudyData, summary: Summary) -> Plot | None:
             )
         for place, value in enumerate(hollow["value"], start=len(intervals)):
             draw_points(
-                left, value, place, colour("muted"), "degenerate", size=7, hollow=True
+                axes, value, place, colour("muted"), "degenerate", size=7, hollow=True
             )
 
         # The same margin that matplotlib leaves at the end of a line.
         room = 0.05 * (last - first) or 0.5
-        left.set_xlim(first - room, last + room)
+        axes.set_xlim(first - room, last + room)
         best = intervals["mean"].iloc[0]
-        left.axvline(
+        axes.axvline(
             best,
             color=colour("muted"),
             linewidth=1,
             linestyle=(0, (4, 3)),
             zorder=0,
         )
-        left.set_xlabel(label_text(score_label(summary)))
+        axes.set_xlabel(label_text(score_label(summary)))
 
     captions = [
         *_captions(intervals, len(groups.rows), first, last, data.baseline),
@@ -105,8 +94,6 @@ def _captions(
     )
     if (intervals["low"] < first).any() or (intervals["high"] > last).any():
         yield "Arrow: the line goes on beyond the plot."
-    if intervals["groups"].any():
-        yield "A bar with a letter joins cells that cannot be told apart."
     if baseline in set(intervals["cell"]):
         yield "Ringed: the baseline."
     if len(intervals) < rows:
@@ -133,9 +120,9 @@ def _intervals(rows: Sequence[GroupedRow]) -> pandas.DataFrame:
     for row in rows:
         low = row.mean + row.low - row.from_best
         high = row.mean + row.high - row.from_best
-        ranks = f"ranks {row.ranks} {row.letters}".rstrip()
-        intervals.append((row.name, row.cell, ranks, row.groups, row.mean, low, high))
-    columns = ["name", "cell", "ranks", "groups", "mean", "low", "high"]
+        ranks = f"ranks {row.ranks}"
+        intervals.append((row.name, row.cell, ranks, row.mean, low, high))
+    columns = ["name", "cell", "ranks", "mean", "low", "high"]
     return pandas.DataFrame(intervals, columns=columns)
 
 
@@ -192,25 +179,3 @@ def _draw_intervals(
                 markersize=6,
                 clip_on=False,
             )
-
-
-def _draw_bars(axes: Axes, bars: dict[str, list[int]]) -> None:
-    """Draw a bar for each letter: thick at the rows of its group, thin at the rows between them."""
-    tone = colour("c1")
-    for index, (letter, places) in enumerate(bars.items()):
-        axes.vlines(index, places[0], places[-1], color=tone, linewidth=1.2)
-        for place in places:
-            axes.vlines(index, place - 0.5, place + 0.5, color=tone, linewidth=5)
-        axes.text(
-            index,
-            places[0] - 0.52,
-            letter,
-            ha="center",
-            va="bottom",
-            fontsize="small",
-        )
-    axes.set_xlim(-0.8, len(bars) - 0.2)
-    axes.set_xticks([])
-    axes.grid(visible=False)
-    axes.tick_params(labelleft=False)
-    axes.spines[:].set_visible(False)

@@ -21,7 +21,7 @@ from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.found_demonstrations import FoundRow, found_demonstrations
 from sentbed_report.study.prompt_effects import RowUnderPrompts, rows_under_prompts
 from sentbed_report.study.published_number_comparison import Number, published_numbers
-from sentbed_report.study.rank_groups import GroupedRow, RankGroups, TaskRank, TaskRanks
+from sentbed_report.study.rank_groups import GroupedRow, RankGroups
 from sentbed_report.study.read_cell_run import UNREADABLE
 from sentbed_report.study.score_against_cost import (
     ScoreAgainstCost,
@@ -292,31 +292,15 @@ def _groups(groups: RankGroups | None) -> dict[str, Any] | None:
     return {
         "level": SIGNIFICANT,
         **_attributes(groups, "pairs basis reason"),
-        "cells": list(map(_lettered, groups.rows)),
+        "cells": list(map(_compared, groups.rows)),
         "left": dict(groups.left),
-        "over_tasks": _over_tasks(groups.tasks),
     }
 
 
-def _over_tasks(ranks: TaskRanks | None) -> dict[str, Any] | None:
-    if ranks is None:
-        return None
-    return {
-        "tasks": ranks.tasks,
-        "friedman": ranks.statistic,
-        "p_value": ranks.p_value,
-        "critical_difference": ranks.critical,
-        "seeds": ranks.seeds,
-        "cells": list(map(_lettered, ranks.rows)),
-        "left": dict(ranks.left),
-    }
-
-
-def _lettered(row: GroupedRow | TaskRank) -> dict[str, Any]:
-    """Return the fields of a row, with the letters of its groups in place of their numbers."""
+def _compared(row: GroupedRow) -> dict[str, Any]:
     fields = attrs.asdict(row)
-    del fields["name"], fields["groups"]
-    return {**fields, "letters": row.letters}
+    del fields["name"], fields["alike"]
+    return fields
 
 
 def _score_and_cost(against: ScoreAgainstCost) -> dict[str, Any]:

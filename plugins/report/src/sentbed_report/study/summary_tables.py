@@ -126,7 +126,7 @@ class Summary:
 
     @cached_property
     def groups(self) -> RankGroups | None:
-        """Groups of rows that cannot be told apart in the last column.
+        """Comparison of all rows in the last column.
 
         None if neither higher nor lower scores are better in the column, if the table is for a further metric,
         or if fewer than two rows have finished.
@@ -135,7 +135,7 @@ class Summary:
             return None
         if self.metric or not self.columns[-1].ranked:
             return None
-        return rank_groups(self.rows, self.columns, self.scores, self.seeds)
+        return rank_groups(self.rows, self.columns[-1], self.scores)
 
     @property
     def degenerate_rows(self) -> list[str]:

@@ -206,7 +206,7 @@ def _not_told_apart(
     If the tests show rows to be better than it, return these, too.
     """
     title = title_of(main)
-    if not groups.rows or not groups.lettered:
+    if not groups.rows:
         return f"unknown in {title}: {groups.reason}"
 
     chosen_row = _chosen_row(groups, chosen_cell)
@@ -393,7 +393,7 @@ def _next_step_of_ranking(
     chosen_cell: str,
 ) -> str:
     """Return what the reader should do next to tell the best cell from the others."""
-    if not groups.rows or not groups.lettered:
+    if not groups.rows:
         return "compare the best cells in a study of their own, with fresh seeds"
 
     chosen_row = _chosen_row(groups, chosen_cell)

@@ -22,7 +22,6 @@ from sentbed_hardware.engine_parts.encoder_module import EncoderModule, assemble
 from sentbed_hardware.engine_parts.process_group import highest_counters
 from sentbed_hardware.engine_parts.training_checks import (
     common_width,
-    refuse_predictions,
 )
 
 from sentbed_tpu._jax.devices import JaxDevices
@@ -89,7 +88,6 @@ class JaxEngine(TrainingEngine):
 
     def trainer(self, encoders: Mapping[str, Any], training: Training) -> JaxTrainer:
         """Return a trainer of the encoders that are named in `training.towers`."""
-        refuse_predictions(training, "the engine on JAX cannot train that")
         component = training.loss
         # Only this process initialises the loss; the others get the loss with its weights.
         built = component.build(common_width(encoders, training))

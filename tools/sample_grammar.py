@@ -1,4 +1,4 @@
-"""The grammar that generates the sample corpus: `python -m sentbed_data.sample.grammar DIRECTORY`.
+"""The grammar that generates the sample corpus: `python tools/sample_grammar.py DIRECTORY`.
 
 A situation has five slots: who did what to which thing, where and when. Each slot has one of about a dozen
 concepts, and each concept has two or three synonymous wordings. A sentence is made of a situation, a wording
