@@ -239,14 +239,6 @@ def streamed(location, names):
     return Dropout(path=location, column=names[0], stream=True).open()
 
 
-@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "txt"])
-def test_an_overlong_line_is_an_error_with_its_number(ending, put, read_columns):
-    first = '{"x": "one"}' if ending == "jsonl" else "x"
-    file = put(f"a.{ending}", f"{first}\n" + "y" * (LONGEST_LINE + 1))
-    with pytest.raises(DataError, match=rf"more than 1,048,576 bytes.*a\.{ending}:2$"):
-        list(read_lines(file) if ending == "txt" else read_columns(file, ["x"]))
-
-
 def test_an_overlong_text_of_a_parquet_file_is_an_error_with_its_row(put, read_columns):
     pa = pytest.importorskip("pyarrow")
     from pyarrow import parquet
