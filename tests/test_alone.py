@@ -277,7 +277,7 @@ for folder in folders:
 ENCODERS: dict[str, dict[str, Any]] = {
     "bert": {"pooler": {"use": "mean"}, "head": {"projection": 48, "normalize": True}},
     "t5": {"pooler": {"use": "mean"}},
-    "opt": {"pooler": {"use": "prompt-eol"}},
+    "opt": {"pooler": {"use": "last"}},
 }
 
 

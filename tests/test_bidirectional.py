@@ -17,7 +17,6 @@ from sentbed.protocols import Head
 from sentbed_backbones.causal import Causal
 from sentbed_backbones.opt import Opt
 from sentbed_hardware.cpu import Cpu
-from sentbed_interop._torch.sentence_transformers_names import OWN_FILE
 from sentbed_interop.export_and_import import export_encoder
 from sentbed_interop.from_sentence_transformers import FromSentenceTransformers
 from sentbed_losses.info_nce import InfoNCE
@@ -104,7 +103,6 @@ def test_sentence_transformers_gives_the_same_vectors_and_what_it_wrote_is_impor
     encoder.save(tmp_path / "encoder")
     # Compares the vectors of the two libraries.
     export_encoder(tmp_path / "encoder", tmp_path / "folder", "sentence-transformers")
-    (tmp_path / "folder" / OWN_FILE).unlink(missing_ok=True)
     again = FromSentenceTransformers().read(tmp_path / "folder")
     assert again.recipe.backbone.attention == "bidirectional"
     np.testing.assert_allclose(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from contract_choice import CPU, EACH, TPU, first_of_each
+from contract_choice import CPU, EACH, first_of_each
 from sentbed._registry.registry import load_plugins
-from sentbed_testing import cases, engine_rules, parametrize_with_rules
+from sentbed_testing import engine_rules, parametrize_with_rules
 
 PLUGINS = load_plugins()
 
@@ -50,51 +50,3 @@ def test_cpu_keeps_the_contract(rule):
 @parametrize_with_rules([SLOW])
 def test_cpu_keeps_the_contract_with_all_parts(rule):
     rule()
-
-
-def test_the_suite_tries_six_backbones_all_poolers_and_all_losses():
-    every = cases(PLUGINS)
-    names = engine_rules(TPU, reference=CPU, plugins=PLUGINS)
-    assert {case.backbone_name for case in every} == {
-        "bert",
-        "t5",
-        "t5-decoder",
-        "opt",
-        "llama",
-        "static",
-    }
-    # Token vectors are of a few runtimes only: `tests/test_similarity.py` has them.
-    poolers = set(PLUGINS.names("pooler")) - {"tokens"}
-    assert {case.pooler.name for case in every} == poolers
-    assert {case.loss.name for case in every} == set(PLUGINS.names("loss"))
-    rules = {name.partition("/")[0] for name in names}
-    assert rules == {
-        *(
-            "describe",
-            "encode",
-            "transform",
-            "saved",
-            "gradients",
-            "grad-cache",
-            "dropout",
-            "derivative",
-            "uneven-batch",
-        ),
-        *(
-            "frozen-columns",
-            "towers",
-            "prompts",
-            "clipping",
-            "moving-average",
-            "not-finite",
-            "steps",
-            "momentum-and-queue",
-            "state",
-        ),
-    }
-    encoders = {case.id.rpartition("/")[0] for case in every}
-    assert encoders == {
-        name.partition("/")[2].rpartition("/")[0]
-        for name in names
-        if name.startswith("encode/") and "+head" not in name
-    }

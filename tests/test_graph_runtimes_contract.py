@@ -13,13 +13,6 @@ RULES = {name: engine_rules(runtime) for name, runtime in RUNTIMES.items()}
 QUICK = {"describe", "encode/bert/mean/info-nce"}
 
 
-@pytest.fixture(autouse=True)
-def _no_trial(monkeypatch):
-    """Compile OpenVINO's graphs in this process alone; its own tests have the trial in another process."""
-    trial = "sentbed_openvino._torch.engine.try_compilation"
-    monkeypatch.setattr(trial, lambda *_: None)
-
-
 def rules_named(quick):
     """Return the rules of each runtime that are tried in every run, or the others."""
     chosen = []

@@ -325,8 +325,6 @@ def test_a_process_that_is_killed_leaves_none_hanging(start, tmp_path, rank, par
     assert last >= 2
     if rank == 0:
         return
-    # With fewer processes, too.
-    kind = kind if parallel == "fsdp" else ("--devices", 1)
     more = ("--allow-changes", *kind, "--set", f"stage.0.steps={last + 3}")
     finish(start("shared.toml", "--resume", run, *more))
     assert json.loads((run / "manifest.json").read_text())["status"] == "finished"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 import shutil
 
 import pytest
@@ -16,8 +15,6 @@ from sentbed.tools import (
     resolved_toml,
 )
 from sentbed_interop.export_and_import import export_encoder, import_encoder
-from sentbed_interop.lazy_encoder import LazyEncoder
-from sklearn.base import clone
 
 CODE = """
 import pathlib
@@ -165,7 +162,7 @@ def test_an_imported_folder_cannot_name_a_backbone_of_its_own(plain, tmp_path):
     with pytest.raises(
         ModelError, match="has `backbone`, which `sentbed export` does not write"
     ):
-        import_encoder(folder, tmp_path / "imported")
+        import_encoder(folder, tmp_path / "imported", "sentence-transformers")
 
 
 RUN = """\
@@ -222,23 +219,3 @@ def test_its_user_does(by, stopped, hostile, tmp_path):
     done = CliRunner().invoke(main, ["run", "--resume", str(stopped), *arguments])
     assert done.exit_code == 0, done.output
     assert hostile[1].exists()
-
-
-def test_the_classes_for_other_libraries_run_code_only_when_told(
-    hostile,
-):
-    from sentbed_interop.sklearn import SentbedVectorizer
-
-    encoder, trace = hostile
-    with pytest.raises(ModelError, match=REFUSED):
-        SentbedVectorizer(encoder).fit(["a"])
-    lazy = LazyEncoder(encoder, "fp32")
-    for instance in (lazy, pickle.loads(pickle.dumps(lazy))):
-        with pytest.raises(ModelError, match=REFUSED):
-            _ = instance.encoder
-    assert not trace.exists()
-    trusted = SentbedVectorizer(encoder, trust_remote_code=True)
-    assert trusted.fit_transform(["a"]).shape[0] == 1
-    assert clone(trusted).trust_remote_code
-    assert pickle.loads(pickle.dumps(lazy.at(encoder, "fp32", True))).trust_remote_code
-    assert trace.exists()

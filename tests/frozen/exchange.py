@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnxruntime
-import peft
 import sentbed
-import torch
 import transformers
 from doors import run_recipe
 from records import VECTORS, Compared
@@ -66,8 +63,6 @@ def numbers(directory: Path) -> Iterator[Compared]:
         path.write_text(RECIPE + table)
         run = run_recipe(path, directory / name)
         yield from exchanged(name, run / "encoder", directory)
-    yield from imported_adapter(directory)
-    yield from imported_simcse(directory)
 
 
 def exchanged(name: str, saved: Path, directory: Path) -> Iterator[Compared]:
@@ -87,7 +82,7 @@ def exchanged(name: str, saved: Path, directory: Path) -> Iterator[Compared]:
     yield Compared(
         f"{name}/sentence-transformers/exported", vectors, theirs, source, VECTORS
     )
-    import_encoder(folder, directory / f"{name}-back")
+    import_encoder(folder, directory / f"{name}-back", "sentence-transformers")
     imported = sentbed.Encoder.load(directory / f"{name}-back").encode(TEXTS)
     yield Compared(
         f"{name}/sentence-transformers/imported",
@@ -116,52 +111,3 @@ def onnx_vectors(folder: Path) -> np.ndarray:
         }
         vectors.append(session.run(["sentence_embedding"], inputs)[0][0])
     return np.array(vectors)
-
-
-def imported_adapter(directory: Path) -> Iterator[Compared]:
-    """Compare a LoRA adapter that peft has written, under the pooler `mean`, with peft's own model."""
-    base = directory / "bert-st"
-    config = peft.LoraConfig(r=4, target_modules=["query", "value"])
-    model = peft.get_peft_model(transformers.AutoModel.from_pretrained(base), config)
-    generator = torch.Generator().manual_seed(0)
-    for name, weight in model.named_parameters():
-        if "lora_B" in name:
-            torch.nn.init.normal_(weight, 0, 0.1, generator=generator)
-    model.save_pretrained(directory / "adapter")
-    import_encoder(
-        directory / "adapter", directory / "from-peft", "peft", ["max_length=24"]
-    )
-    ours = sentbed.Encoder.load(directory / "from-peft").encode(TEXTS)
-    theirs = [output.last_hidden_state[0].mean(0) for output in outputs(model, base)]
-    yield Compared("peft", ours.tolist(), torch.stack(theirs).tolist(), "peft", VECTORS)
-
-
-def imported_simcse(directory: Path) -> Iterator[Compared]:
-    """Compare a model as SimCSE releases them, with an MLP over [CLS], with that of transformers."""
-    config = transformers.AutoConfig.from_pretrained(directory / "bert-st")
-    torch.manual_seed(0)
-    model = transformers.BertModel(config)
-    model.save_pretrained(directory / "simcse")
-    transformers.AutoTokenizer.from_pretrained(directory / "bert-st").save_pretrained(
-        directory / "simcse"
-    )
-    import_encoder(
-        directory / "simcse", directory / "from-simcse", "simcse", ["max_length=24"]
-    )
-    ours = sentbed.Encoder.load(directory / "from-simcse").encode(TEXTS)
-    theirs = [
-        output.pooler_output[0] for output in outputs(model, directory / "simcse")
-    ]
-    yield Compared(
-        "simcse", ours.tolist(), torch.stack(theirs).tolist(), "transformers", VECTORS
-    )
-
-
-def outputs(model: Any, folder: Path) -> Iterator[Any]:
-    """Yield what a model of transformers computes of each text."""
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    model.eval()
-    for text in TEXTS:
-        tokens = tokenizer(text, truncation=True, max_length=24, return_tensors="pt")
-        with torch.no_grad():
-            yield model(**tokens)

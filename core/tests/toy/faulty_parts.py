@@ -369,13 +369,6 @@ class Anything(Importer):
 
     name: ClassVar[str] = "anything"
 
-    recognised: bool = False
-    """What it says of everything."""
-
-    def recognises(self, source):
-        """Return what it was told."""
-        return self.recognised
-
     def read(self, source):
         """Raise."""
         raise NotImplementedError

@@ -1020,10 +1020,6 @@ class FromNumbers(Importer):
     max_length: int = 8
     """Tokens a sentence."""
 
-    def recognises(self, source):
-        """Whether the file is there."""
-        return (source / "numbers.txt").is_file()
-
     def read(self, source):
         """Build an encoder of that width."""
         width = len((source / "numbers.txt").read_text().splitlines())
@@ -1097,11 +1093,10 @@ class InOrder(protocols.Executor):
     def build(self, say):
         return self
 
-    def run(self, start, tasks, on_progress=lambda *_: None, on_death=None):
+    def run(self, start, tasks, on_death=None):
         function = start(None)
         for task in tasks:
-            result = function(task, lambda amount, task=task: on_progress(task, amount))
-            yield task, result
+            yield task, function(task)
 
 
 @attrs.frozen

@@ -40,8 +40,7 @@ class Doubling:
         with (self.directory / name).open("a") as stream:
             stream.write(f"{text}\n")
 
-    def double(self, task, tell):
-        tell(1)
+    def double(self, task):
         self.note("did", f"{os.getpid()} {task}")
         if task == -1 and len(self.notes("died")) < self.deaths:
             self.note("died", str(os.getpid()))
@@ -54,21 +53,19 @@ class Doubling:
             raise RecipeError([Problem("wrong", "runtime.use")])
         if task == -5:
             raise AwkwardError("hard to carry")
-        if task in (-6, -7):
-            self.sleep(tell if task == -7 else lambda _: None)
+        if task == -6:
+            self.sleep()
         if task == -8:
             self.save()
         if task == -9:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            self.sleep(lambda _: None)
-        tell(1)
+            self.sleep()
         return 2 * task
 
-    def sleep(self, tell):
+    def sleep(self):
         try:
             self.note("asleep", str(os.getpid()))
             for _ in range(600):
-                tell(0)
                 time.sleep(0.1)
         finally:
             self.note("cleaned", str(os.getpid()))

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -942,8 +942,8 @@ def test_a_file_that_changes_while_it_is_encoded_is_an_error(put, request_of):
     source = put("in.txt", "a\nb\nc\nd\n")
 
     class Changing(LocalPool):
-        def run(self, start, tasks, on_progress=None):
-            for done in super().run(start, tasks, on_progress):
+        def run(self, start, tasks):
+            for done in super().run(start, tasks):
                 source.write_text("a\nb\nc\nd\ne\n")
                 yield done
 
@@ -1087,22 +1087,6 @@ def test_an_encoder_that_is_another_one_on_another_machine_is_refused(
     monkeypatch.setattr(corpus_encoding, "sha256", lambda _: next(digests))
     with pytest.raises(ModelError, match="on worker is another encoder than on head"):
         encode_corpus(request, overwrite=True)
-
-
-def test_rows_that_are_encoded_twice_are_shown_once(put, request_of):
-    forward = []
-
-    class Twice(LocalPool):
-        def run(self, start, tasks, on_progress=None):
-            on_progress(tasks[0], 2)
-            yield from super().run(start, tasks, on_progress)
-
-    encode_corpus(
-        request_of(put("in.txt", "a\nb\nc\nd\n")),
-        Twice(),
-        bar=lambda _: nullcontext(forward.append),
-    )
-    assert sum(forward) == 4
 
 
 SCRIPT = """

@@ -330,17 +330,6 @@ def resumed(engine, out):
     return results
 
 
-def from_another(engine, state):
-    """Steps after a state that another number of processes has saved, and the messages about that."""
-    messages = []
-    engine.report_to(messages.append)
-    encoder = assemble(engine, 5)
-    options = {"optimizer": AdamW(lr=1e-2), "max_grad_norm": 0.3}
-    trainer = trainer_of(engine, encoder, Contrast(memory=9), **options)
-    trainer.load(state)
-    return taken(trainer, range(2)), messages
-
-
 def refused(engine):
     """What fails in every process alike, and that the engine goes on."""
     encoder = assemble(engine)
@@ -451,13 +440,7 @@ def main(out, fields, fails=None):
     results = {
         "one": scenarios(alone, out / "one"),
         "two": scenarios(both, out / "two"),
-        "from another": {},
     }
-    for before in ("one", "two"):
-        state = out / before / "steps" / "memory" / "state"
-        for now, engine in (("one", alone), ("two", both)):
-            steps_and_messages = from_another(engine, state)
-            results["from another"][f"{before} to {now}"] = steps_and_messages
 
     both.processes.together(set_local, both, True)
     results["local"] = gradients(both)

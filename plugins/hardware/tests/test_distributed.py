@@ -155,20 +155,6 @@ def test_a_restored_trainer_goes_on_to_the_bit(results, processes, optimizer):
     assert len({step["loss"] for step in expected}) == 3
 
 
-def test_a_state_of_another_number_of_processes_is_gone_on_from(results):
-    message = "the state's number of processes is {}, and this run's is {}; dropout is drawn anew"
-    expected = {
-        "one to one": [],
-        "one to two": [message.format(1, 2)],
-        "two to one": [message.format(2, 1)],
-        "two to two": [],
-    }
-    steps, _ = results["from another"]["one to one"]
-    for case, (steps_of_case, messages) in results["from another"].items():
-        assert messages == expected[case]
-        close(steps_of_case, steps, 1e-4, case)
-
-
 def test_the_local_gradient_is_the_full_one_divided_by_the_processes(results):
     full = results["two"]["gradients"]
     assert results["local"].keys() == full.keys()

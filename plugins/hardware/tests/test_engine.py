@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from sentbed import ModelError, RunError
 from sentbed._files import verified_sums
 from sentbed.helpers import sha256, write_sums
@@ -167,26 +167,6 @@ def test_a_modules_file_that_cannot_be_read_is_refused(toys, engine, saved, dama
     if damage == "cut off":
         file.write_bytes(content[:20])
     with pytest.raises(ModelError, match=r"modules\.safetensors"):
-        restore(toys, engine, saved, Head(projection=6), toys.mean())
-
-
-@pytest.mark.parametrize(
-    "change",
-    [lambda w: w * float("nan"), lambda w: w / 0, lambda w: w.to(torch.int32)],
-    ids=["nan", "inf", "int"],
-)
-def test_weights_of_pooler_and_head_that_are_no_finite_numbers_are_refused(
-    toys,
-    engine,
-    saved,
-    change,
-):
-    file = saved / "modules.safetensors"
-    save_file({name: change(value) for name, value in load_file(file).items()}, file)
-    with pytest.raises(
-        ModelError,
-        match=r"`projection\.weight` in .* has NaN, infinite or whole numbers",
-    ):
         restore(toys, engine, saved, Head(projection=6), toys.mean())
 
 

@@ -5,7 +5,6 @@ import toy_plugin
 from click.testing import CliRunner
 from sentbed import Encoder, ModelError, RecipeError, RunError
 from sentbed._cli.main import main
-from sentbed._registry.registry import load_plugins
 from sentbed_interop.export_and_import import export_encoder, import_encoder
 
 
@@ -137,132 +136,42 @@ def test_options_without_an_exporter_are_refused(saved, tmp_path):
         export_encoder(saved, tmp_path / "out", None, ["digits=3"], toy_plugin.Toy())
 
 
-def test_an_importer_is_found_by_looking_and_its_encoder_saved(saved, tmp_path):
+def test_an_imported_encoder_is_saved(saved, tmp_path):
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "numbers.txt").write_text("1\n2\n3\n")
-    import_encoder(tmp_path / "source", tmp_path / "out", None, ["max_length=5"])
+    import_encoder(tmp_path / "source", tmp_path / "out", "numbers", ["max_length=5"])
     loaded = Encoder.load(tmp_path / "out", toy_plugin.Toy())
     assert (loaded.width, loaded.recipe.max_length) == (3, 5)
 
 
-def test_a_source_that_nobody_or_two_recognise_is_said(
-    saved,
-    tmp_path,
-    toy_points,
-    distribute,
-):
-    with pytest.raises(
-        ModelError,
-        match=r"no importer recognises .* \(.*`numbers`.*--from NAME",
-    ):
-        import_encoder(saved / "backbone", tmp_path / "out")
-    with pytest.raises(
-        ModelError, match="is already an encoder of sentbed; use it as it is"
-    ):
-        import_encoder(saved, tmp_path / "out")
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "config.json").write_text('{"model_type": "bert"}')
-    with pytest.raises(
-        ModelError, match="write a recipe with it as `model` of the backbone"
-    ):
-        import_encoder(tmp_path / "model", tmp_path / "out")
-    (tmp_path / "source").mkdir()
-    (tmp_path / "source" / "numbers.txt").write_text("1\n")
-    twin = """
-import attrs
-import sentbed.protocols
-from typing import ClassVar
-
-@attrs.frozen
-class Twin(sentbed.protocols.Importer):
-    '''Everything.'''
-    name: ClassVar[str] = "everything"
-    def recognises(self, source): return True
-    def read(self, source): ...
-
-@sentbed.hookimpl
-def importers(): return [Twin]
-"""
-    points = distribute("twin", {"twin": twin})
-    both = load_plugins([*points, *toy_points])
-    with pytest.raises(
-        ModelError,
-        match="looks like everything and numbers; choose one with `--from NAME`",
-    ):
-        import_encoder(tmp_path / "source", tmp_path / "out", plugins=both)
-
-
-FOREIGN = """
-import attrs
-import sentbed.protocols
-from typing import ClassVar
-
-@attrs.frozen
-class Needy(sentbed.protocols.Importer):
-    '''Has a field without a default.'''
-    name: ClassVar[str] = "needy"
-    size: int
-    def recognises(self, source): return True
-    def read(self, source): ...
-
-@attrs.frozen
-class Fragile(sentbed.protocols.Importer):
-    '''Fails at what it does not know.'''
-    name: ClassVar[str] = "fragile"
-    def recognises(self, source): raise ValueError("no header")
-    def read(self, source): ...
-
-@sentbed.hookimpl
-def importers(): return [Needy, Fragile]
-"""
-
-
-def test_an_importer_that_cannot_be_asked_stops_no_other(
-    saved,
-    tmp_path,
-    toy_points,
-    distribute,
-):
-    plugins = load_plugins([*distribute("foreign", {"foreign": FOREIGN}), *toy_points])
-    (tmp_path / "source").mkdir()
-    with pytest.raises(ModelError) as caught:
-        import_encoder(tmp_path / "source", tmp_path / "out", plugins=plugins)
-    assert str(caught.value) == (
-        f"no importer recognises `{tmp_path / 'source'}` (`fragile`, `needy`, `numbers`); "
-        "choose one with `--from NAME`; `fragile` failed: ValueError: no header; "
-        "`needy` was not tried: it needs `--from needy` and its fields by `--set`"
-    )
-    (tmp_path / "source" / "numbers.txt").write_text("1\n2\n")
-    import_encoder(tmp_path / "source", tmp_path / "out", plugins=plugins)
-    assert Encoder.load(tmp_path / "out", toy_plugin.Toy()).width == 2
-
-
-@pytest.mark.parametrize("command", ["import", "export"])
-@pytest.mark.parametrize("long", ["source", "output"])
-def test_a_path_that_is_too_long_is_said(command, long, saved, tmp_path):
-    name = "x" * 300
-    paths = [name, str(tmp_path / "out")] if long == "source" else [str(saved), name]
-    done = CliRunner().invoke(main, [command, *paths])
-    assert (done.exit_code, done.output) == (
-        1,
-        f"error: `{name}` cannot be a path: File name too long; check the path\n",
-    )
-
-
 def test_a_source_that_is_not_there_is_said(saved, tmp_path):
     with pytest.raises(ModelError, match="does not exist; check the path"):
-        import_encoder(tmp_path / "nowhere", tmp_path / "out")
+        import_encoder(tmp_path / "nowhere", tmp_path / "out", "numbers")
 
 
 def test_the_commands_print_where_it_is(saved, tmp_path):
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "numbers.txt").write_text("1\n2\n")
     done = CliRunner().invoke(
-        main, ["import", str(tmp_path / "source"), str(tmp_path / "out")]
+        main,
+        [
+            "import",
+            str(tmp_path / "source"),
+            str(tmp_path / "out"),
+            "--from",
+            "numbers",
+        ],
     )
     assert (done.exit_code, done.output.split(":")[0]) == (0, str(tmp_path / "out"))
     done = CliRunner().invoke(
-        main, ["import", str(tmp_path / "source"), str(tmp_path / "out")]
+        main,
+        [
+            "import",
+            str(tmp_path / "source"),
+            str(tmp_path / "out"),
+            "--from",
+            "numbers",
+        ],
     )
     assert (done.exit_code, done.output) == (
         1,

@@ -19,7 +19,6 @@ from sentbed._cli.main import main
 from sentbed.protocols import PoolerTraits, TextTask
 from sentbed.tools import Prompt, load_plugins
 from sentbed_interop._torch.sentence_transformers_modules import read_modules
-from sentbed_interop.export_and_import import export_encoder
 from sentbed_interop.from_sentence_transformers import FromSentenceTransformers
 from sentbed_interop.to_sentence_transformers import ToSentenceTransformers
 from sentbed_testing import SENTENCES
@@ -382,34 +381,42 @@ def test_prompts_of_tasks_are_exported_and_come_back(tiny_bert, tmp_path):
     assert again.recipe.task_prompts == prompts
 
 
+def test_a_prompt_of_a_task_replaces_the_one_of_all_texts(tiny_bert, tmp_path):
+    encoder = Encoder.load(tiny_bert)
+    encoder.recipe = attrs.evolve(
+        encoder.recipe,
+        prompt=Prompt("A dog {text}"),
+        task_prompts={"query": Prompt("The bird: {text}")},
+    )
+    (tmp_path / "folder").mkdir()
+    ToSentenceTransformers().write(encoder, tmp_path / "folder")
+    again = FromSentenceTransformers().read(tmp_path / "folder")
+    texts = list(SENTENCES[:8])
+    for task in (TextTask(), TextTask(side="query"), TextTask(side="document")):
+        expected = encoder.for_task(task).encode(texts)
+        vectors = again.for_task(task).encode(texts)
+        np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize(
-    ("prompt", "encoder_prompt", "message"),
+    ("prompt", "message"),
     [
-        (Prompt("The bird: {text}!"), None, "is more than a text before the sentence"),
+        (Prompt("The bird: {text}!"), "is more than a text before the sentence"),
         (
             Prompt("The bird: {text}", normalizer="prompt-eol"),
-            None,
             "is more than a text before the sentence",
         ),
         (
             Prompt("{instruction}: {text}"),
-            None,
             "which sentence-transformers does not fill in",
-        ),
-        (
-            Prompt("The bird: {text}"),
-            Prompt("A dog {text}"),
-            "would put both before a text",
         ),
     ],
 )
 def test_prompts_of_tasks_that_the_library_cannot_have_are_not_exported(
-    tiny_bert, tmp_path, prompt, encoder_prompt, message
+    tiny_bert, tmp_path, prompt, message
 ):
     encoder = Encoder.load(tiny_bert)
-    encoder.recipe = attrs.evolve(
-        encoder.recipe, prompt=encoder_prompt, task_prompts={"query": prompt}
-    )
+    encoder.recipe = attrs.evolve(encoder.recipe, task_prompts={"query": prompt})
     with pytest.raises(ModelError, match=message):
         ToSentenceTransformers().write(encoder, tmp_path)
 
@@ -430,25 +437,6 @@ def test_texts_beyond_the_limit_are_cut_under_a_prompt_as_there(use, request, fo
         .encode([TEXTS[number] for number in chosen])
     )
     np.testing.assert_allclose(vectors, theirs(source)[chosen], rtol=0, atol=1e-5)
-
-
-def test_a_folder_that_was_exported_with_a_prompt_gets_it_back(
-    tiny_opt_prompt, tmp_path
-):
-    export_encoder(tiny_opt_prompt, tmp_path / "folder", "sentence-transformers")
-    original, encoder = (
-        Encoder.load(tiny_opt_prompt),
-        FromSentenceTransformers().read(tmp_path / "folder"),
-    )
-    assert encoder.protocol() == original.protocol()
-    assert encoder.recipe.backbone.model == str(tmp_path / "folder")
-    assert_same(encoder, original.encode(TEXTS), tmp_path)
-    shutil.rmtree(tmp_path / "folder" / "sentbed")
-    with pytest.raises(
-        ModelError,
-        match=r"contains a prompt, and `sentbed/encoder\.json`, which records it",
-    ):
-        FromSentenceTransformers().read(tmp_path / "folder")
 
 
 def test_a_pooler_of_a_plugin_is_found_by_how_it_pools(tiny_bert, folder, monkeypatch):
@@ -509,13 +497,15 @@ def edit(file, **changes):
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
 
-def test_the_command_finds_the_importer_and_says_what_to_try(
-    tiny_bert, folder, tmp_path
-):
+def test_the_command_says_what_to_try(tiny_bert, folder, tmp_path):
     source = folder(tiny_bert / "backbone", pooling("mean"), normalize())
     output = tmp_path / "imported"
     result = CliRunner().invoke(
-        main, ["import", str(source), str(output), "--set", "max_length=9"]
+        main,
+        [
+            *("import", str(source), str(output), "--from", "sentence-transformers"),
+            *("--set", "max_length=9"),
+        ],
     )
     assert result.exit_code == 0, result.output
     assert "sentbed encode" in result.output
@@ -676,7 +666,7 @@ SETTINGS: dict[str, tuple[str, dict[str, Any], str]] = {
     "adapter": (
         "adapter_config.json",
         {},
-        "import it with `--from peft` and the pooler",
+        "merge it with peft first, or write a recipe",
     ),
     "code": ("modules.json", {}, "its module `custom.Transformer` is code of its own"),
     "prompt": (

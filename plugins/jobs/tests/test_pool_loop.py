@@ -33,7 +33,7 @@ class Script:
 def test_a_result_that_arrives_together_with_a_failure_is_not_lost(event, error):
     script = Script([(1, event), (2, Done("b")), (3, Done("c"))])
     tasks = ["a", "b", "c", "d"]
-    results = run_pool(script, 3, tasks, 0, lambda *_: None, lambda _: None)
+    results = run_pool(script, 3, tasks, 0, lambda _: None)
     assert [next(results), next(results)] == [("b", "b"), ("c", "c")]
     with pytest.raises(error):
         next(results)

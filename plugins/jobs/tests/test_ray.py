@@ -67,22 +67,6 @@ def test_a_task_that_kills_every_actor_is_an_error_that_names_it(work):
     assert len(work.notes("died")) == 2
 
 
-def test_a_task_that_kills_every_actor_gets_the_result_of_what_is_lost(work):
-    work = attrs.evolve(work, deaths=9)
-    messages = []
-
-    def give_up(task, message):
-        messages.append(message)
-        return 100 * task
-
-    results = RayPool(1, retries=1, say=lambda _: None).run(
-        work, [-1, 1, 2], on_death=give_up
-    )
-    assert dict(results) == {-1: -100, 1: 2, 2: 4}
-    assert len(messages) == 1
-    assert messages[0].startswith("2 workers died of it, the last one died (")
-
-
 def test_what_the_function_raises_is_raised_here_and_not_tried_again(work):
     with pytest.raises(DataError) as caught:
         list(RayPool(1).run(work, [-3]))

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sentbed import Encoder, ModelError, RuntimeUnavailableError
+from sentbed import Encoder, RuntimeUnavailableError
 from sentbed.tools import Document, EncoderRecipe, load_plugins, structure
-from sentbed_openvino._torch import compilation_trial, engine, quantization
+from sentbed_openvino._torch import quantization
 from sentbed_openvino.openvino_runtime import OpenVino
 from sentbed_testing import SENTENCES
 
@@ -39,19 +39,6 @@ def saved(on_cpu, tmp_path_factory):
     directory = tmp_path_factory.mktemp("saved") / "encoder"
     on_cpu.save(directory)
     return directory
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _no_trial():
-    """Compile graphs in this process alone, except in the tests of the trial: its process takes a second."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "try_compilation", lambda *_: None)
-        yield
-
-
-@pytest.fixture
-def trial(monkeypatch):
-    monkeypatch.setattr(engine, "try_compilation", compilation_trial.try_compilation)
 
 
 @pytest.fixture(scope="module")
@@ -126,22 +113,11 @@ def test_a_precision_without_instructions_is_refused_with_what_to_do(
         OpenVino(precision=precision).build()
 
 
-@pytest.mark.instructions("bf16")
-def test_vectors_of_another_computation_are_an_error_and_not_taken_for_rounding(
-    saved, monkeypatch
-):
-    monkeypatch.setitem(engine.LEAST_COSINE, "bf16", 1.01)
-    encoder = Encoder.load(saved, OpenVino(threads=1, precision="bf16"))
-    message = r"in bf16, the graph of .* gives vectors with a cosine of 0\.9\d\d|1\.000 to those in fp32"
-    with pytest.raises(ModelError, match=message):
-        encoder.encode(SENTENCES)
-
-
 # --- streams ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-def test_streams_give_the_vectors_of_cpu_in_order(on_cpu, saved, trial):
+def test_streams_give_the_vectors_of_cpu_in_order(on_cpu, saved):
     texts = [f"{text} {number}" for number in range(12) for text in SENTENCES]
     encoder = Encoder.load(saved, OpenVino(threads=3, streams=3))
     encoder.engine.token_budget = 64
@@ -158,60 +134,3 @@ def test_streams_are_at_most_the_threads_and_follow_them():
     ]:
         engine = OpenVino(threads=threads, streams=streams).build()
         assert engine.describe()["streams"] == expected
-
-
-# --- the first compilation ----------------------------------------------------------------------------------
-
-CRASH = """
-class Core:
-    def compile_model(self, *arguments):
-        import os, signal
-
-        os.kill(os.getpid(), signal.SIGSEGV)
-"""
-FAILURE = """
-class Core:
-    def compile_model(self, *arguments):
-        raise RuntimeError("no such operation")
-"""
-HANG = """
-class Core:
-    def compile_model(self, *arguments):
-        import time
-
-        time.sleep(60)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("library", "message"),
-    [
-        (
-            CRASH,
-            r"OpenVINO crashed on this processor \(SIGSEGV\) when it compiled the graph of ",
-        ),
-        (
-            FAILURE,
-            r"OpenVINO does not compile the graph of .*: RuntimeError: no such operation",
-        ),
-        (HANG, r"OpenVINO has not compiled the graph of .* within 2 s"),
-    ],
-    ids=["crash", "failure", "hang"],
-)
-def test_a_crash_of_the_first_compilation_is_one_sentence_and_ends_no_process(
-    library,
-    message,
-    saved,
-    trial,
-    tmp_path,
-    monkeypatch,
-):
-    (tmp_path / "openvino.py").write_text(library)
-    # This process has loaded the library; the one in which the graph is compiled loads this one.
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(compilation_trial, "SECONDS", 2)
-    encoder = Encoder.load(saved, OpenVino(threads=1))
-    with pytest.raises(ModelError, match=message) as caught:
-        encoder.encode(SENTENCES)
-    assert str(caught.value).endswith("; use the runtime `cpu` or `onnxruntime`")

@@ -159,10 +159,10 @@ def test_a_study_runs_the_sampled_cells_with_all_seeds(study, whole, lines_of_wh
 @pytest.mark.slow
 def test_the_order_in_which_runs_finish_changes_nothing(study, whole, directory):
     class Shuffled:
-        def run(self, start, tasks, on_progress=lambda *_: None, on_death=None):
+        def run(self, start, tasks, on_death=None):
             function = start(None)
             for task in random.Random(3).sample(list(tasks), len(tasks)):
-                yield task, function(task, lambda _: None)
+                yield task, function(task)
 
     run_study(study, directory, executor=Shuffled())
     assert chosen(directory) == chosen(whole)

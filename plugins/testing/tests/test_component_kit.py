@@ -466,12 +466,6 @@ def test_a_transform_that_keeps_its_contract_passes_every_rule():
     )
 
 
-def test_an_importer_does_not_take_what_it_cannot_read():
-    messages = broken(parts.Anything, recognised=True)
-    assert messages.keys() == {"recognises"}
-    assert "for an empty directory `recognises` returns True" in messages["recognises"]
-
-
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     "cls",

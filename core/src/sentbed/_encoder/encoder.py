@@ -776,7 +776,7 @@ def _no_encoder(directory: Path) -> str:
     if (directory / "modules.json").is_file():
         return (
             f"`{directory}` is a folder of sentence-transformers, not an encoder of sentbed; make one of it "
-            f"with `sentbed import {directory} NEW_DIRECTORY`, and name that"
+            f"with `sentbed import {directory} NEW_DIRECTORY --from sentence-transformers`, and name that"
         )
     fault = f"holds no `{ENCODER_FILE}`" if directory.exists() else "does not exist"
     return (

@@ -631,17 +631,9 @@ class Exporter(Component):
 
 
 class Importer(Component):
-    """Reads an encoder that another library wrote. Its fields are set by `sentbed import --set`.
-
-    Without `--from`, the command calls `recognises` of every importer, with default fields. An importer with a
-    field that has no default is used only if `--from` names it.
-    """
+    """Reads an encoder that another library wrote. Its fields are set by `sentbed import --set`."""
 
     __slots__ = ()
-
-    @abstractmethod
-    def recognises(self, source: Path) -> bool:
-        """Whether `source` seems to be in the format that this class reads. Nothing heavy is loaded."""
 
     @abstractmethod
     def read(self, source: Path) -> AnyEncoder:

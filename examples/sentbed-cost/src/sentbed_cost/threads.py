@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from functools import partial
 from typing import Any, ClassVar
 
 import attrs
 from attrs.validators import ge
 from sentbed.protocols import Executor
-from sentbed_common import OnDeath, OnProgress, Start, TaskPool
+from sentbed_common import OnDeath, Start, TaskPool
 
 
 @attrs.frozen
@@ -35,7 +34,6 @@ class _Pool:
         self,
         start: Start[Any, Any],
         tasks: Sequence[Any],
-        on_progress: OnProgress[Any] = lambda *_: None,
         on_death: OnDeath[Any, Any] | None = None,
     ) -> Generator[tuple[Any, Any], None, None]:
         """Yield each task with its result, as they are done; a thread that died is an exception of its task."""
@@ -43,6 +41,6 @@ class _Pool:
             return
         function = start(None)
         with ThreadPoolExecutor(self.workers) as pool:
-            task_of = {pool.submit(function, task, partial(on_progress, task)): task for task in tasks}
+            task_of = {pool.submit(function, task): task for task in tasks}
             for future in as_completed(task_of):
                 yield task_of[future], future.result()

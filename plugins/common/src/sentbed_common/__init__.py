@@ -45,10 +45,8 @@ if TYPE_CHECKING:
     from sentbed_common.source_code_hashes import code_of
     from sentbed_common.task_pool import (
         OnDeath,
-        OnProgress,
         Start,
         TaskPool,
-        Tell,
     )
     from sentbed_common.tensor_files import read_tensors, weight_files
     from sentbed_common.text_digests import first_of_equal, text_digest

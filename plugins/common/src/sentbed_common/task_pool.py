@@ -11,13 +11,9 @@ from typing import Protocol, TypeAlias, TypeVar
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-Tell: TypeAlias = Callable[[int], None]
-"""Function that a task calls with the amount of work done since its last call."""
-Start: TypeAlias = Callable[[int | None], Callable[[Task, Tell], Result]]
+Start: TypeAlias = Callable[[int | None], Callable[[Task], Result]]
 """Function that is called once per worker with its number of threads (None: no limit); returns the function
 that runs a task."""
-OnProgress: TypeAlias = Callable[[Task, int], None]
-"""Function that is called with a task and the amount of the task's work done since the last call."""
 OnDeath: TypeAlias = Callable[[Task, str], Result]
 """Function that is called if a task's workers died, with the task and the reason; returns the task's result."""
 
@@ -29,15 +25,13 @@ class TaskPool(Protocol):
         self,
         start: Start[Task, Result],
         tasks: Sequence[Task],
-        on_progress: OnProgress[Task] = ...,
         on_death: OnDeath[Task, Result] | None = None,
     ) -> Generator[tuple[Task, Result], None, None]:
         """Yield tasks with their results, in order of completion.
 
         `start(threads)` is called once per worker before its first task: it loads what all tasks need, uses
-        at most `threads` threads, and returns the function `(task, tell) -> result`. `start`, tasks and
-        results are pickled. Progress reported with `tell(amount)` is passed on to
-        `on_progress(task, amount)`, if the executor supports it.
+        at most `threads` threads, and returns the function `task -> result`. `start`, tasks and results are
+        pickled.
 
         If a worker dies, a new one retries its task a few times. After that, `run` raises a `RunError` with
         `str(task)` in its message, or, if `on_death` is given, yields `on_death(task, message)` as the task's

@@ -24,7 +24,7 @@ from sentbed.tools import (
     locked,
     saved_recipe,
 )
-from sentbed_common import TaskPool, Tell, is_locked
+from sentbed_common import TaskPool, is_locked
 from sentbed_jobs.executor_lookup import executor_of
 
 from sentbed_corpus.component_releases import component_releases
@@ -156,7 +156,7 @@ def _encode_missing(
     rows = sum(shard.rows for shard in missing)
     started = time.perf_counter()
     with bar(rows) as advance:
-        state = _run_tasks(state, missing, encoding, executor, _ShardProgress(advance))
+        state = _run_tasks(state, missing, encoding, executor, advance)
     seconds = time.perf_counter() - started
 
     # Killed workers leave partial files.
@@ -215,19 +215,19 @@ def _run_tasks(
     missing: Sequence[Shard],
     encoding: Encoding,
     executor: TaskPool,
-    shown: _ShardProgress,
+    advance: Advance,
 ) -> Manifest:
     """Encode the missing shards; return the manifest, which then has the encoder's description."""
     left = len(missing)
     try:
-        with closing(executor.run(encoding, missing, shown.advance)) as results:
+        with closing(executor.run(encoding, missing)) as results:
             for shard, (how, digest) in results:
                 if state.how is None:
                     state = attrs.evolve(state, how=how)
                     state.write(encoding.request.output)
                 _require_same(shard, how, state.how, encoding)
                 add_digest(encoding.request.output, encoding.file(shard).name, digest)
-                shown.done(shard)
+                advance(shard.rows)
                 left -= 1
     except BaseException as error:
         total = len(state.shards)
@@ -386,7 +386,7 @@ class Encoding:
 
     def __call__(
         self, threads: int | None
-    ) -> Callable[[Shard, Tell], tuple[dict[str, Any], str]]:
+    ) -> Callable[[Shard], tuple[dict[str, Any], str]]:
         """Load the encoder; return the function that encodes a shard.
 
         Raises:
@@ -413,12 +413,11 @@ class Encoding:
         self,
         encoder: Encoder,
         shard: Shard,
-        tell: Tell,
     ) -> tuple[dict[str, Any], str]:
         """Encode a shard into its file; return the encoder's description and the file's hash."""
         request = self.request
         texts, kept = read_shard(shard, request.column, request.keep)
-        vectors = encoder.encode(texts, tell)
+        vectors = encoder.encode(texts)
         digest = write_shard(self.file(shard), vectors, kept, request, shard)
 
         # The description is compared with one that was read from the manifest, so it is made JSON data.
@@ -445,20 +444,3 @@ def _require_same(
             f"{shard}: the encoder reports {', '.join(changes)}; set `precision`, and use the same versions "
             "on all machines"
         )
-
-
-@attrs.define
-class _ShardProgress:
-    """Progress in rows. A shard that is started again never counts more than its number of rows."""
-
-    forward: Advance
-    part: dict[int, int] = attrs.field(factory=dict)
-    """Number of an unfinished shard -> how many of its rows were counted."""
-
-    def advance(self, shard: Shard, rows: int) -> None:
-        before = self.part.get(shard.number, 0)
-        self.part[shard.number] = min(shard.rows, before + rows)
-        self.forward(self.part[shard.number] - before)
-
-    def done(self, shard: Shard) -> None:
-        self.forward(shard.rows - self.part.pop(shard.number, 0))

@@ -31,17 +31,9 @@ def exporters() -> Mapping[str, Lazy]:
 def importers() -> Mapping[str, Lazy]:
     """Return the importers of this distribution."""
     return {
-        "peft": Lazy(
-            "sentbed_interop.from_peft:FromPEFT",
-            "A LoRA adapter trained with peft, on its base model.",
-        ),
         "sentence-transformers": Lazy(
             "sentbed_interop.from_sentence_transformers:FromSentenceTransformers",
             "A folder of sentence-transformers, of any version, with modules that an encoder supports.",
-        ),
-        "simcse": Lazy(
-            "sentbed_interop.from_simcse:FromSimCSE",
-            "A BERT or RoBERTa with an MLP over [CLS], trained by SimCSE's code (Gao et al., 2021).",
         ),
     }
 

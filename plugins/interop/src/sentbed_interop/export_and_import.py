@@ -1,4 +1,4 @@
-"""Export of encoders by a named exporter, and import by an importer that is named or recognises the files."""
+"""Export of encoders by a named exporter, and import by a named importer."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Any
 
 import attrs
 from sentbed import Encoder
-from sentbed.errors import ModelError, RecipeError, RunError, listed
-from sentbed.helpers import reason_of, write_directory
+from sentbed.errors import ModelError, RecipeError, RunError
+from sentbed.helpers import write_directory
 from sentbed.protocols import Exporter, Importer, Runtime
 from sentbed.tools import (
-    ENCODER_FILE,
     Document,
     Plugins,
     apply_overrides,
@@ -85,33 +84,26 @@ def export_encoder(
 def import_encoder(
     source: str | Path,
     output: str | Path,
-    from_: str | None = None,
+    from_: str,
     overrides: Sequence[str] = (),
     plugins: Plugins | None = None,
     say: Callable[[str], object] | None = None,
 ) -> Encoder:
-    """Import an encoder of another library, save it in a new directory, and return it.
+    """Import an encoder of another library with the importer `from_`, save it in a new directory, and return it.
 
-    The importer is `from_`, or the only importer that recognises `source`. `say` is called with a sentence for
-    each part of `source` that the encoder lacks; by default, these sentences are logged as warnings.
+    `say` is called with a sentence for each part of `source` that the encoder lacks; by default, these sentences
+    are logged as warnings.
 
     Raises:
         RunError: if `output` is not new, or if the name of the importer or an override is wrong.
-        ModelError: if no importer recognises `source` or several do, or if `source` cannot be read.
+        ModelError: if `source` cannot be read.
     """
     plugins = plugins or load_plugins()
     target, path = _require_new(output), Path(source)
-    try:
-        exists = path.exists()
-    except OSError as error:
-        raise ModelError(
-            f"`{source}` cannot be a path: {error.strerror}; check the path"
-        ) from error
-    if not exists:
+    if not path.exists():
         raise ModelError(f"`{source}` does not exist; check the path")
 
-    name = from_ or _recogniser(path, plugins)
-    importer: Importer = _component(_ImporterTable, "--from", name, overrides, plugins)
+    importer: Importer = _component(_ImporterTable, "--from", from_, overrides, plugins)
     encoder: Encoder = importer.read(path)
     encoder.save(target)
 
@@ -121,64 +113,10 @@ def import_encoder(
     return encoder
 
 
-def _recogniser(source: Path, plugins: Plugins) -> str:
-    """Return the name of the only importer that recognises `source`.
-
-    Raises:
-        ModelError: if no importer recognises `source` or several do, or if it is an encoder of sentbed.
-    """
-    if (source / ENCODER_FILE).is_file():
-        raise ModelError(
-            f"`{source}` is already an encoder of sentbed; use it as it is"
-        )
-
-    names = plugins.names("importer")
-    recognising = []
-    not_tried = ""
-    for name in names:
-        try:
-            cls = plugins.find("importer", name).cls
-            if any(field.default is attrs.NOTHING for field in attrs.fields(cls)):
-                not_tried += f"; `{name}` was not tried: it needs `--from {name}` and its fields by `--set`"
-            elif cls().recognises(source):
-                recognising.append(name)
-        except Exception as error:  # noqa: BLE001 - an importer's fault must not hide what other importers recognise
-            not_tried += f"; `{name}` failed: {reason_of(error)}"
-
-    if len(recognising) == 1:
-        return recognising[0]
-    if recognising:
-        raise ModelError(
-            f"`{source}` looks like {' and '.join(recognising)}; choose one with `--from NAME`{not_tried}"
-        )
-
-    installed = listed(names) or "none: `pip install sentbed-interop`"
-    if (source / "config.json").is_file():
-        raise ModelError(
-            f"no importer recognises `{source}` ({installed}). It looks like a model of transformers, which "
-            "has no pooling; write a recipe with it as `model` of the backbone"
-            f"{not_tried}"
-        )
-    raise ModelError(
-        f"no importer recognises `{source}` ({installed}); "
-        f"choose one with `--from NAME`{not_tried}"
-    )
-
-
 def _require_new(output: str | Path) -> Path:
     """Return `output` as a path. Raises `RunError` unless it is a new or an empty directory."""
     target = Path(output)
-    try:
-        # Unlike `exists`, `stat` raises an error for links that lead to each other.
-        target.stat()
-        taken = not target.is_dir() or any(target.iterdir())
-    except (FileNotFoundError, NotADirectoryError):
-        taken = False
-    except OSError as error:
-        raise RunError(
-            f"`{output}` cannot be a path: {error.strerror}; check the path"
-        ) from error
-
+    taken = target.exists() and (not target.is_dir() or any(target.iterdir()))
     if taken:
         raise RunError(f"`{output}` is not empty; name a new directory")
     return target

@@ -45,13 +45,14 @@ def export(
 @click.option(
     "--from",
     "from_",
-    help="Name of an importer. Without it, the importer that recognises SOURCE is used.",
+    required=True,
+    help="Name of an importer; `sentbed plugins` lists them.",
 )
 @_set
 def import_(
     source: str,
     output: str,
-    from_: str | None,
+    from_: str,
     overrides: tuple[str, ...],
 ) -> None:
     """Make an encoder from SOURCE, a model of another library, in the new directory OUTPUT."""

@@ -11,8 +11,7 @@ import attrs
 from attrs.validators import ge, optional
 from sentbed import ModelError
 from sentbed.errors import listed
-from sentbed.helpers import read_file
-from sentbed.protocols import Importer, TextTask
+from sentbed.protocols import Importer, TextTask, TokenIds
 from sentbed.tools import INSTRUCTION, MASK, TEXT, Prompt
 
 from sentbed_interop.similarity_names import COSINE
@@ -25,9 +24,6 @@ NO_LIMIT = 10**6
 
 SETTINGS = "config_sentence_transformers.json"
 """File with a folder's prompts and its similarity."""
-
-LONGEST_PROMPT = 10_000
-"""Largest number of characters of a prompt that is imported."""
 
 DOCUMENTS = ("document", "passage", "corpus")
 """Names of a prompt for documents, the preferred one first.
@@ -57,7 +53,6 @@ class FromSentenceTransformers(Importer):
     and `lasttoken`), or `StaticEmbedding` in place of both. `Dense` layers may follow, of which the last has no
     activation (the head's hidden layers and its projection), then `Normalize`. After `cls`, the first `Dense`
     may be square with tanh (pooler `cls-mlp`). Weights are loaded in fp32, whatever the precision of the files.
-    If `sentbed export` wrote the folder, prompt and `max_length` are those of the exported encoder.
 
     The folder's default prompt becomes the template, and its other prompts become `task_prompts`: `query`,
     `document` (or `passage`, or `corpus`) and MTEB's tasks. `sentbed import` lists the prompts that are left out.
@@ -73,10 +68,6 @@ class FromSentenceTransformers(Importer):
     """Name of the folder's prompt that precedes each text, such as `query`. By default, its default prompt."""
     max_length: int | None = attrs.field(default=None, validator=optional(ge(2)))
     """Largest number of tokens of an input, with prompt and special tokens. By default, the folder's limit."""
-
-    def recognises(self, source: Path) -> bool:
-        """Whether `source` has a `modules.json`."""
-        return (source / "modules.json").is_file()
 
     def read(self, source: Path) -> Encoder:
         """Return an encoder with the folder's modules, prompts and limit of tokens.
@@ -122,22 +113,17 @@ class FromSentenceTransformers(Importer):
             table["prompt"] = {"template": f"{prompt}{{text}}"}
         if similarity != COSINE:
             table["similarity"] = similarity
-        record = _prompt_record(source)
-        if record is None:
-            encoder = encoder_of(table, source)
-        else:
-            encoder = _encoder_with_record(table | record, source, model)
+        encoder = encoder_of(table, source)
 
         if read_setting(settings, "do_lower_case", bool, model):
             _require_lowercase(encoder, model)
-        if record is None or self.max_length:
-            limit = self.max_length
-            if limit is None and modules.static:
-                limit = longest_text(model, encoder.backbone.max_length)
-            elif limit is None:
-                limit = _limit(settings, config, model)
-            max_length = _tokens_left_for_sentence(encoder, limit, source)
-            encoder.recipe = attrs.evolve(encoder.recipe, max_length=max_length)
+        limit = self.max_length
+        if limit is None and modules.static:
+            limit = longest_text(model, encoder.backbone.max_length)
+        elif limit is None:
+            limit = _limit(settings, config, model)
+        max_length = _tokens_left_for_sentence(encoder, limit, source)
+        encoder.recipe = attrs.evolve(encoder.recipe, max_length=max_length)
         if modules.include_prompt:
             # This follows the setting of `max_length`, since a prompt must leave some of these tokens for texts.
             _set_task_prompts(encoder, _task_prompts(prompts, default))
@@ -280,8 +266,6 @@ def _why_no_template(prompt: Any) -> str:
     """Return why a prompt cannot be the beginning of a template; empty if it can."""
     if not isinstance(prompt, str):
         return "it is no text"
-    if len(prompt) > LONGEST_PROMPT:
-        return f"it has {len(prompt):,} characters, and at most {LONGEST_PROMPT:,} are supported"
     if prompt != prompt.lstrip():
         return "it begins with white space, which a template loses"
     for place in _PLACES:
@@ -328,77 +312,6 @@ def _set_dense_weights(encoder: Encoder, modules: Any) -> None:
     for linear, dense in zip(linears, modules.dense, strict=True):
         set_linear(linear, *dense_weights(dense.directory))
     encoder.placed.weights_changed()  # type: ignore[attr-defined]
-
-
-def _prompt_record(source: Path) -> dict[str, Any] | None:
-    """Return the pooler, prompt and `max_length` that `sentbed export` recorded; None without such a record.
-
-    Raises:
-        ModelError: if the folder's tokenizer contains a prompt, but the record is missing, or if the record has
-            unknown keys.
-    """
-    from sentbed_interop._torch.importer_common import read_json
-    from sentbed_interop._torch.sentence_transformers_names import (
-        OWN,
-        OWN_FILE,
-        PREFIX,
-        SUFFIX,
-    )
-
-    file = source / OWN / OWN_FILE
-    if file.is_file():
-        record = dict(read_json(file))
-        if unknown := sorted(record.keys() - {"pooler", "prompt", "max_length"}):
-            raise ModelError(
-                f"`{file}` has `{unknown[0]}`, which `sentbed export` does not write; copy the directory "
-                "again from the folder that it wrote, or do not trust it"
-            )
-        return record
-
-    tokenizer = source / "tokenizer.json"
-    if not tokenizer.is_file():
-        return None
-    post_processor = read_json(tokenizer).get("post_processor")
-    if not isinstance(post_processor, dict):
-        return None
-    special_tokens = post_processor.get("special_tokens") or ()
-    if PREFIX in special_tokens or SUFFIX in special_tokens:
-        raise ModelError(
-            f"the tokenizer of `{source}` contains a prompt, and `{OWN}/{OWN_FILE}`, which records it, is "
-            "missing; copy the directory from the folder that `sentbed export` wrote"
-        )
-    return None
-
-
-def _encoder_with_record(
-    table: dict[str, Any],
-    source: Path,
-    model: Path,
-) -> Encoder:
-    """Build an encoder with its recorded prompt.
-
-    It is built from a temporary copy of the model, whose tokenizer does not contain the prompt.
-    """
-    import tempfile
-
-    from sentbed_interop._torch.importer_common import LARGEST_JSON, encoder_of
-    from sentbed_interop._torch.sentence_transformers_names import OWN, TOKENIZER
-
-    location = table["backbone"]["model"]
-    with tempfile.TemporaryDirectory() as copy:
-        for file in model.iterdir():
-            if file.is_file() and file.name not in TOKENIZER:
-                (Path(copy) / file.name).symlink_to(file.resolve())
-        for name in TOKENIZER:
-            if (source / OWN / name).exists():
-                content = read_file(source / OWN / name, LARGEST_JSON)
-                (Path(copy) / name).write_bytes(content)
-        backbone_of_copy = {**table["backbone"], "model": copy}
-        encoder = encoder_of({**table, "backbone": backbone_of_copy}, source)
-
-    backbone = attrs.evolve(encoder.recipe.backbone, model=location)  # type: ignore[misc]
-    encoder.recipe = attrs.evolve(encoder.recipe, backbone=backbone)
-    return encoder
 
 
 def _require_right_truncation(model: Path) -> None:
@@ -496,10 +409,7 @@ def _tokens_left_for_sentence(
     Raises:
         ModelError: if the prompt leaves too few tokens.
     """
-    from sentbed_interop._torch.sentence_transformers_tokenizer import (
-        SENTENCES,
-        token_rows,
-    )
+    from sentbed_interop._torch.compared_texts import SENTENCES
 
     longest = encoder.backbone.max_length
     limit = min(limit, longest)
@@ -520,15 +430,23 @@ def _tokens_left_for_sentence(
 
     texts = [" ".join([text] * limit) for text in SENTENCES]
     prefixed = [prompt.template.prefix + text for text in texts]
-    expected = token_rows(tokenizer.encode(prefixed, limit))
+    expected = _token_rows(tokenizer.encode(prefixed, limit))
     # A text's first word may have more tokens alone than after the prompt, so neighbouring lengths are tried.
     best_length, most_equal = 0, -1
     for change in (0, 1, -1, 2, -2, 3):
         length = limit - template + change
         if length < 2 or length + template > longest:
             continue
-        rows = token_rows(encoder.tokenizer().encode(texts, length))
+        rows = _token_rows(encoder.tokenizer().encode(texts, length))
         equal = list(map(eq, rows, expected)).count(True)
         if equal > most_equal:
             best_length, most_equal = length, equal
     return best_length
+
+
+def _token_rows(tokens: TokenIds) -> list[list[int]]:
+    """Return the token ids of each text."""
+    bounds = tokens.offsets
+    return [
+        tokens.ids[bounds[row] : bounds[row + 1]].tolist() for row in range(len(tokens))
+    ]

@@ -10,14 +10,12 @@ from typing import Any
 import attrs
 from sentbed import DataError, Encoder, ModelError, RecipeError, RunError
 from sentbed.errors import listed
-from sentbed.helpers import read_file, sha256
+from sentbed.helpers import read_file
 from sentbed.protocols import Score
 from sentbed.tools import (
-    ENCODER_FILE,
     Document,
     load_plugins,
     structure_recipe,
-    unstructure,
     with_absolute_paths,
 )
 from sentbed_report.report_json import read_record, read_score
@@ -39,8 +37,6 @@ class RunRecord:
     recipe: Mapping[str, Any]
     """The resolved recipe, as read from TOML."""
     manifest: Mapping[str, Any]
-    compared: bool
-    """Whether it is known that the encoder has the weights that the run saved."""
 
 
 def record_of(encoder: Encoder, run: str | None = None) -> RunRecord | None:
@@ -48,7 +44,7 @@ def record_of(encoder: Encoder, run: str | None = None) -> RunRecord | None:
 
     Raises:
         RunError: if `run` is no run directory.
-        ModelError: if the run did not train this encoder, or if it may be one of several encoders of the run.
+        ModelError: if the run has several encoders, and none has the name of the encoder's directory.
     """
     source = encoder.source
     if source is not None:
@@ -60,7 +56,7 @@ def record_of(encoder: Encoder, run: str | None = None) -> RunRecord | None:
         return None
 
     report, recipe, scores = _read(directory)
-    name, compared = _name_in_run(encoder, source, recipe, directory)
+    name = _name_in_run(source, recipe)
     of_encoder = [score for score in scores if name in _names(score.encoder)]
     return RunRecord(
         name=str(report["name"]),
@@ -69,7 +65,6 @@ def record_of(encoder: Encoder, run: str | None = None) -> RunRecord | None:
         scores=tuple(of_encoder),
         recipe=recipe,
         manifest=report["manifest"],
-        compared=compared,
     )
 
 
@@ -83,53 +78,21 @@ def _run_above(source: Path | None) -> Path | None:
     return None
 
 
-def _name_in_run(
-    encoder: Encoder,
-    source: Path | None,
-    recipe: Mapping[str, Any],
-    directory: Path,
-) -> tuple[str, bool]:
-    """Return the encoder's name in the run, and whether it is known to have the weights that the run saved.
+def _name_in_run(source: Path | None, recipe: Mapping[str, Any]) -> str:
+    """Return the encoder's name in the run, which is that of its directory if the run has several encoders.
 
     Raises:
-        ModelError: if the encoder can be none of the run's encoders, or any of several.
+        ModelError: if none of several encoders has the name of the directory.
     """
-    encoders = _encoders(recipe)
-    equal = []
-    unknown = []
-    differences: dict[str, list[str]] = {}
-    for name, table in encoders.items():
-        saved = directory / "encoder"
-        if "encoders" in recipe:
-            saved /= name
-        differences[name] = _differences(encoder, table, saved)
-        if differences[name]:
-            continue
-        same_weights = _same_weights(source, saved)
-        if same_weights:
-            equal.append(name)
-        elif same_weights is None:
-            unknown.append(name)
-
-    # Encoders with the same weights go before those whose weights cannot be compared.
-    fitting = equal or unknown
-    likely = next(iter(encoders))
-    if source is not None and source.name in encoders:
-        likely = source.name
-    if not fitting:
-        differs = listed(differences[likely]) or "their weights"
+    encoders = recipe.get("encoders")
+    if encoders is None:
+        return "encoder"
+    if source is None or source.name not in encoders:
         raise ModelError(
-            f"the run in `{directory}` is of another encoder: they differ in {differs}; name the "
-            "encoder's own run with `--set run=DIRECTORY`, or move the encoder out of this directory"
+            f"the run has the encoders {listed(encoders)}; give the encoder's directory the name that the run "
+            "gives it"
         )
-    if source is not None and source.name in fitting:
-        return source.name, bool(equal)
-    if len(fitting) > 1:
-        raise ModelError(
-            f"the encoder may be any of {listed(fitting)} of the run in `{directory}`; "
-            "give its directory the name that the run gives it"
-        )
-    return fitting[0], bool(equal)
+    return source.name
 
 
 def parts_of(record: RunRecord) -> Any:
@@ -149,43 +112,19 @@ def _read(directory: Path) -> tuple[dict[str, Any], dict[str, Any], list[Score]]
     """Return report, recipe and scores of a run.
 
     Raises:
-        RunError: if a file cannot be read, or lacks a key that the card reads.
+        RunError: if a file cannot be read.
     """
     try:
         report = read_record(directory / REPORT)
         recipe = _read_toml(directory / RECIPE)
         scores = [read_score(record) for record in report["scores"]]
-        _require_keys(report, recipe)
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        DataError,
-    ) as error:
+    except (OSError, ValueError, KeyError, TypeError, DataError) as error:
         raise RunError(
             f"`{directory}` is not a run directory (it has no `{REPORT}` and `{RECIPE}` that can be read: "
             f"{type(error).__name__}: {error}); name a run directory"
         ) from error
 
     return report, recipe, scores
-
-
-def _require_keys(report: Mapping[str, Any], recipe: Mapping[str, Any]) -> None:
-    """Raise `KeyError`, `TypeError` or `AttributeError` if a key that the card reads is missing."""
-    # Each of these expressions raises an error if its key is missing.
-    for key in ("name", "status"):
-        report[key]
-    manifest = report["manifest"]
-    for table in [*manifest.get("data", {}).values(), manifest.get("libraries", {})]:
-        table.keys()
-    for plugin in manifest.get("plugins", ()):
-        plugin["distribution"], plugin["version"]
-    for table in _encoders(recipe).values():
-        table["backbone"]["use"], table["pooler"]["use"]
-    for stage in recipe.get("stage", ()):
-        stage["name"], stage["batch_size"], stage["data"]["use"], stage["loss"]["use"]
 
 
 def _read_toml(file: Path) -> dict[str, Any]:
@@ -195,83 +134,6 @@ def _read_toml(file: Path) -> dict[str, Any]:
     return table
 
 
-def _encoders(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tables of a recipe's encoders, by name."""
-    if "encoders" in recipe:
-        return dict(recipe["encoders"])
-    return {"encoder": recipe["encoder"]}
-
-
 def _names(encoder: str) -> set[str]:
     """Return the names of the encoders that a score involves: `en@start` involves `en`, `en+zh` involves both."""
     return set(base_name(encoder).split("+"))
-
-
-def _differences(
-    encoder: Encoder,
-    table: Mapping[str, Any],
-    saved: Path,
-) -> list[str]:
-    """Return the keys in which an encoder differs from a table of the run's recipe.
-
-    Of the backbone, only the name and the model are compared, since adapters may have been merged after the run.
-    """
-    encoder_table = unstructure(encoder.recipe)
-    paths = {("backbone", "use"), ("backbone", "model")}
-    for part in ("pooler", "head"):
-        for key in (*encoder_table[part], *table.get(part, {})):
-            paths.add((part, key))
-
-    differing = []
-    for part, key in sorted(paths):
-        if encoder_table[part].get(key) != table.get(part, {}).get(key):
-            differing.append(f"{part}.{key}")
-
-    encoder_prompt = encoder_table.get("prompt", {})
-    for key, value in _prompt(table.get("prompt", {}), saved).items():
-        if encoder_prompt.get(key) != value:
-            differing.append(f"prompt.{key}")
-
-    differing.sort()
-    if encoder_table["max_length"] != table.get("max_length"):
-        differing.append("max_length")
-    return differing
-
-
-def _prompt(table: Mapping[str, Any], saved: Path) -> dict[str, Any]:
-    """Return the fields of a prompt that are known. A template in a file is read from the run's saved encoder."""
-    keys = ["template", "normalizer", "demonstration"]
-    if "file" in table:
-        try:
-            table = _read_toml(saved / ENCODER_FILE)["prompt"]
-        except (OSError, ValueError, KeyError, DataError):
-            keys.remove("template")
-    return {key: table.get(key) for key in keys}
-
-
-def _same_weights(source: Path | None, saved: Path) -> bool | None:
-    """Whether two saved encoders have the same weights; None if their files cannot be compared."""
-    if source is None:
-        return None
-    if source == saved.resolve():
-        return True
-    try:
-        backbone = _read_toml(source / ENCODER_FILE).get("backbone")
-        saved_backbone = _read_toml(saved / ENCODER_FILE).get("backbone")
-    except (OSError, ValueError, DataError):
-        return None
-
-    if backbone != saved_backbone:
-        # For example, adapters were merged after the run.
-        return None
-    weights, saved_weights = _weights(source), _weights(saved)
-    if not weights or not saved_weights:
-        return None
-    return weights == saved_weights
-
-
-def _weights(directory: Path) -> dict[str, str]:
-    return {
-        str(file.relative_to(directory)): sha256(file)
-        for file in directory.rglob("*.safetensors")
-    }

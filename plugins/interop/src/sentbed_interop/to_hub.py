@@ -80,7 +80,7 @@ class ToHub(Exporter):
         """Write the encoder, `recipe.toml` and `README.md`; return notes on what differs from the encoder.
 
         Raises:
-            ModelError: if the run did not train this encoder, or if the vectors would differ.
+            ModelError: if the encoder is not one of the run's, or if the vectors would differ.
             RunError: if the run cannot be read.
         """
         import tomli_w

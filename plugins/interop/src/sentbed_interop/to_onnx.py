@@ -28,8 +28,7 @@ class ToONNX(Exporter):
     `model.onnx` takes `input_ids` and `attention_mask`, int64 `(batch, length)`, padded on the right, and
     gives `sentence_embedding`, fp32 `(batch, width)`. It computes backbone, pooler and head, with adapters
     merged, for batches of any size and length. Weights of more than 2 GB are in `model.onnx.data`, beside the
-    graph. The folder also has the tokenizer, a `README.md` with code that encodes texts, and
-    `sentbed_onnx.json` with the length and the prompt.
+    graph. The folder also has the tokenizer, and a `README.md` with code that encodes texts.
 
     onnxruntime runs the graph on batches of many shapes, and its vectors are compared with the encoder's: a
     difference of more than 1e-4 of the largest value is an error.
@@ -50,7 +49,7 @@ class ToONNX(Exporter):
             )
 
     def write(self, encoder: Encoder, directory: Path) -> None:
-        """Write graph, tokenizer, `README.md` and `sentbed_onnx.json` into `directory`.
+        """Write graph, tokenizer and `README.md` into `directory`.
 
         Raises:
             ModelError: if packages are missing, if the backbone's weights are below fp32, if a part cannot be

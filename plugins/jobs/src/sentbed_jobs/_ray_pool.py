@@ -15,7 +15,7 @@ import ray
 from ray.exceptions import RayError
 from sentbed.errors import RuntimeUnavailableError
 from sentbed.helpers import usable_cores
-from sentbed_common import OnDeath, OnProgress, Start
+from sentbed_common import OnDeath, Start
 
 from sentbed_jobs.pool_loop import (
     RETRIES,
@@ -33,7 +33,7 @@ from sentbed_jobs.pool_loop import (
 
 @attrs.frozen
 class RayPool:
-    """Task pool with one Ray actor per worker. Progress within a task is not reported."""
+    """Task pool with one Ray actor per worker."""
 
     workers: int = 1
     cpus: int | None = None
@@ -50,7 +50,6 @@ class RayPool:
         self,
         start: Start[Task, Result],
         tasks: Sequence[Task],
-        on_progress: OnProgress[Task] = lambda *_: None,
         on_death: OnDeath[Task, Result] | None = None,
     ) -> Generator[tuple[Task, Result], None, None]:
         """Yield each task with its result; see `TaskPool.run`.
@@ -74,7 +73,6 @@ class RayPool:
                 self.workers,
                 tasks,
                 self.retries,
-                on_progress,
                 self.say,
                 on_death,
             )
@@ -185,7 +183,7 @@ class _Actor:
         self.runner: TaskRunner[Any, Any] = TaskRunner(start, threads)
 
     def run(self, task: Any) -> Done | Failed:
-        return self.runner.run(task, lambda _: None)
+        return self.runner.run(task)
 
 
 @attrs.define(eq=False)

@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from multiprocessing import connection as connections
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -18,13 +17,12 @@ from typing import Any
 import attrs
 from sentbed.errors import RuntimeUnavailableError
 from sentbed.helpers import usable_cores
-from sentbed_common import OnDeath, OnProgress, Start, signal_name
+from sentbed_common import OnDeath, Start
 
 from sentbed_jobs.pool_loop import (
     RETRIES,
     Died,
     Event,
-    Progress,
     Result,
     Say,
     Task,
@@ -52,7 +50,6 @@ class LocalPool:
         self,
         start: Start[Task, Result],
         tasks: Sequence[Task],
-        on_progress: OnProgress[Task] = lambda *_: None,
         on_death: OnDeath[Task, Result] | None = None,
     ) -> Generator[tuple[Task, Result], None, None]:
         """Yield each task with its result; see `TaskPool.run`.
@@ -68,14 +65,13 @@ class LocalPool:
                 self.workers,
                 tasks,
                 self.retries,
-                on_progress,
                 self.say,
                 on_death,
             )
         elif tasks:
             function = start(self.cpus)
             for task in tasks:
-                yield task, function(task, partial(on_progress, task))
+                yield task, function(task)
 
 
 @attrs.frozen(eq=False)
@@ -158,7 +154,7 @@ class _Processes:
             event: Event = worker.connection.recv()
         except (EOFError, OSError):
             worker.process.join(PATIENCE)
-            return Died(_end_in_words(worker.process.exitcode))
+            return Died(f"ended with exit code {worker.process.exitcode}")
         return event
 
     def shutdown(self, workers: Sequence[_Worker]) -> None:
@@ -176,16 +172,6 @@ class _Processes:
                 worker.process.join()
                 worker.process.close()
                 self.slots.append(worker.slot)
-
-
-def _end_in_words(code: int | None) -> str:
-    """Return how a process with this exit code ended, such as `was killed by SIGKILL`."""
-    if code is None or code >= 0:
-        return f"ended with exit code {code}"
-    name = signal_name(-code)
-    if name == "SIGKILL":
-        return f"was killed by {name} (as Linux does where memory runs out)"
-    return f"was killed by {name}"
 
 
 @contextmanager
@@ -223,8 +209,7 @@ def _work(
         with suppress(EOFError, OSError):
             while True:
                 task = connection.recv()
-                result = runner.run(task, lambda n: connection.send(Progress(n)))
-                connection.send(result)
+                connection.send(runner.run(task))
     except KeyboardInterrupt:
         sys.exit(1)
     finally:

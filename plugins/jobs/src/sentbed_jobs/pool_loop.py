@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import attrs
 from sentbed.errors import RunError, SentbedError
-from sentbed_common import OnDeath, OnProgress, Start, Tell
+from sentbed_common import OnDeath, Start
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -19,14 +19,6 @@ Say: TypeAlias = Callable[[str], object]
 
 RETRIES = 2
 """How often a task is run again after its worker has died."""
-
-
-@attrs.frozen
-class Progress:
-    """Event: progress within a task."""
-
-    amount: int
-    """Amount that was done since the last such event."""
 
 
 @attrs.frozen
@@ -50,10 +42,10 @@ class Died:
     """Event: a worker has died."""
 
     reason: str
-    """How it died, such as `was killed by SIGKILL`."""
+    """How it died, such as `ended with exit code -9`."""
 
 
-Event: TypeAlias = Progress | Done | Failed | Died
+Event: TypeAlias = Done | Failed | Died
 Worker = TypeVar("Worker", bound=Hashable)
 
 
@@ -85,7 +77,6 @@ def run_pool(
     workers: int,
     tasks: Sequence[Task],
     retries: int,
-    on_progress: OnProgress[Task],
     say: Say,
     on_death: OnDeath[Task, Any] | None = None,
 ) -> Generator[tuple[Task, Any], None, None]:
@@ -96,7 +87,6 @@ def run_pool(
         workers: Number of workers.
         tasks: Tasks to run.
         retries: How often a task is run again after its worker has died.
-        on_progress: Called with a task and the amount of progress in it.
         say: Gets a line for each worker that has died.
         on_death: Called with a task whose workers have died too often, and a message; returns the task's result.
             By default, a `RunError` is raised.
@@ -117,9 +107,6 @@ def run_pool(
                 number = busy[worker]
                 task = tasks[number]
                 match event:
-                    case Progress(amount):
-                        on_progress(task, amount)
-
                     case Failed(error, traceback):
                         raise error from WorkerTraceback(traceback)
 
@@ -166,16 +153,14 @@ class TaskRunner(Generic[Task, Result]):
 
     start: Start[Task, Result]
     threads: int | None
-    _function: Callable[[Task, Tell], Result] | None = attrs.field(
-        default=None, init=False
-    )
+    _function: Callable[[Task], Result] | None = attrs.field(default=None, init=False)
 
-    def run(self, task: Task, tell: Tell) -> Done | Failed:
+    def run(self, task: Task) -> Done | Failed:
         """Return the result of a task, or the exception that it has raised."""
         try:
             if self._function is None:
                 self._function = self.start(self.threads)
-            return Done(self._function(task, tell))
+            return Done(self._function(task))
         except Exception as error:  # noqa: BLE001 - it is raised again in the process that called the executor
             return Failed(_portable(error), "".join(format_exception(error)))
 

@@ -30,7 +30,6 @@ from sentbed.tools import (
     own_recipe,
     resume,
 )
-from sentbed_common import Tell
 from sentbed_report.study.read_cell_run import (
     KEYS,
     RANKING,
@@ -119,7 +118,7 @@ def start_worker(
     directory: Path,
     keep_going: bool,
     threads: int | None,
-) -> Callable[[Bundle, Tell], list[Outcome]]:
+) -> Callable[[Bundle], list[Outcome]]:
     """Prepare a worker process; return the function that does a bundle there."""
     # Libraries read the variable when they are loaded, which the first job does.
     if threads is not None:
@@ -135,16 +134,14 @@ def _do_bundle(
     plugins: Plugins,
     keep_going: bool,
     bundle: Bundle,
-    tell: Tell,
 ) -> list[Outcome]:
-    """Do the jobs of a bundle; `tell` is called after each."""
+    """Do the jobs of a bundle."""
     outcomes = []
     kept = KeptEncoders() if len(bundle.jobs) > 1 else None
     for number, job in enumerate(bundle.jobs, start=1):
         later = [other.recipe for other in bundle.jobs[number:]]
         outcome = _do(directory, plugins, job, later, kept)
         outcomes.append(outcome)
-        tell(1)
         if outcome.result == "failed" and not keep_going:
             break
     return outcomes

@@ -47,7 +47,6 @@ MODULES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "schedule": ("rules_schedule",),
         "tracker": ("rules_tracker",),
         "runtime": ("rules_runtime",),
-        "importer": ("rules_importer",),
         "sampler": ("rules_sampler",),
     }
 )

@@ -3,47 +3,37 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import re
 import time
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 from attrs.validators import min_len
-from sentbed import RunError, hookimpl
+from sentbed import hookimpl
 from sentbed.protocols import OF_MACHINE, OF_RUN, Tracker
 
 from sentbed_trackers.metric_series import SeriesTracker, missing
-from sentbed_trackers.outbox import Outbox
 
 if TYPE_CHECKING:
     from sentbed.protocols import Run
 
-_LOG = logging.getLogger(__name__)
-_CLOSE_SECONDS = 30.0
-"""Maximum seconds at the end of the run for sending the last numbers."""
 _PARAMETERS_PER_CALL = 100
 """MLflow's limit for the number of parameters in a call."""
 _LONGEST_PARAMETER = 6000
 """MLflow's limit for the number of characters in a parameter's value."""
 _LONGEST_NAME = 250
 """MLflow's limit for the number of characters in a name."""
-_REFUSALS = frozenset({"INVALID_PARAMETER_VALUE", "BAD_REQUEST"})
-"""Codes of errors after which it is useless to send the same numbers again."""
 
 
 @attrs.frozen
 class MLflow(Tracker):
     """Sends a run to MLflow: the values of the recipe as parameters, every number of the run as a metric.
 
-    Without a server, MLflow stores runs in a database file, which `mlflow ui --backend-store-uri URI` shows. If
-    MLflow cannot be reached at the start of a run, the run ends with an error. Later failures do not affect the
-    run: numbers are sent from a separate thread; while MLflow does not answer, they are kept and sent again,
-    and a line on standard error says so. A resumed run continues the same run in MLflow and sends no number
-    twice.
+    Without a server, MLflow stores runs in a database file, which `mlflow ui --backend-store-uri URI` shows.
+    Numbers are sent by MLflow's own queue, from a thread. A resumed run continues the same run in MLflow.
     """
 
     name: ClassVar[str] = "mlflow"
@@ -72,17 +62,6 @@ class MLflow(Tracker):
         return MLflowTracker(self)
 
 
-@attrs.frozen
-class Point:
-    """Value of a metric at a step."""
-
-    name: str
-    value: float
-    time: int
-    """Milliseconds since 1970."""
-    step: int
-
-
 class MLflowTracker(SeriesTracker):
     """Sends one run to MLflow."""
 
@@ -90,9 +69,8 @@ class MLflowTracker(SeriesTracker):
         self._settings = settings
         self._client: Any = None
         self._id = ""
-        self._outbox: Outbox[Point] | None = None
-        self._last_steps: dict[str, int] = {}
-        """For each metric, the last step that MLflow had when the run was resumed."""
+        self._sent: list[Any] = []
+        """What MLflow's queue returned for each step, to wait for at the end of the run."""
 
     @property
     def _key(self) -> str:
@@ -102,84 +80,65 @@ class MLflowTracker(SeriesTracker):
     @hookimpl
     def run_started(self, run: Run) -> Mapping[str, Any]:
         """Create a run in MLflow, with the recipe as its parameters."""
-        return self._open(run, None)
+        self._connect(run)
+        self._create(run)
+        return self._facts()
 
     @hookimpl
     def run_resumed(
         self, run: Run, states: Mapping[str, Mapping[str, Any]]
     ) -> Mapping[str, Any]:
-        """Continue the run in MLflow whose id is in the checkpoint."""
-        return self._open(run, states.get(self._key))
+        """Continue the run in MLflow whose id is in the checkpoint; without one, create a run."""
+        self._connect(run)
+        if self._key in states:
+            self._id = states[self._key]["run_id"]
+            self._client.update_run(self._id, status="RUNNING")
+        else:
+            self._create(run)
+        return self._facts()
 
     @hookimpl
     def tracker_state(self) -> tuple[str, Mapping[str, Any]] | None:
-        """Return the id of the run in MLflow, and the points that MLflow may not have received yet."""
-        if self._outbox is None:
+        """Return the id of the run in MLflow."""
+        if not self._id:
             return None
-        pending = [attrs.astuple(point) for point in self._outbox.pending()]
-        return self._key, {"run_id": self._id, "pending": pending}
+        return self._key, {"run_id": self._id}
 
     @hookimpl
     def run_finished(self) -> None:
-        """Send the last points, and mark the run in MLflow as finished."""
+        """Wait for the last points, and mark the run in MLflow as finished."""
         self._close("FINISHED")
 
     @hookimpl
     def run_failed(self, error: BaseException) -> None:
-        """Send the last points, and mark the run in MLflow as failed, or as killed if the user has ended it."""
-        is_killed = isinstance(error, KeyboardInterrupt)
-        status = "KILLED" if is_killed else "FAILED"
+        """Wait for the last points, and mark the run as failed, or as killed if the user has ended it."""
+        status = "FAILED"
+        if isinstance(error, KeyboardInterrupt):
+            status = "KILLED"
         self._close(status)
 
     def put(self, step: int, values: Mapping[str, float]) -> None:
-        """Queue the points of a step for sending, except points that MLflow has already."""
-        if self._outbox is None:
-            return
+        """Give the points of a step to MLflow's queue, which a thread sends."""
+        from mlflow.entities import Metric
 
         now = int(time.time() * 1000)
-        points = []
+        metrics = []
         for name, value in values.items():
-            points.append(Point(_permitted(name), float(value), now, step))
+            metrics.append(Metric(_permitted(name), float(value), now, step))
+        self._sent.append(
+            self._client.log_batch(self._id, metrics=metrics, synchronous=False)
+        )
 
-        self._outbox.put(filter(self._is_new, points))
-
-    def _is_new(self, point: Point) -> bool:
-        """Whether the point was not sent before the run was resumed."""
-        return point.step > self._last_steps.get(point.name, -1)
-
-    def _open(self, run: Run, state: Mapping[str, Any] | None) -> Mapping[str, Any]:
-        """Continue the run in MLflow that `state` of a checkpoint names, or create one; return facts on it.
-
-        Raises:
-            RunError: if MLflow cannot be used.
-        """
+    def _connect(self, run: Run) -> None:
         # MLflow reads this variable on import. There is no telemetry unless the user has set it.
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+        from mlflow import MlflowClient
+
         local = f"sqlite:///{run.directory.resolve().parent / 'mlflow.db'}"
         uri = self._settings.uri or os.environ.get("MLFLOW_TRACKING_URI") or local
-        pending: Sequence[Sequence[Any]] = ()
+        self._client = MlflowClient(tracking_uri=uri)
 
-        try:
-            from mlflow import MlflowClient
-
-            self._client = MlflowClient(tracking_uri=uri)
-            if state is not None and self._continue(state["run_id"]):
-                pending = state["pending"]
-            else:
-                self._start(run)
-        except Exception as error:
-            reason = str(error).partition("\n")[0]
-            raise RunError(
-                f"MLflow cannot be used at `{_without_credentials(uri)}`: {reason}; "
-                f"check `uri` and the service, or take the tracker out of the recipe"
-            ) from error
-
-        self._outbox = Outbox(self._send, "MLflow")
-        points = [Point(*values) for values in pending]
-        self._outbox.put(filter(self._is_new, points))
-        return {"mlflow": {"experiment": self._settings.experiment, "run_id": self._id}}
-
-    def _start(self, run: Run) -> None:
+    def _create(self, run: Run) -> None:
         """Create a run in MLflow, with the values of the recipe as parameters."""
         from mlflow.entities import Param
 
@@ -195,7 +154,6 @@ class MLflowTracker(SeriesTracker):
         name = settings.run_name or directory.name
         started = client.create_run(experiment_id, run_name=name, tags=tags)
         self._id = started.info.run_id
-        self._last_steps = {}
 
         recipe = run.directory / "resolved.toml"
         if not recipe.is_file():
@@ -210,47 +168,15 @@ class MLflowTracker(SeriesTracker):
             batch = parameters[first : first + _PARAMETERS_PER_CALL]
             client.log_batch(self._id, params=batch)
 
-    def _continue(self, run_id: str) -> bool:
-        """Continue the run `run_id` in MLflow; return False if MLflow no longer has it."""
-        from mlflow.exceptions import MlflowException
-
-        try:
-            names = list(self._client.get_run(run_id).data.metrics)
-            self._client.update_run(run_id, status="RUNNING")
-        except MlflowException as error:
-            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
-                raise
-            _LOG.warning("MLflow no longer has the run `%s`; a new one is made", run_id)
-            return False
-
-        self._id = run_id
-        self._last_steps = {}
-        for name in names:
-            history = self._client.get_metric_history(run_id, name)
-            self._last_steps[name] = max(metric.step for metric in history)
-        return True
-
-    def _send(self, points: Sequence[Point]) -> None:
-        """Send points to MLflow. If MLflow refuses them, log a warning; other errors are raised."""
-        from mlflow.entities import Metric
-        from mlflow.exceptions import MlflowException
-
-        metrics = [Metric(*attrs.astuple(point)) for point in points]
-        try:
-            self._client.log_batch(self._id, metrics=metrics)
-        except MlflowException as error:
-            if error.error_code not in _REFUSALS:
-                raise
-            reason = str(error).partition("\n")[0]
-            _LOG.warning("MLflow refuses %s numbers: %s", len(points), reason)
+    def _facts(self) -> Mapping[str, Any]:
+        return {"mlflow": {"experiment": self._settings.experiment, "run_id": self._id}}
 
     def _close(self, status: str) -> None:
-        """Send the last points, and set the status of the run in MLflow."""
-        if self._outbox is None:
-            return
-        client, run_id = self._client, self._id
-        outbox, self._outbox = self._outbox, None
-        outbox.close(lambda: client.set_terminated(run_id, status), _CLOSE_SECONDS)
+        """Wait until MLflow's queue is empty, and set the status of the run in MLflow."""
+        for operations in self._sent:
+            operations.wait()
+        if self._id:
+            self._client.set_terminated(self._id, status)
 
 
 def _permitted(name: str) -> str:
@@ -280,7 +206,3 @@ def _is_array_of_tables(value: Any) -> bool:
     if not isinstance(value, list) or not value:
         return False
     return all(isinstance(element, dict) for element in value)
-
-
-def _without_credentials(uri: str) -> str:
-    return re.sub(r"//[^/@]*@", "//", uri)

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sentbed.helpers import fault, pad, plan_batches
+from sentbed.helpers import pad, plan_batches
 from sentbed.protocols import BuiltBackbone, TokenIds, TokenStates
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
@@ -22,11 +22,7 @@ from sentbed_hardware._common.random_generators import (
 from sentbed_hardware._common.tensor_files import Tensors
 from sentbed_hardware._torch.cpu_dropout_and_attention import CpuDropoutAndAttention
 from sentbed_hardware._torch.placement import ModuleArguments, Placement
-from sentbed_hardware.engine_parts.component_output_checks import (
-    origin_of_nan,
-    require_recorded,
-    tensor_of,
-)
+from sentbed_hardware.engine_parts.component_output_checks import origin_of_nan
 from sentbed_hardware.engine_parts.encoder_module import EncoderModule
 from sentbed_hardware.engine_parts.process_group import Processes
 
@@ -61,11 +57,9 @@ class Tower:
         self.pad_id = backbone.tokenizer.pad_id
         self.pass_cost = backbone.training_pass_cost
         self.parameters: dict[str, nn.Parameter] = {}
-        self.trains_backbone = False
         for key, parameter in module.named_parameters():
             if parameter.requires_grad:
                 self.parameters[f"{name}.{key}"] = parameter
-                self.trains_backbone |= key.startswith("backbone.")
 
         self.backbone = module.backbone
         if placement.compile:
@@ -114,22 +108,8 @@ class Tower:
         return states
 
     def forward(self, tokens: TokenIds, rows: Chunk) -> Any:
-        """Compute the texts `rows` in one pass; return vectors, fp32 `(texts, width)`, or `TokenVectors`.
-
-        Raises:
-            PluginError: if backbone or pooler cut the gradient.
-        """
-        states = self.states(tokens, rows)
-        finished = self.module.finish(states, len(rows), cut=False)
-
-        if torch.is_grad_enabled():
-            cls, pooler = self.module.owners
-            require_recorded(states, self.trains_backbone, cls)
-            if not tensor_of(finished).requires_grad:
-                wrong = "built a module whose vectors have no gradient; do not detach what it reads or returns"
-                raise fault(pooler, "build", wrong)
-
-        return finished
+        """Compute the texts `rows` in one pass; return vectors, fp32 `(texts, width)`, or `TokenVectors`."""
+        return self.module.finish(self.states(tokens, rows), cut=False)
 
     def encode_keys(
         self,

@@ -13,7 +13,8 @@ import numpy as np
 import safetensors.torch
 import torch
 from numpy.typing import NDArray
-from sentbed.helpers import derive, fault, number, returned
+from sentbed import ModelError
+from sentbed.helpers import derive, number, returned
 from sentbed.protocols import (
     Columns,
     LossOutput,
@@ -51,12 +52,12 @@ from sentbed_hardware._torch.tower import (
     plan_chunks,
 )
 from sentbed_hardware._torch.training_state import (
+    OF_OPTIMIZER,
     RANDOM,
     numbered,
     optimizer_values,
     prefixed,
     read_by_all,
-    require_fitting,
     restore_optimizer,
 )
 from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
@@ -64,10 +65,7 @@ from sentbed_hardware.engine_parts.component_output_checks import (
     came_from,
     frozen_nan,
     learning_rate,
-    missing_gradient,
     named,
-    named_parts,
-    require_output,
 )
 from sentbed_hardware.engine_parts.parameter_settings import loss_parameter_settings
 from sentbed_hardware.engine_parts.process_group import Processes
@@ -75,7 +73,11 @@ from sentbed_hardware.engine_parts.prompt_ensembles import (
     combine_prompts,
     texts_per_row,
 )
-from sentbed_hardware.engine_parts.state_files import read_state, write_state
+from sentbed_hardware.engine_parts.state_files import (
+    read_state,
+    require_same_tensors,
+    write_state,
+)
 from sentbed_hardware.engine_parts.training_checks import (
     common_width,
     key_columns,
@@ -241,8 +243,6 @@ class TorchTrainer(Trainer):
 
         output = self._backward(columns)
         self._sum_gradients()
-        if self.steps == 0:
-            self._require_gradients()
         norm = self._clip_gradients()
         origin = ""
 
@@ -301,9 +301,6 @@ class TorchTrainer(Trainer):
                 output: LossOutput = self.loss(inputs)
             else:
                 output = self.loss(inputs, self.loss_state)
-
-        stateful = self.loss_state is not None
-        require_output(output, self.training.loss, stateful, recorded=True)
 
         # The first call gives the vectors their gradient, the others give it to the encoders' parameters.
         output.loss.backward()  # type: ignore[no-untyped-call]
@@ -443,27 +440,6 @@ class TorchTrainer(Trainer):
 
         processes.same(_gradients_of(self.loss_parameters.values()))
 
-    def _require_gradients(self) -> None:
-        """Raise `PluginError` if no gradient reaches a trained part of an encoder."""
-        reached_towers = set()
-        for batch in self.batch_vectors:
-            if batch.vectors.grad is not None:
-                reached_towers.add(batch.tower.name)
-
-        for name, tower in self.towers.items():
-            if name not in reached_towers:
-                wrong = f"built a module whose loss has no gradient for the vectors of the encoder `{name}`"
-                raise fault(self.training.loss, "build", wrong)
-
-            trained = {}
-            for key, parameter in tower.parameters.items():
-                trained[key.removeprefix(f"{name}.")] = parameter
-
-            reached = {key for key in trained if trained[key].grad is not None}
-            error = missing_gradient(name, tower.module, trained, reached)
-            if error is not None:
-                raise error
-
     def _origin_of_fault(self, columns: Columns, output: LossOutput) -> str:
         """Return which part gave the first NaN or infinity of a step; "" if unknown."""
         if self.processes.world > 1:
@@ -482,17 +458,10 @@ class TorchTrainer(Trainer):
         if frozen_nan(columns):
             return came_from("a frozen encoder")
 
-        loss = named("loss", self.training.loss)
         if not torch.isfinite(output.loss):
+            loss = named("loss", self.training.loss)
             return came_from(f"{loss}: the vectors that it got have none")
-
-        for batch in self.batch_vectors:
-            gradient = batch.vectors.grad
-            if gradient is not None and not torch.isfinite(gradient).all():
-                return came_from(f"the gradient of {loss}")
-
-        first_tower = next(iter(self.towers.values()))
-        return came_from(f"the gradient of {named_parts(first_tower.module)}")
+        return came_from("a gradient")
 
     def _clip_gradients(self) -> Tensor:
         """Clip the gradients to the stage's `max_grad_norm`, and return their norm before clipping."""
@@ -555,12 +524,18 @@ class TorchTrainer(Trainer):
         """Restore the state that `save` wrote. If it does not fit this trainer, nothing changes.
 
         Raises:
-            ModelError: if a file cannot be read, or has tensors of other names or shapes.
+            ModelError: if a file cannot be read, has tensors of other names or shapes, or is of another number of
+                processes.
         """
         values, tensors = read_state(directory, safetensors.torch.load_file)
-        expected = self._tensors_to_save()
-        require_fitting(
-            values, tensors, expected, self.optimizer, self.optimized, directory
+        world = self.processes.world
+        if values["processes"] != world:
+            raise ModelError(
+                f"the state in `{directory}` is of {values['processes']} processes, and this run has {world}; "
+                "resume it with as many"
+            )
+        require_same_tensors(
+            _unlike_optimizer(tensors), self._tensors_to_save(), directory
         )
         # The other processes get the names, shapes and dtypes; `read_by_all` then sends them the values.
         without_values = {name: value.to("meta") for name, value in tensors.items()}
@@ -620,38 +595,8 @@ class TorchTrainer(Trainer):
             if name.startswith(f"{RANDOM}."):
                 generators[name] = read(name).cpu()
 
-        self._restore_generators(generators, values.get("processes", 1))
-
-    def _restore_generators(self, generators: Tensors, processes_before: int) -> None:
-        """Restore torch's generators from a state of a run in `processes_before` processes.
-
-        If the number of processes or devices is another one now, the generators are seeded anew.
-        """
-        world = self.processes.world
-        saved = numbered(generators, _generator_prefix(self.processes.rank))
-        now = generator_states()
-        if processes_before == world and len(saved) == len(now):
-            restore_generators(saved)
-            self.loss_generators = numbered(generators, f"{RANDOM}.loss") or None
-            return
-
-        self.reseed()
-        if world == 1:
-            # The host's generator and those of the devices that both runs have can be restored.
-            usable = saved[: len(now)]
-            restore_generators(usable + now[len(usable) :])
-
-        if not self.processes.first:
-            return
-        if processes_before != world:
-            self.say(
-                f"the state's number of processes is {processes_before}, and this run's is {world}; dropout is "
-                "drawn anew"
-            )
-        else:
-            self.say(
-                f"the state has {len(saved)} random generators, and this run {len(now)}; dropout may differ"
-            )
+        restore_generators(numbered(generators, _generator_prefix(self.processes.rank)))
+        self.loss_generators = numbered(generators, f"{RANDOM}.loss") or None
 
     def _tensors_to_save(self) -> dict[str, Tensor]:
         """Return the tensors of a state, except those of the optimiser and of random generators, as
@@ -687,6 +632,15 @@ def _gradients_of(parameters: Iterable[nn.Parameter]) -> list[Tensor]:
             gradients.append(parameter.grad)
 
     return gradients
+
+
+def _unlike_optimizer(tensors: Tensors) -> Tensors:
+    """Return the tensors of a state, except those of the optimiser and of random generators."""
+    return {
+        name: value
+        for name, value in tensors.items()
+        if not name.startswith((*OF_OPTIMIZER, f"{RANDOM}."))
+    }
 
 
 def _generator_prefix(rank: int) -> str:

@@ -1,4 +1,4 @@
-"""A trainer's saved state: the optimiser's state as JSON and tensors, and the checks before a state is loaded.
+"""A trainer's saved state: the optimiser's state as JSON and tensors.
 
 The state is not a pickle, because loading a pickle can run code. A tensor in the optimiser's state is saved under
 its place: the dotted path to it, such as `optimizer.PARAMETER.exp_avg`.
@@ -8,22 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import torch
-from sentbed import ModelError, RunError
+from sentbed import RunError
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
 from sentbed_hardware._common.tensor_files import Tensors
 from sentbed_hardware._torch.sharding import replicated, share_of
 from sentbed_hardware.engine_parts.process_group import Processes
-from sentbed_hardware.engine_parts.state_files import (
-    REMEDY,
-    VALUES_FILE,
-    require_same_tensors,
-)
 
 T = TypeVar("T", bound=Tensor)
 
@@ -77,16 +71,6 @@ def read_by_all(
     return value
 
 
-def groups_of(optimizer: torch.optim.Optimizer, parameters: Tensors) -> list[list[str]]:
-    """Return, for each parameter group of an optimiser, the names of its parameters."""
-    names = {id(parameter): name for name, parameter in parameters.items()}
-    groups = []
-    for group in optimizer.param_groups:
-        groups.append([names[id(parameter)] for parameter in group["params"]])
-
-    return groups
-
-
 def optimizer_values(
     optimizer: torch.optim.Optimizer,
     parameters: Tensors,
@@ -113,8 +97,6 @@ def optimizer_values(
         settings.append(split_value(kept, f"group.{number}", keep))
 
     return {
-        "optimizer": type(optimizer).__name__,
-        "groups": groups_of(optimizer, parameters),
         "settings": settings,
         "states": states,
     }
@@ -142,65 +124,6 @@ def restore_optimizer(
             # The recipe sets the values of `defaults`, and it may have been changed before training is resumed.
             if key not in optimizer.defaults:
                 group[key] = value
-
-
-def require_fitting(
-    values: Mapping[str, Any],
-    tensors: Tensors,
-    expected: Tensors,
-    optimizer: torch.optim.Optimizer,
-    parameters: Tensors,
-    directory: Path,
-) -> None:
-    """Raise `ModelError` if a saved state does not fit a trainer.
-
-    The state is `values` and `tensors`, from `directory`. The trainer has the tensors `expected`, and the
-    optimiser with its parameters by name.
-    """
-    of_optimizer = set()
-    others = {}
-    for name, value in tensors.items():
-        if name.startswith(OF_OPTIMIZER):
-            # `expected` has no tensors of the optimiser, since it creates them in its first step.
-            of_optimizer.add(name)
-        elif not name.startswith(f"{RANDOM}."):
-            others[name] = value
-
-    require_same_tensors(others, expected, directory)
-
-    saved_name, saved_groups = values["optimizer"], values["groups"]
-    name, groups = type(optimizer).__name__, groups_of(optimizer, parameters)
-    if (saved_name, saved_groups) != (name, groups):
-        saved_sizes = [len(group) for group in saved_groups]
-        sizes = [len(group) for group in groups]
-        raise ModelError(
-            f"`{directory}` holds the state of the optimiser {saved_name} over groups of {saved_sizes} "
-            f"parameters, the recipe has {name} over {sizes}; {REMEDY}"
-        )
-
-    # If a tensor were missing, the optimiser's next step would fail with a KeyError.
-    wrong = of_optimizer.symmetric_difference(_places(values))
-    if wrong:
-        raise ModelError(
-            f"`{VALUES_FILE}` in `{directory}` is damaged: it does not have the same tensors of the optimiser as "
-            f"the file of tensors, but differs in `{min(wrong)}`; {REMEDY}"
-        )
-
-
-def _places(values: Mapping[str, Any]) -> list[str]:
-    """Return the places of all tensors in the values that `optimizer_values` returned."""
-    places: list[str] = []
-
-    def note(place: str, _: bool) -> None:
-        places.append(place)
-
-    for name, state in values["states"].items():
-        joined_value(state, f"optimizer.{name}", note)
-
-    for number, settings in enumerate(values["settings"]):
-        joined_value(settings, f"group.{number}", note)
-
-    return places
 
 
 def split_value(

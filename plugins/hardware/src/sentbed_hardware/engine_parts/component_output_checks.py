@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sentbed import PluginError
 from sentbed.errors import NotFiniteError
-from sentbed.helpers import fault, number, release_of
+from sentbed.helpers import release_of
 from sentbed.protocols import (
     Columns,
-    Loss,
-    LossOutput,
     Module,
     TokenBatch,
     TokenIds,
@@ -35,19 +31,9 @@ Vectors: TypeAlias = "NDArray[np.float32]"
 
 
 def learning_rate(training: Training, step: int) -> float:
-    """Return the learning rate of a step. Steps are counted from 0.
-
-    Raises:
-        PluginError: if the schedule returns no number, a negative number or infinity.
-    """
-    schedule, optimizer = training.schedule, training.optimizer
-    returned_factor = schedule.factor(step, training.total_steps)
-    factor = number(returned_factor, schedule, "factor")
-    if not 0 <= factor < math.inf:
-        wrong = f"returned {returned_factor!r} for step {step}, expected a finite number >= 0"
-        raise fault(schedule, "factor", wrong)
-
-    return number(optimizer.lr, optimizer, "lr") * factor
+    """Return the learning rate of a step. Steps are counted from 0."""
+    factor = training.schedule.factor(step, training.total_steps)
+    return training.optimizer.lr * factor
 
 
 def broken_weight(module: nn.Module) -> str | None:
@@ -173,47 +159,6 @@ def _unpadded_states(states: TokenStates) -> Tensor:
     return unpadded
 
 
-def require_recorded(
-    states: TokenStates,
-    trained: bool,
-    backbone: type[Any],
-) -> None:
-    """Raise `PluginError` if a backbone is `trained`, but autograd has not recorded how its states were computed.
-
-    `backbone` is the class of the built backbone.
-    """
-    if not trained:
-        return
-
-    tensors = [states.last_hidden_state, states.decoder_state, states.mask_state]
-    tensors += states.layers or ()
-    if not any(tensor is not None and tensor.requires_grad for tensor in tensors):
-        wrong = "returned states without a gradient, and its weights are trained; do not detach them"
-        raise fault(backbone, "module", wrong)
-
-
-def missing_gradient(
-    name: str,
-    encoder: EncoderModule,
-    trained: Collection[str],
-    reached: Set[str],
-) -> PluginError | None:
-    """Return the error if no weight of a trained pooler or backbone has a gradient, or None.
-
-    `trained` are the names of the trained weights of the encoder `name`, `reached` those that have a gradient.
-    """
-    for part in ("pooler", "backbone"):
-        weights = [key for key in trained if key.startswith(f"{part}.")]
-        if weights and reached.isdisjoint(weights):
-            wrong = (
-                f"built a module that lets no gradient reach the {part}'s weights in the encoder `{name}`; do "
-                "not detach what it reads or returns"
-            )
-            return fault(encoder.owners[1], "build", wrong)
-
-    return None
-
-
 def frozen_nan(columns: Columns) -> bool:
     """Return whether a column of vectors from a frozen encoder has NaN or infinity."""
     frozen = [values for values in columns.values() if not isinstance(values, TokenIds)]
@@ -229,12 +174,6 @@ def named_backbone(cls: type[Any]) -> str:
     """Return a noun phrase for messages with the distribution of the backbone whose built form has the class
     `cls`."""
     return f"the backbone of {release_of(cls.__module__)}"
-
-
-def named_parts(encoder: EncoderModule) -> str:
-    """Return a noun phrase for messages with the pooler and the backbone of an encoder."""
-    cls, pooler = encoder.owners
-    return f"{named('pooler', pooler)} or of {named_backbone(cls)}"
 
 
 def named(kind: str, component: Any) -> str:
@@ -265,31 +204,3 @@ def connected(
     gradients = torch.autograd.grad(vectors.sum(), inputs, allow_unused=True)
     pairs = zip(weights, gradients, strict=True)
     return {name for name, gradient in pairs if gradient is not None}
-
-
-def require_output(
-    output: object,
-    loss: Loss,
-    stateful: bool,
-    recorded: bool,
-) -> None:
-    """Raise `PluginError` if the output of a loss's module is not as `Loss.build` promises.
-
-    With `stateful`, the output must have a state. With `recorded`, its loss must have a gradient, since it was
-    computed under autograd.
-    """
-    if not isinstance(output, LossOutput):
-        wrong = f"returned a `{type(output).__name__}`, expected a `LossOutput`"
-    elif not isinstance(output.loss, Tensor) or output.loss.ndim:
-        what = f"type {type(output.loss).__name__}"
-        if hasattr(output.loss, "shape"):
-            what = f"shape {tuple(output.loss.shape)}"
-        wrong = f"returned a loss of the {what}, expected a scalar tensor"
-    elif recorded and not output.loss.requires_grad:
-        wrong = "returned a value without a gradient; do not detach it"
-    elif stateful and output.state is None:
-        wrong = "has a state and returned none; put it into its `LossOutput`"
-    else:
-        return
-
-    raise fault(loss, "build", f"built a module that {wrong}")

@@ -7,7 +7,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from numbers import Integral
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from sentbed import ModelError
-from sentbed.helpers import fault, returned
+from sentbed.helpers import fault
 from sentbed.protocols import (
     BuiltBackbone,
     Head,
@@ -54,10 +53,9 @@ class EncoderModule(nn.Module):
         head: Head,
     ) -> None:
         super().__init__()
-        _require_built(backbone)
         width = backbone.width
-        pooled = _width_of(pooler, "output_width", width)
-        trained = _width_of(pooler, "trained_width", width)
+        pooled = pooler.output_width(width)
+        trained = pooler.trained_width(width)
         if head.projection is not None and trained != pooled:
             raise ModelError(
                 f"the pooler `{pooler.name}` gives vectors of the width {trained} in training and {pooled} when "
@@ -70,7 +68,7 @@ class EncoderModule(nn.Module):
         """Kind of the result. If it is `tokens`, the module returns `TokenVectors`, otherwise a tensor."""
         self.backbone = backbone.module
         self.states_width = width
-        self.pooler = returned(pooler.build(width), nn.Module, pooler, "build")
+        self.pooler = pooler.build(width)
         self.pooled_width = pooled
         self.trained_pooled_width = trained
 
@@ -90,8 +88,8 @@ class EncoderModule(nn.Module):
         """Whether this module returns the input of the transform, so that the transform can be fitted."""
         self.transformed_width = self.untransformed_width
         if head.transform is not None:
-            self.transformed_width = _width_of(
-                head.transform, "output_width", self.untransformed_width
+            self.transformed_width = head.transform.output_width(
+                self.untransformed_width
             )
 
         narrowest = min(self.untransformed_width, self.transformed_width)
@@ -137,9 +135,6 @@ class EncoderModule(nn.Module):
 
         If `fit` is None, the module has no transform: it returns the vectors to which one can be fitted. `on`
         describes the data of the fit.
-
-        Raises:
-            PluginError: if the fit has other shapes than the component states, or is not finite.
         """
         other = copy.copy(self)
         other._modules = dict(self._modules)
@@ -162,39 +157,35 @@ class EncoderModule(nn.Module):
     ) -> Any:
         """Return the result of `finish` for a batch, whose fields are the arguments; see `TokenBatch`."""
         states = self.backbone(input_ids, attention_mask, **keywords)
-        return self.finish(states, len(input_ids), cut=not self.training)
+        return self.finish(states, cut=not self.training)
 
-    def finish(
-        self,
-        states: TokenStates,
-        rows: int | None = None,
-        *,
-        cut: bool,
-    ) -> Any:
+    def finish(self, states: TokenStates, *, cut: bool) -> Any:
         """Pool, project and normalise token states, in fp32 whatever the backbone's precision.
 
         Returns a tensor, or `TokenVectors` if `output` is `tokens`. In the second case, the head is applied to
-        the vector of each token. `rows` is the expected number of texts. With `cut`, vectors are transformed
-        and reduced to the head's `dimensions` before they are normalised.
+        the vector of each token. With `cut`, vectors are transformed and reduced to the head's `dimensions`
+        before they are normalised.
 
         Raises:
-            PluginError: if the result of the backbone or the pooler has a wrong shape.
+            PluginError: if the pooler's vectors have another width than it says.
         """
-        cls, pooler = self.owners
-        _require_states(states, rows, self.states_width, cls)
         pooled = self.pooler(self.in_fp32(states))
-        count = len(states.last_hidden_state)
-        training = self.pooler.training
-        width = self.pooled_width
-        if training:
-            width = self.trained_pooled_width
-
         if self.output == "tokens":
-            _require_token_vectors(pooled, count, width, pooler)
+            self._require_width(pooled.vectors)
             return TokenVectors(self._head(pooled.vectors, cut), pooled.mask)
 
-        _require_vectors(pooled, count, width, pooler, training)
+        self._require_width(pooled)
         return self._head(pooled, cut)
+
+    def _require_width(self, pooled: Tensor) -> None:
+        """Raise `PluginError` if the pooler's vectors have another width than it says."""
+        method, width = "output_width", self.pooled_width
+        if self.pooler.training:
+            method, width = "trained_width", self.trained_pooled_width
+        if pooled.shape[-1] != width:
+            _, pooler = self.owners
+            wrong = f"returned {width}, its module returned vectors of {pooled.shape[-1]} numbers"
+            raise fault(pooler, method, wrong)
 
     def _head(self, pooled: Tensor, cut: bool) -> Tensor:
         """Apply the head to vectors, `(..., width)`; see `finish` for `cut`."""
@@ -259,8 +250,7 @@ class TraceableEncoder(nn.Module):
     Its arguments are token ids and mask, each int64 `(batch, length)`. It returns fp32
     `(batch, untransformed_width)`; the transform, the choice of dimensions and the normalisation are left out.
 
-    The backbone is a copy that uses only operations known to compilers, and in which adapters are merged. Shapes
-    are not checked, since a tracer would record them as constants.
+    The backbone is a copy that uses only operations known to compilers, and in which adapters are merged.
     """
 
     def __init__(self, encoder: EncoderModule, backbone: BuiltBackbone) -> None:
@@ -284,121 +274,6 @@ class TraceableEncoder(nn.Module):
 def _in_fp32(states: Tensor | None) -> Tensor | None:
     """Return optional states in fp32."""
     return None if states is None else states.float()
-
-
-def _width_of(
-    component: Any,
-    method: str,
-    width: int,
-) -> int:
-    """Return the width that a component's `method` states for an input of this width.
-
-    Raises:
-        PluginError: if it is not an integer.
-    """
-    stated: int = getattr(component, method)(width)
-    return returned(stated, Integral, component, method)
-
-
-def _require_built(backbone: BuiltBackbone) -> None:
-    """Raise `PluginError` if a built backbone lacks an attribute, or `width` or `module` has a wrong type."""
-    owner = type(backbone)
-    for name in BuiltBackbone.__annotations__:
-        if not hasattr(backbone, name):
-            raise fault(owner, "__init__", f"leaves out the attribute `{name}`")
-
-    returned(backbone.width, Integral, owner, "width")
-    returned(backbone.module, nn.Module, owner, "module")
-
-
-def _require_states(
-    states: Any,
-    rows: int | None,
-    width: int,
-    backbone: type[Any],
-) -> None:
-    """Raise `PluginError` if the result of a backbone's module is not `TokenStates` of the expected shape.
-
-    `rows` is the expected number of texts, or None if any is right.
-    """
-    if not isinstance(states, TokenStates):
-        wrong = f"returned a `{type(states).__name__}`, expected `TokenStates`"
-        raise fault(backbone, "module", wrong)
-
-    shape = tuple(states.last_hidden_state.shape)
-    mask = states.attention_mask
-
-    if len(shape) != 3 or shape[2] != width or rows not in (None, shape[0]):
-        expected = f"({rows or 'batch'}, length, {width})"
-        wrong = f"returned states of the shape {shape}, expected {expected}"
-    elif mask is not None and tuple(mask.shape) != shape[:2]:
-        wrong = f"returned a mask of the shape {tuple(mask.shape)} for states of the shape {shape}"
-    else:
-        return
-
-    raise fault(backbone, "module", wrong)
-
-
-def _require_vectors(
-    vectors: Any,
-    rows: int,
-    width: int,
-    pooler: Pooler,
-    training: bool = False,
-) -> None:
-    """Raise `PluginError` if the result of a pooler's module is not a tensor `(rows, width)`.
-
-    `width` is what the pooler's method `output_width` states, or `trained_width` in training.
-    """
-    method = "build"
-
-    if not isinstance(vectors, Tensor):
-        wrong = f"built a module that returned a `{type(vectors).__name__}`, expected a tensor"
-    elif vectors.ndim == 2 and len(vectors) == rows and vectors.shape[1] != width:
-        actual_width = vectors.shape[1]
-        wrong = (
-            f"built a module that returned vectors of {actual_width} numbers, expected {width}; a pooler "
-            "whose vectors have another width than the states says so in `output_width`"
-        )
-
-        if training and type(pooler).trained_width is not Pooler.trained_width:
-            method = "trained_width"
-        elif type(pooler).output_width is not Pooler.output_width:
-            method = "output_width"
-
-        if method != "build":
-            wrong = f"returned {width}, its module returned vectors of {actual_width} numbers"
-    elif tuple(vectors.shape) != (rows, width):
-        wrong = f"built a module that returned the shape {tuple(vectors.shape)}, expected {(rows, width)}"
-    elif not vectors.is_floating_point():
-        wrong = f"built a module that returned {vectors.dtype}, expected floating-point numbers"
-    else:
-        return
-
-    raise fault(pooler, method, wrong)
-
-
-def _require_token_vectors(
-    output: Any,
-    rows: int,
-    width: int,
-    pooler: Pooler,
-) -> None:
-    """Raise `PluginError` if the result of a pooler's module is not `TokenVectors` `(rows, length, width)`."""
-    returned(output, TokenVectors, pooler, "build")
-    shape = tuple(output.vectors.shape)
-    mask = output.mask
-
-    if len(shape) != 3 or (shape[0], shape[2]) != (rows, width):
-        expected = f"({rows}, length, {width})"
-        wrong = f"built a module that returned token vectors of the shape {shape}, expected {expected}"
-    elif tuple(mask.shape) != shape[:2] or mask.dtype != torch.bool:
-        actual = f"{tuple(mask.shape)} of {mask.dtype}"
-        wrong = f"built a module that returned a mask {actual}, expected {shape[:2]} of torch.bool"
-    else:
-        return
-
-    raise fault(pooler, "build", wrong)
 
 
 class InferenceModule(nn.Module):
@@ -428,12 +303,11 @@ class InferenceModule(nn.Module):
         `beside` are encoders with the same backbone, whose vectors are appended along the width.
         """
         states = self.backbone(input_ids, attention_mask, *prefix, **keywords)
-        rows = len(input_ids)
         with self.turn:
-            vectors = self.encoder.finish(states, rows, cut=True)
+            vectors = self.encoder.finish(states, cut=True)
             if not beside:
                 return vectors
-            others = [encoder.finish(states, rows, cut=True) for encoder in beside]
+            others = [encoder.finish(states, cut=True) for encoder in beside]
             return torch.cat([vectors, *others], -1)
 
 
@@ -495,24 +369,8 @@ def linear_transform(fit: Any, module: EncoderModule) -> nn.Linear:
     """Return a linear layer for a fitted transform: x -> `x W - mean W`.
 
     `fit` is the pair of the mean and the matrix W.
-
-    Raises:
-        PluginError: if the fit has other shapes than the transform states, or is not finite.
     """
-    shape = module.untransformed_width, module.transformed_width
-
-    try:
-        mean, matrix = (np.asarray(part, np.float64) for part in fit)
-    except (TypeError, ValueError) as error:
-        wrong = f"returned no mean and matrix ({error})"
-        raise fault(module.fits, "fit", wrong) from error
-
-    if (mean.shape, matrix.shape) != (shape[:1], shape):
-        wrong = f"returned a mean of the shape {mean.shape} and a matrix of the shape {matrix.shape}"
-        raise fault(module.fits, "fit", f"{wrong}, expected {shape[:1]} and {shape}")
-    if not (np.isfinite(mean).all() and np.isfinite(matrix).all()):
-        raise fault(module.fits, "fit", "returned NaN or infinite values")
-
+    mean, matrix = (np.asarray(part, np.float64) for part in fit)
     layer = empty_transform(module)
     with torch.no_grad():
         layer.weight.copy_(torch.from_numpy(matrix.T))
@@ -544,7 +402,7 @@ def load_modules(module: EncoderModule, path: Path) -> None:
     """Load the weights of pooler and head from a file that `save_modules` wrote.
 
     Raises:
-        ModelError: if they do not fit the module, or are not finite.
+        ModelError: if they do not fit the module.
     """
     weights, notes = read_tensors(path, "save this encoder again")
     if module.fits is not None and FITTED_ON in notes:
@@ -557,13 +415,6 @@ def load_modules(module: EncoderModule, path: Path) -> None:
             f"`{path}` holds {shapes}, the pooler and head of its recipe have {expected}; "
             "the files of this encoder do not belong together, save it again"
         )
-
-    for name, value in weights.items():
-        if not (value.is_floating_point() and torch.isfinite(value).all()):
-            raise ModelError(
-                f"`{name}` in `{path}` has NaN, infinite or whole numbers, expected finite floating point: "
-                "the file is damaged, or training diverged; take another checkpoint"
-            )
 
     module.load_state_dict(weights, strict=False)
 

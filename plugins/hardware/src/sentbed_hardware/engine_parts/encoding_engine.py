@@ -18,7 +18,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentbed import RunError
-from sentbed.helpers import fault
 from sentbed.protocols import BuiltBackbone, Engine, Head, Pooler, TokenBatch
 from sentbed_common import processor_capabilities
 from torch import nn
@@ -155,7 +154,6 @@ class EncodingEncoder(ModuleEncoder):
         if mask is None:
             mask = np.ones_like(batch.input_ids)
         projected = self.project()(batch.input_ids, mask)
-        self._require_projected(projected, len(batch.input_ids))
         vectors = self._apply_head(projected)
         return require_finite(vectors, batch, self._origin_of_nan)
 
@@ -212,15 +210,6 @@ class EncodingEncoder(ModuleEncoder):
                     f"the batch has `{name}`, which the runtime `{runtime}` does not read; encode on `cpu`, or "
                     "with a plain prompt"
                 )
-
-    def _require_projected(self, projected: Any, rows: int) -> None:
-        """Raise `PluginError` if the compiled function has returned another shape or dtype than promised."""
-        expected = rows, self.module.untransformed_width
-        shape = getattr(projected, "shape", None)
-        dtype = getattr(projected, "dtype", None)
-        if shape != expected or dtype != np.float32:
-            wrong = f"returned a function that returned {dtype} {shape}, expected float32 {expected}"
-            raise fault(type(self.engine), "compiled", wrong)
 
     def _origin_of_nan(self, batch: TokenBatch) -> str:
         """Return the first part that gives NaN or infinity when PyTorch computes it; "" if none does."""

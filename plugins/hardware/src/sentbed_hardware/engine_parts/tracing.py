@@ -126,22 +126,6 @@ def require_same_vectors(
         )
 
 
-def least_cosine(
-    project: Project,
-    encoder: TraceableEncoder,
-    ids: NDArray[np.int32],
-    longest: int,
-) -> float:
-    """Return the smallest cosine between a graph's vectors and PyTorch's, on the batches of `SHAPES`."""
-    least = 1.0
-    for vectors, expected in _vectors_of_both(project, encoder, ids, longest):
-        norms = np.linalg.norm(vectors, axis=1) * np.linalg.norm(expected, axis=1)
-        cosines = (vectors * expected).sum(1) / norms
-        least = float(np.minimum(least, cosines.min()))
-
-    return least
-
-
 def _vectors_of_both(
     project: Project,
     encoder: TraceableEncoder,

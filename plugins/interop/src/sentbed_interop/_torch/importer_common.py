@@ -1,4 +1,4 @@
-"""Code that importers share: reading of settings and weights, and building of encoders."""
+"""Reading of settings and weights, and building of encoders."""
 
 from __future__ import annotations
 

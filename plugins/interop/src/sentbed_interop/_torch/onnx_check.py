@@ -14,6 +14,7 @@ from sentbed.helpers import pad
 from sentbed.protocols import TokenIds
 
 from sentbed_interop._torch.onnx_graph import INPUTS, OUTPUT
+from sentbed_interop._torch.prompt_limits import longest_input
 
 TEXTS = (
     "Two small birds sing in the old tree behind the house, and nobody hears them!",
@@ -53,14 +54,6 @@ def difference(encoder: Encoder, session: Any) -> float:
         differences.append(np.abs(vectors - expected).max() / np.abs(expected).max())
 
     return float(np.max(differences))
-
-
-def longest_input(encoder: Encoder) -> int:
-    """Return the number of tokens of the longest input: a text of `max_length` tokens and the prompt."""
-    around = 0
-    if encoder.recipe.resolved_prompt is not None:
-        around = int(encoder.tokenizer().encode([""], 1).lengths[0])
-    return min(encoder.recipe.max_length + around, encoder.backbone.max_length)
 
 
 def _batches(encoder: Encoder) -> Iterator[TokenIds]:

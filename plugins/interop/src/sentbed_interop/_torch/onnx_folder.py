@@ -10,16 +10,12 @@ from sentbed import Encoder, ModelError
 from sentbed_interop._torch.onnx_check import (
     TEXTS,
     difference,
-    longest_input,
     open_session,
 )
 from sentbed_interop._torch.onnx_graph import write_graph
-from sentbed_interop._torch.onnx_readme import (
-    adds_special_tokens,
-    write_facts,
-    write_readme,
-)
+from sentbed_interop._torch.onnx_readme import adds_special_tokens, write_readme
 from sentbed_interop._torch.prompt_limits import (
+    longest_input,
     require_no_task_prompts,
     require_plain_prompt,
 )
@@ -38,7 +34,7 @@ def export(
     directory: Path,
     opset: int,
 ) -> None:
-    """Write graph, tokenizer, facts (as JSON) and README into `directory`; see `to_onnx.ToONNX`."""
+    """Write graph, tokenizer and README into `directory`; see `to_onnx.ToONNX`."""
     require_plain_prompt(encoder, "the graph")
     require_no_task_prompts(encoder, "the graph's tokenizer")
     _require_fp32(encoder)
@@ -59,7 +55,6 @@ def export(
     tokenizer.backend_tokenizer.no_truncation()
     tokenizer.backend_tokenizer.no_padding()
     tokenizer.save_pretrained(directory)
-    write_facts(encoder, directory, opset, largest_difference)
     write_readme(encoder, directory)
 
 

@@ -1,19 +1,15 @@
-"""Documentation of a graph: a README with code that encodes texts, and the same facts as JSON."""
+"""Documentation of a graph: a README with code that encodes texts."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-from sentbed import Encoder, __version__
+from sentbed import Encoder
 from sentbed.helpers import write_atomic
 from sentbed.tools import MASK
 
-from sentbed_interop._torch.onnx_graph import INPUTS, OUTPUT
 from sentbed_interop.similarity_names import similarity_name
-
-FACTS = "sentbed_onnx.json"
 
 README = """\
 # {title}
@@ -36,9 +32,7 @@ tokens = tokenizer.encode_batch({texts}{special})
 ids, mask = ([getattr(t, key) for t in tokens] for key in ("ids", "attention_mask"))
 vectors = session.run(None, {{"input_ids": numpy.array(ids), "attention_mask": numpy.array(mask)}})[0]
 ```
-{empty}
-`sentbed_onnx.json` says the same for programs.
-"""
+{empty}"""
 
 PROMPT = """
 
@@ -61,39 +55,6 @@ RULES = {
 """,
 }
 """Name of the rules by which a prompt changes each text -> their code in the README's function `prompt`."""
-
-
-def write_facts(
-    encoder: Encoder,
-    directory: Path,
-    opset: int,
-    difference: float,
-) -> None:
-    """Write the facts about a graph as JSON, for programs."""
-    template = None
-    text_rules = "none"
-    prompt = encoder.recipe.resolved_prompt
-    if prompt is not None:
-        template = str(prompt.template)
-        text_rules = prompt.normalizer
-
-    facts = {
-        "sentbed": __version__,
-        "opset": opset,
-        "inputs": list(INPUTS),
-        "output": OUTPUT,
-        "width": encoder.width,
-        "normalized": encoder.recipe.head.normalize,
-        "similarity": similarity_name(encoder),
-        "max_length": encoder.recipe.max_length,
-        "pad_id": encoder.backbone.tokenizer.pad_id,
-        "special_tokens": adds_special_tokens(encoder),
-        "template": template,
-        "mask_token": encoder.backbone.tokenizer.mask_token,
-        "text_rules": text_rules,
-        "difference": difference,
-    }
-    write_atomic(directory / FACTS, json.dumps(facts, indent=2) + "\n")
 
 
 def write_readme(encoder: Encoder, directory: Path) -> None:

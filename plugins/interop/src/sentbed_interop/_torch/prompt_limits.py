@@ -1,10 +1,13 @@
-"""Checks for prompts that the formats of other libraries do not support."""
+"""Prompts in the formats of other libraries: what they support, and the length of inputs with a prompt."""
 
 from __future__ import annotations
 
 from sentbed import Encoder, ModelError
 from sentbed.errors import listed
-from sentbed.tools import INSTRUCTION
+from sentbed.tools import INSTRUCTION, MASK, ResolvedPrompt
+
+DEFAULT = "text"
+"""Name of the prompt of texts that are of no task."""
 
 
 def require_plain_prompt(encoder: Encoder, target: str) -> None:
@@ -41,40 +44,46 @@ def require_no_task_prompts(encoder: Encoder, target: str) -> None:
 
 
 def prompts_before_texts(encoder: Encoder) -> dict[str, str]:
-    """Return the prompts for tasks as texts that precede a sentence, by task.
+    """Return the texts that precede a sentence, by task. Texts of no task have the key `DEFAULT`, if any.
 
     Raises:
-        ModelError: if a prompt is more than a text before the sentence, if it has a placeholder for an
-            instruction, or if the encoder also has a prompt for all texts.
+        ModelError: if a prompt is more than a text before the sentence.
     """
     recipe = encoder.recipe
-    task_prompts = recipe.task_prompts or {}
-    if task_prompts and recipe.resolved_prompt is not None:
-        raise ModelError(
-            f"the encoder has a `prompt`, and other prompts for {listed(task_prompts)}; "
-            "sentence-transformers would put both before a text: take one of them out"
-        )
-
     prefixes = {}
-    for key, variant in zip(task_prompts, recipe.task_recipes, strict=True):
-        prompt = variant.resolved_prompt
-        if prompt is None:
-            continue
-        template = prompt.template
-        if (
-            template.suffix
-            or template.between is not None
-            or prompt.normalizer != "none"
-        ):
-            raise ModelError(
-                f"the prompt of `{key}`, {str(template)!r}, is more than a text before the sentence, and "
-                "sentence-transformers has no other; take it out of `task_prompts`"
-            )
-        if INSTRUCTION in template.prefix:
-            raise ModelError(
-                f"the prompt of `{key}` has `{INSTRUCTION}`, which sentence-transformers does not fill in; "
-                "give each task a prompt that spells it out"
-            )
-        # White space at the beginning of a filled template is removed.
-        prefixes[key] = template.prefix.lstrip()
+    if recipe.resolved_prompt is not None:
+        prefix = _text_before(recipe.resolved_prompt)
+        # In sentence-transformers, queries and documents do not get the default prompt.
+        prefixes = dict.fromkeys((DEFAULT, "query", "document"), prefix)
+    task_prompts = recipe.task_prompts or {}
+    for task, variant in zip(task_prompts, recipe.task_recipes, strict=True):
+        prefixes[task] = ""
+        if variant.resolved_prompt is not None:
+            prefixes[task] = _text_before(variant.resolved_prompt)
     return prefixes
+
+
+def _text_before(prompt: ResolvedPrompt) -> str:
+    """Return a prompt that is a text before the sentence. Raises `ModelError` if it is more than that."""
+    template = prompt.template
+    prefix = template.prefix
+    if template.suffix or template.between is not None or prompt.normalizer != "none":
+        raise ModelError(
+            f"the prompt {str(template)!r} is more than a text before the sentence, and sentence-transformers "
+            "has no other; train with such a prompt, or use the encoder in sentbed"
+        )
+    if MASK in prefix or INSTRUCTION in prefix:
+        raise ModelError(
+            f"the prompt {str(template)!r} has a placeholder, which sentence-transformers does not fill in; "
+            "give each task a prompt that spells it out"
+        )
+    # White space at the beginning of a filled template is removed.
+    return prefix.lstrip()
+
+
+def longest_input(encoder: Encoder) -> int:
+    """Return the number of tokens of the longest input: a text of `max_length` tokens and the prompt."""
+    around = 0
+    if encoder.recipe.resolved_prompt is not None:
+        around = int(encoder.tokenizer().encode([""], 1).lengths[0])
+    return min(encoder.recipe.max_length + around, encoder.backbone.max_length)

@@ -4,35 +4,34 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from sentbed import ModelError, __version__
 from sentbed.errors import listed
-from sentbed.tools import unstructure
-from transformers import AutoConfig, AutoModel
-from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
 from sentbed_interop._torch.prompt_limits import (
+    DEFAULT,
+    longest_input,
     prompts_before_texts,
     require_plain_prompt,
 )
-from sentbed_interop._torch.sentence_transformers_check import require_same_vectors
-from sentbed_interop._torch.sentence_transformers_names import (
-    OWN,
-    OWN_FILE,
-    POOLING,
-    TOKENIZER,
+from sentbed_interop._torch.sentence_transformers_check import (
+    TOLERANCE,
+    TOLERANCE_OF_LOW_PRECISION,
+    require_same_vectors,
 )
-from sentbed_interop._torch.sentence_transformers_tokenizer import write_tokenizer
+from sentbed_interop._torch.sentence_transformers_names import POOLING
+from sentbed_interop._torch.sentence_transformers_tokenizer import (
+    write_tokenizer_settings,
+)
 from sentbed_interop._torch.static_embedding import (
     STATIC_EMBEDDING,
     holds_table,
-    require_same_static_vectors,
     require_static,
     set_longest_text,
 )
@@ -59,11 +58,7 @@ class Dense:
     activation: torch.nn.Module
 
 
-def write_folder(
-    encoder: Encoder,
-    directory: Path,
-    verify: bool,
-) -> tuple[str, ...]:
+def write_folder(encoder: Encoder, directory: Path) -> tuple[str, ...]:
     """Write the folder, and return notes on how it differs from the encoder.
 
     Raises:
@@ -78,62 +73,39 @@ def write_folder(
     for file in (directory / "encoder" / "backbone").iterdir():
         file.rename(directory / file.name)
     shutil.rmtree(directory / "encoder")
+
+    notes: tuple[str, ...] = ()
+    tolerance = TOLERANCE
     if holds_table(directory):
-        return _write_static(encoder, directory, pooling, layers, prompts, verify)
+        require_static(encoder, pooling)
+        set_longest_text(directory, encoder.recipe.max_length)
+        _write_modules(directory, [STATIC_EMBEDDING], layers, encoder)
+    else:
+        dtype = _dtype(encoder, directory)
+        if dtype != "float32":
+            tolerance = TOLERANCE_OF_LOW_PRECISION
+        notes = tuple(_notes(encoder, dtype))
+        length = longest_input(encoder)
+        write_tokenizer_settings(directory, length)
+        _write_modules(directory, ["Transformer", "Pooling"], layers, encoder)
+        _write_pooling(directory, pooling, encoder.backbone.width)
+        _write_settings(directory, length, dtype)
 
-    dtype = _dtype(encoder, directory)
-    _add_unused_pooler(directory)
-
-    if encoder.recipe.resolved_prompt is not None:
-        _write_prompt_record(encoder, directory)
-    written = write_tokenizer(encoder, directory)
-    notes = written.notes
-    if dtype != "float32":
-        notes += (
-            f"The weights were in {dtype} and are used in float32 here: vectors differ in the last digits.",
-        )
-
-    _write_modules(directory, ["Transformer", "Pooling"], layers, encoder)
-    _write_pooling(directory, pooling, encoder.backbone.width)
-    _write_settings(directory, written.max_seq_length, dtype)
     _write_prompts(directory, prompts, similarity_of(encoder))
     (directory / "README.md").write_text(_readme(encoder, notes), "utf-8")
-    if verify:
-        require_same_vectors(
-            encoder, directory, pooling, _joined(layers), written.max_seq_length, dtype
-        )
+    require_same_vectors(encoder, directory, tolerance)
     return notes
 
 
-def _write_static(
-    encoder: Encoder,
-    directory: Path,
-    pooling: str,
-    layers: Sequence[Dense],
-    prompts: Mapping[str, str],
-    verify: bool,
-) -> tuple[str, ...]:
-    """Complete the folder of a static encoder, which already has the table of token vectors. Return no notes.
-
-    Raises:
-        ModelError: if stock modules cannot give the encoder's vectors.
-    """
-    require_static(encoder, pooling)
-    set_longest_text(directory, encoder.recipe.max_length)
-    _write_modules(directory, [STATIC_EMBEDDING], layers, encoder)
-    _write_prompts(directory, prompts, similarity_of(encoder))
-    (directory / "README.md").write_text(_readme(encoder, ()), "utf-8")
-    if verify:
-        require_same_static_vectors(encoder, directory, _joined(layers))
-    return ()
-
-
-def _joined(layers: Sequence[Dense]) -> torch.nn.Sequential:
-    """Return the layers as one module."""
-    joined = torch.nn.Sequential()
-    for layer in layers:
-        joined.extend([layer.linear, layer.activation])
-    return joined
+def _notes(encoder: Encoder, dtype: str) -> Iterator[str]:
+    """Yield a sentence on each way in which the folder's vectors differ from the encoder's."""
+    if encoder.recipe.resolved_prompt is not None:
+        yield (
+            "Texts that are empty, that end in white space, or that have more than "
+            f"{encoder.recipe.max_length} tokens without the prompt have other vectors."
+        )
+    if dtype != "float32":
+        yield f"The weights were in {dtype} and are used in float32 here: vectors differ in the last digits."
 
 
 def _write_modules(
@@ -197,9 +169,12 @@ def _write_prompts(
     similarity: str,
 ) -> None:
     """Write the settings of the whole model: the prompts for tasks, and the similarity."""
+    default = None
+    if DEFAULT in prompts:
+        default = DEFAULT
     whole: dict[str, Any] = {
         "prompts": dict(prompts),
-        "default_prompt_name": None,
+        "default_prompt_name": default,
         "similarity_fn_name": similarity,
     }
     _write_json(directory / "config_sentence_transformers.json", whole)
@@ -328,49 +303,6 @@ def _dtype(encoder: Encoder, directory: Path) -> str:
     return str(config.get("dtype") or config.get("torch_dtype") or "float32")
 
 
-def _write_prompt_record(encoder: Encoder, directory: Path) -> None:
-    """Write pooler, prompt and `max_length`, and the tokenizer without the prompt, for the importer.
-
-    The importer could not recover them from the tokenizer that contains the prompt.
-    """
-    recipe = unstructure(encoder.recipe)
-    record = {}
-    for key in ("pooler", "prompt", "max_length"):
-        if key in recipe:
-            record[key] = recipe[key]
-    _write_json(directory / OWN / OWN_FILE, record)
-    for name in TOKENIZER:
-        if (directory / name).is_file():
-            shutil.copy(directory / name, directory / OWN)
-
-
-def _add_unused_pooler(directory: Path) -> None:
-    """Add zeros for BERT's own pooler, a layer that transformers builds and the encoder does not have.
-
-    No vector depends on this pooler. Without the zeros, transformers reports missing weights whenever it loads
-    the folder.
-    """
-    file = directory / "model.safetensors"
-    if not file.is_file():
-        # Only large models have their weights in several files, and they have no such layer.
-        return
-
-    config = json.loads((directory / "config.json").read_bytes())
-    if config.get("model_type") not in MODEL_MAPPING_NAMES or "auto_map" in config:
-        # The model is not one of transformers', so `AutoModel` cannot build it from its configuration alone.
-        return
-    with torch.device("meta"):
-        model = AutoModel.from_config(AutoConfig.for_model(**config))  # type: ignore[no-untyped-call]
-    weights = load_file(file)
-    dtype = next(iter(weights.values())).dtype
-    unused = {}
-    for name, parameter in model.named_parameters():
-        if name.startswith("pooler.") and name not in weights:
-            unused[name] = torch.zeros(parameter.shape, dtype=dtype)
-    if unused:
-        save_file(weights | unused, file, {"format": "pt"})
-
-
 def _write_dense(directory: Path, layer: Dense) -> None:
     """Write settings and weights of a module `Dense`."""
     linear, activation = layer.linear, type(layer.activation)
@@ -398,7 +330,7 @@ def _readme(encoder: Encoder, notes: Sequence[str]) -> str:
     recipe, prompt = encoder.recipe, encoder.recipe.resolved_prompt
     parts = f"backbone `{recipe.backbone.name}`, pooler `{recipe.pooler.name}`, width {encoder.width}"
     if prompt is not None:
-        parts += f". The tokenizer puts the prompt `{prompt.template}` around each text"
+        parts += f", prompt `{prompt.template}`"
     lines = [
         "# A sentence encoder",
         "",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, NoReturn
 
 import attrs
@@ -32,7 +32,6 @@ ACTIVATIONS = {IDENTITY: "none", TANH: "tanh", "GELU": "gelu", "ReLU": "relu"}
 
 VECTOR = "sentence_embedding"
 """Name of a text's vector between modules."""
-
 
 ORDER = "`Transformer`, `Pooling` (or `StaticEmbedding`), `Dense`, `Normalize`"
 """The modules of an encoder in their order, for messages."""
@@ -190,8 +189,8 @@ def settings_of(model: Path) -> Mapping[str, Any]:
     """Return the settings of `Transformer`. Raises `ModelError` if backbones do not support them."""
     if (model / "adapter_config.json").is_file():
         raise ModelError(
-            f"`{model}` holds an adapter on a model that lies elsewhere; import it with `--from peft` and "
-            "the pooler that it was trained with, or merge it with peft first"
+            f"`{model}` holds an adapter on a model that lies elsewhere; merge it with peft first, or write a "
+            "recipe with that model and this `adapter`"
         )
     file = _settings_file(model)
     if file is None:
@@ -256,20 +255,7 @@ def _module(entry: Any, source: Path) -> tuple[str, Path]:
     kind = str(entry["type"])
     if not kind.startswith(LIBRARY):
         _refuse(source, f"its module `{kind}` is code of its own")
-    return kind.rpartition(".")[2], _module_directory(str(entry["path"]), source)
-
-
-def _module_directory(path: str, source: Path) -> Path:
-    """Return the directory of a module. Raises `ModelError` if it leads out of the folder."""
-    directory = source / path
-    parts = PurePath(path).parts
-    inside = not PurePath(path).is_absolute() and ".." not in parts
-    if not inside or not directory.is_dir():
-        raise ModelError(
-            f"`{source}/modules.json` names the module `{path}`, which is not in the folder; nothing outside "
-            "it is read: copy the module into the folder, or do not trust it"
-        )
-    return directory
+    return kind.rpartition(".")[2], source / str(entry["path"])
 
 
 def poolers(plugins: Plugins) -> dict[str, str]:

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-from sentbed import ModelError
-from sentbed.errors import foreign
 from sentbed_hardware.engine_parts.encoder_module import TraceableEncoder
 from sentbed_hardware.engine_parts.tracing import INPUTS, quiet_tracing
 
@@ -27,7 +25,6 @@ def write_graph(
     encoder: TraceableEncoder,
     inputs: tuple[torch.Tensor, torch.Tensor],
     path: Path,
-    parts: str,
 ) -> None:
     """Write the graph of an encoder to the file `path`, for batches of any number of rows and tokens.
 
@@ -36,13 +33,9 @@ def write_graph(
 
     TorchScript's exporter takes 2 s for MiniLM, that of `torch.export` took 22 s and gave the same vectors.
     TorchScript's exporter may record sizes as constants, an error that `require_same_vectors` finds.
-
-    Raises:
-        ModelError: if the encoder cannot be traced; the message names it as `parts`.
     """
     axes = {**dict.fromkeys(INPUTS, AXES), OUTPUT: {0: AXES[0]}}
-    what, remedy = f"{parts} cannot be traced into a graph", "use the runtime `cpu`"
-    with foreign(ModelError, what, remedy), _quiet():
+    with _quiet():
         torch.onnx.export(
             encoder.eval(),
             inputs,

@@ -12,8 +12,7 @@ import numpy as np
 import torch
 import torchax
 from sentbed import ModelError, RunError
-from sentbed.protocols import Loss, TokenStates
-from sentbed_hardware.engine_parts.component_output_checks import require_output
+from sentbed.protocols import TokenStates
 from sentbed_hardware.engine_parts.encoder_module import EncoderModule
 from torch.nn import functional
 from torchax import amp, device_module
@@ -105,7 +104,7 @@ class FunctionalEncoder:
         with traced(self.env, key):
             states = self._states(weights, batch)
             prefixed = {f"module.{name}": value for name, value in weights.items()}
-            arguments = states, len(batch[0]), mode == "eval"
+            arguments = states, mode == "eval"
             vectors = _call(self.env, _Finish(self.module), prefixed, arguments)
             result: jax.Array = self.env.t2j_iso(vectors)
 
@@ -136,14 +135,9 @@ class _Finish(torch.nn.Module):
         super().__init__()
         self.module = module
 
-    def forward(
-        self,
-        states: TokenStates,
-        rows: int,
-        cut: bool,
-    ) -> torch.Tensor:
+    def forward(self, states: TokenStates, cut: bool) -> torch.Tensor:
         """Return the vectors of token states; see `EncoderModule.finish`."""
-        vectors: torch.Tensor = self.module.finish(states, rows, cut=cut)
+        vectors: torch.Tensor = self.module.finish(states, cut=cut)
         return vectors
 
 
@@ -153,9 +147,8 @@ class FunctionalLoss:
     It is called as `loss, (metrics, next_state) = function(weights, fixed, inputs, state, key)`.
     """
 
-    def __init__(self, module: torch.nn.Module, component: Loss) -> None:
+    def __init__(self, module: torch.nn.Module) -> None:
         self.module = module.train()
-        self.component = component
         self.env = torchax.default_env()
 
     def __call__(
@@ -177,7 +170,6 @@ class FunctionalLoss:
             if stateful:
                 arguments.append(env.j2t_iso(state))
             output = _call(env, self.module, weights | fixed, arguments)
-            require_output(output, self.component, stateful, recorded=False)
 
             metrics = {}
             for name, value in output.metrics.items():
