@@ -43,7 +43,7 @@ def cells(precision: str, tasks: Sequence[str] | None) -> list[Recipe]:
     plugins = load_plugins()
     common = [
         f"runtime.precision={precision}",
-        "evaluate.*.skip_missing=true",
+        "evaluate.0.skip_missing=true",
         "report.scatters=false",
     ]
     if tasks:

@@ -25,7 +25,6 @@ OF_OTHERS = {
     "Prefix": "a name in a bibliography",
     "TTestPower": "statsmodels",
     "TypeError": "Python",
-    "WrittenPath": "a message",
     "os.times": "Python",
     "scipy.special": "SciPy",
     "stage.0.loss.temperature": "a key of a recipe",

@@ -31,7 +31,6 @@ EXEMPT = {
     r"sentbed doctor": "says what a machine has: test_doctor_command.py",
     r"sentbed run .*--resume": "needs a run that was stopped: test_resume.py",
     r"sentbed (export|import) ": "needs libraries of others: the tests of sentbed-interop",
-    r"sentbed export-mteb": "needs a run of tasks of MTEB: test_mteb_exchange.py",
     r"sentbed encode .*--(executor|parallel)": "needs a cluster, or an example: test_executors.py",
     r"sentbed encode .*--runtime cuda": "needs a machine with several GPUs",
     r"sentbed encode .*--format parquet": "needs pyarrow: test_encode_command.py",
@@ -39,13 +38,12 @@ EXEMPT = {
     r"sentbed run (examples|recipe)/|sentbed cost": "of an example, which is tested alone",
     r"sentbed run mine.toml --set encoder.pooler.use=largest|use=\"mine\"": "a plugin that the reader writes",
     r"sentbed study (status|report|plot|power studies)": "a study that has run: test_study_command.py",
-    r"sentbed study watch": "a server that goes on until it is ended: test_watch_server.py",
     r"sentbed overlap": "training texts of the reader: test_clean_items.py",
     r"sentbed diff": "two recipes that the page speaks of: test_diff_command.py of sentbed-workbench",
 }
 """Beginning of a command -> why it is not carried out here."""
 
-RECIPE_COMMANDS = {"run", "plan", "check", "explain", "search", "study run"}
+RECIPE_COMMANDS = {"run", "plan", "check", "explain", "study run"}
 STUDIES = (
     "poolers-and-prompts.toml",
     "what-matters.toml",

@@ -227,10 +227,6 @@ def hashes_anew(placed):
     return placed
 
 
-def without_ensembles(training):
-    return attrs.evolve(training, ensembles={})
-
-
 def loads_anything(trainer):
     load = trainer.load
     fits = next(iter(trainer.encoders.values())).width == 128
@@ -248,7 +244,6 @@ CHECKS = {
     "uneven-batch": testing.check_uneven_batch,
     "frozen-columns": testing.check_frozen_columns,
     "towers": testing.check_towers,
-    "prompts": testing.check_prompts,
     "clipping": testing.check_clipping,
     "moving-average": testing.check_moving_average,
     "steps of adamw": testing.check_steps,
@@ -306,13 +301,6 @@ FAULTS: list[tuple[str, str, dict[str, Any], str, str]] = [
         {"trained": MixesVectors},
         INFO_NCE,
         "if `positive` holds vectors",
-    ),
-    (
-        "reads one prompt",
-        "prompts",
-        {"altered": without_ensembles},
-        INFO_NCE,
-        "of two prompts (`mean`)",
     ),
     (
         "shares gradients",

@@ -55,7 +55,6 @@ ENCODERS: Mapping[str, Mapping[str, Any]] = {
         "backbone": {"use": "opt", **TINY},
         "pooler": {"use": "last"},
         "prompt": [{"template": 'a "{text}" b'}, {"template": "c {text}"}],
-        "ensemble": "concatenate",
         "max_length": 24,
     },
 }

@@ -173,7 +173,6 @@ def test_scores_of_a_file_train_an_encoder(tmp_path, loss):
 TAUGHT = """
 train = "student"
 freeze = "teacher"
-cache_frozen = true
 data = {{ use = "for-teacher", source = {{ use = "sample" }}, only = {only} }}
 columns = {{ {columns} }}
 loss = {loss}

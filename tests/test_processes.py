@@ -289,7 +289,7 @@ def test_a_signal_ends_the_run_with_its_state(start, tmp_path, recipient):
     subprocess.run(["kill", "-TERM", str(target)], check=True)
     code, printed = ended(process)
     assert code == 130
-    assert f"to go on: sentbed run --resume {run}" in printed
+    assert f"to go on: sentbed run RECIPE --resume {run}" in printed
     assert list((run / "states").iterdir())
     assert json.loads((run / "manifest.json").read_text())["status"] == "interrupted"
     if recipient == "the launcher":
@@ -298,7 +298,7 @@ def test_a_signal_ends_the_run_with_its_state(start, tmp_path, recipient):
     done = finished_steps(run)[-1]["step"]
     assert f"SIGTERM to process 1: the state after step {done} is saved" in printed
     assert (run / "states" / f"00-{done:08d}").is_dir()
-    more = ("--allow-changes", "--devices", 2, "--set", f"stage.0.steps={done + 3}")
+    more = ("--devices", 2, "--set", f"stage.0.steps={done + 3}")
     finish(start("shared.toml", "--resume", run, *more))
     assert [step["step"] for step in finished_steps(run)] == list(range(1, done + 4))
 
@@ -315,7 +315,7 @@ def test_a_process_that_is_killed_leaves_none_hanging(start, tmp_path, rank, par
     assert f"process {rank} was ended by SIGKILL" in printed
     if rank == 1:
         assert "process 1 has ended" in printed
-        assert "go on with `sentbed run --resume DIRECTORY`" in printed
+        assert "go on with `sentbed run RECIPE --resume DIRECTORY`" in printed
         assert (run / "report.html").is_file()
         # With whole copies, the weights that were reached are saved.
         assert (run / "encoder").is_dir() == (parallel == "ddp")
@@ -325,7 +325,7 @@ def test_a_process_that_is_killed_leaves_none_hanging(start, tmp_path, rank, par
     assert last >= 2
     if rank == 0:
         return
-    more = ("--allow-changes", *kind, "--set", f"stage.0.steps={last + 3}")
+    more = (*kind, "--set", f"stage.0.steps={last + 3}")
     finish(start("shared.toml", "--resume", run, *more))
     assert json.loads((run / "manifest.json").read_text())["status"] == "finished"
 

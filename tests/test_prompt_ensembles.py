@@ -8,7 +8,6 @@ from pathlib import Path
 import attrs
 import numpy as np
 import pytest
-import sentbed
 import torch
 import transformers
 from random_encoders import EVALUATE, STAGE, random_encoder
@@ -16,18 +15,11 @@ from sentbed import Encoder, ModelError, RecipeError
 from sentbed._encoder import batching
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.prompts import TEMPLATES
-from sentbed._registry.registry import load_plugins
-from sentbed.protocols import TokenIds, Training
 from sentbed_backbones._torch.fast_causal import FastCausal
 from sentbed_common import fingerprint_of
-from sentbed_corpus.encode_lines import encode_lines
-from sentbed_hardware.adamw import AdamW
-from sentbed_hardware.learning_rate_schedules import Constant
 from sentbed_interop.export_and_import import export_encoder
-from sentbed_losses.info_nce import InfoNCE
 from sentbed_studies.study import read_study
 from sentbed_testing import SENTENCES
-from torch.nn import functional
 
 TEXTS = (
     "A man is playing a guitar",
@@ -74,7 +66,6 @@ def built(
 ):
     """Return a random encoder of four layers; equal seeds give equal weights and tokenizers."""
     backbone = {"use": kind, "init": "random", "size": "mini", "vocab_size": 500}
-    backbone |= {"dropout": more.pop("dropout")} if "dropout" in more else {}
     table = {
         "backbone": {**backbone, "layers": layers},
         "pooler": {"use": "prompt-eol"},
@@ -98,7 +89,6 @@ def by_a_loop(
     encoder,
     prompts,
     directory,
-    how="mean",
 ):
     """One text and one prompt at a time: the last token's states, averaged over layers, then over prompts."""
     encoder.backbone.save(directory)
@@ -115,11 +105,7 @@ def by_a_loop(
             vectors.append(
                 torch.stack([states[layer][0, -1] for layer in layers]).mean(0)
             )
-        rows.append(
-            (
-                torch.stack(vectors).mean(0) if how == "mean" else torch.cat(vectors)
-            ).numpy()
-        )
+        rows.append(torch.stack(vectors).mean(0).numpy())
     return np.stack(rows)
 
 
@@ -178,21 +164,15 @@ def test_several_prompts_give_the_mean_of_their_vectors_in_one_pass_each(
 
 
 @pytest.mark.sweep(1)
-@pytest.mark.parametrize("ensemble", ["mean", "concatenate"])
 @pytest.mark.parametrize("kind", ["opt", "causal"])
-def test_each_prompt_may_read_layers_of_its_own(kind, ensemble, tmp_path):
+def test_each_prompt_may_read_layers_of_its_own(kind, tmp_path):
     prompts = [*OWN_LAYERS, {"template": "prompt-eol"}]
-    encoder = built(kind, prompts, ensemble=ensemble)
+    encoder = built(kind, prompts)
     templates_and_layers = [
         (TEMPLATES[prompt["template"]], prompt.get("layers", [-1]))
         for prompt in prompts
     ]
-    expected = by_a_loop(encoder, templates_and_layers, tmp_path, ensemble)
-    assert (
-        encoder.width
-        == expected.shape[1]
-        == (768 if ensemble == "concatenate" else 256)
-    )
+    expected = by_a_loop(encoder, templates_and_layers, tmp_path)
     np.testing.assert_allclose(encoder.encode(TEXTS), expected, rtol=0, atol=1e-5)
 
 
@@ -205,13 +185,10 @@ def test_a_pass_ends_at_the_highest_layer_that_a_prompt_reads():
 
 
 @pytest.mark.jax
-@pytest.mark.parametrize("ensemble", ["mean", "concatenate"])
 @pytest.mark.parametrize("kind", ["opt", "causal"])
-def test_jax_gives_the_same_vectors_of_several_prompts(kind, ensemble):
-    ours, theirs = (
-        built(kind, OWN_LAYERS, ensemble=ensemble, runtime=runtime)
-        for runtime in (None, TPU)
-    )
+def test_jax_gives_the_same_vectors_of_several_prompts(kind):
+    ours = built(kind, OWN_LAYERS)
+    theirs = built(kind, OWN_LAYERS, runtime=TPU)
     np.testing.assert_allclose(
         theirs.encode(TEXTS), ours.encode(TEXTS), rtol=0, atol=1e-5
     )
@@ -269,137 +246,6 @@ def test_denoising_takes_out_the_template_in_the_layers_that_the_prompt_chooses(
     assert np.abs(vectors - denoised("last", {"template": "prompt-bert"})).max() > 0.01
 
 
-TRAINED = [{"template": "prompt-eol"}, {"template": "pretended-cot", "layers": [2, 3]}]
-PAIRS = {"anchor": TEXTS[:3], "positive": TEXTS[2:]}
-TEMPERATURE = 0.5
-
-
-def gradients_of(encoder, micro_batch):
-    training = Training(
-        InfoNCE(temperature=TEMPERATURE),
-        AdamW(lr=1e-3),
-        Constant(),
-        total_steps=1,
-        towers=dict.fromkeys(PAIRS, "encoder"),
-        micro_batch=micro_batch,
-        ensembles={"encoder": (len(encoder.recipe.prompts), encoder.recipe.ensemble)},
-    )
-    trainer = encoder.engine.trainer({"encoder": encoder.placed}, training)
-    columns = {
-        name: TokenIds.join(
-            tokenizer.encode(texts, 24) for tokenizer in encoder.tokenizers()
-        )
-        for name, texts in PAIRS.items()
-    }
-    return trainer.gradients(columns)
-
-
-def trained(kind, ensemble, runtime=None):
-    return built(kind, TRAINED, [2], runtime, dropout=0.0, ensemble=ensemble)
-
-
-@pytest.mark.sweep(1)
-@pytest.mark.parametrize("micro_batch", [None, 1])
-@pytest.mark.parametrize("ensemble", ["mean", "concatenate"])
-def test_gradients_go_through_all_prompts(ensemble, micro_batch):
-    encoder = trained("opt", ensemble)
-    loss, gradients = gradients_of(encoder, micro_batch)
-    model = encoder.backbone.model
-    tokenizer = encoder.backbone.tokenizer.original
-    columns = []
-    for texts in PAIRS.values():
-        rows = []
-        for text in texts:
-            vectors = []
-            for prompt in TRAINED:
-                filled = TEMPLATES[prompt["template"]].replace("{text}", ruled(text))
-                states = model(
-                    **tokenizer(filled, return_tensors="pt"), output_hidden_states=True
-                )
-                layers = prompt.get("layers", [2])
-                vectors.append(
-                    sum(states.hidden_states[layer][0, -1] for layer in layers)
-                    / len(layers)
-                )
-            rows.append(sum(vectors) / 2 if ensemble == "mean" else torch.cat(vectors))
-        columns.append(torch.stack(rows))
-    anchors, positives = (functional.normalize(column, dim=-1) for column in columns)
-    expected = functional.cross_entropy(
-        anchors @ positives.T / TEMPERATURE, torch.arange(3)
-    )
-    model.zero_grad()
-    expected.backward()
-    assert loss == pytest.approx(expected.item(), abs=1e-5)
-    named = dict(encoder.placed.module.named_parameters())
-    compared = 0
-    for name, gradient in gradients.items():
-        if name.startswith("encoder."):
-            expected_gradient = named[name.removeprefix("encoder.")].grad
-            # The pass ends below the last block, whose weights have no gradient.
-            expected_gradient = (
-                np.zeros_like(gradient)
-                if expected_gradient is None
-                else expected_gradient.numpy()
-            )
-            np.testing.assert_allclose(
-                gradient, expected_gradient, rtol=0, atol=1e-5, err_msg=name
-            )
-            compared += bool(np.abs(gradient).max() > 1e-3)
-    assert compared > 10
-
-
-@pytest.mark.jax
-@pytest.mark.parametrize("micro_batch", [None, 1])
-@pytest.mark.parametrize("ensemble", ["mean", "concatenate"])
-def test_jax_has_the_same_gradients(ensemble, micro_batch):
-    loss, expected = gradients_of(trained("opt", ensemble), None)
-    other, gradients = gradients_of(trained("opt", ensemble, TPU), micro_batch)
-    assert other == pytest.approx(loss, abs=1e-5)
-    assert gradients.keys() == expected.keys()
-    for name, gradient in expected.items():
-        np.testing.assert_allclose(
-            gradients[name], gradient, rtol=0, atol=1e-5, err_msg=name
-        )
-
-
-@pytest.mark.sweep(1)
-@pytest.mark.parametrize("ensemble", ["mean", "concatenate"])
-def test_a_stage_trains_an_encoder_with_several_prompts(ensemble, tmp_path):
-    prompt = '[{ template = "prompt" }, { template = "knowledge", layers = [1] }]\nensemble = "ENSEMBLE"'
-    text = (
-        RECIPE.replace("PROMPT", prompt.replace("ENSEMBLE", ensemble))
-        + STAGE
-        + EVALUATE
-    )
-    (tmp_path / "r.toml").write_text(text)
-    result = sentbed.run(load_recipe(tmp_path / "r.toml"), tmp_path / "run")
-    assert [score.evaluator for score in result.scores[:1]] == ["sts"]
-    protocol = result.scores[0].protocol["encoder"]
-    assert [entry.get("layers") for entry in protocol["prompt"]] == [None, [1]]
-    assert protocol.get("ensemble") == (
-        "concatenate" if ensemble == "concatenate" else None
-    )
-    encoder = Encoder.load(tmp_path / "run" / "encoder")
-    assert encoder.encode(TEXTS).shape == (
-        len(TEXTS),
-        256 if ensemble == "concatenate" else 128,
-    )
-
-
-def test_the_lines_of_a_file_get_vectors_side_by_side(tmp_path):
-    encoder = built("opt", OWN_LAYERS, ensemble="concatenate")
-    encoder.save(tmp_path / "e")
-    (tmp_path / "in.txt").write_text("\n".join(TEXTS) + "\n")
-    runtime = load_plugins().find("runtime", "cpu").cls(threads=1)
-    shape = encode_lines(
-        str(tmp_path / "e"), runtime, str(tmp_path / "in.txt"), tmp_path / "out.npy"
-    )
-    assert shape == (len(TEXTS), 512)
-    np.testing.assert_allclose(
-        np.load(tmp_path / "out.npy"), encoder.encode(TEXTS), rtol=0, atol=1e-5
-    )
-
-
 def test_a_prompt_that_reads_the_last_layer_by_its_number_is_the_default():
     vectors = built("opt", {"template": "prompt-eol", "layers": [-1]}).encode(TEXTS)
     np.testing.assert_array_equal(
@@ -430,7 +276,6 @@ def test_the_store_tells_encoders_with_other_prompts_apart():
         (CK, {}),
         (CK[::-1], {}),
         (CK[:1], {}),
-        (CK, {"ensemble": "concatenate"}),
         (OWN_LAYERS, {}),
     ]
     spaces = [fingerprint_of(built("opt", prompts, **how)) for prompts, how in more]
@@ -498,12 +343,10 @@ prompt = PROMPT
             "`layers` has 3, the model has .* layers 1 to 2",
         ),
         ('{ template = "knowledge", layers = [] }', EVALUATE, "layers"),
-        ('{ template = "knowledge" }\nensemble = "sum"', EVALUATE, "ensemble"),
         (
-            '[{ template = "knowledge" }, { template = "prompt" }]\nensemble = "concatenate"\n'
-            "head = { projection = 8, dimensions = 4 }",
+            '[{ template = "knowledge" }, { template = "prompt" }]',
             STAGE,
-            "the first `dimensions` of each prompt's vector are not the first of their concatenation",
+            "the encoder `encoder` has several prompts, and a stage trains one",
         ),
     ],
 )

@@ -8,12 +8,8 @@ import shutil
 import pytest
 from click.testing import CliRunner
 from random_encoders import random_encoder
-from sentbed import Encoder, ModelError, resume
+from sentbed import Encoder, ModelError
 from sentbed._cli.main import main
-from sentbed.tools import (
-    load_recipe,
-    resolved_toml,
-)
 from sentbed_interop.export_and_import import export_encoder, import_encoder
 
 CODE = """
@@ -163,59 +159,3 @@ def test_an_imported_folder_cannot_name_a_backbone_of_its_own(plain, tmp_path):
         ModelError, match="has `backbone`, which `sentbed export` does not write"
     ):
         import_encoder(folder, tmp_path / "imported", "sentence-transformers")
-
-
-RUN = """\
-schema = 1
-[run]
-name = "stranger"
-[runtime]
-use = "cpu"
-[encoder]
-max_length = 16
-backbone = {{ use = "bert", model = "{model}", trust_remote_code = true }}
-pooler = {{ use = "mean" }}
-[[evaluate]]
-use = "sts"
-path = "{pairs}"
-"""
-
-
-@pytest.fixture
-def stopped(hostile, put, tmp_path):
-    """A stranger's run directory, stopped before its first step, whose recipe trusts the model's code."""
-    pairs = put(
-        "pairs.tsv",
-        "sentence1\tsentence2\tscore\na b\tc d\t1.0\na c\tb d\t2.0\nx y\tx z\t3.0\n",
-    )
-    run = tmp_path / "run"
-    run.mkdir()
-    recipe = put("recipe.toml", RUN.format(model=hostile[0] / "backbone", pairs=pairs))
-    (run / "resolved.toml").write_text(resolved_toml(load_recipe(recipe)))
-    (run / "manifest.json").write_text('{"status": "interrupted"}')
-    return run
-
-
-def test_a_run_directory_does_not_decide_that_code_runs(stopped, hostile):
-    _, trace = hostile
-    refused = CliRunner().invoke(main, ["run", "--resume", str(stopped)])
-    assert refused.exit_code == 1, refused.output
-    assert refused.output == (
-        f"error: the encoder `encoder` of the run in `{stopped}` wants to run Python code that comes with "
-        "its model; read it, then name the RECIPE that you started the run with, or give "
-        "`--trust-remote-code` (`trust_remote_code=True`)\n"
-    )
-    with pytest.raises(ModelError, match=REFUSED):
-        resume(stopped)
-    assert not trace.exists()
-
-
-@pytest.mark.sweep(1)
-@pytest.mark.parametrize("by", ["option", "recipe"])
-def test_its_user_does(by, stopped, hostile, tmp_path):
-    recipe = tmp_path / "own.toml"
-    recipe.write_bytes((stopped / "resolved.toml").read_bytes())
-    arguments = {"option": [TRUST], "recipe": [str(recipe)]}[by]
-    done = CliRunner().invoke(main, ["run", "--resume", str(stopped), *arguments])
-    assert done.exit_code == 0, done.output
-    assert hostile[1].exists()

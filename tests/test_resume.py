@@ -13,7 +13,6 @@ import pytest
 import sentbed
 import sentbed_processes
 from run_logs import events, finished_steps
-from sentbed.tools import load_plugins
 from sentbed_processes import finish, kill, wait_until
 
 ROOT = Path(__file__).parent.parent
@@ -42,7 +41,6 @@ name = "pairs"
 train = "en"
 freeze = "source"
 columns = { anchor = "en", positive = "source" }
-cache_frozen = true
 loss = { use = "queue", size = 50, temperature = { initial = 0.1 } }
 optimizer = { use = "adamw", lr = 1e-3 }
 schedule = { use = "cosine" }
@@ -117,8 +115,9 @@ def test_a_run_that_was_killed_ends_bit_identical(start, tmp_path):
     wait_until(lambda: len(finished_steps(broken)) > 2, process, 0.002)
     kill(process)
     assert process.returncode == -signal.SIGKILL
-    sentbed.resume(broken)
-    sentbed.run(sentbed.load_recipe(tmp_path / "survivor.toml"), whole)
+    recipe = sentbed.load_recipe(tmp_path / "survivor.toml")
+    sentbed.resume(broken, recipe)
+    sentbed.run(recipe, whole)
     assert_identical(whole, broken)
 
 
@@ -148,7 +147,7 @@ def test_a_run_that_was_killed_ten_times_ends_bit_identical(start, tmp_path):
         kill(process)
         writing += writes and any((broken / "states").glob(".*"))
         assert process.returncode == -signal.SIGKILL
-        process = start("--resume", broken)
+        process = start("survivor.toml", "--resume", broken)
     finish(process)
     assert writing >= 1
     assert_identical(whole, broken)
@@ -166,73 +165,3 @@ def assert_identical(whole, broken):
         for path in files:
             assert (whole / path).read_bytes() == (broken / path).read_bytes(), path
     assert comparable_events(whole) == comparable_events(broken)
-
-
-TRAINED_TOKENIZER = """\
-schema = 1
-[run]
-name = "two"
-[runtime]
-use = "cpu"
-threads = 1
-[encoder]
-max_length = 16
-backbone = { use = "bert", init = "random", vocab_size = 100, size = "tiny" }
-pooler = { use = "mean" }
-[checkpoint]
-every = 1
-[[stage]]
-name = "first"
-data = { use = "pairs", path = "first.tsv", anchor = "a", positive = "b" }
-loss = { use = "info-nce" }
-optimizer = { use = "adamw", lr = 1e-3 }
-schedule = { use = "constant" }
-batch_size = 2
-steps = 3
-[[stage]]
-name = "second"
-data = { use = "pairs", path = "second.tsv", anchor = "a", positive = "b" }
-loss = { use = "info-nce" }
-optimizer = { use = "adamw", lr = 1e-3 }
-schedule = { use = "constant" }
-batch_size = 2
-steps = 1
-"""
-
-
-class StopAfterTwoSteps:
-    """Ctrl-C after the second step of the first stage."""
-
-    required = True
-
-    @sentbed.hookimpl(trylast=True)
-    def step_finished(self, stage, step):
-        if (stage, step) == ("first", 2):
-            raise KeyboardInterrupt
-
-
-@pytest.mark.slow
-def test_a_run_does_not_go_on_with_a_tokenizer_that_is_trained_on_other_texts(
-    tmp_path,
-):
-    recipe = tmp_path / "recipe.toml"
-    recipe.write_text(TRAINED_TOKENIZER)
-    (tmp_path / "first.tsv").write_text("a\tb\n" + "a cat sits\tthe cat sat\n" * 4)
-    # The data of a stage that has not begun, which the vocabulary depends on all the same.
-    second = tmp_path / "second.tsv"
-    second.write_text("a\tb\n" + "a dog runs\tthe dog ran\n" * 4)
-    plugins = load_plugins()
-    stop = StopAfterTwoSteps()
-    plugins.manager.register(stop)
-    with pytest.raises(KeyboardInterrupt):
-        sentbed.run(sentbed.load_recipe(recipe), tmp_path / "out", plugins)
-    plugins.manager.unregister(stop)
-
-    text = second.read_text()
-    second.write_text(text.replace("dog", "quick zebra"))
-    with pytest.raises(
-        sentbed.RunError, match="the tokenizer of `encoder` is not the one"
-    ):
-        sentbed.resume(tmp_path / "out", plugins=plugins)
-    second.write_text(text)
-    sentbed.resume(tmp_path / "out", plugins=plugins)

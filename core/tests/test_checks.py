@@ -34,7 +34,6 @@ MODES = {
     ),
     "dual": ('stage.pairs.train=["en", "zh"]', "stage.pairs.freeze="),
     "frozen": (),
-    "frozen, cached": ("stage.pairs.cache_frozen=true",),
 }
 
 
@@ -204,15 +203,6 @@ DUAL = ('stage.pairs.train=["en", "zh"]', "stage.pairs.freeze=")
             "stage.pairs.columns.negative",
             "the column `negative` is not used by this stage's data and loss; "
             "the columns are anchor, positive",
-        ),
-        (
-            [
-                "stage.pairs.cache_frozen=true",
-                "stage.pairs.freeze=",
-                "stage.pairs.columns.anchor=zh",
-            ],
-            "stage.pairs.cache_frozen",
-            "`cache_frozen` is on, but the stage freezes no encoder; take it out",
         ),
         # weights
         (

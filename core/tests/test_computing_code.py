@@ -14,7 +14,6 @@ from sentbed._registry.computing_code import (
     code_differences,
     computing_code,
     files_digest,
-    hashed,
     package_files,
 )
 from sentbed._registry.registry import load_plugins
@@ -142,7 +141,6 @@ def test_code_is_that_of_all_distributions_that_compute_and_libraries_have_their
     } == set(code)
     assert code["lab-numbers"] == "1.0"
     assert code["numpy"] == importlib.metadata.version("numpy")
-    assert hashed(code).keys() == {"sentbed", "lab-loss", "lab-tools"}
 
 
 @pytest.mark.parametrize(

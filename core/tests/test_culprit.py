@@ -35,7 +35,7 @@ def {hook}():
 
 RAISE = 'raise ValueError("broken")'
 FORWARD = f"def weights(mask):\n            {RAISE}"
-ADVICE = "; test it with `sentbed_testing.check_component`"
+ADVICE = "; test it with `sentbed_testing`"
 USE = {
     "backbones": ("backbone", "Characters", "encoder.backbone.use"),
     "poolers": ("pooler", "Average", "encoder.pooler.use"),

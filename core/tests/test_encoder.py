@@ -128,7 +128,6 @@ def test_the_saved_recipe_is_complete(saved):
         "pooler": {"use": "average"},
         "head": {"bias": False, "normalize": False, "hidden": [], "activation": "none"},
         "max_length": 16,
-        "ensemble": "mean",
     }
 
 

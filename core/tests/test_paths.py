@@ -2,23 +2,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-import pickle
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sentbed import DataError, RunError, locate
 from sentbed._files import atomic_file, sha256, write_atomic, write_directory
 from sentbed._locations import (
-    WrittenPath,
     absolute,
     data_root,
-    placed,
-    with_absolute_paths,
 )
 from toy_fixtures import exactly
 
@@ -348,56 +342,3 @@ def test_a_full_disk_is_an_error_that_leaves_what_was_there(moment, tmp_path):
     assert names(tmp_path) == ["d", "f"]
     assert (tmp_path / "f").read_text() == "old"
     assert names(tmp_path / "d") == ["old"]
-
-
-# --- the form that a recipe has -----------------------------------------------------------------------------
-
-PARTS = st.lists(st.sampled_from(["..", ".", "a", "b c", "Ä", "x.tsv"]), max_size=6)
-
-
-@given(
-    scheme=st.sampled_from(["", "hub:"]), base=PARTS, location=PARTS, directory=PARTS
-)
-def test_a_relative_path_is_read_from_another_directory_as_the_same_file(
-    scheme, base, location, directory
-):
-    recipe_directory = Path("/projects", *base)
-    run_directory = Path("/projects", *directory)
-    path = placed(scheme + "/".join([".", *location]), recipe_directory)
-    assert isinstance(path, WrittenPath)
-    written = path.seen_from(run_directory)
-    assert written.removeprefix(scheme).startswith(("./", "../"))
-    assert placed(written, run_directory) == path
-    assert with_absolute_paths({"files": [written]}, run_directory) == {"files": [path]}
-
-
-@pytest.mark.parametrize(
-    "location",
-    [
-        "/data/x.tsv",
-        "pkg:sentbed/py.typed",
-        "data:x.tsv",
-        "hub:owner/name",
-        "hub:/models/x",
-    ],
-)
-def test_a_location_that_is_not_relative_has_no_other_form(location, tmp_path):
-    assert type(placed(location, tmp_path)) is str
-    assert with_absolute_paths([location, 3, {"use": "bert"}], tmp_path) == [
-        location,
-        3,
-        {"use": "bert"},
-    ]
-
-
-def test_a_path_below_home_is_written_as_such(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    path = placed("~/models/x", tmp_path / "elsewhere")
-    assert path == str(tmp_path / "models" / "x")
-    assert isinstance(path, WrittenPath)
-    assert path.seen_from(tmp_path / "runs") == "~/models/x"
-
-
-def test_a_written_path_keeps_its_form_in_another_process(tmp_path):
-    path = pickle.loads(pickle.dumps(placed("x.tsv", tmp_path)))
-    assert (path, path.form) == (str(tmp_path / "x.tsv"), "x.tsv")

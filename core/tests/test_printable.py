@@ -95,7 +95,7 @@ def test_a_file_whose_removal_fails_too_does_not_hide_why_it_was_not_written(
         write_atomic(tmp_path / "a", "text")
 
 
-@pytest.mark.parametrize("command", [["run"], ["check"], ["run", "--resume"]])
+@pytest.mark.parametrize("command", [["run"], ["check"]])
 def test_a_path_of_5000_characters_is_an_error_of_one_sentence(command):
     result = CliRunner().invoke(main, [*command, "a" * 5000])
     assert result.exit_code in (1, 2)

@@ -201,11 +201,7 @@ def test_everything_that_a_stage_can_say_is_read(recipe_of):
     )
     for stage in (pairs, tune):
         assert (stage.micro_batch, stage.max_length, stage.max_grad_norm) == (2, 9, 0)
-        assert (stage.distinct, stage.shuffle_buffer, stage.cache_frozen) == (
-            True,
-            50,
-            False,
-        )
+        assert (stage.distinct, stage.shuffle_buffer) == (True, 50)
         assert stage.weights == {"zh": "pretrained"}
         assert stage.validate == Validate(3, Lottery(), encoder="zh", patience=4)
         assert stage.watch == (
@@ -637,96 +633,6 @@ def test_a_number_from_the_command_line_is_not_placed_in_the_file(recipe_of, val
     assert str(fault).endswith("@ --set stage.pull.batch_size")
 
 
-def test_an_override_of_every_evaluation_reaches_those_that_have_the_key(
-    recipe_of,
-):
-    more = '[[evaluate]]\nuse = "across"\n[[evaluate]]\nuse = "gap"\nleft = "xyz"\n'
-    evaluators = [
-        e.evaluator
-        for e in recipe_of(f"{RECIPE}{more}", "evaluate.*.target=3.5").evaluate
-    ]
-    assert [evaluator.name for evaluator in evaluators] == ["gap", "across", "gap"]
-    assert [
-        evaluator.target for evaluator in evaluators if evaluator.name == "gap"
-    ] == [3.5, 3.5]
-
-
-def test_an_override_of_every_evaluation_sets_keys_of_the_table_and_below_a_key(
-    recipe_of,
-):
-    text = f'{RECIPE}[[evaluate]]\nuse = "across"\n'
-    recipe = recipe_of(text, 'evaluate.*.at=["start"]')
-    assert [evaluate.at for evaluate in recipe.evaluate] == [("start",), ("start",)]
-    below = problem(recipe_of, text, "evaluate.*.target.nothing=3")
-    assert below[1] == "evaluate.0.target"
-
-
-@pytest.mark.parametrize(
-    ("overrides", "expected"),
-    [
-        (["evaluate.*.at=['start']", "evaluate.0.at=['end']"], "end start start"),
-        (["evaluate.0.at=['end']", "evaluate.*.at=['start']"], "start start start"),
-        (
-            ["evaluate.0=", "evaluate.*.at=['start']", "evaluate.1.at=['end']"],
-            "end start",
-        ),
-        (["evaluate.*.at=['end']", "evaluate.*.at=['start']"], "start start start"),
-        (
-            [
-                "evaluate.*.at=['start']",
-                "evaluate.*.at=['end']",
-                "evaluate.1.at=['start']",
-            ],
-            "end start end",
-        ),
-        (
-            [
-                "evaluate.0.at=['end']",
-                "evaluate.*.at=['start']",
-                "evaluate.1.at=['end']",
-            ],
-            "start end start",
-        ),
-    ],
-)
-def test_of_overrides_of_every_evaluation_and_of_one_the_last_wins(
-    recipe_of, overrides, expected
-):
-    text = f'{RECIPE}[[evaluate]]\nuse = "across"\n[[evaluate]]\nuse = "gap"\n'
-    recipe = recipe_of(text, *overrides)
-    assert " ".join(evaluate.at[0] for evaluate in recipe.evaluate) == expected
-
-
-@pytest.mark.parametrize(
-    ("overrides", "expected"),
-    [
-        (["evaluate.*.at.0='start'", "evaluate.1.at.0='end'"], ("end", "start")),
-        (["evaluate.1.at.0='end'", "evaluate.*.at.0='start'"], ("start", "start")),
-        (["evaluate.*.at.0='start'", "evaluate.1.at=['end']"], ("end",)),
-        (["evaluate.1.at=['end']", "evaluate.*.at.0='start'"], ("start",)),
-        (["evaluate.*.at=['start', 'end']", "evaluate.1.at.1='start'"], ("start",) * 2),
-        (["evaluate.1.at.1='end'", "evaluate.*.at=['start']"], ("start",)),
-        (["evaluate.*.at=['start']", "evaluate.1={use='across'}"], ("end",)),
-        (["evaluate.1={use='across'}", "evaluate.*.at=['start']"], ("start",)),
-        (["evaluate.*.at=['start']", "evaluate.1.at="], ("end",)),
-        (["evaluate.1.at=", "evaluate.*.at=['start']"], ("start",)),
-    ],
-)
-def test_of_overrides_of_every_evaluation_and_of_what_is_above_or_below_the_last_wins(
-    recipe_of, overrides, expected
-):
-    text = f'{RECIPE}[[evaluate]]\nuse = "across"\nat = ["end", "start"]\n'
-    assert recipe_of(text, *overrides).evaluate[1].at == expected
-
-
-@pytest.mark.parametrize("value", ["3", '{ use = "gap" }'])
-def test_an_override_of_every_evaluation_hides_no_wrong_evaluate(recipe_of, value):
-    text = RECIPE.replace("[[evaluate]]", "[more]")
-    text = text.replace("schema = 1", f"schema = 1\nevaluate = {value}")
-    reported = problems(recipe_of, text, "evaluate.*.target=1")
-    assert "expected an array" in str(reported)
-
-
 @pytest.mark.parametrize("name", ["9", "007"])
 def test_a_stage_whose_name_is_a_number_is_overridden_by_its_name(recipe_of, name):
     text = RECIPE.replace('name = "pull"', f'name = "{name}"')
@@ -734,13 +640,6 @@ def test_a_stage_whose_name_is_a_number_is_overridden_by_its_name(recipe_of, nam
     assert recipe.stage[0].epochs == 5
     assert recipe.document.place(("stage", 0, "epochs")) == ("--set", None)
     assert recipe_of(text, f"stage.{name}=", "evaluate.0.at=['end']").stage == ()
-
-
-def test_an_override_of_every_evaluation_that_none_has_is_a_problem(recipe_of):
-    with pytest.raises(
-        RecipeError, match=r"no evaluation has the key `tarket` of the override"
-    ):
-        recipe_of(RECIPE, "evaluate.*.tarket=3.5")
 
 
 @pytest.mark.parametrize(
@@ -835,15 +734,6 @@ def test_relative_paths_are_absolute_in_a_resolved_recipe(
     assert moved.encoders["encoder"].backbone == Characters(
         4, model=str(tmp_path / "weights")
     )
-
-
-def test_relative_paths_start_at_the_file_that_a_resolved_recipe_is_written_to(
-    recipe_of, tmp_path, plugins, put
-):
-    recipe = recipe_of(RECIPE.replace("width = 4", 'width = 4, model = "./weights"'))
-    text = resolved_toml(recipe, tmp_path / "deep" / "below")
-    assert 'model = "../../weights"' in text
-    assert load_recipe(put("deep/below/r.toml", text), plugins=plugins) == recipe
 
 
 def test_start_without_a_stage_is_a_problem(recipe_of):

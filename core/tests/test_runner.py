@@ -570,44 +570,6 @@ def test_weights_that_a_stage_gives_to_an_encoder_that_it_freezes_stay(
     assert_same_vectors(zh, build_encoder(recipe, "zh"))
 
 
-@pytest.mark.sweep(4)
-@pytest.mark.parametrize(
-    "change",
-    [
-        "stage.again.data.rows=10",
-        "stage.again.max_length=3",
-        "encoders.zh.max_length=3",
-        "encoders.zh.prompt.template='<{text}>'",
-        "encoders.zh.backbone.init_seed=9",
-        "stage.tune.optimizer.lr=0.25",
-        "stage.again.weights.zh=pairs",
-        "runtime.precision=fp64",
-    ],
-)
-def test_frozen_vectors_are_kept_apart_by_everything_that_decides_them(
-    change, plugins, run_recipe
-):
-    seen = []
-
-    class Look:
-        @hookimpl
-        def stage_finished(self, run, stage):
-            if stage == "again":
-                seen.extend(path.name for path in (run.directory / "vectors").iterdir())
-
-    plugins.manager.register(Look())
-    frozen = (
-        'stage.again.train="en"',
-        'stage.again.freeze="zh"',
-        "stage.again.cache_frozen=true",
-    )
-    frozen = (*frozen, 'stage.again.columns={ anchor = "zh", positive = "en" }')
-    for name, overrides in (("one", ()), ("again", ()), ("other", (change,))):
-        run_recipe(TOWERS + NOISY, *frozen, *overrides, name=name)
-    first, again, other = seen
-    assert first == again != other
-
-
 def test_the_frozen_tower_of_a_stage_has_the_weights_that_an_earlier_stage_gave_it(
     run_recipe, load_encoder
 ):
@@ -648,9 +610,7 @@ def test_of_every_stage_only_the_weights_that_it_ends_with_are_left(run_recipe):
     assert sum(line["event"] == "checkpoint_saved" for line in log(out)) > 2
 
 
-def test_states_and_vectors_are_there_while_a_run_goes_on_and_gone_afterwards(
-    plugins, run_recipe
-):
+def test_states_are_there_while_a_run_goes_on_and_gone_afterwards(plugins, run_recipe):
     seen = []
 
     class Look:
@@ -659,18 +619,10 @@ def test_states_and_vectors_are_there_while_a_run_goes_on_and_gone_afterwards(
             seen.append(names(run.directory))
 
     plugins.manager.register(Look())
-    out = run_recipe(TOWERS, "stage.pairs.cache_frozen=true").directory
-    assert all({"states", "vectors"} <= entries for entries in seen)
+    out = run_recipe(TOWERS).directory
+    assert all("states" in entries for entries in seen)
     assert len(seen) == 10
     assert names(out) == FILES | {"checkpoints"}
-
-
-def test_a_cache_of_frozen_vectors_does_not_change_the_result(run_recipe):
-    plain = run_recipe(TOWERS, name="plain")
-    cached = run_recipe(TOWERS, "stage.pairs.cache_frozen=true")
-    assert [score.value for score in cached.scores] == pytest.approx(
-        [score.value for score in plain.scores], rel=1e-6
-    )
 
 
 def test_towers_that_do_not_fit_are_found_before_anything_is_computed(

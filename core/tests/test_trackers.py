@@ -101,7 +101,7 @@ def test_a_hook_that_fails_costs_its_tracker_alone(
         f"warning: the tracker `notes` of `toy` 1.0 failed in `{hook}`: ValueError: broken @ {__file__}:"
     )
     assert warnings[0].endswith(
-        "; the run goes on without it (test it with `sentbed_testing.check_component`, or tell its authors)"
+        "; the run goes on without it (test it with `sentbed_testing`, or tell its authors)"
     )
     if hook not in ("write_report", "run_finished", "report_sections"):
         assert [
@@ -180,7 +180,7 @@ def test_a_tracker_that_fails_when_a_run_is_resumed_is_left_out(
     with pytest.raises(KeyboardInterrupt):
         run_recipe(RECIPE, "stage.pull.loss.interrupt_at=3")
     plugins.manager.register(failing("run_resumed", ValueError("broken")), name="odd")
-    resume(out, recipe, plugins, allow_changes=True)
+    resume(out, recipe, plugins)
     assert any(
         "`odd` failed in `run_resumed`" in warning for warning in warnings_of(out)
     )
@@ -275,7 +275,7 @@ def test_what_cannot_follow_a_run_is_refused_before_anything_is_computed(
     )
     assert wrong in str(caught.value)
     assert str(caught.value).endswith(
-        "test it with `sentbed_testing.check_component`, or tell its authors"
+        "test it with `sentbed_testing`, or tell its authors"
     )
     assert plugins.manager.list_name_plugin() == before
     assert not (out / "manifest.json").exists()

@@ -361,11 +361,10 @@ def weights(encoders):
     ("overrides", "changed"),
     [
         ((), {"zh"}),
-        (("stage.0.cache_frozen=true",), {"zh"}),
         (SHARED, {"zh"}),
         (DUAL, {"en", "zh"}),
     ],
-    ids=["frozen", "cached", "shared", "dual"],
+    ids=["frozen", "shared", "dual"],
 )
 def test_exactly_the_towers_that_a_stage_trains_change(
     overrides, changed, recipe_of, train_towers
@@ -376,12 +375,11 @@ def test_exactly_the_towers_that_a_stage_trains_change(
     assert {name for name in before if before[name] != after[name]} == changed
 
 
-@pytest.mark.parametrize("cached", [False, True])
 def test_a_frozen_tower_is_encoded_and_never_handed_to_the_trainer(
-    cached, recipe_of, train_towers, trainings, batches
+    recipe_of, train_towers, trainings, batches
 ):
     recipe = recipe_of(TOWERS)
-    encoders = train_towers(recipe, cache_frozen=cached)
+    encoders = train_towers(recipe)
     ((trained, training),) = trainings
     assert (list(trained), dict(training.towers)) == (["zh"], {"positive": "zh"})
     texts = recipe.stage[0].data.open().rows(range(11))["anchor"]

@@ -77,7 +77,8 @@ def numbers(directory: Path) -> Iterator[Compared]:
         )
         if killed.returncode == 0:
             raise RuntimeError(f"the run was not killed after {place}: {killed.stdout}")
-        resumed = results_of_run(sentbed.resume(directory / kill).directory)
+        again = sentbed.load_recipe(recipe)
+        resumed = results_of_run(sentbed.resume(directory / kill, again).directory)
         for part, value in resumed.items():
             source = "the run that was not killed"
             yield Compared(f"{kill}/{part}", value, whole[part], source)

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("data_directory")
 @pytest.mark.usefixtures("minilm")
 def test_minilm_reproduces_the_published_sts_scores(tmp_path):
     recipe = sentbed.load_recipe(
-        RECIPES / "papers" / "minilm-sts.toml", ["evaluate.*.skip_missing=true"]
+        RECIPES / "papers" / "minilm-sts.toml", ["evaluate.0.skip_missing=true"]
     )
     assert len(recipe.expected) == 13
     result = sentbed.run(recipe, tmp_path / "run")

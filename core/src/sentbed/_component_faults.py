@@ -11,7 +11,7 @@ from sentbed.errors import PluginError
 
 T = TypeVar("T")
 
-ADVICE = "test it with `sentbed_testing.check_component`, or tell its authors"
+ADVICE = "test it with `sentbed_testing`, or tell its authors"
 """Advice at the end of a message about a faulty component."""
 
 

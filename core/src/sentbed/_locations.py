@@ -43,66 +43,6 @@ def absolute(location: str, base: Path) -> str:
     return str((base / Path(location).expanduser()).resolve())
 
 
-class WrittenPath(str):
-    """Absolute path that also knows how the recipe writes it: relative, or beginning with `~`.
-
-    A recipe that a run writes has a relative path again, so that the recipe can be moved together with its files.
-    """
-
-    __slots__ = ("form",)
-    form: str
-    """The path as the recipe writes it."""
-
-    def __new__(cls, path: str, form: str) -> WrittenPath:
-        """Return an absolute path, with the form in which the recipe writes it."""
-        written = super().__new__(cls, path)
-        written.form = form
-        return written
-
-    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]  # that of `str` has no form
-        return str(self), self.form
-
-    def seen_from(self, directory: Path) -> str:
-        """Return the path for a recipe in `directory`.
-
-        It begins with `./` or `../`, or with `~` if it does so in the original recipe.
-        """
-        scheme = HUB if self.startswith(HUB) else ""
-        if self.form.startswith(f"{scheme}~"):
-            return self.form
-        path = self.removeprefix(scheme)
-        try:
-            relative = Path(os.path.relpath(path, directory.resolve())).as_posix()
-        except ValueError:  # on Windows, if the directory is on another drive
-            return str(self)
-        if relative == "..":
-            relative = "../"
-        elif not relative.startswith("../"):
-            relative = f"./{relative}"
-        return scheme + relative
-
-
-def placed(location: str, base: Path) -> str:
-    """Return the absolute location, as a `WrittenPath` if it is not absolute in the recipe."""
-    path = absolute(location, base)
-    if path == location or Path(location.removeprefix(HUB)).is_absolute():
-        return path
-    return WrittenPath(path, location)
-
-
-def with_absolute_paths(data: Any, directory: Path) -> Any:
-    """Return the data of a recipe that a run has written to `directory`, with relative paths made absolute."""
-    if isinstance(data, dict):
-        return {
-            key: with_absolute_paths(value, directory) for key, value in data.items()
-        }
-    if isinstance(data, list):
-        return [with_absolute_paths(value, directory) for value in data]
-    if isinstance(data, str) and data.removeprefix(HUB).startswith(("./", "../", "~/")):
-        return absolute(data, directory)
-    return data
-
-
 def mentions(kind: Any, name: Any) -> bool:
     """Whether a type is `name` or has it as an argument: `tuple[FilePath, ...]` mentions `FilePath`."""
     return kind is name or any(mentions(part, name) for part in get_args(kind))

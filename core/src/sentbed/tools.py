@@ -34,8 +34,8 @@ if TYPE_CHECKING:
         self_contained,
     )
     from sentbed._files import locked
-    from sentbed._locations import mentions, with_absolute_paths
-    from sentbed._recipe.checks import check, problem_of_test_data
+    from sentbed._locations import mentions
+    from sentbed._recipe.checks import check
     from sentbed._recipe.component_compatibility import (
         REASONS,
         TEMPLATE,
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
         read_document,
         structure_recipe,
     )
-    from sentbed._recipe.machine_settings import on_machine_of
     from sentbed._recipe.prompts import (
         INSTRUCTION,
         MASK,
@@ -78,8 +77,8 @@ if TYPE_CHECKING:
         first_stages,
         resolved_toml,
     )
+    from sentbed._recipe.recipe_differences import differences
     from sentbed._registry.computing_code import (
-        code_differences,
         components_of,
         computing_code,
         files_digest,
@@ -95,7 +94,7 @@ if TYPE_CHECKING:
     from sentbed._run.encoder_building import build_encoder, head_seed
     from sentbed._run.manifest import MANIFEST, describe
     from sentbed._run.report_json import plain, record_json, score_record
-    from sentbed._run.resume import differences, newest_state, own_recipe, resume
+    from sentbed._run.resume import newest_state, resume
     from sentbed._run.run_directory import ENCODER, new_directory, saved_encoders
     from sentbed._run.runner import execute
     from sentbed._run.trackers import hook_faults

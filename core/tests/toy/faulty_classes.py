@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import attrs
 from attrs.validators import ge
-from sentbed.protocols import OF_MACHINE, Pooler
+from sentbed.protocols import Pooler
 
 
 class Last(Pooler):
@@ -104,14 +104,6 @@ class Required(Last):
     """It has a field without a default."""
 
     size: int
-    """Any."""
-
-
-@attrs.frozen
-class Addressed(Last):
-    """It has an address without a default."""
-
-    server: str = attrs.field(metadata=OF_MACHINE)
     """Any."""
 
 

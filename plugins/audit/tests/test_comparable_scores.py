@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections import Counter
 
 import numpy as np
 import pytest
 from result_folders import TASKS, write_folder, write_mteb_file
-from sentbed_audit.audit import audit_results
-from sentbed_audit.audit_report import audit_page, audit_record
 from sentbed_audit.benchmarks import BenchmarkTask
 from sentbed_audit.comparable_scores import comparable_scores
 from sentbed_audit.read_results import read_results
-from sentbed_report.page.report_page import page_html
 
 
 def compared(directory):
@@ -174,47 +170,10 @@ def test_a_low_percentage_of_a_model_with_others_is_compared(tmp_path):
     assert compared(tmp_path).findings == ()
 
 
-def write_meta(root, model, training_datasets):
-    file = root / model.replace("/", "__") / "rev1" / "model_meta.json"
-    file.write_text(json.dumps({"name": model, "training_datasets": training_datasets}))
-
-
 def test_files_that_are_read_twice_are_counted_once(tmp_path):
     write_folder(tmp_path, models=5)
-    write_meta(tmp_path, "org/model0", {TASKS[2]: ["train"]})
     once = compared(tmp_path)
     twice = comparable_scores(read_results([tmp_path, tmp_path]))
-    assert twice.trained_on == once.trained_on
     assert twice.scores.equals(once.scores)
     for finding, finding_of_twice in zip(once.findings, twice.findings, strict=True):
         assert finding_of_twice.detail == finding.detail
-
-
-def test_tasks_that_a_model_declares_as_training_data_are_found(tmp_path):
-    write_folder(tmp_path, models=5)
-    write_meta(tmp_path, "org/model0", {TASKS[2]: ["train", "test"], "Other": []})
-    write_meta(tmp_path, "org/model1", [TASKS[0], TASKS[1]])
-    write_meta(tmp_path, "org/model2", [])
-    write_meta(tmp_path, "org/model3", None)
-    table = compared(tmp_path)
-    assert table.trained_on == {
-        "org/model0": (TASKS[2],),
-        "org/model1": (TASKS[0], TASKS[1]),
-        "org/model2": (),
-    }
-    details = [(finding.subject, finding.detail) for finding in table.findings]
-    assert details == [
-        ("org/model0", f"{TASKS[2]}: declared as training data (train, test)"),
-        ("org/model1", f"{TASKS[0]}: declared as training data"),
-        ("org/model1", f"{TASKS[1]}: declared as training data"),
-    ]
-    assert table.findings[0].files[0].endswith("org__model0/rev1/model_meta.json")
-
-    audit = audit_results([tmp_path])
-    ranking = audit_record(audit)["ranking"]
-    trained_on = {row["model"]: row["trained_on"] for row in ranking}
-    assert trained_on["org/model1"] == [TASKS[0], TASKS[1]]
-    assert trained_on["org/model4"] is None
-    page = page_html(audit_page(audit))
-    assert "tasks trained on" in page
-    assert "not declared" in page

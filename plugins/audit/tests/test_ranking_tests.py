@@ -11,11 +11,8 @@ from sentbed_audit.ranking_tests import (
     claims_of,
     compare_all,
     corrected_p_values,
-    tasks_needed,
-    without_columns,
 )
 from statsmodels.stats.multitest import multipletests
-from statsmodels.stats.power import TTestPower
 
 TASKS = [f"T{number}" for number in range(10)]
 
@@ -62,7 +59,6 @@ def test_pairs_are_those_of_a_loop_over_the_tasks_on_the_same_data():
             assert pairs.differences[second, first] == pytest.approx(-apart.mean())
             assert pairs.wins[first, second] == (apart > 0).sum()
             assert pairs.wins[second, first] == (apart < 0).sum()
-            assert pairs.spreads[first, second] == pytest.approx(apart.std(ddof=1))
             assert pairs.p_values[first, second] == pytest.approx(
                 stats.wilcoxon(apart).pvalue
             )
@@ -74,27 +70,6 @@ def test_pairs_are_those_of_a_loop_over_the_tasks_on_the_same_data():
 def test_holm_leaves_out_what_was_not_tested():
     corrected = corrected_p_values(np.array([0.01, np.nan, 0.04, 0.03]))
     np.testing.assert_allclose(corrected, [0.03, np.nan, 0.06, 0.06])
-
-
-@pytest.mark.parametrize("effect", [0.2, 0.5, 1.3])
-def test_the_tasks_needed_are_those_of_the_t_test_over_the_efficiency(
-    effect,
-):
-    count = TTestPower().solve_power(effect_size=effect, alpha=0.05, power=0.8)
-    assert tasks_needed(effect * 3, 3) == np.ceil(np.ceil(count) * np.pi / 3)
-
-
-@pytest.mark.parametrize("spread", [0, 1e-3, 1])
-def test_a_clear_difference_needs_as_many_tasks_as_a_significant_test(spread):
-    # If one model is better on all n tasks, p is 2 / 2 ** n, which is below 5 % from n = 6 on.
-    assert tasks_needed(10, spread) == 6
-
-
-@pytest.mark.parametrize(
-    ("difference", "spread"), [(0, 1), (1e-6, 1), (np.nan, 1), (1, np.nan)]
-)
-def test_no_number_of_tasks_separates_what_does_not_differ(difference, spread):
-    assert tasks_needed(difference, spread) is None
 
 
 def test_a_clear_order_has_ranks_without_an_interval_and_equal_rows_share_theirs():
@@ -124,28 +99,9 @@ def test_equal_scores_are_neither_won_nor_lost():
     assert (pair.wins, pair.losses, pair.is_conflict) == (3, 2, False)
 
 
-def test_without_a_part_the_ranking_is_that_of_the_rest():
-    values = random_scores()
-    values[2, 4] += 3
-    scores = pandas.DataFrame(values, [f"m{number}" for number in range(6)], TASKS)
-    (part,) = without_columns(scores, {"T4": ["T4"]})
-    before = stats.rankdata(-values.mean(axis=1))
-    after = stats.rankdata(-np.delete(values, 4, axis=1).mean(axis=1))
-    assert scores.mean(axis=1).idxmax() == "m2"
-    assert part.first == "m0"
-    assert part.rank_changes == (before != after).sum()
-    assert part.largest_move == np.abs(before - after).max()
-    assert part.tau == pytest.approx(stats.kendalltau(before, after).statistic)
-
-
-def test_types_have_ranks_of_their_own():
+def test_types_have_means_of_their_own():
     types = {**dict.fromkeys(TASKS[:3], "few"), **dict.fromkeys(TASKS[3:], "many")}
-    result = claims(random_scores(3) + 0.1 * np.arange(3)[::-1, None], types)
-    # Three tasks separate no two models, seven do: 2 / 2 ** 7 times three pairs is below 5 %.
-    assert result.type_rank_intervals == {
-        "few": ((1, 3),) * 3,
-        "many": ((1, 1), (2, 2), (3, 3)),
-    }
+    result = claims(random_scores(3), types)
     expected = result.scores[TASKS[:3]].mean(axis=1)
     np.testing.assert_allclose(result.type_means["few"], expected)
 

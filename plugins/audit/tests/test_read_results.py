@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import json
-import tarfile
 import tempfile
-import zipfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 import tomli_w
 from hypothesis import given
@@ -18,9 +14,8 @@ from result_folders import TASKS, write_folder, write_mteb_file
 from sentbed.errors import DataError
 from sentbed.protocols import ReportData, Score
 from sentbed.tools import record_json
-from sentbed_audit import read_results as read_results_module
 from sentbed_audit.audit import audit_results
-from sentbed_audit.read_results import LARGEST_FILE, read_results
+from sentbed_audit.read_results import read_results
 from sentbed_report.study.study_data import AxisInfo
 from sentbed_report.study.study_record import (
     CellRecord,
@@ -28,30 +23,6 @@ from sentbed_report.study.study_record import (
     StudyRecord,
     write_study_record,
 )
-
-
-def pack(directory, archive):
-    """Pack a directory in the format that the name of the archive says."""
-    if archive.suffix == ".zip":
-        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
-            for file in sorted(directory.rglob("*.json")):
-                packed.write(file, file.relative_to(directory.parent))
-    else:
-        with tarfile.open(archive, f"w:{archive.suffix[1:]}") as packed:
-            packed.add(directory, directory.name)
-
-
-def test_a_folder_and_its_archives_have_the_same_scores(tmp_path):
-    write_folder(tmp_path / "results")
-    pack(tmp_path / "results", tmp_path / "results.tar.xz")
-    pack(tmp_path / "results", tmp_path / "results.zip")
-    columns = ["model", "revision", "task", "score"]
-    tables = []
-    for name in ("results", "results.tar.xz", "results.zip"):
-        scores = read_results([tmp_path / name]).scores[columns]
-        tables.append(scores.sort_values(columns).to_numpy().tolist())
-    assert len(tables[0]) == 4 * len(TASKS)
-    assert tables[0] == tables[1] == tables[2]
 
 
 def test_what_is_no_result_is_passed_over_and_what_is_damaged_is_named(
@@ -65,62 +36,6 @@ def test_what_is_no_result_is_passed_over_and_what_is_damaged_is_named(
     results = read_results([tmp_path])
     assert (len(results.scores), results.files) == (1, 1)
     assert {Path(entry.file).name for entry in results.unreadable} == {"broken.json"}
-
-
-def test_links_are_not_followed(tmp_path):
-    write_mteb_file(tmp_path / "elsewhere", "org/model", "A", 0.5)
-    write_mteb_file(tmp_path / "results", "org/model", "B", 0.5)
-    (tmp_path / "results" / "link").symlink_to(tmp_path / "elsewhere")
-    results = read_results([tmp_path / "results"])
-    assert results.scores["task"].tolist() == ["B"]
-
-
-def test_a_member_of_an_archive_is_judged_by_its_size_before_it_is_read(
-    tmp_path,
-):
-    write_mteb_file(tmp_path, "org/model", "A", 0.5)
-    member = tarfile.TarInfo("results/org__model/rev/B.json")
-    member.size = LARGEST_FILE + 1
-    with tarfile.open(tmp_path / "large.tar.gz", "w:gz") as archive:
-        archive.addfile(member, io.BytesIO(bytes(member.size)))
-    results = read_results([tmp_path])
-    assert len(results.scores) == 1
-    large = read_results([tmp_path / "org__model", tmp_path / "large.tar.gz"])
-    assert "bytes" in large.unreadable[0].reason
-
-
-def test_an_archive_that_unpacks_to_more_than_its_limit_is_read_up_to_it(
-    tmp_path, monkeypatch
-):
-    file = write_mteb_file(tmp_path, "org/model", "A", 0.5)
-    monkeypatch.setattr(read_results_module, "LARGEST_ARCHIVE", 5 * file.stat().st_size)
-    with zipfile.ZipFile(tmp_path / "many.zip", "w") as archive:
-        archive.write(file, "org__model/rev/A.json")
-        # Further entries that point at the same bytes.
-        archive.filelist += 59 * archive.filelist
-    results = read_results([tmp_path / "many.zip"])
-    assert len(results.scores) == 5
-    (unreadable,) = results.unreadable
-    assert "the rest is not read, unless you unpack it" in unreadable.reason
-
-
-@pytest.mark.parametrize("name", ["half.tar", "wrong.zip", "wrong.tar.xz"])
-def test_a_damaged_archive_keeps_what_was_read(tmp_path, name):
-    write_mteb_file(tmp_path / "results", "org/model", "A", 0.5)
-    digits = np.random.default_rng(0).integers(10, size=300_000)
-    (tmp_path / "results" / "z.json").write_text("".join(map(str, digits)))
-    archive = tmp_path / name
-    pack(tmp_path / "results", archive)
-    content = bytearray(archive.read_bytes())
-    half = len(content) // 2
-    if archive.stem == "half":
-        del content[half:]
-    else:
-        content[half : half + 1000] = bytes(1000)
-    archive.write_bytes(content)
-    results = read_results([archive])
-    assert results.scores["task"].tolist() == ["A"]
-    assert "damaged" in results.unreadable[0].reason
 
 
 def test_a_table_may_have_seeds(tmp_path):
@@ -307,11 +222,3 @@ def test_names_of_megabytes_are_cut(tmp_path):
     for finding in audit_results([tmp_path]).comparable.findings:
         assert len(finding.detail) < 500
         assert "\x1b" not in finding.detail
-
-
-def test_a_file_that_is_no_archive_is_named_in_one_line(tmp_path):
-    archive = tmp_path / "results.tar.xz"
-    archive.write_text("not found\n")
-    with pytest.raises(DataError, match=r"damaged: file could not be opened") as caught:
-        read_results([archive])
-    assert "\n" not in str(caught.value)

@@ -151,20 +151,3 @@ def test_an_error_while_encoding_keeps_the_output_that_was_there(
     assert {
         path.name for path in tmp_path.iterdir() if path.name.startswith(".")
     } == set()
-
-
-@pytest.mark.parametrize("content", ["one\n", "one\ntwo\nthree\n"])
-def test_a_file_that_changes_while_it_is_encoded_is_an_error(
-    content, encode_file, put, tmp_path, monkeypatch
-):
-    source = put("in.txt", "one\ntwo\n")
-    load = Encoder.load
-
-    def changed_meanwhile(*arguments, **keywords):
-        source.write_text(content)
-        return load(*arguments, **keywords)
-
-    monkeypatch.setattr(Encoder, "load", changed_meanwhile)
-    with pytest.raises(DataError, match="has changed while it was encoded; start agai"):
-        encode_file(source)
-    assert not (tmp_path / "out.npy").exists()

@@ -2,13 +2,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import random
 import shutil
-import signal
-import subprocess
-import sys
-import time
 import tomllib
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +15,6 @@ from click.testing import CliRunner
 from sentbed import Encoder, __version__, build_encoder
 from sentbed._cli import main as cli
 from sentbed.protocols import TextTask
-from sentbed.tools import locked
 from sentbed_corpus import hard_negatives
 
 NAMED = ("--data", "table", "--set", "path=pairs.tsv")
@@ -379,101 +373,6 @@ def test_a_vector_of_zeros_is_named(mine, put):
         1,
         True,
     )
-
-
-def _started(tmp_path, installed_toy):
-    path = os.pathsep.join([str(installed_toy), str(Path(toy_plugin.__file__).parent)])
-    arguments = ["encoder", *NAMED, "--set", "runtime.use=toy", "--output", "out.tsv"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "sentbed", "mine", *arguments],
-        env={**os.environ, "PYTHONPATH": path},
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-    )
-    vectors = tmp_path / ".out.tsv.mining" / "vectors.npy"
-    while not vectors.exists():
-        assert process.poll() is None
-        time.sleep(0.005)
-    return process
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL"])
-def test_an_end_by_a_signal_leaves_no_half_written_file_and_the_next_command_none_of_its_files(
-    name, mine, put, installed_toy, tmp_path
-):
-    texts = words(40_000)
-    pairs_file(put, list(zip(texts[:20_000], texts[20_000:], strict=True)))
-    process = _started(tmp_path, installed_toy)
-    with locked(tmp_path / ".out.tsv.mining" / "lock") as free:
-        assert not free
-    refused = mine()
-    assert "another `sentbed mine` is writing `out.tsv`" in refused.stderr
-    process.send_signal(getattr(signal, name))
-    _, errors = process.communicate(timeout=60)
-    left = sorted(path.name for path in tmp_path.glob("*out.tsv*"))
-    if name == "SIGTERM":
-        assert (process.returncode, errors, left) == (130, "interrupted\n", [])
-    else:
-        assert left == [".out.tsv.mining"]
-    pairs_file(put, list(zip(texts[:10], texts[10:20], strict=True)))
-    assert mine().exit_code == 0
-    assert sorted(path.name for path in tmp_path.glob("*out.tsv*")) == [
-        "out.tsv",
-        "out.tsv.json",
-    ]
-
-
-MEMORY = """
-import resource, sys
-from pathlib import Path
-from typing import Any
-import numpy as np
-import toy_plugin
-from sentbed import Encoder
-from sentbed_corpus import MiningRequest, Rules, hard_negatives, mine_hard_negatives
-
-class Wide(Encoder):
-    '''The toy encoder with random vectors of width 384 in the place of its own.'''
-    width = 384
-    def encode(self, texts: Any, progress: Any = None, **_: Any) -> Any:
-        progress(len(texts))
-        return np.random.default_rng(len(texts[0])).normal(size=(len(texts), 384)).astype(np.float32)
-
-load = Encoder.load
-def wide(*arguments: Any, **options: Any) -> Wide:
-    found = load(*arguments, **options)
-    return Wide(found.recipe, found.engine, found.backbone, found.placed)
-Encoder.load = wide
-hard_negatives.WINDOW = 2048
-request = MiningRequest(
-    encoder="encoder", data=toy_plugin.Words(rows=500), output=Path("out.tsv"), runtime=toy_plugin.Toy(),
-    corpus=(sys.argv[1],), rules=Rules(negatives=4), overwrite=True,
-)
-mine_hard_negatives(request)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-"""
-
-
-@pytest.mark.slow
-def test_memory_does_not_grow_with_the_vectors(mine, put, installed_toy, tmp_path):
-    path = os.pathsep.join([str(installed_toy), str(Path(toy_plugin.__file__).parent)])
-    peaks = {}
-    for count in (4_000, 120_000):
-        put("corpus.txt", "".join(f"text {number}\n" for number in range(count)))
-        done = subprocess.run(
-            [sys.executable, "-c", MEMORY, "corpus.txt"],
-            env={**os.environ, "PYTHONPATH": path},
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        peaks[count] = int(done.stdout) / 1024
-    # 170 MiB of vectors more; 24 bytes of each text stay, and some numbers while equal texts are looked for.
-    assert peaks[120_000] - peaks[4_000] < 30, peaks
 
 
 def test_options_have_the_defaults_of_the_rules():

@@ -160,13 +160,6 @@ def gradients(engine):
         results[f"numbers, {micro_batch}"] = of(
             Graded(), graded, micro_batch=micro_batch
         )
-        for how in ("mean", "concatenate"):
-            results[f"{how} over two prompts, {micro_batch}"] = of(
-                Contrast(learned=True),
-                batch(6),
-                micro_batch=micro_batch,
-                ensembles={"encoder": (2, how)},
-            )
 
     return results
 
@@ -441,7 +434,6 @@ def main(out, fields, fails=None):
         "one": scenarios(alone, out / "one"),
         "two": scenarios(both, out / "two"),
     }
-
     both.processes.together(set_local, both, True)
     results["local"] = gradients(both)
     torch.save(results, out / "results.pt")

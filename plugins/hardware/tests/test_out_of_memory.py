@@ -123,28 +123,6 @@ def test_memory_that_ends_in_the_backward_pass_leaves_no_gradient_and_no_statist
     )
 
 
-def test_rows_are_counted_once_however_many_prompts_they_have(
-    toys,
-    engine,
-    train,
-    room_for,
-):
-    messages = []
-    engine.report_to(messages.append)
-    texts = ("two words", "more words", "red birds", "blue fish")
-    columns = {"anchor": toys.tokens(*texts, *texts), "positive": toys.tokens(*texts)}
-    room_for(24)
-    trainer = train(
-        towers=dict.fromkeys(columns, "encoder"), ensembles={"encoder": (2, "mean")}
-    )
-    columns["positive"] = columns["anchor"]
-    trainer.step(columns)
-    assert [message.partition(" at a time")[0] for message in messages] == [
-        "a step of 4 rows"
-    ]
-    assert trainer.micro_batch == 2
-
-
 def test_a_row_that_does_not_fit_alone_ends_the_run_with_what_to_do(
     columns,
     train,

@@ -66,7 +66,7 @@ def test_scores_of_a_resumed_run_find_their_items_again(
     (file,) = (out / "items").iterdir()
     if damaged:
         truncate(file)
-    result = resume(out, plugins=plugins)
+    result = resume(out, recipe_of(NEARNESS), plugins)
     report = json.loads((out / "report.json").read_text())
     assert [score.encoder for score in result.scores if score.items] == ["encoder"]
     if not damaged:

@@ -96,7 +96,7 @@ def test_a_resumed_run_adds_up_its_parts_and_not_what_is_done_again(
         run(recipe, tmp_path / "out", plugins)
     stopped = cost_of(tmp_path / "out").own
     assert stopped.processor_seconds == 3 * STEP_SECONDS
-    resume(tmp_path / "out", plugins=plugins)
+    resume(tmp_path / "out", recipe, plugins)
     whole = cost_of(tmp_path / "out").own
     # Six steps, of which the third one was taken twice.
     assert steps.steps == 7
@@ -111,7 +111,7 @@ def test_a_run_that_is_resumed_before_its_first_checkpoint_has_nothing_before(
     steps.stop = 3
     with pytest.raises(KeyboardInterrupt):
         run(load(RECIPE), tmp_path / "out", plugins)
-    resume(tmp_path / "out", plugins=plugins)
+    resume(tmp_path / "out", load(RECIPE), plugins)
     assert cost_of(tmp_path / "out").own.processor_seconds == 6 * STEP_SECONDS
 
 
@@ -175,7 +175,7 @@ def test_a_run_that_goes_on_from_a_state_without_cost_has_none(
     plugins.manager.register(recorder, RECORDER)
     # Of a run before it in the process it has none either.
     run(load(RECIPE), tmp_path / "other", plugins)
-    resume(tmp_path / "out", plugins=plugins)
+    resume(tmp_path / "out", load(CHECKPOINTS), plugins)
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert report["status"] == "finished"
     assert recorded_cost(report) is None

@@ -235,33 +235,6 @@ def test_an_effect_that_is_lost_to_the_correction_says_so(study_of):
     assert effects.endswith(" against first, not significant among all labels")
 
 
-def test_an_interaction_of_two_axes(study_of):
-    axes = [AxisInfo("pooler", ("first", "mean")), AxisInfo("loss", ("ctr", "cls"))]
-    levels = {
-        "first, ctr": 60.0,
-        "first, cls": 70.0,
-        "mean, ctr": 80.0,
-        "mean, cls": 60.0,
-    }
-    lines = answers(study_of(around(levels), axes, "first, ctr", items=True))
-    pooler, loss = lines["Effects"].split("; ")
-    assert pooler.endswith("‡ against first, which depends on loss‡")
-    assert loss.endswith("‡ against ctr, which depends on pooler‡")
-    added = {
-        "first, ctr": 60.0,
-        "first, cls": 70.0,
-        "mean, ctr": 70.0,
-        "mean, cls": 80.0,
-    }
-    data = study_of(
-        around(added),
-        axes,
-        "first, ctr",
-        items=True,
-    )
-    assert "depends" not in answers(data)["Effects"]
-
-
 def test_runs_without_axes_have_no_effects(study_of):
     lines = answers(study_of(around(LEVELS), (), "first", items=True))
     assert [*lines] == ["Best", "Not told apart from the best", "Next"]

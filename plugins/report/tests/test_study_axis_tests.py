@@ -1,32 +1,22 @@
-"""Tests of effects and interactions of axes, against tests of two cells and sums by hand."""
+"""Tests of effects of axes, against tests of two cells and sums by hand."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from statistics import fmean, stdev
 
 import numpy as np
 import pytest
 from scipy import stats
 from sentbed_report.statistics.item_components import ComponentStore
 from sentbed_report.statistics.significance import Judged, holm, judge_cell
-from sentbed_report.study import axis_tests
-from sentbed_report.study.axis_tests import (
-    axis_findings,
-    effect_tests,
-    interaction_tests,
-)
+from sentbed_report.study.axis_tests import axis_findings
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.study_data import AxisInfo
-from sentbed_report.study_page.effects_section import (
-    effects_line,
-    interactions_section,
-)
+from sentbed_report.study_page.effects_section import effects_line
 
 POOLER = AxisInfo("pooler", ("first", "mean"))
 LOSS = AxisInfo("loss", ("ctr", "cls"))
-REFERENCES = {"pooler": "first", "loss": "ctr"}
 FOUR: Mapping[str, tuple[float, float, float]] = {
     "first, ctr": (60.0, 61.0, 60.5),
     "first, cls": (63.0, 63.5, 64.5),
@@ -48,11 +38,16 @@ def summary_of(data):
     return summary
 
 
+def tests_of(data):
+    (findings,) = axis_findings(data, [summary_of(data)])
+    return findings.tests
+
+
 @pytest.mark.parametrize("items", [False, True])
 def test_an_effect_in_one_context_is_the_comparison_of_two_cells(study_of, items):
     values = {"first": FOUR["first, ctr"], "mean": FOUR["mean, ctr"]}
     data = study_of(numbers(values), [POOLER], items=items)
-    test = effect_tests(data, summary_of(data), {"pooler": "first"})["pooler", "mean"]
+    test = tests_of(data)["pooler", "mean"]
     first, mean = data.cells
     before = {run.seed: run.scores[0] for run in first.runs}
     after = {run.seed: run.scores[0] for run in mean.runs}
@@ -64,7 +59,7 @@ def test_an_effect_in_one_context_is_the_comparison_of_two_cells(study_of, items
 
 def test_an_effect_over_contexts_is_a_t_test_of_its_mean_under_each_seed(study_of):
     data = study_of(numbers(FOUR), [POOLER, LOSS])
-    tests = effect_tests(data, summary_of(data), REFERENCES)
+    tests = tests_of(data)
     means = []
     for pooler in POOLER.labels:
         of_losses = [FOUR[f"{pooler}, ctr"], FOUR[f"{pooler}, cls"]]
@@ -82,22 +77,6 @@ def test_an_effect_over_contexts_is_a_t_test_of_its_mean_under_each_seed(study_o
         p_values[key] = effect.p_value
         corrected[key] = effect.corrected
     assert corrected == pytest.approx(holm(p_values))
-
-
-def test_an_interaction_is_the_difference_of_differences(study_of):
-    data = study_of(numbers(FOUR), [POOLER, LOSS])
-    test = interaction_tests(data, summary_of(data), REFERENCES)["pooler", "loss"]
-    by_seed = []
-    for first_ctr, first_cls, mean_ctr, mean_cls in zip(*FOUR.values(), strict=True):
-        with_cls = mean_cls - first_cls
-        with_ctr = mean_ctr - first_ctr
-        by_seed.append(with_cls - with_ctr)
-
-    assert list(test.differences.values()) == pytest.approx(by_seed)
-    error = stdev(by_seed) / math.sqrt(3)
-    quotient = abs(fmean(by_seed)) / error
-    assert test.p_value == pytest.approx(2 * stats.t.sf(quotient, 2))
-    assert test.corrected == test.p_value
 
 
 def test_over_items_a_contrast_is_a_t_test_of_the_items_weighted_sums(study_of):
@@ -121,42 +100,13 @@ def test_over_items_a_contrast_is_a_t_test_of_the_items_weighted_sums(study_of):
     assert test.p_value == pytest.approx(2 * stats.t.sf(abs(statistic), 299))
 
 
-def test_of_several_interactions_the_clearest_is_kept_and_all_are_corrected_for(
-    study_of,
-):
-    loss = AxisInfo("loss", ("ctr", "cls", "nli"))
-    values = {**FOUR, "first, nli": (63.0, 63.5, 64.5), "mean, nli": (69.5, 70.0, 71.0)}
-    data = study_of(numbers(values), [POOLER, loss])
-    test = interaction_tests(data, summary_of(data), REFERENCES)["pooler", "loss"]
-    pair = study_of(numbers(FOUR), [POOLER, LOSS])
-    alone = interaction_tests(pair, summary_of(pair), REFERENCES)["pooler", "loss"]
-    assert test.difference == pytest.approx(alone.difference)
-    assert test.corrected == pytest.approx(2 * alone.p_value)
-
-
 def test_what_cannot_be_compared_says_why(study_of):
     data = study_of({"first": {1: {"MR": 60.0}}, "mean": {2: {"MR": 61.0}}}, [POOLER])
-    tests = effect_tests(data, summary_of(data), {"pooler": "first"})
+    tests = tests_of(data)
     assert tests["pooler", "mean"] == Judged(reason="no seed has a score of all cells")
-    # Labels that go together have no interaction, and a label without a cell no effect.
-    pairs = study_of(
-        numbers({"first, ctr": FOUR["first, ctr"], "mean, cls": FOUR["mean, cls"]}),
-        [POOLER, LOSS],
-    )
-    assert interaction_tests(pairs, summary_of(pairs), REFERENCES) == {}
+    # A label without a cell has no effect.
     alone = study_of(numbers({"first": FOUR["first, ctr"]}), [POOLER])
-    assert effect_tests(alone, summary_of(alone), {"pooler": "first"}) == {}
-
-
-def test_interactions_that_are_too_many_to_test_are_not_said_to_be_tested(
-    study_of, monkeypatch
-):
-    monkeypatch.setattr(axis_tests, "MOST_CONTRASTS", 0)
-    data = study_of(numbers(FOUR), [POOLER, LOSS])
-    section = interactions_section(data, axis_findings(data, summarise(data)))
-    assert section.summary == "interactions are not tested"
-    assert section.notes == ()
-    assert len(section.tables) == 1
+    assert tests_of(alone) == {}
 
 
 def test_the_line_on_an_effect_has_the_difference_of_its_interval(study_of):

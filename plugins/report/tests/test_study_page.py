@@ -17,10 +17,8 @@ from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import to_json
 from sentbed_report.study.published_number_config import Published, Reference
 from sentbed_report.study.study_data import AxisInfo, CellInfo, StudyData, with_runs
-from sentbed_report.study_page.demonstrations_section import demonstrations_section
 from sentbed_report.study_page.effects_section import (
     effects_section,
-    interactions_section,
 )
 from sentbed_report.study_page.runs_section import facts
 from sentbed_report.study_page.study_report import study_page, write_study_report
@@ -130,7 +128,6 @@ def test_the_page_and_markdown_have_the_sections_of_a_study(toy):
             "how-these-numbers-were-made",
             "rank-groups",
             "effects",
-            "two-axes",
             "power",
         ),
         *("published", "figures", "cells-and-runs", "recipe"),
@@ -216,8 +213,7 @@ def hostile_study():
         "metric": f"m{ATTACK}",
         "validations": [[1, 2.0], [2, 3.0]],
     }
-    ranking = {"evaluator": f"r{ATTACK}", "rows": [{"rank": 1, "score": 3.0}]}
-    record = {"stages": [stage], "ranking": ranking, "warnings": [f"warning{ATTACK}"]}
+    record = {"stages": [stage], "warnings": [f"warning{ATTACK}"]}
     cells = []
     for cell in data.cells:
         runs = []
@@ -303,10 +299,7 @@ def test_runs_without_axes_have_no_filter_and_no_effects():
     report = report_without_figures(StudyData("6 runs", (), cells, None, (1,)))
     assert "6 cells, 1 seed" in report.page.text
     assert report.page.all("form") == []
-    assert not {heading["id"] for heading in report.page.all("h2")} & {
-        "effects",
-        "two-axes",
-    }
+    assert "effects" not in {heading["id"] for heading in report.page.all("h2")}
     results = report.markdown.split("## Results")[1].split("##")[0]
     assert "One run per row." in results
     assert "±" not in results
@@ -354,7 +347,7 @@ def test_a_degenerate_number_is_named_below_its_table_and_marked():
         "degenerate: the vectors have collapsed <b> (seed 1)",
         f"degenerate: it includes {first.task}, where the score is degenerate (seed 1)",
     }
-    left_out = f"left out of the means, since the number is degenerate: {run.cell}."
+    left_out = f"left out, since the number is degenerate: {run.cell}."
     assert left_out in report.page.text
     assert left_out in report.markdown
 
@@ -365,32 +358,18 @@ def test_the_same_study_gives_the_same_page(tmp_path, toy):
 
 
 def test_what_cannot_be_compared_is_named(study_with_a_pooler_left_out):
-    """A label that cannot run keeps its axis, and no mean is over other cells than the one beside it."""
+    """A label that cannot run keeps its axis."""
     data = study_with_a_pooler_left_out
     findings = axis_findings(data, summarise(data, resamples=50))
-    effects, two_axes = (
-        effects_section(data, findings),
-        interactions_section(data, findings),
-    )
-    reason = (
-        "pooler: no mean of decoder: left out of the study: `decoder` needs a decoder."
-    )
+    effects = effects_section(data, findings)
+    reason = "pooler: decoder not shown, since no finished cell differs from one with mean in it alone."
     assert f"senteval-sts: Avg (spearman): {reason}" in effects.notes
     rows = {row.headers: row.cells for row in effects.tables[0].rows}
-    assert rows["pooler", "decoder"] == (
-        Estimate(value=None, count=0),
-        Estimate(value=None, count=0),
-    )
-    assert rows["pooler", "mean"][1] == "reference"
-    first = rows["pooler", "first"][0]
+    assert ("pooler", "decoder") not in rows
+    against, first = rows["pooler", "first"]
+    assert against == "mean"
     assert isinstance(first, Estimate)
     assert first.count == 3
-    missing = "; ".join(f"decoder, {label}" for label in TEMPERATURE.labels)
-    notes = " ".join(two_axes.tables[0].notes)
-    assert notes.startswith(
-        "Each mean is over one cell, with the same combinations of everything else."
-    )
-    assert f"Not shown: {missing}: " in notes
 
 
 @pytest.fixture
@@ -479,67 +458,3 @@ def test_an_average_over_other_tasks_has_no_reference():
     assert [(reference.name, reference.values) for reference in summary.references] == [
         ("BERT", (70.0, None, None, None, None))
     ]
-
-
-def test_a_study_of_searches_has_the_columns_of_prompteols_table_4():
-    data = searched_study()
-    (summary,) = summarise(data, resamples=10)
-    means = {row.cell: row.cells[-1].value or 0.0 for row in summary.rows}
-    section = demonstrations_section(data, [summary])
-    (table,) = section.tables
-    assert table.columns[-1].heading == "senteval-sts: Avg (spearman)"
-    for size, row in zip(SIZES.labels, table.rows, strict=True):
-        gain = means[f"{size}, PromptEOL+ICL"] - means[f"{size}, PromptEOL"]
-        score, improvement = Estimate(value=90.0), Estimate(value=25.0)
-        assert row.headers == (f"{size}, PromptEOL+ICL", "1")
-        assert row.cells == (
-            *(
-                "Sentence 1.",
-                "W1",
-                score,
-                improvement,
-                "3 of 5 (60 %)",
-                "2 of 5 (40 %)",
-            ),
-            Estimate(value=gain),
-        )
-    searches = json.loads(to_json(data, [summary]))["demonstrations"]
-    assert len(searches) == len(SIZES.labels)
-    for search in searches:
-        assert (
-            search["word"],
-            search["improvement"],
-            search["helped"],
-            search["harmed"],
-        ) == (
-            "W1",
-            25.0,
-            3,
-            2,
-        )
-    assert searches[0]["gains"][0]["against"] == "opt-125m, PromptEOL"
-    assert demonstrations_section(study(seeds=(1,)), [summary]) is None
-
-
-def searched_study():
-    """Two sizes, each without and with a search; the candidates score 50, 60, ..., the prompt alone 65."""
-    method = AxisInfo("method", ("PromptEOL", "PromptEOL+ICL"))
-    data = study((SIZES, method), seeds=(1,), baseline=None, expected={}, excluded=())
-    rows = []
-    for rank in range(1, 6):
-        rows.append(
-            {
-                "rank": rank,
-                "sentence": f"Sentence {rank}.",
-                "word": f"W{rank}",
-                "score": 100.0 - 10 * rank,
-            }
-        )
-    rows.insert(
-        3, {"rank": None, "sentence": "no demonstration", "word": "", "score": 65.0}
-    )
-    record = {"ranking": {"evaluator": "senteval-sts", "rows": rows}}
-    for cell in data.cells:
-        if cell.labels["method"] == "PromptEOL+ICL":
-            data = changed(data, cell.name, 1, record=record)
-    return data

@@ -6,8 +6,9 @@ from typing import ClassVar
 
 import attrs
 import pytest
+from component_checks import check_component
 from sentbed.protocols import Intervention
-from sentbed_testing import ConformanceError, check_component
+from sentbed_testing import ConformanceError
 
 
 @attrs.frozen
@@ -39,7 +40,7 @@ class LastToZero(Intervention):
 
 
 def test_an_intervention_that_keeps_its_contract_passes_every_rule():
-    assert not check_component(LastToZero).not_run
+    assert not check_component(LastToZero)[1]
 
 
 def test_an_intervention_that_would_write_the_same_again_is_found_to_write_in_place():

@@ -31,7 +31,6 @@ WITHOUT_TENSORS = {
     "data",
     "evaluator",
     "executor",
-    "sampler",
     "schedule",
     "tracker",
     "transform",
@@ -328,7 +327,6 @@ def test_of_a_kind_that_no_recipe_names_the_command_is_printed(
         "importer": "--from far",
         "executor": "--executor far",
     }
-    options["sampler"] = "--set study.sampler.use=far"
     assert last[-2:] == options[kind].split()
 
 

@@ -683,7 +683,7 @@ def test_a_resumed_run_counts_on(recipe_of, plugins, tmp_path):
             plugins,
         )
     assert facts_of(tmp_path / "run") == {"taken": 0, "encoded": 2}
-    resume(tmp_path / "run", recipe_of(), plugins, allow_changes=True)
+    resume(tmp_path / "run", recipe_of(), plugins)
     assert facts_of(tmp_path / "run") == {"taken": 0, "encoded": 4}
 
 

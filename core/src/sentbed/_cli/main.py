@@ -20,7 +20,6 @@ from sentbed._cli.common import (
     done_elsewhere,
     echo,
     set_option,
-    trust_option,
 )
 from sentbed._cli.plugins import plugins
 from sentbed._registry.distribution_catalog import owner_of
@@ -152,7 +151,7 @@ def main(traceback: bool) -> None:
 
 
 @main.command()
-@click.argument("recipe", type=click.Path(dir_okay=False), required=False)
+@click.argument("recipe", type=click.Path(dir_okay=False))
 @set_option()
 @click.option(
     "--no-cache",
@@ -171,39 +170,29 @@ def main(traceback: bool) -> None:
     help="Continue the run in this directory.",
 )
 @click.option(
-    "--allow-changes",
-    is_flag=True,
-    help="Resume even if recipe, data or code have changed.",
-)
-@click.option(
     "--replace",
     is_flag=True,
     help="Replace an unfinished run in the directory `--out`.",
 )
-@trust_option
 @click.option(
     "--devices",
     type=click.IntRange(1),
     help="Number of devices to train and encode on; sets `runtime.devices`.",
 )
-def run(  # noqa: C901, PLR0912, PLR0913 - an argument for each option; options that exclude each other
-    recipe: str | None,
+def run(
+    recipe: str,
     overrides: tuple[str, ...],
     no_cache: bool,
     out: str | None,
     resumed: str | None,
-    allow_changes: bool,
     replace: bool,
-    trust_remote_code: bool,
     devices: int | None,
 ) -> None:
     """Run RECIPE: train its encoders, and evaluate them. The last printed line is the path of the report.
 
-    With `--resume DIR`, the run in DIR is continued where it stopped. RECIPE may then be left out.
+    With `--resume DIR`, the run of RECIPE in DIR is continued where it stopped.
     """
     from sentbed._recipe.load import load_recipe
-    from sentbed._recipe.recipe import RESOLVED
-    from sentbed._run.resume import own_recipe
     from sentbed._run.resume import resume as resume_run
     from sentbed._run.run_directory import remove_unfinished
     from sentbed._run.runner import exits_refused
@@ -214,13 +203,6 @@ def run(  # noqa: C901, PLR0912, PLR0913 - an argument for each option; options 
     if devices is not None:
         overrides = (*overrides, f"runtime.devices={devices}")
 
-    if resumed is None and recipe is None:
-        raise click.UsageError("name a RECIPE, or a run to continue (`--resume DIR`)")
-    if resumed is None and (allow_changes or trust_remote_code):
-        wrong = "allow-changes" if allow_changes else "trust-remote-code"
-        raise click.UsageError(
-            f"`--{wrong}` works only with `--resume`; take it out, or set it in the recipe"
-        )
     if resumed is not None and out is not None:
         raise click.UsageError("a resumed run stays in its directory: take `--out` out")
     if replace and out is None:
@@ -228,20 +210,15 @@ def run(  # noqa: C901, PLR0912, PLR0913 - an argument for each option; options 
             "`--replace` replaces the run in a directory: name the directory with `--out`"
         )
 
-    loaded = None
     with exits_refused():
-        if recipe is not None:
-            loaded = load_recipe(recipe, overrides)
-        elif resumed is not None and Path(resumed, RESOLVED).is_file():
-            loaded = own_recipe(Path(resumed), overrides, trust_remote_code)
-    if loaded is not None:
-        code = done_elsewhere(loaded.runtime, sys.argv[1:])
-        if code is not None:
-            sys.exit(code)
+        loaded = load_recipe(recipe, overrides)
+    code = done_elsewhere(loaded.runtime, sys.argv[1:])
+    if code is not None:
+        sys.exit(code)
 
     if resumed is not None:
-        result = resume_run(resumed, loaded, allow_changes=allow_changes)
-    elif loaded is not None:
+        result = resume_run(resumed, loaded)
+    else:
         if replace and out is not None:
             remove_unfinished(Path(out))
         result = start_run(loaded, out)

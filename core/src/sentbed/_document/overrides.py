@@ -17,13 +17,6 @@ TAKEN_OUT = object()
 COMMAND_LINE = "--set"
 """What messages give as the file of an overridden value."""
 
-EVERYWHERE = "evaluate.*."
-"""Beginning of a path that means all evaluations whose evaluator has the key.
-
-`apply_overrides` only records such a path in `Document.places`, among the paths of the other overrides;
-`structure_recipe`, which knows the evaluators, sets the values.
-"""
-
 
 def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
     """Return the document with `PATH=VALUE` overrides applied.
@@ -47,9 +40,8 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
             problems.append(Problem(f"found the override {override!r}; {message}"))
 
     try:
-        values = overridden_values(well_formed)
-        document = attrs.evolve(document, plain=document.plain or document)
-        document = with_overridden_values(document, values)
+        values = _overridden_values(well_formed)
+        document = _with_values(document, values, "the override", COMMAND_LINE)
     except RecipeError as error:
         problems += error.problems
     if problems:
@@ -57,7 +49,7 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
     return attrs.evolve(document, overrides=(*document.overrides, *overrides))
 
 
-def overridden_values(overrides: Sequence[str]) -> dict[str, Any]:
+def _overridden_values(overrides: Sequence[str]) -> dict[str, Any]:
     """Return path -> value of `PATH=VALUE` overrides, in the order in which the paths are last set.
 
     The value is `TAKEN_OUT` for `PATH=`, and a string if the text is not TOML.
@@ -82,11 +74,6 @@ def _toml_value(text: str) -> Any:
         return parse(f"v = {text}".encode(errors="replace")).data["v"]
     except RecipeError:
         return None
-
-
-def with_overridden_values(document: Document, values: Mapping[str, Any]) -> Document:
-    """Return the result of `set_values`, with `COMMAND_LINE` as the file of each value."""
-    return _with_values(document, values, "the override", COMMAND_LINE)
 
 
 def set_values(
@@ -122,10 +109,6 @@ def _with_values(
     removed: list[KeyPath] = []
     changed: list[KeyPath] = []
     for path, value in values.items():
-        if origin is not None and path.startswith(EVERYWHERE):
-            # Only recorded: `structure_recipe` sets the values.
-            changed.append(tuple(path.split(".")))
-            continue
         *parents, last = path.split(".")
         try:
             container = data

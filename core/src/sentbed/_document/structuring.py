@@ -26,7 +26,7 @@ import cattrs
 from sentbed import _component_faults
 from sentbed._component_faults import fault, release_of, sentences
 from sentbed._document.toml import Document, KeyPath, unlocated
-from sentbed._locations import FilePath, ModelId, WrittenPath, placed
+from sentbed._locations import FilePath, ModelId, absolute
 from sentbed.errors import (
     PluginError,
     Problem,
@@ -188,7 +188,7 @@ def _path(
     """Return the absolute path for a field of type `FilePath`."""
     text = _primitive(value, str)
     try:
-        return placed(text, getattr(value, "directory", base))
+        return absolute(text, getattr(value, "directory", base))
     except (RuntimeError, ValueError, OSError) as error:
         raise _invalid(f"found {value!r}, expected a path: {error}") from error
 
@@ -540,11 +540,10 @@ def parts_in(part: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
             yield from parts_in(getattr(part, attribute.name), path_of_field)
 
 
-def unstructure(part: Any, directory: Path | None = None) -> Any:
+def unstructure(part: Any) -> Any:
     """Return a recipe, or a part of it, as TOML data that includes every default value.
 
-    File paths are absolute. If the data is for a file in `directory`, the paths that are relative in the recipe
-    become relative to `directory`. None values are omitted, since TOML cannot represent them.
+    File paths are absolute. None values are omitted, since TOML cannot represent them.
     """
     if attrs.has(type(part)):
         table: dict[str, Any] = {}
@@ -554,7 +553,7 @@ def unstructure(part: Any, directory: Path | None = None) -> Any:
             value = getattr(part, attribute.name)
             if value is None or attribute.metadata.get("skip"):
                 continue
-            data = unstructure(value, directory)
+            data = unstructure(value)
             if attribute.metadata.get("inline"):
                 table = {**data, **table}
             elif attribute.metadata.get("spread"):
@@ -563,9 +562,7 @@ def unstructure(part: Any, directory: Path | None = None) -> Any:
                 table[attribute.metadata.get("key", attribute.name)] = data
         return table
     if isinstance(part, Mapping):
-        return {key: unstructure(value, directory) for key, value in part.items()}
+        return {key: unstructure(value) for key, value in part.items()}
     if isinstance(part, tuple):
-        return [unstructure(value, directory) for value in part]
-    if isinstance(part, WrittenPath):
-        return str(part) if directory is None else part.seen_from(directory)
+        return [unstructure(value) for value in part]
     return part

@@ -79,13 +79,6 @@ class Document:
 
     overrides: tuple[str, ...] = ()
     """`PATH=VALUE` overrides that were applied, in order."""
-    plain: Document | None = attrs.field(default=None, repr=False)
-    """The document before the overrides were applied; None if there were none."""
-    expanded: tuple[KeyPath, ...] = ()
-    """Paths that `structure_recipe` has set for overrides of all evaluations (`evaluate.*.KEY=VALUE`)."""
-
-    left_out: Mapping[KeyPath, Any] = attrs.field(factory=dict)
-    """Values of machine settings that were left out when the recipe was read from a run directory, by path."""
 
     def place(self, path: KeyPath) -> tuple[str | None, int | None]:
         """Return the file and line of a key; if they are unknown, those of the nearest key above it."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -29,7 +28,6 @@ from sentbed._recipe.component_compatibility import (
     runtime_misfits,
 )
 from sentbed._recipe.load import component_of
-from sentbed._recipe.machine_settings import without_machine_settings
 from sentbed._recipe.prompts import Prompt, PromptTokenizer
 from sentbed._recipe.recipe import SCHEMA, SHORTEST, EncoderRecipe
 from sentbed._registry.computing_code import components_of
@@ -204,7 +202,7 @@ class Encoder:
         if recipe.head.transform is not None and encoder.placed.fitted_on is None:
             raise ModelError(
                 f"the encoder in `{path}` was saved before its transform was fitted; finish its run "
-                "(`sentbed run --resume DIR`), or name the encoder of a run that has finished"
+                "(`sentbed run RECIPE --resume DIR`), or name the encoder of a run that has finished"
             )
         return attrs.evolve(encoder, source=directory)
 
@@ -254,7 +252,7 @@ class Encoder:
     @property
     def width(self) -> int:
         """Dimension of a sentence vector, or of a token vector."""
-        return self.placed.width * self.recipe.joined
+        return self.placed.width
 
     @property
     def output(self) -> Output:
@@ -307,7 +305,7 @@ class Encoder:
         """Return a tokenizer for each prompt; see `tokenizer`."""
         tokenizers = []
         for prompt in self.recipe.prompts:
-            recipe = attrs.evolve(self.recipe, prompt=prompt, ensemble="mean")
+            recipe = attrs.evolve(self.recipe, prompt=prompt)
             tokenizers.append(attrs.evolve(self, recipe=recipe).tokenizer(normalize))
         return tokenizers
 
@@ -374,8 +372,6 @@ class Encoder:
                 if not isinstance(value, Mapping):
                     transform_facts[key] = value
             facts["transform"] = transform_facts | dict(self.placed.fitted_on)
-        if self.recipe.joined > 1:
-            facts["ensemble"] = self.recipe.ensemble
         similarity = self.similarity
         if similarity is not None and similarity.traits.formula != "cosine":
             facts["similarity"] = unstructure(similarity)
@@ -467,19 +463,16 @@ class Encoder:
             )
         length, budget = self._length(max_length), self.engine.token_budget
         *others, last = self.tokenizers(normalize)
-        # Vectors are concatenated if there are several parts; otherwise, their mean is taken.
-        parts = np.split(output, self.recipe.joined, axis=1)
-        total = None
-        if others and len(parts) == 1:
-            total = np.zeros(output.shape, np.float32)
+        if not others:
+            encode_into(output, texts, last, self.placed, length, budget, progress)
+            return
 
-        for tokenizer, part in zip(others, cycle(parts)):
-            encode_into(part, texts, tokenizer, self.placed, length, budget)
-            if total is not None:
-                total += output
-        encode_into(parts[-1], texts, last, self.placed, length, budget, progress)
-        if total is not None:
-            output[:] = (output + total) / (len(others) + 1)
+        total = np.zeros(output.shape, np.float32)
+        for tokenizer in others:
+            encode_into(output, texts, tokenizer, self.placed, length, budget)
+            total += output
+        encode_into(output, texts, last, self.placed, length, budget, progress)
+        output[:] = (output + total) / (len(others) + 1)
 
     def _length(self, max_length: int | None) -> int:
         """Return the maximum number of tokens of a text: `max_length`, or that of the recipe if it is None.
@@ -614,7 +607,7 @@ class Encoder:
 
         def fill(directory: Path) -> None:
             sums = self.placed.save(directory)
-            table = encoder_table(self.recipe, target, plugins)
+            table = encoder_table(self.recipe, plugins)
             write_atomic(directory / ENCODER_FILE, tomli_w.dumps(table))
             write_sums(directory, sums)
 
@@ -646,14 +639,13 @@ def _completed(
 
 def encoder_table(
     recipe: EncoderRecipe,
-    directory: Path,
     plugins: Plugins | None = None,
 ) -> dict[str, Any]:
-    """Return the data of `encoder.toml` for an encoder that is saved in `directory`.
+    """Return the data of `encoder.toml` for a saved encoder.
 
     The plugins of the encoder's components are found among `plugins`, which are loaded by default.
     """
-    table = {"schema": SCHEMA, **unstructure(recipe, directory)}
+    table = {"schema": SCHEMA, **unstructure(recipe)}
     plugins = plugins or load_plugins()
     releases: dict[str, str] = {}
     for cls in components_of(recipe):
@@ -670,7 +662,7 @@ def saved_recipe(
     plugins: Plugins,
     trust_remote_code: bool = False,
 ) -> EncoderRecipe:
-    """Return the recipe of the encoder that is saved in a directory, without machine settings.
+    """Return the recipe of the encoder that is saved in a directory.
 
     Raises:
         ModelError: if the directory is not an encoder, or it would run code without `trust_remote_code`.
@@ -698,12 +690,6 @@ def saved_recipe(
     recipe, problems = structure(
         table, EncoderRecipe, document, plugins, base, check=False
     )
-    if not problems:
-        portable = without_machine_settings(attrs.evolve(document, data=table), recipe)
-        if portable.left_out:
-            recipe, problems = structure(
-                portable.data, EncoderRecipe, document, plugins, base, check=False
-            )
     if problems:
         missing = _missing_distributions(releases, document, plugins)
         raise RecipeError([*missing, *problems])

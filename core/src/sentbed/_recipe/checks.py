@@ -211,18 +211,6 @@ def unlike_parts(encoders: Sequence[EncoderRecipe]) -> Iterator[str]:
         yield "similarities"
 
 
-def problem_of_test_data(why: str, evaluator: Evaluator) -> str:
-    """Return the message for an evaluator that may use test data, although its scores choose weights or a prompt.
-
-    `why` is the beginning of the message: `a validation chooses weights`.
-    """
-    return (
-        f"{why}, so it must not see test data, and `{evaluator.name}` does not say that it scores "
-        "development data only; choose an evaluator that does, or say in this one that its data is a "
-        'development set, such as `split = "dev"` or `tasks = ["STSB-dev"]`'
-    )
-
-
 def _check_stage(
     recipe: Recipe,
     index: int,
@@ -259,11 +247,6 @@ def _check_sizes(
         add(
             f"`micro_batch` is {stage.micro_batch}, more than the batch of {stage.batch_size}; take it out",
             "micro_batch",
-        )
-    if stage.cache_frozen and not stage.freeze:
-        add(
-            "`cache_frozen` is on, but the stage freezes no encoder; take it out",
-            "cache_frozen",
         )
     if stage.max_length is None:
         return
@@ -352,10 +335,13 @@ def _check_validation(
             "encoder",
         )
     if validate.chooses and not validate.evaluator.traits.development:
-        message = problem_of_test_data(
-            "a validation chooses weights", validate.evaluator
+        add_below(
+            "a validation chooses weights, so it must not see test data, and "
+            f"`{validate.evaluator.name}` does not say that it scores development data only; choose an "
+            "evaluator that does, or say in this one that its data is a development set, such as "
+            '`split = "dev"` or `tasks = ["STSB-dev"]`',
+            "with",
         )
-        add_below(message, "with")
 
 
 def loss_of(stage: Stage, similarity: Similarity | None) -> Loss:
@@ -408,6 +394,10 @@ def _check_encoders(
         problems += _encoders_without_column(recipe, stage)
     for message, *path in problems:
         add(message, *path)
+    for name in recipe.trained(stage):
+        if len(recipe.encoders[name].prompts) > 1:
+            message = f"the encoder `{name}` has several prompts, and a stage trains one; give it one prompt"
+            add(message, "train", misfit=True)
     return not problems
 
 

@@ -134,12 +134,6 @@ def _misfits_of_prompts(
             "prompt",
             "`prompt` is an empty array; give at least one prompt, or take it out",
         )
-    if encoder.ensemble == "concatenate" and encoder.head.dimensions is not None:
-        what = "the first `dimensions` of each prompt's vector are not the first of their concatenation"
-        yield (
-            "ensemble",
-            f'{what}; take `dimensions` out of the head, or set `ensemble = "mean"`',
-        )
     if count > 1 and pooler.traits.needs & NEEDS_OF_ONE_TEMPLATE:
         yield (
             "prompt",

@@ -12,19 +12,12 @@ from typing import Any, TypeVar
 import attrs
 
 from sentbed._document.extends import EXTENDS, extend
-from sentbed._document.overrides import (
-    COMMAND_LINE,
-    EVERYWHERE,
-    TAKEN_OUT,
-    apply_overrides,
-    overridden_values,
-    with_overridden_values,
-)
+from sentbed._document.overrides import apply_overrides
 from sentbed._document.structuring import fields_by_key, structure
-from sentbed._document.toml import Document, KeyPath, dotted
+from sentbed._document.toml import Document, KeyPath
 from sentbed._files import read_file
 from sentbed._recipe.checks import check
-from sentbed._recipe.recipe import MAIN_ENCODER, SCHEMA, Evaluate, Recipe
+from sentbed._recipe.recipe import MAIN_ENCODER, SCHEMA, Recipe
 from sentbed._registry.distribution_catalog import owner_of
 from sentbed._registry.plugin_offer_rules import TABLE
 from sentbed._registry.registry import Plugins, load_plugins
@@ -124,7 +117,6 @@ def structure_recipe(
     Raises:
         RecipeError: if the document has problems. The error lists all of them.
     """
-    document = _with_overrides_everywhere(document, plugins)
     problems: list[Problem] = []
 
     schema = document.data.get("schema")
@@ -164,74 +156,6 @@ def structure_recipe(
     if problems:
         raise RecipeError(sorted(problems, key=lambda problem: problem.line or 0))
     return attrs.evolve(recipe, document=document, tables=tables)
-
-
-def _with_overrides_everywhere(document: Document, plugins: Plugins) -> Document:
-    """Return the document with each override `evaluate.*.KEY=VALUE` applied to all evaluations that have the key.
-
-    An evaluation keeps what later overrides set for it alone.
-
-    Raises:
-        RecipeError: if no evaluation has the key.
-    """
-    entries = document.data.get("evaluate", [])
-    if not isinstance(entries, list):
-        # `structure` reports it.
-        return document
-
-    overridden = overridden_values(document.overrides)
-    values: dict[str, Any] = {}
-    # `places` has the paths of overrides in the order in which they were set.
-    for key_path, place in document.places.items():
-        if key_path[0] != "evaluate" or place != (COMMAND_LINE, None):
-            continue
-        path = dotted(key_path)
-        if not path.startswith(EVERYWHERE):
-            value = document.value(key_path)
-            if value is None:
-                value = TAKEN_OUT
-            _set_again(path, value, values)
-            continue
-
-        indices = []
-        for i, entry in enumerate(entries):
-            keys = _evaluation_keys(entry, plugins) if isinstance(entry, dict) else ()
-            if key_path[2] in keys:
-                indices.append(i)
-        if not indices:
-            message = (
-                f"no evaluation has the key `{key_path[2]}` of the override `{path}`"
-            )
-            raise RecipeError([Problem(message)])
-        for i in indices:
-            path_of_one = path.replace("*", str(i), 1)
-            values.pop(path_of_one, None)
-            values[path_of_one] = overridden[path]
-
-    if not values:
-        return document
-    expanded = tuple(map(document.key_path, values))
-    document = with_overridden_values(document, values)
-    return attrs.evolve(document, expanded=expanded)
-
-
-def _set_again(path: str, value: Any, values: dict[str, Any]) -> None:
-    """Change `values`, which are about to be set, so that the value that a later override has set stays."""
-    is_below = any(path.startswith(f"{earlier}.") for earlier in values)
-    for earlier in list(values):
-        if f"{earlier}.".startswith(f"{path}."):
-            del values[earlier]
-    if is_below:
-        values[path] = value
-
-
-def _evaluation_keys(entry: Mapping[str, Any], plugins: Plugins) -> set[str]:
-    """Return the keys that an entry of `[[evaluate]]` may have: common keys, and the fields of its evaluator."""
-    keys = set(fields_by_key(Evaluate))
-    info = plugins.components.get(("evaluator", str(entry.get("use"))))
-    if info is not None:
-        keys.update(fields_by_key(info.cls))
-    return keys
 
 
 def _take_tables(

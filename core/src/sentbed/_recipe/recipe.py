@@ -7,7 +7,6 @@ wrong types and unknown components are reported all together.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import attrs
@@ -86,13 +85,10 @@ class EncoderRecipe:
     With a prompt, only the tokens of the sentence count, without the template and special tokens.
     """
     prompt: Prompt | tuple[Prompt, ...] | None = None
-    """Text around each sentence; by default that of the pooler. With several prompts, each has a forward pass."""
-    ensemble: Literal["mean", "concatenate"] = "mean"
-    """How the vectors of several prompts, after the head, are combined.
+    """Text around each sentence; by default that of the pooler.
 
-    `mean` takes their mean, `concatenate` concatenates them in the order of `prompt`.
+    With several prompts, each has a forward pass, and the vector is the mean of their vectors after the head.
     """
-
     task_prompts: Mapping[str, Prompt] | None = None
     """Prompts for the texts of tasks, which replace `prompt` in evaluations.
 
@@ -206,13 +202,6 @@ class EncoderRecipe:
         """
         backbones = [part for _, part in parts_in(self) if isinstance(part, Backbone)]
         return any(backbone.traits.runs_code for backbone in backbones)
-
-    @property
-    def joined(self) -> int:
-        """Number of vectors that are concatenated to the encoder's vector: 1, or the number of prompts."""
-        if self.ensemble == "concatenate":
-            return len(self.prompts)
-        return 1
 
     @property
     def resolved_prompt(self) -> ResolvedPrompt | None:
@@ -337,11 +326,6 @@ class Stage:
 
     The average is updated after each step. `validate` and `watch` evaluate it, and the stage keeps it.
     """
-    cache_frozen: bool = False
-    """Whether the vectors of frozen encoders are cached on disk.
-
-    Then only the first epoch encodes their texts.
-    """
 
     validate: Validate | None = None
     """Validation during the stage."""
@@ -381,7 +365,7 @@ class Stage:
 
 @attrs.frozen
 class Checkpoint:
-    """`[checkpoint]`: when to save the training state, from which `sentbed run --resume` continues."""
+    """`[checkpoint]`: when to save the training state, from which `sentbed run RECIPE --resume DIR` continues."""
 
     every: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Optimiser steps between two training states; by default only `minutes` decides."""
@@ -533,19 +517,15 @@ def written_path(data: Mapping[str, Any], path: KeyPath) -> KeyPath:
     return path
 
 
-def resolved_toml(recipe: Recipe, directory: Path | None = None) -> str:
-    """Return the recipe as TOML with every default value. The result reproduces the run.
-
-    File paths are absolute. If the text is for a file in `directory`, the paths that are relative in the recipe
-    become relative to `directory`.
-    """
+def resolved_toml(recipe: Recipe) -> str:
+    """Return the recipe as TOML with every default value and absolute paths. The result reproduces the run."""
     import tomli_w
 
     tables = {}
     for key, table in recipe.tables.items():
         if table.traits.resolved:
             tables[key] = table
-    data = unstructure(attrs.evolve(recipe, tables=tables), directory)
+    data = unstructure(attrs.evolve(recipe, tables=tables))
     if list(data["encoders"]) == [MAIN_ENCODER]:
         data["encoder"] = data.pop("encoders")[MAIN_ENCODER]
     return tomli_w.dumps(data)

@@ -147,11 +147,6 @@ def code_differences(
             yield f"{name} {earlier} -> {later}"
 
 
-def hashed(code: Mapping[str, str]) -> dict[str, str]:
-    """Return the entries of `computing_code` that have a hash: all but the libraries."""
-    return {name: text for name, text in code.items() if " " in text}
-
-
 def _version(text: str | None) -> str:
     """Return the version in an entry of `computing_code`, or `none` if there is no entry."""
     return "none" if text is None else text.partition(" ")[0]

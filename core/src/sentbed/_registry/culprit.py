@@ -52,7 +52,7 @@ def _blame(error: BaseException, plugins: Plugins) -> str:
 
         advice = "tell its authors (`--traceback` shows the rest)"
         if matches:
-            advice = f"test it with `sentbed_testing.check_component`, or {advice}"
+            advice = f"test it with `sentbed_testing`, or {advice}"
         place = f"{frame.f_code.co_filename}:{line}"
         return f"{component}{release_of(module)} raised {reason} @ {place}; {advice}"
 

@@ -12,10 +12,10 @@ import pluggy
 
 from sentbed._encoder.encoder import Encoder
 from sentbed._files import sha256
-from sentbed._recipe.recipe import PRETRAINED, Recipe, first_stages
+from sentbed._recipe.recipe import Recipe, first_stages
 from sentbed._run.evaluations import Evaluations
 from sentbed._signals import Stop
-from sentbed.errors import RunError, shortened_lines
+from sentbed.errors import shortened_lines
 from sentbed.protocols import Run, VectorStore
 
 
@@ -92,8 +92,6 @@ class RunContext:
 
     An encoder without an entry has the weights before the first stage.
     """
-    changes_allowed: bool = False
-    """Whether a resumed run may go on although the recipe, the data or the code has changed."""
     stepped: bool = False
     """Whether this process has taken a training step, or has reached the end of training.
 
@@ -151,26 +149,3 @@ class RunContext:
         if self.stages is None:
             return self.recipe
         return first_stages(self.recipe, self.stages)
-
-    def source(self, encoder: str) -> Any:
-        """Return a description of the current weights of an encoder, as values for JSON, for cache keys."""
-        stage = self.sources.get(encoder, PRETRAINED)
-        kept_weights = None
-        if stage in self.kept:
-            kept_weights = self.kept[stage].table(self.directory)["paths"][encoder]
-        return [encoder, self.facts.get("weights", {}).get(encoder), kept_weights]
-
-
-def accept_change(
-    context: RunContext,
-    change: str,
-    remedy: str,
-) -> None:
-    """Warn of a change since the run was started.
-
-    Raises:
-        RunError: with the change and what to do, if changes are not allowed.
-    """
-    if not context.changes_allowed:
-        raise RunError(f"{change}; {remedy}")
-    context.warn(change)

@@ -16,7 +16,6 @@ from sentbed._run import training_states as states
 from sentbed._run.best_weights import CHECKPOINTS, prune_weights
 from sentbed._run.context import Kept
 from sentbed._run.manifest import MANIFEST
-from sentbed._run.trainer_inputs import VECTORS
 from sentbed.errors import RunError
 
 ENCODER = "encoder"
@@ -145,13 +144,12 @@ def tidy(
     kept: Mapping[str, Kept],
     whole: bool,
 ) -> None:
-    """Remove the training states and caches of a finished run, and temporary files of killed processes.
+    """Remove the training states of a finished run, and temporary files of killed processes.
 
     The newest training state, which refers to the `kept` weights, is removed last, so that tidying can be
     repeated if it is interrupted. If the run is not `whole` but has only the first stages, this state stays, for
     the runs that go on from it.
     """
-    remove_directory(directory / VECTORS)
     for newest in states.saved_states(directory)[:1]:
         states.prune(directory, newest, 1)
     # Somebody else may have written the names in `kept`, so they do not become paths.

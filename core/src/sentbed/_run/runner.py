@@ -31,7 +31,7 @@ from sentbed._recipe.recipe import (
 from sentbed._recipe.remarks import untrained_layers
 from sentbed._registry.computing_code import components_of, computing_code
 from sentbed._registry.registry import Plugins, load_plugins
-from sentbed._run.context import RunContext, accept_change
+from sentbed._run.context import RunContext
 from sentbed._run.encoder_building import build_encoders, build_on_engine
 from sentbed._run.evaluations import files_of_evaluations
 from sentbed._run.guarded_vector_store import GuardedVectorStore
@@ -100,7 +100,7 @@ def run(
     After an error or an interruption, the run directory has the results so far, and a report.
 
     Raises:
-        RecipeError: if the recipe has a table that another command runs, such as `[search]`.
+        RecipeError: if the recipe has a table that another command runs, such as `[study]`.
         RunError: if `out` is not empty, or the run cannot go on.
         DataError, ModelError, RuntimeUnavailableError: if data, a model or the runtime cannot be used.
     """
@@ -154,7 +154,7 @@ def execute(
             with exits_refused():
                 _read_and_work(context, state)
 
-            write_atomic(directory / RESOLVED, resolved_toml(recipe, directory))
+            write_atomic(directory / RESOLVED, resolved_toml(recipe))
             report = _close(context, history, "finished", None)
         except (Exception, KeyboardInterrupt) as error:
             _close_failed(context, history, error)
@@ -192,7 +192,7 @@ def _begin(
         position = {"stage": resumed.stage, "step": resumed.step}
         facts.setdefault("resumed", []).append(position)
     else:
-        write_atomic(directory / RESOLVED, resolved_toml(recipe, directory))
+        write_atomic(directory / RESOLVED, resolved_toml(recipe))
     # The manifest is written last, since a directory with a manifest is taken for a run that can be resumed.
     _write_manifest(context, "running")
 
@@ -236,7 +236,7 @@ def _read_and_work(context: RunContext, resumed: State | None) -> None:
         for remark in remarks:
             context.warn(remark)
     digest = cache(sha256)
-    _require_same_files(context, digest)
+    _record_files(context, digest)
     _require_no_overlap(context, digest, resumed)
     first = resumed.stage if resumed else 0
     for stage in context.limited_recipe.stage[first:]:
@@ -259,15 +259,8 @@ def _read_and_work(context: RunContext, resumed: State | None) -> None:
             context.warn(f"the engine's counters cannot be read: {error}")
 
 
-def _require_same_files(context: RunContext, digest: Callable[[Path], str]) -> None:
-    """Record the files that evaluations read. In a resumed run, they must be unchanged.
-
-    Otherwise, a validation would compare scores on different data, and the report would have scores on old and
-    on new data.
-
-    Raises:
-        RunError: if a file has changed, and changes are not allowed.
-    """
+def _record_files(context: RunContext, digest: Callable[[Path], str]) -> None:
+    """Record the files that evaluations read. Warn if a resumed run began with other files."""
     files = files_of_evaluations(context.recipe, digest)
     digests_by_name: dict[str, list[str]] = {}
     for file in files:
@@ -279,10 +272,8 @@ def _require_same_files(context: RunContext, digest: Callable[[Path], str]) -> N
         if earlier.get(name, digests) != digests:
             changed.append(name)
     if changed:
-        accept_change(
-            context,
-            f"the data of evaluations is not what it was when the run started: {listed(changed)}",
-            "put it back, or allow changes to go on with it (`--allow-changes`)",
+        context.warn(
+            f"the data of evaluations is not what it was when the run started: {listed(changed)}"
         )
     context.facts["evaluation_data"] = digests_by_name
 
@@ -343,7 +334,7 @@ def _work(
         context.evaluations.store = GuardedVectorStore(store, context.warn)
     # Seeded again, since building encoders for other runs may have drawn random numbers.
     engine.seed(derive(recipe.run.seed, "evaluate"))
-    _require_same_models(context, encoders)
+    _record_models(context, encoders)
     if resumed is None:
         _evaluate(context, encoders, "start")
         if recipe.stage:
@@ -415,34 +406,19 @@ def _save_last(
         _save(context, encoders)
 
 
-def _require_same_models(context: RunContext, encoders: Mapping[str, Encoder]) -> None:
-    """Record the models and tokenizers of the encoders. In a resumed run, they must be unchanged.
-
-    A tokenizer may be trained on the texts of all stages. If these texts have changed, so has the tokenizer, and
-    weights that were trained with the old tokenizer are useless.
-
-    Raises:
-        RunError: if a model or tokenizer has changed, and changes are not allowed.
-    """
+def _record_models(context: RunContext, encoders: Mapping[str, Encoder]) -> None:
+    """Record the models and tokenizers of the encoders. Warn if a resumed run began with others."""
     weights = {}
     tokenizers = {}
     for name, encoder in encoders.items():
         weights[name] = plain(encoder.backbone.origin)
         tokenizers[name] = encoder.backbone.tokenizer.fingerprint
 
-    changed = []
     if plain(context.facts.get("weights", weights)) != weights:
-        changed.append("the models' files are not those that the run was started with")
-    earlier = context.facts.get("tokenizers", tokenizers)
-    for name, fingerprint in tokenizers.items():
-        if earlier.get(name, fingerprint) != fingerprint:
-            changed.append(
-                f"the tokenizer of `{name}` is not the one that the run was started with: its file has "
-                "changed, or texts that it is trained on, which are those of all stages"
-            )
-    remedy = "put them back, or allow changes to go on with them"
-    for message in changed:
-        accept_change(context, message, remedy)
+        context.warn("the models' files are not those that the run was started with")
+    # A tokenizer may be trained on the texts of all stages.
+    if context.facts.get("tokenizers", tokenizers) != tokenizers:
+        context.warn("the tokenizers are not those that the run was started with")
 
     context.facts["weights"] = weights
     context.facts["tokenizers"] = tokenizers
@@ -498,10 +474,8 @@ def _set_weights(
             )
             encoder.backbone = fresh.backbone
             encoder.placed = fresh.placed
-        elif source in context.kept:
+        else:
             encoder.restore(context.kept[source].paths[name])
-        # Otherwise, the kept weights are damaged, but not needed: the training state has weights trained from
-        # them.
         context.sources[name] = source
 
 
@@ -633,7 +607,7 @@ def _close(
     """Write the report and the final manifest. Return the file that the user should open."""
     peak = peak_memory()
     context.facts["peak_memory_gib"] = round(peak / 2**30, 2) if peak else None
-    recipe = resolved_toml(context.recipe, context.directory)
+    recipe = resolved_toml(context.recipe)
     data = history.report_data(context.run, status, error, recipe)
     sections = context.hooks.report_sections(run=context.run, data=data)
     data = _with_sections(data, chain.from_iterable(sections))

@@ -47,8 +47,7 @@ class Saver:
         stage_content = {
             "sampler": self.sampler.state(),
             "keeper": self.keeper.kept.table(self.context.directory),
-            # The files call it `looked`, and states that earlier versions have written must stay readable.
-            "looked": evaluated,
+            "evaluated": evaluated,
         }
         write_state(self.context, self.index, step, stage_content, self.trainer)
         prune_weights(self.context.directory, self.keeper.stage.name, self.keeper.kept)
@@ -87,16 +86,15 @@ def write_state(
     kept_of_stages = {}
     for name, weights in context.kept.items():
         kept_of_stages[name] = weights.table(context.directory)
-    recipe = resolved_toml(context.recipe, context.directory)
     content = {
         "facts": plain(context.facts),
         "kept": kept_of_stages,
         "trackers": tracker_states,
-        "recipe": recipe,
         **(stage_content or {}),
     }
 
     # If the run was resumed with a changed recipe, the directory gets the changed recipe.
+    recipe = resolved_toml(context.recipe)
     write_atomic(context.directory / RESOLVED, recipe)
     fill = None if trainer is None else trainer.save
     state = states.write_state(context.directory, stage, step, content, fill)

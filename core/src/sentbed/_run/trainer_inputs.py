@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
-from pathlib import Path
 from typing import Any
 
-import attrs
 import numpy as np
 from numpy.typing import NDArray
 
 from sentbed._component_faults import fault, returned
-from sentbed._document.structuring import unstructure
 from sentbed._encoder.batching import WINDOW
 from sentbed._encoder.encoder import Encoder
-from sentbed._files import cannot_write
 from sentbed._recipe.recipe import Stage
 from sentbed._run.batch_sampling import Batch, Sampler
 from sentbed._run.context import RunContext
 from sentbed.errors import DataError, RunError, suggest
-from sentbed.protocols import PROGRESS, Columns, Dataset, TokenIds, Tokenizer
-
-VECTORS = "vectors"
-"""Subdirectory of a run directory that has cached vectors of frozen encoders."""
+from sentbed.protocols import PROGRESS, Columns, Dataset, Tokenizer
 
 LARGEST = float(np.finfo(np.float32).max)
 """Largest absolute value that a number in a column may have: the largest float32."""
@@ -40,24 +31,19 @@ class Feed:
         context: RunContext,
         stage: Stage,
         encoders: Mapping[str, Encoder],
-        dataset: Dataset,
     ) -> None:
         self.stage = stage
-        # For each column of a trained encoder: the tokenizers of its prompts, and the maximum length.
-        self.trained: dict[str, tuple[list[Tokenizer], int]] = {}
-        self.frozen: dict[str, FrozenColumn] = {}
+        # For each column of a trained encoder: the tokenizer, and the maximum length.
+        self.trained: dict[str, tuple[Tokenizer, int]] = {}
+        # For each column of a frozen encoder: the encoder, and the maximum length.
+        self.frozen: dict[str, tuple[Encoder, int]] = {}
         for column, name in context.recipe.towers(stage).items():
             encoder = encoders[name]
             length = length_of(stage, encoder)
-            if name not in stage.freeze:
-                self.trained[column] = encoder.tokenizers(stage.normalize_text), length
-                continue
-            path = None
-            if stage.cache_frozen:
-                path = _cache_file(context, stage, column, encoder, dataset)
-            self.frozen[column] = FrozenColumn.of(
-                encoder, length, stage.normalize_text, dataset, path
-            )
+            if name in stage.freeze:
+                self.frozen[column] = encoder, length
+            else:
+                self.trained[column] = encoder.tokenizer(stage.normalize_text), length
 
     def __call__(self, batch: Batch, progress: float) -> Columns:
         """Return the inputs of the trainer for a batch, by column; see `sentbed.protocols.Columns`.
@@ -78,39 +64,18 @@ class Feed:
                     raise fault(self.stage.data, "open", wrong)
 
             if name in self.frozen:
-                columns[name] = self.frozen[name].vectors(batch.rows, texts)
+                encoder, max_length = self.frozen[name]
+                columns[name] = encoder.encode(
+                    texts,
+                    max_length=max_length,
+                    normalize=self.stage.normalize_text,
+                )
             else:
-                tokenizers, max_length = self.trained[name]
-                parts = [
-                    tokenizer.encode(texts, max_length) for tokenizer in tokenizers
-                ]
-                columns[name] = TokenIds.join(parts)
+                tokenizer, max_length = self.trained[name]
+                columns[name] = tokenizer.encode(texts, max_length)
             if self.stage.loss.traits.compares_texts:
                 columns[f"{name}.id"] = text_numbers(texts)
         return columns
-
-
-def _cache_file(
-    context: RunContext,
-    stage: Stage,
-    column: str,
-    encoder: Encoder,
-    dataset: Dataset,
-) -> Path:
-    """Return the file for the vectors of a column. Its name has a hash of everything that determines them."""
-    name = context.recipe.towers(stage)[column]
-    # The key has the settings, since a resumed run may go on with a changed recipe.
-    parts = (encoder.recipe, context.recipe.runtime, context.recipe.run)
-    key = [
-        dataset.fingerprint,
-        context.source(name),
-        [unstructure(part) for part in parts],
-        column,
-        length_of(stage, encoder),
-        stage.normalize_text,
-    ]
-    digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:16]
-    return context.directory / VECTORS / f"{stage.name}-{column}-{digest}.records"
 
 
 def require_data(stage: Stage) -> None:
@@ -201,123 +166,12 @@ def length_of(stage: Stage, encoder: Encoder) -> int:
     return stage.max_length or encoder.recipe.max_length
 
 
-@attrs.frozen(eq=False)
-class FrozenColumn:
-    """A column of texts that a frozen encoder encodes. Its vectors have no gradient."""
-
-    encoder: Encoder
-    max_length: int
-    normalize_text: bool
-    """Whether the text rules of the encoder's prompt (`prompt.normalizer`) change each text before it is encoded.
-
-    A rule may add a full stop at the end, for example. This has nothing to do with the length of vectors.
-    """
-    cache: Path | None = None
-    """File with a record for each row of the data: its `vector`, and `sum`, a checksum of text and vector.
-
-    None if vectors are not cached.
-    """
-
-    @classmethod
-    def of(
-        cls,
-        encoder: Encoder,
-        max_length: int,
-        normalize_text: bool,
-        dataset: Dataset,
-        path: Path | None,
-    ) -> FrozenColumn:
-        """Return a column. Its vectors are cached in the file `path`; if it is None, they are not cached.
-
-        Raises:
-            RunError: if the texts of the data vary from epoch to epoch, or the disk is full.
-        """
-        if path is not None:
-            if dataset.varies:
-                message = "`cache_frozen` is on, but the data gives other texts in every epoch; take it out"
-                raise RunError(message)
-            _allocate(path, len(dataset) * _record(encoder.width).itemsize)
-        return cls(encoder, max_length, normalize_text, path)
-
-    def vectors(
-        self, rows: NDArray[np.int64], texts: Sequence[str]
-    ) -> NDArray[np.float32]:
-        """Return the vectors of rows, `(batch, width)`. `texts` has the text of each row."""
-        if self.cache is None:
-            return self._encode(texts)
-
-        records = np.zeros(len(rows), _record(self.encoder.width))
-        _transfer(self.cache, rows, records, "readinto")
-        missing = records["sum"] != _sums(texts, records["vector"])
-        if missing.any():
-            # The whole batch is encoded, since the last bits of a vector may depend on the other texts, and a
-            # run that was killed while it wrote must get the same vectors.
-            records["vector"][missing] = self._encode(texts)[missing]
-            records["sum"] = _sums(texts, records["vector"])
-            _transfer(self.cache, rows[missing], records[missing], "write")
-        return np.ascontiguousarray(records["vector"])
-
-    def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self.encoder.encode(
-            texts, max_length=self.max_length, normalize=self.normalize_text
-        )
-
-
 def text_numbers(texts: Sequence[str]) -> NDArray[np.int64]:
     """Return a positive hash of each text, `(texts,)`; equal texts have equal numbers."""
-    digests = [_digest(text.encode(errors="surrogatepass")) for text in texts]
+    digests = []
+    for text in texts:
+        content = text.encode(errors="surrogatepass")
+        digests.append(hashlib.blake2b(content, digest_size=8).digest())
     hashes = np.frombuffer(b"".join(digests), "<i8")
     positive: NDArray[np.int64] = hashes & np.int64(2**63 - 1)
     return np.maximum(positive, 1)
-
-
-def _digest(content: bytes) -> bytes:
-    """Return a hash of 8 bytes."""
-    return hashlib.blake2b(content, digest_size=8).digest()
-
-
-def _record(width: int) -> np.dtype[Any]:
-    """Return the type of a record in the cache file."""
-    return np.dtype([("sum", "<i8"), ("vector", "<f4", (width,))])
-
-
-def _sums(texts: Sequence[str], vectors: NDArray[np.float32]) -> NDArray[np.int64]:
-    """Return a checksum of each text and its vector, `(texts,)`."""
-    digests = []
-    for number, vector in zip(text_numbers(texts), vectors, strict=True):
-        digests.append(_digest(number.tobytes() + vector.tobytes()))
-    return np.frombuffer(b"".join(digests), "<i8")
-
-
-def _transfer(
-    path: Path,
-    rows: NDArray[np.int64],
-    records: NDArray[Any],
-    how: str,
-) -> None:
-    """Read or write the records of rows in a file; `how` is `readinto` or `write`.
-
-    Raises:
-        RunError: if the file cannot be read or written.
-    """
-    content = records.view(np.uint8).reshape(len(rows), -1)
-    try:
-        # The file is not mapped into memory: if another process cut it, this process would end.
-        with path.open("r+b", buffering=0) as stream:
-            for row, record in zip(rows.tolist(), content, strict=True):
-                stream.seek(row * records.itemsize)
-                getattr(stream, how)(record)
-    except OSError as error:
-        raise RunError(cannot_write(path, error)) from error
-
-
-def _allocate(path: Path, size: int) -> None:
-    """Create a file of zeros with this size, unless it exists. Raises `RunError` if the disk is full."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab") as stream:
-            stream.truncate(size)
-            if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(stream.fileno(), 0, size)
-    except OSError as error:
-        raise RunError(cannot_write(path, error)) from error

@@ -14,7 +14,7 @@ from sentbed._recipe.recipe import Recipe, Stage
 from sentbed._recipe.remarks import without_effect
 from sentbed._run.batch_sampling import Batch
 from sentbed._run.best_weights import Keeper
-from sentbed._run.context import Kept, RunContext, accept_change
+from sentbed._run.context import Kept, RunContext
 from sentbed._run.state_saver import Saver
 from sentbed._run.trainer_inputs import Feed, length_of, open_data, sampler_of
 from sentbed._run.training_states import State, restoring
@@ -103,7 +103,7 @@ class _Loop:
         """Whether the stage has ended, after its last step or because validation did not improve."""
 
         dataset = _open(context, stage)
-        self.feed = Feed(context, stage, encoders, dataset)
+        self.feed = Feed(context, stage, encoders)
         self.sampler = sampler_of(stage, dataset, (context.recipe.run.seed, index))
         epochs = stage.epochs or 1
         self.total_steps = stage.steps or self.sampler.batches_an_epoch * epochs
@@ -151,10 +151,6 @@ class _Loop:
         for column, name in self.context.recipe.towers(stage).items():
             if name in self.trained:
                 towers[column] = name
-        ensembles = {}
-        for name, encoder in self.trained.items():
-            recipe = encoder.recipe
-            ensembles[name] = len(recipe.prompts), recipe.ensemble
         first = next(iter(self.trained.values()))
         return Training(
             loss=loss_of(stage, first.similarity),
@@ -164,7 +160,6 @@ class _Loop:
             towers=towers,
             max_grad_norm=stage.max_grad_norm,
             micro_batch=stage.micro_batch,
-            ensembles=ensembles,
             ema=stage.ema,
         )
 
@@ -182,7 +177,7 @@ class _Loop:
             self.trainer.load(self.resumed.trainer)
         self.keeper.current_step = self.step
         self.ended = self.step == self.total_steps
-        if not self.resumed.content.get("looked", True):
+        if not self.resumed.content["evaluated"]:
             # The run was interrupted after the step, but before its evaluations.
             self._evaluate_step()
 
@@ -304,7 +299,7 @@ class _Loop:
         error = KeyboardInterrupt(f"ended by {reason}")
         error.add_note(
             f"{reason}: the state after step {self.step} is saved; "
-            f"go on with `sentbed run --resume {self.context.directory}`"
+            f"go on with `sentbed run RECIPE --resume {self.context.directory}`"
         )
         raise error
 
@@ -326,7 +321,7 @@ class _Loop:
         if self.step == 1:
             remedy = (
                 "no step has been taken, so look at these rows, and test the components with "
-                "`sentbed_testing.check_component`"
+                "`sentbed_testing`"
             )
         if result.fault:
             remedy = f"{result.fault}; {remedy}"
@@ -355,7 +350,7 @@ def require_fit(recipe: Recipe, encoders: Mapping[str, Encoder]) -> None:
             width = encoder.placed.width
             if name in trained and encoder.placed.trained_width:
                 width = encoder.placed.trained_width
-            widths[name] = width * encoder.recipe.joined
+            widths[name] = width
         if len(set(widths.values())) > 1:
             listed = [f"`{name}` gives {width}" for name, width in widths.items()]
             raise RunError(
@@ -368,21 +363,14 @@ def require_fit(recipe: Recipe, encoders: Mapping[str, Encoder]) -> None:
 
 
 def _open(context: RunContext, stage: Stage) -> Dataset:
-    """Open the data of a stage, and record its facts. In a resumed run, the data must be unchanged.
-
-    Raises:
-        RunError: if the data has changed, and changes are not allowed.
-    """
+    """Open the data of a stage, and record its facts. Warn if a resumed run began the stage with other data."""
     dataset = open_data(stage)
     rows = len(dataset)
     data_facts = {"rows": rows, "sha256": dataset.fingerprint}
     earlier = context.facts.setdefault("data", {}).get(stage.name, data_facts)
     if earlier["sha256"] != data_facts["sha256"]:
-        accept_change(
-            context,
-            f"the data of stage `{stage.name}` is not what it was when the run started "
-            f"({earlier['rows']} rows then, {rows} now)",
-            "put it back, or allow changes to go on with other texts in its rows",
+        context.warn(
+            f"the data of stage `{stage.name}` is not what it was when the run started"
         )
     left_out = dict(dataset.left_out)
     if left_out:

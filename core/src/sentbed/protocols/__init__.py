@@ -14,14 +14,11 @@ from sentbed._lazy_exports import lazy as _lazy
 if TYPE_CHECKING:
     from sentbed.protocols.components import (
         LABEL,
-        OF_MACHINE,
-        OF_RUN,
         PROGRESS,
         AnyEncoder,
         Backbone,
         BuildContext,
         BuiltBackbone,
-        CellSampler,
         Component,
         Dataset,
         DataSource,

@@ -87,21 +87,6 @@ def inner_parts(component: Component, base: Callable[..., Part]) -> tuple[Part, 
     return tuple(parts)
 
 
-OF_MACHINE: Mapping[str, bool] = {"machine": True}
-"""Metadata of a field that describes the machine or the network, such as an address or a number of machines.
-
-Such a field must have a default. When an encoder is loaded or a run is resumed, its value in the directory is
-ignored, since somebody else may have written it. The default is used, unless the user sets the field again. Text
-fields of runtimes, trackers and executors are ignored in this way even without the metadata.
-"""
-
-OF_RUN: Mapping[str, bool] = {"machine": False}
-"""Metadata of a text field of a runtime, tracker or executor that is neither an address nor a path.
-
-It is safe to read the field from a directory that somebody else wrote.
-"""
-
-
 @attrs.frozen
 class BuildContext:
     """Arguments for building a backbone."""
@@ -662,34 +647,6 @@ class Executor(Component):
 
         Raises:
             RuntimeUnavailableError: if a package is missing, or no cluster responds.
-        """
-
-
-class CellSampler(Component):
-    """Chooses which cells of a study to run next, from the scores of the cells that have been run."""
-
-    __slots__ = ()
-
-    learns: ClassVar[bool] = True
-    """Whether the choice depends on the scores."""
-
-    @abstractmethod
-    def choose(
-        self,
-        cells: Sequence[Mapping[str, Any]],
-        scores: Mapping[int, float | None],
-        count: int,
-        seed: int,
-    ) -> Sequence[int]:
-        """Return the indices of `count` more cells. The same arguments must always give the same cells.
-
-        Args:
-            cells: All cells of the study. A cell maps each axis to its label or, if every label of the axis has a
-                number, to the label's number.
-            scores: The index of each cell that was chosen before, and its score, in the order of choice. A higher
-                score is better; None means that the cell has no score.
-            count: Number of cells to choose.
-            seed: Seed of random choices.
         """
 
 

@@ -289,13 +289,6 @@ class Training:
 
     None means the whole batch. In both cases, the gradient is that of the whole batch.
     """
-    ensembles: Mapping[str, tuple[int, Literal["mean", "concatenate"]]] = attrs.field(
-        factory=dict
-    )
-    """For each encoder with several prompts: their number, and how a row's vectors are combined for the loss.
-
-    A column then has the texts of all rows with the first prompt, followed by those with the second, and so on.
-    """
     ema: float | None = None
     """Decay of a moving average of the weights, for `Trainer.swap_average`; None for no average."""
 

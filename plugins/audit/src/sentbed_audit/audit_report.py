@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,10 @@ from sentbed_report.page.sections import Section, Value, table_of
 from sentbed_report.statistics.levels import SIGNIFICANT
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.comma_separated import csv_text
-from sentbed_report.tables.table import Table
 
 from sentbed_audit.audit import Audit
 from sentbed_audit.findings import SENTENCES, Finding, Kind
-from sentbed_audit.ranking_tests import FEWEST_TASKS, Claims, Neighbours, WithoutPart
+from sentbed_audit.ranking_tests import Claims, Neighbours
 from sentbed_audit.score_rows import COLUMNS
 
 MOST_DETAILS = 300
@@ -34,17 +33,6 @@ METHOD = (
     "rank follows from the pairs that differ at 5 %.",
     "The tests ask whether other tasks of this kind would give the same order. If tasks resemble each other, "
     "such as parts of one collection, p-values are too small. Variation over seeds and items is not included.",
-)
-
-TRAINED_ON = (
-    "Tasks trained on: the number of these tasks that the model declares as training data, in "
-    "`training_datasets` of its `model_meta.json`. Training data of a model from which it was adapted is not "
-    "counted."
-)
-
-NEEDED = (
-    "Tasks needed: the number of tasks like these with which the two models are told apart in four of five "
-    "cases, without correction; empty if it exceeds 10,000."
 )
 
 
@@ -78,12 +66,10 @@ def audit_record(audit: Audit) -> Any:
     }
     claims = audit.claims
     if claims is not None:
-        record["ranking"] = _ranking_records(claims, audit.comparable.trained_on)
+        record["ranking"] = _ranking_records(claims)
         record["pairs"] = pair_counts(claims)
         record["neighbours"] = _records(claims.neighbours)
         record["leaders"] = claims.leaders
-        record["without_task"] = _records(claims.without_task)
-        record["without_type"] = _records(claims.without_type)
     return plain(record)
 
 
@@ -92,9 +78,7 @@ def _records(items: Iterable[Any]) -> list[dict[str, Any]]:
     return [attrs.asdict(item) for item in items]
 
 
-def _ranking_records(
-    claims: Claims, trained_on: Mapping[str, Sequence[str]]
-) -> list[dict[str, Any]]:
+def _ranking_records(claims: Claims) -> list[dict[str, Any]]:
     """Return a JSON object for each model, in the order of the ranking."""
     records = []
     for place, model in enumerate(claims.scores.index):
@@ -108,7 +92,6 @@ def _ranking_records(
                 "mean_rank": claims.mean_ranks.iloc[place],
                 "rank_interval": claims.rank_intervals[place],
                 "type_means": type_means,
-                "trained_on": trained_on.get(str(model)),
             }
         )
 
@@ -160,7 +143,6 @@ def answers(audit: Audit) -> list[AnswerLine]:
         AnswerLine("First", _first_sentence(claims)),
         AnswerLine("Ranking", _ranking_sentence(counts)),
         AnswerLine("Mean", _conflict_sentence(claims, counts)),
-        AnswerLine("Depends on", _parts_sentence(claims)),
         AnswerLine("Mind", conditions),
     ]
 
@@ -205,28 +187,6 @@ def _conflict_sentence(claims: Claims, counts: dict[str, int]) -> str:
     )
 
 
-def _parts_sentence(claims: Claims) -> str:
-    """Return a sentence with the tasks and types of tasks without which another model is first."""
-    first = str(claims.scores.index[0])
-    types = _deciding_parts(claims.without_type, first)
-    tasks = _deciding_parts(claims.without_task, first)
-    parts = []
-    if types:
-        parts.append(f"without the type {' or '.join(types)}")
-    if tasks:
-        parts.append(
-            f"without any one of {count(len(tasks), 'task')} ({first_names(tasks)})"
-        )
-    if not parts:
-        return "Without any one task or type of tasks, the same model is first."
-    return f"Another model is first {', or '.join(parts)}."
-
-
-def _deciding_parts(changes: Sequence[WithoutPart], first: str) -> list[str]:
-    """Return the names of the parts without which another model than `first` is first."""
-    return [part.left_out for part in changes if part.first != first]
-
-
 def findings_sentence(findings: Sequence[Finding]) -> str:
     """Return a sentence with the number of findings of each kind; empty if there are no findings."""
     counts = Counter(finding.kind for finding in findings)
@@ -247,9 +207,8 @@ def audit_page(audit: Audit) -> Page:
     sections = []
     if audit.claims is not None:
         status_class, status = "finished", "Audited."
-        sections.append(_ranking_section(audit.claims, audit.comparable.trained_on))
+        sections.append(_ranking_section(audit.claims))
         sections.append(_neighbours_section(audit.claims.neighbours))
-        sections.append(_without_section(audit.claims))
     sections.append(_findings_section(audit.comparable.findings))
     return Page(
         title=audit.name,
@@ -304,9 +263,7 @@ def _findings_section(findings: Sequence[Finding]) -> Section:
     )
 
 
-def _ranking_section(
-    claims: Claims, trained_on: Mapping[str, Sequence[str]]
-) -> Section:
+def _ranking_section(claims: Claims) -> Section:
     """Return the section with the mean and the interval of ranks of each model."""
     columns: list[Column | str] = [
         Column("mean", direction="higher"),
@@ -316,9 +273,6 @@ def _ranking_section(
     for name in claims.type_means:
         columns.append(Column(name, direction="higher", group="types of tasks"))
 
-    columns += [f"ranks in {name}" for name in claims.type_rank_intervals]
-    if trained_on:
-        columns.append("tasks trained on")
     rows = []
     for place, model in enumerate(claims.scores.index):
         mean = float(claims.means.iloc[place])
@@ -326,35 +280,13 @@ def _ranking_section(
         ranks = range_text(*claims.rank_intervals[place])
         row: list[Value] = [str(place + 1), str(model), mean, ranks, mean_rank]
         row += map(float, claims.type_means.iloc[place])
-        for intervals in claims.type_rank_intervals.values():
-            row.append(range_text(*intervals[place]))
-        if trained_on:
-            declared = "not declared"
-            if str(model) in trained_on:
-                declared = str(len(trained_on[str(model)]))
-            row.append(declared)
         rows.append(row)
 
-    notes = list(METHOD)
-    if trained_on:
-        notes.append(TRAINED_ON)
-    table = table_of("Ranking", ["place", "model"], columns, rows, notes)
-    small_types = []
-    for name, amount in Counter(claims.types.values()).items():
-        if amount < FEWEST_TASKS:
-            small_types.append(f"{name} ({amount})")
-
-    remarks = []
-    if small_types:
-        remarks.append(
-            f"With fewer than {FEWEST_TASKS} tasks, this test can tell no two models apart, whatever their "
-            f"scores: {', '.join(small_types)}."
-        )
+    table = table_of("Ranking", ["place", "model"], columns, rows, METHOD)
     return Section(
         "Ranking",
         "intervals of ranks",
         tables=(table,),
-        notes=remarks,
         is_open=True,
     )
 
@@ -375,7 +307,6 @@ def _neighbours_section(neighbours: Sequence[Neighbours]) -> Section:
                 pair.p_value,
                 pair.corrected,
                 won,
-                pair.tasks_needed,
             )
         )
         if pair.corrected < SIGNIFICANT:
@@ -386,47 +317,7 @@ def _neighbours_section(neighbours: Sequence[Neighbours]) -> Section:
         Column("p", form="p-value"),
         Column("p, corrected", form="p-value"),
         "tasks won",
-        Column("tasks needed", form="count"),
     ]
-    table = table_of(
-        "Neighbours in the ranking", ["model", "next one"], columns, rows, [NEEDED]
-    )
+    table = table_of("Neighbours in the ranking", ["model", "next one"], columns, rows)
     summary = f"{different_pairs} of {len(rows)} can be told apart"
     return Section("Neighbours", summary, tables=(table,))
-
-
-def _without_section(claims: Claims) -> Section:
-    """Return the section with the changes of the ranking without each task and each type of tasks."""
-    parts = (
-        ("a type of tasks", claims.without_type),
-        ("a task", claims.without_task),
-    )
-    first = str(claims.scores.index[0])
-    tables = []
-    deciding = 0
-    for name, changes in parts:
-        deciding += len(_deciding_parts(changes, first))
-        if changes:
-            tables.append(_without_table(name, changes))
-
-    return Section(
-        "What the ranking depends on",
-        f"{count(deciding, 'part')} without which another model is first",
-        tables=tables,
-    )
-
-
-def _without_table(name: str, changes: Sequence[WithoutPart]) -> Table:
-    """Return the table of changes of the ranking, the largest changes first."""
-    rows = []
-    for part in sorted(changes, key=lambda part: part.tau):
-        rows.append(
-            (part.left_out, part.first, part.rank_changes, part.largest_move, part.tau)
-        )
-    columns: list[Column | str] = [
-        "first then",
-        Column("ranks that change", form="count"),
-        Column("largest move", form="count"),
-        Column("Kendall's tau", digits=3),
-    ]
-    return table_of(f"Without {name}", ["left out"], columns, rows)

@@ -10,7 +10,7 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 import attrs
@@ -19,7 +19,6 @@ import pandas
 from sentbed_report.formatting import first_names
 
 from sentbed_audit.benchmarks import BenchmarkTask
-from sentbed_audit.declared_training import DeclaredTraining
 from sentbed_audit.findings import Finding, Kind
 from sentbed_audit.read_results import Results
 
@@ -47,8 +46,6 @@ class ComparableScores:
     findings: tuple[Finding, ...]
     duplicates: tuple[tuple[str, ...], ...]
     """Groups of models that have equal scores on all tasks that they share."""
-    trained_on: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
-    """Model that declares its training data -> compared tasks that are among this training data."""
 
 
 def comparable_scores(
@@ -67,10 +64,6 @@ def comparable_scores(
     frame = results.scores.copy()
     frame["system"] = _system_names(frame)
     findings += _model_revisions(frame)
-    system_of: dict[tuple[str, str], str] = {}
-    for row in frame.drop_duplicates("system").itertuples():
-        system_of[row.model, row.revision] = row.system
-
     if tasks is not None:
         frame = frame[frame["task"].isin(tasks)]
     findings += _formats(frame)
@@ -102,18 +95,7 @@ def comparable_scores(
         detail = f"has the scores of {first_names(group[1:])}"
         findings.append(Finding("duplicate", "mind", group[0], detail))
 
-    trained_on = {}
-    for declared in results.declared:
-        system = system_of.get((declared.model, declared.revision), "")
-        # A file may be read twice, by overlapping paths.
-        if system not in scores.index or system in trained_on:
-            continue
-        declared_tasks = tuple(
-            task for task in compared_tasks if task in declared.tasks
-        )
-        trained_on[system] = declared_tasks
-        findings += _trained_on(system, declared_tasks, declared)
-    return ComparableScores(scores, revisions, tuple(findings), duplicates, trained_on)
+    return ComparableScores(scores, revisions, tuple(findings), duplicates)
 
 
 def _system_names(frame: pandas.DataFrame) -> pandas.Series:
@@ -365,20 +347,6 @@ def _missing_tasks(scores: pandas.DataFrame) -> Iterator[Finding]:
         if missing:
             detail = f"{len(missing)} of {len(row)} tasks: {first_names(missing)}"
             yield Finding("missing tasks", "left out", str(system), detail)
-
-
-def _trained_on(
-    system: str,
-    tasks: Iterable[str],
-    declared: DeclaredTraining,
-) -> Iterator[Finding]:
-    """Yield a finding for each of `tasks`: that the model `system` declares it as training data."""
-    for task in tasks:
-        splits = declared.tasks[task]
-        detail = f"{task}: declared as training data"
-        if splits:
-            detail += f" ({splits})"
-        yield Finding("trained on", "mind", system, detail, (declared.file,))
 
 
 def _duplicates(scores: pandas.DataFrame) -> tuple[tuple[str, ...], ...]:

@@ -20,7 +20,6 @@ Kind: TypeAlias = Literal[
     "model revision",
     "software",
     "format",
-    "trained on",
 ]
 
 Consequence: TypeAlias = Literal["left out", "not paired", "mind"]
@@ -41,7 +40,6 @@ SENTENCES: dict[Kind, str] = {
     "model revision": "Models with several revisions; each revision is a row of its own.",
     "software": "Tasks whose scores come from several versions of the software.",
     "format": "Files from before MTEB 1.11, whose main score is found by its name.",
-    "trained on": "Tasks whose data a model declares as training data.",
 }
 """A sentence for each kind of finding, in the order of the report."""
 

@@ -20,10 +20,6 @@ def commands() -> Mapping[str, Lazy]:
             "sentbed_audit.audit_command:audit",
             "Show which results (MTEB's, ours, lm-eval's, a CSV) may be compared, and which models differ.",
         ),
-        "export-mteb": Lazy(
-            "sentbed_audit.export_command:export_mteb",
-            "Write the scores of MTEB's tasks as MTEB's result files.",
-        ),
         "overlap": Lazy(
             "sentbed_audit.overlap_command:overlap",
             "Count the items of evaluations that occur in training texts; compare runs on the others.",

@@ -9,11 +9,8 @@ other, p-values are too small.
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -21,23 +18,12 @@ import attrs
 import numpy as np
 import pandas
 from numpy.typing import NDArray
-from scipy import stats
 from sentbed_report.statistics.levels import SIGNIFICANT
 from sentbed_report.statistics.rank_intervals import rank_intervals
 from sentbed_report.statistics.significance import holm
 
 from sentbed_audit.comparable_scores import ComparableScores
 from sentbed_audit.signed_ranks import signed_rank_p_values
-
-POWER = 0.8
-EFFICIENCY = 3 / math.pi
-"""Asymptotic efficiency of Wilcoxon's test relative to the t-test, if differences are normal (Lehmann, 1975)."""
-
-FEWEST_TASKS = 6
-"""Minimum number of tasks with which a test can be significant. With five, every p-value is above 5 %."""
-
-MOST_TASKS = 10_000
-"""Largest number of tasks that `tasks_needed` returns; instead of a larger one, it returns None."""
 
 Floats = NDArray[np.float64]
 
@@ -52,8 +38,6 @@ class Pairs:
 
     differences: Floats
     """Mean, over the shared tasks, of the score of model i minus that of model j."""
-    spreads: Floats
-    """Standard deviation of these differences over the shared tasks."""
     tasks: NDArray[np.int64]
     """Number of shared tasks."""
     wins: NDArray[np.int64]
@@ -88,28 +72,11 @@ class Neighbours:
     """Number of these tasks on which the first model is better."""
     losses: int
     """Number of these tasks on which the first model is worse; on the other tasks, both are equal."""
-    tasks_needed: int | None
-    """Number of tasks like these with which the two models would be told apart; see `tasks_needed`."""
 
     @property
     def is_conflict(self) -> bool:
         """Whether the first model, which has the better mean, is worse on more tasks than it is better on."""
         return self.wins < self.losses
-
-
-@attrs.frozen
-class WithoutPart:
-    """Changes of the ranking by mean when a task or a type of tasks is left out."""
-
-    left_out: str
-    first: str
-    """Model that is first in the changed ranking."""
-    rank_changes: int
-    """Number of models whose rank changes."""
-    largest_move: int
-    """Largest number of ranks by which a model moves."""
-    tau: float
-    """Kendall's rank correlation between the changed and the whole ranking."""
 
 
 @attrs.frozen(eq=False)
@@ -124,14 +91,8 @@ class Claims:
     type_means: pandas.DataFrame
     """Mean over the tasks of each type, with one column per type; empty if types are unknown."""
     rank_intervals: tuple[tuple[int, int], ...]
-    type_rank_intervals: Mapping[str, tuple[tuple[int, int], ...]]
-    """Type of tasks -> interval of each model's rank over the tasks of this type, in the order of `scores`."""
     pairs: Pairs
     neighbours: tuple[Neighbours, ...]
-    without_task: tuple[WithoutPart, ...]
-    without_type: tuple[WithoutPart, ...]
-    types: Mapping[str, str]
-    """Type of each task whose type is known."""
 
     @property
     def leaders(self) -> dict[str, str]:
@@ -192,25 +153,14 @@ def claims_of(
     for name, tasks in tasks_of_type.items():
         type_means[name] = scores[tasks].mean(axis=1)
 
-    intervals_in_types = {}
-    for name, tasks in sorted(tasks_of_type.items()):
-        pairs_in_type = compare_all(scores[tasks], revisions[tasks])
-        intervals_in_types[name] = tuple(rank_intervals(pairs_in_type.better()))
-
     return Claims(
         scores=scores,
         means=scores.mean(axis=1),
         mean_ranks=scores.rank(ascending=False).mean(axis=1),
         type_means=type_means,
         rank_intervals=tuple(rank_intervals(pairs.better())),
-        type_rank_intervals=intervals_in_types,
         pairs=pairs,
         neighbours=tuple(_neighbours(list(map(str, scores.index)), pairs)),
-        without_task=tuple(
-            without_columns(scores, {task: [task] for task in scores.columns})
-        ),
-        without_type=tuple(without_columns(scores, tasks_of_type)),
-        types=type_of_task,
     )
 
 
@@ -227,9 +177,6 @@ def compare_all(scores: pandas.DataFrame, revisions: pandas.DataFrame) -> Pairs:
     tasks = np.isfinite(differences).sum(axis=1)
     totals = np.nansum(differences, axis=1)
     means = np.divide(totals, tasks, out=unknown.copy(), where=tasks > 0)
-    squares = np.nansum((differences - means[:, None]) ** 2, axis=1)
-    variances = np.divide(squares, tasks - 1, out=unknown.copy(), where=tasks > 1)
-    deviations = np.sqrt(variances)
 
     wins = (differences > 0).sum(axis=1)
     losses = (differences < 0).sum(axis=1)
@@ -237,7 +184,6 @@ def compare_all(scores: pandas.DataFrame, revisions: pandas.DataFrame) -> Pairs:
     corrected = corrected_p_values(p_values)
     return Pairs(
         differences=_matrix(rows, means, -means),
-        spreads=_matrix(rows, deviations, deviations),
         tasks=_matrix(rows, tasks, tasks),
         wins=_matrix(rows, wins, losses),
         p_values=_matrix(rows, p_values, p_values),
@@ -285,59 +231,4 @@ def _neighbours(names: Sequence[str], pairs: Pairs) -> Iterator[Neighbours]:
             tasks=int(pairs.tasks[pair]),
             wins=int(pairs.wins[pair]),
             losses=int(pairs.wins[place + 1, place]),
-            tasks_needed=tasks_needed(difference, float(pairs.spreads[pair])),
         )
-
-
-def tasks_needed(difference: float, spread: float) -> int | None:
-    """Return the number of tasks with which the two-sided test at 5 % has a power of 0.8.
-
-    `difference` is the mean of the differences over tasks, and `spread` their standard deviation. The number is
-    that of the paired t-test, divided by the efficiency of Wilcoxon's test, but at least `FEWEST_TASKS`. Return
-    None if more than 10,000 tasks are needed, or if the difference is 0 or unknown.
-    """
-    if not difference or not math.isfinite(difference) or not math.isfinite(spread):
-        return None
-
-    if spread == 0:
-        return FEWEST_TASKS
-
-    power_of_tasks = partial(_power, abs(difference) / spread)
-    tasks_of_t_test = bisect_left(
-        range(MOST_TASKS + 1), POWER, lo=2, key=power_of_tasks
-    )
-    needed = math.ceil(tasks_of_t_test / EFFICIENCY)
-    if needed > MOST_TASKS:
-        return None
-    return max(needed, FEWEST_TASKS)
-
-
-def _power(effect: float, tasks: int) -> float:
-    """Return the power of the two-sided paired t-test; `effect` is the mean difference in standard deviations."""
-    critical = stats.t.ppf(1 - SIGNIFICANT / 2, tasks - 1)
-    noncentral = stats.nct(tasks - 1, effect * math.sqrt(tasks))
-    return float(noncentral.sf(critical) + noncentral.cdf(-critical))
-
-
-def without_columns(
-    scores: pandas.DataFrame, parts: Mapping[str, Sequence[str]]
-) -> Iterator[WithoutPart]:
-    """Yield, for each part, the changes of the ranking without its tasks. A part with all tasks is skipped."""
-    ranks = scores.mean(axis=1).rank(ascending=False)
-    for name, tasks in parts.items():
-        rest = scores.drop(columns=list(tasks))
-        if not rest.empty:
-            yield _changed(name, ranks, rest.mean(axis=1))
-
-
-def _changed(
-    name: str,
-    ranks: pandas.Series,
-    means: pandas.Series,
-) -> WithoutPart:
-    """Return how the ranking by `means`, which is without the part `name`, differs from the ranking `ranks`."""
-    moves = (means.rank(ascending=False) - ranks).abs()
-    tau: Any = stats.kendalltau(ranks, -means).statistic
-    first = str(means.idxmax())
-    moved = int((moves > 0).sum())
-    return WithoutPart(name, first, moved, math.ceil(moves.max()), float(tau))

@@ -55,7 +55,6 @@ if TYPE_CHECKING:
         csv_rows,
         decoded_line,
         json_object,
-        strict_json,
     )
     from sentbed_common.text_pair_similarities import (
         Encoded,

@@ -1,30 +1,27 @@
 """Mining of hard negatives: for each anchor, similar candidates that are not its positives.
 
-Texts and vectors are kept on disk, in a temporary directory beside the output. Memory holds a window of texts
-and vectors, a block of anchors with their nearest candidates, and a few numbers per row.
+Texts and vectors are in memory, which serves up to some million texts.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
-import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed import Encoder, __version__
 from sentbed.errors import DataError, RunError, listed
-from sentbed.helpers import cannot_write, returned, sha256
+from sentbed.helpers import returned, sha256, write_atomic
 from sentbed.protocols import Dataset, DataSource, Runtime
 from sentbed.tools import (
     EncoderRecipe,
     Plugins,
     load_plugins,
-    locked,
     saved_recipe,
     unstructure,
 )
@@ -37,9 +34,7 @@ from sentbed_corpus.input_shards import cut
 from sentbed_corpus.negative_rules import Rules, Selection
 from sentbed_corpus.plurals import count
 from sentbed_corpus.task_prompt import require_prompt, under_prompt
-from sentbed_corpus.text_store import TextStore
-from sentbed_corpus.vector_reader import Vectors
-from sentbed_corpus.vector_writer import require_finite, write_npy_header
+from sentbed_corpus.vector_writer import require_finite
 
 if TYPE_CHECKING:
     import numpy as np
@@ -133,60 +128,60 @@ def mine_hard_negatives(
         say(remark)
     dataset = _open(request.data)
 
-    with (
-        _workplace(request.output) as place,
-        closing(TextStore.create(place / "texts")) as store,
-    ):
-        corpus = _Corpus.read(request, store)
-        texts_of_corpus = len(store)
-        _store_pairs(dataset, request, store)
-        pairs = _Pairs.of(store, texts_of_corpus, request.corpus_only)
-        if not pairs.candidates:
-            raise DataError(
-                "there are no candidates: every text of the corpus is blank; name another corpus"
-            )
-
-        encoder = Encoder.load(
-            request.encoder,
-            request.runtime,
-            plugins,
-            trust_remote_code=request.trust_remote_code,
-        )
-        vectors, anchor_vectors, anchors = _encode_pairs(
-            encoder, request, store, pairs, place, bar
-        )
-        selection = _search(vectors, anchor_vectors, anchors, pairs, request.rules, bar)
-        rows = place / "rows"
-        written, similarity = _write_rows(
-            rows, request, dataset, store, pairs, selection
+    store: list[str] = []
+    corpus = _Corpus.read(request, store)
+    texts_of_corpus = len(store)
+    _store_pairs(dataset, request, store)
+    pairs = _Pairs.of(store, texts_of_corpus, request.corpus_only)
+    if not pairs.candidates:
+        raise DataError(
+            "there are no candidates: every text of the corpus is blank; name another corpus"
         )
 
-        columns = _columns(request.rules.negatives)
-        record = {
-            "schema": SCHEMA,
-            "version": __version__,
-            "output": {
-                "file": request.output.name,
-                "sha256": sha256(rows),
-                "rows": written,
-                "columns": list(columns),
-            },
-            "encoder": _record_of_encoder(encoder, request, plugins),
-            "data": _record_of_data(request.data, dataset),
-            "corpus": corpus.record(request),
-            "rules": attrs.asdict(request.rules),
-            "anchors": len(pairs.anchors),
-            "candidates": pairs.candidates,
-            "left_out": {
-                "rows with fewer negatives": len(dataset) - written,
-                "positives and anchors among the candidates": len(pairs.excluded),
-                "candidates by rule": dict(selection.left_out),
-            },
-            "similarity": similarity,
-        }
-        path = request.output.with_name(request.output.name + RECORD)
-        _publish(place / "record", record, path, rows, request.output)
+    encoder = Encoder.load(
+        request.encoder,
+        request.runtime,
+        plugins,
+        trust_remote_code=request.trust_remote_code,
+    )
+    vectors, anchor_vectors, anchors = _encode_pairs(
+        encoder, request, store, pairs, bar
+    )
+    selection = _search(vectors, anchor_vectors, anchors, pairs, request.rules, bar)
+    lines, similarity = _rows(request, dataset, store, pairs, selection)
+    written = len(lines)
+    columns = _columns(request.rules.negatives)
+    if request.output.suffix.lower() == ".tsv":
+        lines.insert(0, "\t".join(columns))
+    content = "".join(f"{line}\n" for line in lines)
 
+    record = {
+        "schema": SCHEMA,
+        "version": __version__,
+        "output": {
+            "file": request.output.name,
+            "sha256": hashlib.sha256(content.encode()).hexdigest(),
+            "rows": written,
+            "columns": list(columns),
+        },
+        "encoder": _record_of_encoder(encoder, request, plugins),
+        "data": _record_of_data(request.data, dataset),
+        "corpus": corpus.record(request),
+        "rules": attrs.asdict(request.rules),
+        "anchors": len(pairs.anchors),
+        "candidates": pairs.candidates,
+        "left_out": {
+            "rows with fewer negatives": len(dataset) - written,
+            "positives and anchors among the candidates": len(pairs.excluded),
+            "candidates by rule": dict(selection.left_out),
+        },
+        "similarity": similarity,
+    }
+    path = request.output.with_name(request.output.name + RECORD)
+    text = json.dumps(record, indent=2, ensure_ascii=False, default=str)
+    # The record comes first, so that no rows are without one.
+    write_atomic(path, f"{text}\n")
+    write_atomic(request.output, content)
     return Mined(written, len(dataset) - written, columns, path)
 
 
@@ -249,28 +244,6 @@ def _open(source: DataSource) -> Dataset:
     return dataset
 
 
-@contextmanager
-def _workplace(output: Path) -> Iterator[Path]:
-    """Yield an empty directory beside the output, and remove it at the end.
-
-    If a killed command has left files in it, they are removed first.
-    """
-    # Not beside what a link leads to: that may be on another disk, onto which no file can be renamed.
-    place = output.parent.resolve() / f".{output.name}.mining"
-    with locked(place / "lock") as free:
-        if not free:
-            raise RunError(
-                f"another `sentbed mine` is writing `{output}`; wait for it, or choose another place"
-            )
-        for file in place.iterdir():
-            if file.name != "lock":
-                file.unlink()
-        try:
-            yield place
-        finally:
-            shutil.rmtree(place, ignore_errors=True)
-
-
 @attrs.frozen
 class _Corpus:
     """Files with further candidates."""
@@ -280,7 +253,7 @@ class _Corpus:
     """Number of rows whose text is blank, so that they are not candidates."""
 
     @classmethod
-    def read(cls, request: MiningRequest, store: TextStore) -> _Corpus:
+    def read(cls, request: MiningRequest, store: list[str]) -> _Corpus:
         """Add the texts of the corpus to the store.
 
         Raises:
@@ -307,7 +280,7 @@ class _Corpus:
                     _require_writable(text, request.output, f"row {row}", path)
                     kept.append(text)
             blank += len(texts) - len(kept)
-            store.add(kept)
+            store += kept
         return cls(tuple(sources), blank)
 
     def record(self, request: MiningRequest) -> dict[str, Any] | None:
@@ -330,7 +303,7 @@ class _Corpus:
 def _store_pairs(
     dataset: Dataset,
     request: MiningRequest,
-    store: TextStore,
+    store: list[str],
 ) -> None:
     """Add all positives to the store, then all anchors. Raises `DataError` if any value is not a text."""
     for column in ("positive", "anchor"):
@@ -344,7 +317,7 @@ def _store_pairs(
                 _require_writable(
                     text, request.output, f"row {row}, column `{column}`", None
                 )
-            store.add(texts)
+            store += texts
 
 
 def _blocks(dataset: Dataset, column: str) -> Iterator[tuple[int, list[str]]]:
@@ -396,7 +369,7 @@ class _Pairs:
     @classmethod
     def of(
         cls,
-        store: TextStore,
+        store: list[str],
         corpus: int,
         corpus_only: bool,
     ) -> _Pairs:
@@ -406,7 +379,7 @@ class _Pairs:
         """
         import numpy as np
 
-        texts, indices = store.distinct()
+        texts, indices = _distinct(store)
         rows = (len(store) - corpus) // 2
         positive_of_row = indices[corpus : corpus + rows]
         text_of_anchor = indices[corpus + rows :]
@@ -437,11 +410,10 @@ class _Pairs:
 def _encode_pairs(
     encoder: Encoder,
     request: MiningRequest,
-    store: TextStore,
+    store: list[str],
     pairs: _Pairs,
-    place: Path,
     bar: Bar,
-) -> tuple[Vectors, Vectors, NDArray[np.int64]]:
+) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.int64]]:
     """Return the vectors of all texts, the array with the vectors of the anchors, and each anchor's row in it.
 
     If anchors and candidates have the same prompt, the second array is the first. Otherwise, the second array has
@@ -453,54 +425,60 @@ def _encode_pairs(
         encoder, request.candidate_prompt, request.instruction
     )
     for_anchors = under_prompt(encoder, request.anchor_prompt, request.instruction)
-    path = place / "vectors.npy"
-    vectors = _encode(for_candidates, store, pairs.texts, path, bar)
+    vectors = _encode(for_candidates, store, pairs.texts, bar)
     if request.anchor_prompt == request.candidate_prompt:
         return vectors, vectors, pairs.anchors
     numbers = pairs.texts[pairs.anchors]
-    queries = _encode(for_anchors, store, numbers, place / "anchors.npy", bar)
+    queries = _encode(for_anchors, store, numbers, bar)
     return vectors, queries, np.arange(len(numbers))
 
 
 def _encode(
     encoder: Encoder,
-    store: TextStore,
+    store: Sequence[str],
     numbers: NDArray[np.int64],
-    path: Path,
     bar: Bar,
-) -> Vectors:
-    """Encode the texts with these numbers, and write their vectors, divided by their norms, to `path`.
-
-    The result reads the vectors from this file.
-    """
+) -> NDArray[np.float32]:
+    """Return the vectors of the texts with these numbers, divided by their norms."""
     import numpy as np
 
-    try:
-        with path.open("wb") as file, bar(len(numbers), "encode") as advance:
-            write_npy_header(file, len(numbers), encoder.width, "float32")
-            for start in range(0, len(numbers), WINDOW):
-                texts = store.read(numbers[start : start + WINDOW].tolist())
-                vectors = encoder.encode(texts, advance)
-                require_finite(vectors)
-                is_nonzero = vectors.any(axis=1)
-                if not is_nonzero.all():
-                    text = texts[int(np.argmin(is_nonzero))]
-                    raise RunError(
-                        f"the vector of {text!r:.60} is zero, so it has no cosine with other vectors; "
-                        "check the pooler and the weights"
-                    )
-                file.write(unit_rows(vectors).tobytes())
-    except OSError as error:
-        raise RunError(cannot_write(path, error)) from error
+    parts = []
+    with bar(len(numbers), "encode") as advance:
+        for start in range(0, len(numbers), WINDOW):
+            texts = [store[number] for number in numbers[start : start + WINDOW]]
+            vectors = encoder.encode(texts, advance)
+            require_finite(vectors)
+            is_nonzero = vectors.any(axis=1)
+            if not is_nonzero.all():
+                text = texts[int(np.argmin(is_nonzero))]
+                raise RunError(
+                    f"the vector of {text!r:.60} is zero, so it has no cosine with other vectors; "
+                    "check the pooler and the weights"
+                )
+            parts.append(unit_rows(vectors))
+    return np.concatenate(parts)
 
-    return Vectors(
-        (path,), np.array([len(numbers)]), encoder.width, np.dtype("float32")
-    )
+
+def _distinct(
+    texts: Sequence[str],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the number of the first occurrence of each distinct text, and each text's index among these."""
+    import numpy as np
+
+    index_of_text: dict[str, int] = {}
+    numbers: list[int] = []
+    indices: list[int] = []
+    for number, text in enumerate(texts):
+        if text not in index_of_text:
+            index_of_text[text] = len(numbers)
+            numbers.append(number)
+        indices.append(index_of_text[text])
+    return np.array(numbers), np.array(indices)
 
 
 def _search(
-    vectors: Vectors,
-    anchor_vectors: Vectors,
+    vectors: NDArray[np.float32],
+    anchor_vectors: NDArray[np.float32],
     anchors: NDArray[np.int64],
     pairs: _Pairs,
     rules: Rules,
@@ -514,7 +492,7 @@ def _search(
 
     def candidates() -> Iterator[NDArray[np.float32]]:
         for start in range(0, pairs.candidates, WINDOW):
-            yield vectors.rows(start, min(start + WINDOW, pairs.candidates))
+            yield vectors[start : min(start + WINDOW, pairs.candidates)]
 
     total = len(pairs.anchors)
     places = np.empty((total, rules.negatives), np.int64)
@@ -556,7 +534,7 @@ def _of_anchors(
 
 def _least_similarity(
     anchors: NDArray[np.float32],
-    vectors: Vectors,
+    vectors: NDArray[np.float32],
     pairs: NDArray[np.int64],
 ) -> NDArray[np.float64]:
     """Return the similarity of each anchor to its least similar positive, `(anchors,)`."""
@@ -577,18 +555,17 @@ def _columns(negatives: int) -> tuple[str, ...]:
     return ("anchor", "positive", "negative", *further)
 
 
-def _write_rows(
-    path: Path,
+def _rows(
     request: MiningRequest,
     dataset: Dataset,
-    store: TextStore,
+    store: Sequence[str],
     pairs: _Pairs,
     selection: Selection,
-) -> tuple[int, dict[str, float]]:
-    """Write the rows that have enough negatives; return the number of rows, and two mean similarities.
+) -> tuple[list[str], dict[str, float]]:
+    """Return the lines of the rows that have enough negatives, and two mean similarities over these rows.
 
-    The means are over the written rows: `positive` is the similarity of an anchor to its least similar positive,
-    `negative` its similarity to its negatives.
+    `positive` is the similarity of an anchor to its least similar positive, `negative` its similarity to its
+    negatives.
 
     Raises:
         DataError: if no row has enough negatives, or `require_all` is set and any row has too few.
@@ -600,35 +577,26 @@ def _write_rows(
     names = _columns(request.rules.negatives)
     is_tsv = request.output.suffix.lower() == ".tsv"
     numbers = pairs.texts[selection.places]
-    try:
-        with path.open("wb") as file:
-            if is_tsv:
-                file.write(("\t".join(names) + "\n").encode())
-            for start in range(0, len(dataset), WINDOW):
-                rows = np.flatnonzero(enough[start : start + WINDOW]) + start
-                texts = dataset.rows(rows.tolist())
-                anchors = pairs.anchor_of_row[rows]
-                negatives = map(store.read, numbers[anchors].T.tolist())
-                for fields in zip(
-                    texts["anchor"], texts["positive"], *negatives, strict=True
-                ):
-                    if is_tsv:
-                        line = "\t".join(fields)
-                    else:
-                        row = dict(zip(names, fields, strict=True))
-                        line = json.dumps(row, ensure_ascii=False)
-                    file.write(line.encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        raise RunError(cannot_write(request.output, error)) from error
+    rows = np.flatnonzero(enough)
+    texts = dataset.rows(rows.tolist())
+    lines = []
+    for row, anchor, positive in zip(
+        rows, texts["anchor"], texts["positive"], strict=True
+    ):
+        negatives = [store[number] for number in numbers[pairs.anchor_of_row[row]]]
+        fields = (anchor, positive, *negatives)
+        if is_tsv:
+            lines.append("\t".join(fields))
+        else:
+            line = dict(zip(names, fields, strict=True))
+            lines.append(json.dumps(line, ensure_ascii=False))
 
     anchors_with_negatives = pairs.anchor_of_row[enough]
     means = {
         "positive": float(selection.positives[anchors_with_negatives].mean()),
         "negative": float(selection.similarities[anchors_with_negatives].mean()),
     }
-    return int(np.count_nonzero(enough)), means
+    return lines, means
 
 
 def _require_enough(
@@ -705,25 +673,3 @@ def _record_of_data(source: DataSource, dataset: Dataset) -> dict[str, Any]:
         "rows": len(dataset),
         "left_out": dict(dataset.left_out),
     }
-
-
-def _publish(
-    temporary: Path,
-    record: Mapping[str, Any],
-    path: Path,
-    rows: Path,
-    output: Path,
-) -> None:
-    """Write the record and give both files their names: the record first, so that no rows are without one."""
-    text = json.dumps(
-        record,
-        indent=2,
-        ensure_ascii=False,
-        default=str,
-    )
-    try:
-        temporary.write_text(f"{text}\n", "utf-8")
-        temporary.replace(path)
-        rows.replace(output)
-    except OSError as error:
-        raise RunError(cannot_write(output, error)) from error

@@ -29,20 +29,12 @@ ENDINGS: dict[str, Kind] = {
 
 @attrs.frozen
 class Source:
-    """Input file, with the size, time and hash that it had when it was cut into shards."""
+    """Input file, with the hash that it had when it was cut into shards."""
 
     path: str
-    size: int
-    """Size in bytes."""
-    modified: int
-    """Modification time in nanoseconds since the epoch."""
     digest: str
     """BLAKE2b of the uncompressed text; for a Parquet file, of its bytes."""
     rows: int
-
-    def is_unchanged(self) -> bool:
-        """Whether the file still has this size and modification time."""
-        return (self.size, self.modified) == state_of(Path(self.path))
 
 
 @attrs.frozen
@@ -126,13 +118,6 @@ def _is_input(file: Path, below: Path) -> bool:
     """Whether a file has a known ending, and no part of its path below `below` is hidden."""
     hidden = any(part.startswith(".") for part in file.relative_to(below).parts)
     return file.is_file() and not hidden and file.name.lower().endswith(tuple(ENDINGS))
-
-
-def state_of(path: Path) -> tuple[int, int]:
-    """Return size and modification time of a file. Raises `DataError` if it cannot be read."""
-    with readable(path):
-        state = path.stat()
-    return state.st_size, state.st_mtime_ns
 
 
 @contextmanager

@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from sentbed.errors import DataError
-from sentbed.helpers import LONGEST_LINE
 from sentbed_common import decoded_line, json_object, open_text
 
 from sentbed_corpus.input_files import (
     Shard,
-    Source,
     kind_of,
     parquet_file,
     require_columns,
@@ -32,25 +30,11 @@ def read_shard(
     """Return a shard's texts, and its columns `keep`: Arrow arrays for a Parquet file, lists for other files.
 
     Raises:
-        DataError: if a row cannot be used, or the file has changed since it was cut into shards.
+        DataError: if a row cannot be used.
     """
-    _require_unchanged(shard.source)
     if kind_of(Path(shard.source.path)) == "parquet":
-        rows = _parquet_rows(shard, column, keep)
-    else:
-        rows = _line_rows(shard, column, keep)
-    # The file may have been written while it was read.
-    _require_unchanged(shard.source)
-    return rows
-
-
-def _require_unchanged(source: Source) -> None:
-    """Raise `DataError` if a file is not the one that was cut into shards."""
-    if not source.is_unchanged():
-        raise DataError(
-            "the file has changed since it was cut into shards; start again",
-            source.path,
-        )
+        return _parquet_rows(shard, column, keep)
+    return _line_rows(shard, column, keep)
 
 
 def _line_rows(
@@ -110,20 +94,6 @@ def json_row(
             file,
             number,
         )
-    if "\0" in value:
-        raise DataError(
-            f"`{column}` has a NUL byte, which is in no text; write the file again",
-            file,
-            number,
-        )
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        message = (
-            f"`{column}` holds half of a surrogate pair; write the file again, as UTF-8"
-        )
-        raise DataError(message, file, number) from error
-
     return value, row
 
 
@@ -155,36 +125,17 @@ def parquet_texts(
     """Return the texts of an Arrow array, whose first value is row `first` of the file.
 
     Raises:
-        DataError: for a null, a NUL byte, bytes that are not UTF-8, or a text of more than `LONGEST_LINE` bytes.
+        DataError: for a null.
     """
     import pyarrow
 
-    # The texts are decoded here, so that the row of a text that is not UTF-8 is known.
-    strings = values.cast(pyarrow.large_string())
-    contents = strings.cast(pyarrow.large_binary()).to_pylist()
-    texts = []
-    for number, text in enumerate(contents, first):
+    texts: list[str] = values.cast(pyarrow.large_string()).to_pylist()
+    for number, text in enumerate(texts, first):
         if text is None:
             raise DataError(
                 f"`{column}` is null in row {number}, expected a text; take the row out, or mend it",
                 file,
             )
-        if b"\0" in text:
-            raise DataError(
-                f"found a NUL byte in row {number}, which is in no text; write the file again",
-                file,
-            )
-        if len(text) > LONGEST_LINE:
-            fault = f"`{column}` has {len(text):,} bytes in row {number}, more than {LONGEST_LINE:,}"
-            raise DataError(f"{fault}; cut the text", file)
-        try:
-            texts.append(text.decode("utf-8"))
-        except UnicodeDecodeError as error:
-            fault = f"the byte 0x{text[error.start]:02x} in row {number}"
-            raise DataError(
-                f"found {fault}, expected UTF-8; write the file again", file
-            ) from error
-
     return texts
 
 

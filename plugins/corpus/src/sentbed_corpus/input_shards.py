@@ -16,7 +16,6 @@ from sentbed_corpus.input_files import (
     Source,
     kind_of,
     parquet_file,
-    state_of,
 )
 from sentbed_corpus.input_rows import (
     PARQUET_ROWS,
@@ -40,12 +39,11 @@ def cut(
     Raises:
         DataError: if the file or a row of it cannot be used, so that this is found before hours of work.
     """
-    size, modified = state_of(path)
     if kind_of(path) == "parquet":
         digest, rows, starts = _cut_parquet(path, shard_rows, column, keep)
     else:
         digest, rows, starts = _cut_lines(path, shard_rows, column, keep)
-    source = Source(str(path), size, modified, digest, rows)
+    source = Source(str(path), digest, rows)
     shards = []
     for row, start in zip(range(0, rows, shard_rows), starts, strict=True):
         shards.append(Shard(0, source, row, min(shard_rows, rows - row), start))

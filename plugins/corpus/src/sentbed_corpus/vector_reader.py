@@ -6,7 +6,6 @@ process.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,6 @@ import attrs
 from sentbed.errors import DataError, RunError
 
 from sentbed_corpus.manifest import FILE, Manifest
-from sentbed_corpus.shard_digests import is_intact, read_digests
 from sentbed_corpus.vector_writer import VECTORS, NpyLayout, shard_file
 
 if TYPE_CHECKING:
@@ -51,25 +49,18 @@ def open_vectors(directory: str | Path) -> Vectors:
         ends,
         manifest.how["width"],
         np.dtype(manifest.request["dtype"]),
-        read_digests(path),
     )
 
 
 @attrs.frozen(eq=False)
 class Vectors:
-    """Array `(rows, width)` on disk: the vectors of several shards, each verified when it is first read."""
+    """Array `(rows, width)` on disk: the vectors of several shards."""
 
     files: tuple[Path, ...]
     ends: NDArray[np.int64]
     """Index of the row after the last row of each file."""
     width: int
     dtype: np.dtype[Any]
-    digests: Mapping[str, str] | None = None
-    """Name of a file -> its SHA-256; None if the files were written without hashes."""
-    _verified: dict[int, tuple[NpyLayout, tuple[int, int]]] = attrs.field(
-        factory=dict, init=False
-    )
-    """Index of a file in `files` -> its layout, and the size and modification time with which it was verified."""
 
     def __len__(self) -> int:
         return int(self.ends[-1])
@@ -178,8 +169,6 @@ class Vectors:
             layout = self._layout(number)
             offset = layout.start + first * self.width * self.dtype.itemsize
             values = np.fromfile(file, self.dtype, count, offset=offset)
-            # Verified again, as the file may have been truncated while it was read.
-            self._layout(number)
             return values.reshape(last - first, self.width)
         except (OSError, ValueError) as error:
             raise RunError(
@@ -187,26 +176,11 @@ class Vectors:
             ) from error
 
     def _layout(self, number: int) -> NpyLayout:
-        """Return the layout of a file.
-
-        The file is verified before its first use, and again if its size or modification time has changed. Raises
-        `ValueError` if its content is not what was written.
-        """
-        file = self.files[number]
-        status = file.stat()
-        state = status.st_size, status.st_mtime_ns
-        if number in self._verified:
-            layout, verified_state = self._verified[number]
-            if verified_state == state:
-                return layout
-
-        if self.digests is not None and not is_intact(file, self.digests):
-            raise ValueError("it is not what was written")
-        layout = NpyLayout.of(file, self.dtype)
+        """Return the layout of a file. Raises `ValueError` if its shape is not what was written."""
+        layout = NpyLayout.of(self.files[number], self.dtype)
         rows = int(self.ends[number]) - self._first_row(number)
         if (layout.rows, layout.width) != (rows, self.width):
             raise ValueError(
                 f"found {layout.rows} rows of {layout.width}, expected {rows} of {self.width}"
             )
-        self._verified[number] = layout, state
         return layout

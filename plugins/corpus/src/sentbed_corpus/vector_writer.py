@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -39,8 +38,8 @@ def write_shard(
     kept: Mapping[str, Any],
     request: Request,
     shard: object,
-) -> str:
-    """Write the vectors of a shard atomically; return the SHA-256 of the file.
+) -> None:
+    """Write the vectors of a shard atomically.
 
     `shard` names the shard in error messages.
 
@@ -75,8 +74,6 @@ def write_shard(
         else:
             write_npy_header(file, len(output), output.shape[1], request.dtype)
             file.write(output.data)
-        file.seek(0)
-        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # it has `readinto`
 
 
 def write_npy_header(

@@ -8,7 +8,7 @@ from typing import Literal
 
 import attrs
 from attrs.validators import ge
-from sentbed.protocols import OF_MACHINE, Output, RuntimeTraits
+from sentbed.protocols import Output, RuntimeTraits
 
 from sentbed_hardware.torchrun_environment import (
     is_first,
@@ -28,19 +28,11 @@ class Distributed:
     process makes to its engine. If `torchrun` has started the processes, `devices` and `nodes` are ignored.
     """
 
-    devices: int = attrs.field(
-        default=1,
-        validator=ge(1),
-        metadata=OF_MACHINE,
-    )
+    devices: int = attrs.field(default=1, validator=ge(1))
     """Number of processes on each machine. Each process has one device."""
-    nodes: int = attrs.field(
-        default=1,
-        validator=ge(1),
-        metadata=OF_MACHINE,
-    )
+    nodes: int = attrs.field(default=1, validator=ge(1))
     """Number of machines. The same recipe must be started on each of them."""
-    rendezvous: str | None = attrs.field(default=None, metadata=OF_MACHINE)
+    rendezvous: str | None = None
     """Address `HOST:PORT` of the first machine, with a free port; required if `nodes` is above 1."""
     parallel: Literal["ddp", "fsdp"] = "ddp"
     """`ddp`: every process holds all weights (Li et al., 2020). `fsdp`: every process holds a share of the

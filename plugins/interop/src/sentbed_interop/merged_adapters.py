@@ -37,7 +37,7 @@ def save_merged(encoder: Encoder, path: str | Path) -> None:
         shutil.rmtree(directory / BACKBONE)
         backbone.save(directory / BACKBONE)
         recipe = attrs.evolve(encoder.recipe, backbone=component)
-        table = encoder_table(recipe, directory)
+        table = encoder_table(recipe)
         write_atomic(directory / ENCODER_FILE, tomli_w.dumps(table))
         write_sums(directory)
 

@@ -16,7 +16,6 @@ from sentbed.tools import (
     Document,
     load_plugins,
     structure_recipe,
-    with_absolute_paths,
 )
 from sentbed_report.report_json import read_record, read_score
 from sentbed_report.score_planes import base_name
@@ -128,10 +127,7 @@ def _read(directory: Path) -> tuple[dict[str, Any], dict[str, Any], list[Score]]
 
 
 def _read_toml(file: Path) -> dict[str, Any]:
-    table: dict[str, Any] = with_absolute_paths(
-        tomllib.loads(read_file(file).decode()), file.parent
-    )
-    return table
+    return tomllib.loads(read_file(file).decode())
 
 
 def _names(encoder: str) -> set[str]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import attrs
 from attrs.validators import ge, optional
 from sentbed.errors import RuntimeUnavailableError
-from sentbed.protocols import OF_MACHINE, Executor
+from sentbed.protocols import Executor
 from sentbed_common import TaskPool
 
 
@@ -25,7 +25,7 @@ class Ray(Executor):
     """Number of CPUs and threads per actor; by default the largest number with which all actors fit."""
     gpus: int = attrs.field(default=0, validator=ge(0))
     """Number of GPUs per actor."""
-    address: str | None = attrs.field(default=None, metadata=OF_MACHINE)
+    address: str | None = None
     """Address of a running cluster, or `auto`. By default, it is the environment variable `RAY_ADDRESS`; if
     that is not set, Ray is started on this machine."""
 

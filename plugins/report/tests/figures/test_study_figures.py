@@ -47,29 +47,16 @@ def test_figures_are_named_by_kind_and_number_in_the_order_of_the_report(
 ):
     figures = study_figures(data, summaries)
     assert [name for name in figures if name in KINDS] == [
-        *("effects", "ranks", "numbers", "cost", "geometry", "ranking", "learning")
+        *("ranks", "numbers", "cost", "geometry", "learning")
     ]
-    assert figures["effects"].title == "senteval-sts: Avg (spearman)"
-    assert figures["effects-2"].title == "senteval-transfer, transfer: Avg (accuracy)"
     assert figures["cost"].title == "senteval-sts: Avg against passes"
 
 
 def test_a_task_takes_the_place_of_the_average(data, summaries):
     figures = study_figures(data, summaries, "STS13")
     # Those of no table are of no task.
-    assert [*figures] == ["effects", "numbers", "cost"]
+    assert [*figures] == ["numbers", "cost"]
     assert figures["cost"].title == "senteval-sts: STS13 against passes"
-    means = of(data, "STS13")
-    axes = figures["effects"].figure(3.3).axes
-    diamonds = [
-        float(line.get_xdata()[0]) for line in axes[0].lines if line.get_marker() == "D"
-    ]
-    expected = []
-    for label in ("first", "mean"):
-        of_label = [mean for name, mean in means.items() if name.startswith(label)]
-        expected.append(fmean(of_label))
-
-    assert diamonds == pytest.approx(expected)
 
 
 def test_points_of_costs_are_at_the_scores_of_the_task(data, summaries):
@@ -93,7 +80,7 @@ def test_a_figure_that_is_not_there_is_refused_with_those_that_are(data, summari
         == "senteval-transfer, transfer: Avg against passes"
     )
     with pytest.raises(
-        RunError, match=r"no figure `costs`; its figures are `effects`, .*`learning`"
+        RunError, match=r"no figure `costs`; its figures are `ranks`, .*`learning`"
     ):
         figure_named(figures, "costs")
     with pytest.raises(
@@ -101,7 +88,7 @@ def test_a_figure_that_is_not_there_is_refused_with_those_that_are(data, summari
     ):
         figure_named(figures, "costs")
     with pytest.raises(
-        RunError, match=r"no figure `pie`; its figures are `effects`, .*`learning`$"
+        RunError, match=r"no figure `pie`; its figures are `ranks`, .*`learning`$"
     ):
         figure_named(figures, "pie")
     without = {
@@ -135,4 +122,4 @@ def test_a_study_of_which_nothing_has_finished_has_no_figures():
     figures = study_figures(data, summarise(data))
     assert figures == {}
     with pytest.raises(RunError, match="no figure of it can be drawn yet"):
-        figure_named(figures, "effects")
+        figure_named(figures, "ranks")

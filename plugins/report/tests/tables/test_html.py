@@ -88,18 +88,6 @@ def test_nothing_that_is_typed_is_markup():
     assert html.count("onerror") > 10
 
 
-def test_a_heat_map_is_darkest_where_the_number_is_best():
-    numbers = (Estimate(value=1.0), Estimate(value=3.0), Estimate())
-    for direction, shades in (("higher", ["6", "62"]), ("lower", ["62", "6"])):
-        columns = tuple(Column(str(place), direction=direction) for place in range(3))
-        table = Table(
-            "t", (Header("a"),), columns, (Row(("x",), numbers),), is_heat_map=True
-        )
-        # What has no number is a gap.
-        assert re.findall(r"--heat: (\d+)%", to_html(table)) == shades
-    assert "--heat" not in to_html(attrs.evolve(table, is_heat_map=False))
-
-
 def test_bars_are_on_the_scale_of_the_longest_one():
     bars = Bars((("a", 0.5), ("b", 0.25)))
     html = to_html(

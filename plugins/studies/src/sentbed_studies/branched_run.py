@@ -54,9 +54,9 @@ def branch(
             f"the run in `{source}` has left no state to go on from; remove it, and it is done again"
         )
 
-    text = resolved_toml(recipe, directory)
+    text = resolved_toml(recipe)
     facts = {**state.content["facts"], "went_on_from": source.name}
-    content = {**state.content, "recipe": text, "facts": facts}
+    content = {**state.content, "facts": facts}
 
     copied_names = {CHECKPOINTS}
     for tracker in content["trackers"].values():

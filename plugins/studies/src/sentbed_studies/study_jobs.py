@@ -12,27 +12,26 @@ from traceback import format_exception
 from typing import Literal, TypeAlias
 
 import attrs
-from sentbed.errors import RunError, SentbedError
-from sentbed.helpers import read_file, remove_directory, write_atomic
+from sentbed.errors import ModelError, RunError, SentbedError
+from sentbed.helpers import remove_directory, write_atomic
 from sentbed.tools import (
     CHECKPOINTS,
     ENCODER,
     MANIFEST,
+    RESOLVED,
     STATES,
     Plugins,
     Recipe,
     RunContext,
     execute,
     load_plugins,
+    load_recipe,
     locked,
     new_directory,
-    on_machine_of,
-    own_recipe,
     resume,
 )
 from sentbed_report.study.read_cell_run import (
     KEYS,
-    RANKING,
     evaluation_keys,
     manifest_status,
 )
@@ -45,8 +44,6 @@ from sentbed_studies.added_evaluations import (
     keys_json,
 )
 from sentbed_studies.branched_run import branch
-from sentbed_studies.demonstration_search import search
-from sentbed_studies.demonstration_search_config import Search
 from sentbed_studies.shared_forward_passes import KeptEncoders, share_passes
 from sentbed_studies.shared_work_plan import Prefix, Task
 
@@ -202,14 +199,6 @@ def _run(
     if isinstance(job.run, Task):
         files[KEYS] = keys_json(job.run.content, job.run.evaluations)
 
-    if recipe.table(Search) is not None:
-        searched = directory / "searches" / run.name
-        if not (searched / RANKING).is_file():
-            search(recipe, searched, plugins)
-        files[RANKING] = read_file(searched / RANKING).decode()
-        searched_recipe = _written_recipe(searched, job, plugins)
-        recipe = attrs.evolve(searched_recipe, evaluate=job.recipe.evaluate)
-
     # A process that was killed while it wrote the run's directory has left these.
     for temporary in run.parent.glob(f".{run.name}.*"):
         remove_directory(temporary)
@@ -262,18 +251,15 @@ def _resume(
     recipe: Recipe,
 ) -> None:
     """Resume a run that was stopped, or that continues from shared stages."""
-    makes_other_evaluations = _makes_other_evaluations(run, job)
     if job.stages is not None:
         # Cells that share stages may differ in the rest of the recipe. The run began with the recipe of one
         # of them, perhaps not with that of `job`, and must go on with the same recipe.
         recipe = _written_recipe(run, job, plugins)
-    elif makes_other_evaluations:
+    elif _makes_other_evaluations(run, job):
         # The evaluations of the study are added after the run has finished; they do not affect its weights.
         begun = _written_recipe(run, job, plugins)
         recipe = attrs.evolve(recipe, evaluate=drop_evaluations_at_end(run, begun))
-    resume(
-        run, recipe, plugins, allow_changes=makes_other_evaluations, stages=job.stages
-    )
+    resume(run, recipe, plugins, stages=job.stages)
 
 
 def _makes_other_evaluations(run: Path, job: Job) -> bool:
@@ -288,11 +274,21 @@ def _written_recipe(
 ) -> Recipe:
     """Return the recipe in a directory, with the runtime and trackers of the job's recipe.
 
-    Somebody else may have written the directory. Code of its encoders is run only if the recipe of the job
-    allows this.
+    Raises:
+        ModelError: if the recipe would run code of a model, and the recipe of the job would not.
     """
-    trusted = any(encoder.runs_code for encoder in job.recipe.encoders.values())
-    return on_machine_of(own_recipe(directory, (), trusted, plugins), job.recipe)
+    recipe = load_recipe(directory / RESOLVED, plugins=plugins)
+    if _runs_code(recipe) and not _runs_code(job.recipe):
+        raise ModelError(
+            f"the recipe in `{directory}` runs Python code that comes with a model, the study's does not; "
+            "remove the directory"
+        )
+    return attrs.evolve(recipe, runtime=job.recipe.runtime, tracker=job.recipe.tracker)
+
+
+def _runs_code(recipe: Recipe) -> bool:
+    """Whether an encoder of a recipe runs Python code that comes with its model."""
+    return any(encoder.runs_code for encoder in recipe.encoders.values())
 
 
 def _evaluate(
@@ -304,12 +300,8 @@ def _evaluate(
     if not isinstance(job.run, Task):
         return
 
-    recipe = job.recipe
-    if recipe.table(Search) is not None:
-        # The recipe in the run's directory has the demonstrations that the search has chosen.
-        recipe = _written_recipe(directory / job.directory, job, plugins)
     missing = job.run.missing(directory)
-    add_evaluations(directory / job.directory, recipe, missing, plugins)
+    add_evaluations(directory / job.directory, job.recipe, missing, plugins)
 
 
 def _trim(run: Path, keep: Keep) -> None:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
         ComponentRule,
         ConformanceError,
         Failure,
-        Report,
-        check_component,
         component_rules,
     )
     from sentbed_testing.engine_cases import PAIRS, Case, cases, cover, part
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
         check_frozen_columns,
         check_grad_cache,
         check_loss_and_gradients,
-        check_prompts,
         check_towers,
         check_uneven_batch,
     )
@@ -52,9 +49,7 @@ if TYPE_CHECKING:
     )
     from sentbed_testing.engine_transforms import check_transform
     from sentbed_testing.plugin_checks import (
-        PluginReport,
         PluginRule,
-        check_plugin,
         plugin_rules,
     )
     from sentbed_testing.pytest_parameters import parametrize_with_rules

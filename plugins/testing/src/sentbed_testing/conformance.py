@@ -1,4 +1,4 @@
-"""Rules that components must keep: `check_component` runs all of them, `component_rules` returns them."""
+"""Rules that components must keep: `component_rules` returns them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import traceback
 from collections.abc import (
     Callable,
     Collection,
-    Iterable,
     Iterator,
     Mapping,
     Sequence,
@@ -22,7 +21,6 @@ from unittest import SkipTest
 
 import attrs
 from sentbed.errors import PluginError
-from sentbed.helpers import ADVICE
 from sentbed.kinds import KINDS
 
 from sentbed_testing.component_under_test import NotRunError, Subject, deduce_kind
@@ -47,7 +45,6 @@ MODULES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "schedule": ("rules_schedule",),
         "tracker": ("rules_tracker",),
         "runtime": ("rules_runtime",),
-        "sampler": ("rules_sampler",),
     }
 )
 """Kind -> modules with rules that only this kind has."""
@@ -78,21 +75,6 @@ class Failure:
         return f"{self.rule}: {self.what}; {self.fix}"
 
 
-@attrs.frozen
-class Report:
-    """Results of rules that found no fault."""
-
-    passed: tuple[str, ...]
-    """Names of the rules that the component keeps."""
-    not_run: Mapping[str, str]
-    """Rule -> reason why it was not run."""
-
-    def __str__(self) -> str:
-        lines = [f"passed: {', '.join(self.passed) or 'no rule'}"]
-        lines += [f"not run: {rule}: {reason}" for rule, reason in self.not_run.items()]
-        return "\n".join(lines)
-
-
 class ConformanceError(AssertionError):
     """Raised if a component or a plugin breaks rules. The message lists all faults."""
 
@@ -118,66 +100,6 @@ def _summary_lines(failures: tuple[Failure, ...]) -> Iterator[str]:
         if len(whats) > 1:
             line += f"; and {len(whats) - 1} more like it"
         yield line
-
-
-def check_component(
-    cls: type[Any],
-    *,
-    kind: str | None = None,
-    example: Mapping[str, Any] | None = None,
-    skip: Mapping[str, str] | None = None,
-    jax: bool = False,
-    width: int = WIDTH,
-) -> Report:
-    """Run every rule of a component's kind. Return which rules passed and which could not be run.
-
-    `docs/plugins/testing.md` explains the rules.
-
-    Args:
-        cls: class of the component.
-        kind: `pooler`, `loss`, ...; by default, the kind is deduced from the class.
-        example: fields, as in a recipe, if the class cannot be created or tested without them.
-        skip: rule -> reason why the rule does not apply to this component.
-        jax: whether to test a pooler or a loss also under JAX, on all devices that JAX finds.
-        width: dimension of the states and vectors with which a component is tested, such as a pooler or a loss.
-
-    Raises:
-        ConformanceError: if rules are broken, or if none of the rules that only this kind has could be run.
-            The message lists all faults.
-    """
-    __tracebackhide__ = True
-    rules = component_rules(
-        cls,
-        kind=kind,
-        example=example,
-        skip=skip,
-        jax=jax,
-        width=width,
-    )
-    report, failures = run_rules(rules.items())
-    if failures:
-        raise ConformanceError(_error_title(cls), tuple(failures))
-    return report
-
-
-def run_rules(
-    rules: Iterable[tuple[str, Callable[[], None]]],
-) -> tuple[Report, list[Failure]]:
-    """Run rules, given as pairs of a name and a function. Return a report and all failures."""
-    passed: list[str] = []
-    not_run: dict[str, str] = {}
-    failures: list[Failure] = []
-    for name, rule in rules:
-        try:
-            rule()
-        except NotRunError as reason:
-            not_run[name] = str(reason)
-        except ConformanceError as error:
-            failures += error.failures
-        else:
-            passed.append(name)
-
-    return Report(tuple(passed), not_run), failures
 
 
 @attrs.frozen(eq=False)
@@ -276,9 +198,7 @@ class ComponentRule:
             if not failures:
                 raise NotRunError(str(reason)) from reason
         except PluginError as error:
-            # Core advises to run this kit, which is running.
-            what = str(error).removesuffix(f"; {ADVICE}")
-            failures.append(Failure(self.name, what, _REMEDY_OF_EXCEPTION))
+            failures.append(Failure(self.name, str(error), _REMEDY_OF_EXCEPTION))
         except Exception as error:  # noqa: BLE001 - any exception of a component is a finding
             message = str(error).strip().partition("\n")[0]
             what = f"raised {type(error).__name__}: {message}{place(error, self.component)}"
@@ -300,8 +220,19 @@ def component_rules(
 ) -> dict[str, ComponentRule]:
     """Return the rules of a component by name. Calling a rule runs it.
 
-    The arguments are those of `check_component`. With `must_run`, a rule counts as broken if it cannot be run,
-    unless `skip` gives a reason.
+    `docs/plugins/testing.md` explains the rules.
+
+    Args:
+        cls: class of the component.
+        kind: `pooler`, `loss`, ...; by default, the kind is deduced from the class.
+        example: fields, as in a recipe, if the class cannot be created or tested without them.
+        skip: rule -> reason why the rule does not apply to this component.
+        jax: whether to test a pooler or a loss also under JAX, on all devices that JAX finds.
+        width: dimension of the states and vectors with which a component is tested, such as a pooler or a loss.
+        must_run: whether a rule counts as broken if it cannot be run, unless `skip` gives a reason.
+
+    Raises:
+        ConformanceError: if nothing tells the kind, or `skip` names an unknown rule or has no reason.
     """
     __tracebackhide__ = True
     kind = kind or deduce_kind(cls)

@@ -28,7 +28,6 @@ from sentbed_testing.engine_gradients import (
     check_frozen_columns,
     check_grad_cache,
     check_loss_and_gradients,
-    check_prompts,
     check_towers,
     check_uneven_batch,
 )
@@ -241,7 +240,6 @@ def _training_checks(
         _Check("uneven-batch", check_uneven_batch, first),
         _Check("frozen-columns", check_frozen_columns, first),
         _Check("towers", check_towers, first),
-        _Check("prompts", check_prompts, first),
         _Check("clipping", check_clipping, first),
         _Check("moving-average", check_moving_average, first),
         _Check("not-finite", check_not_finite, _case_for_not_finite(candidates)),

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from sentbed.protocols import Columns, Engine, Optimizer, TokenIds, Trainer
+from sentbed.protocols import Columns, Engine, Optimizer, Trainer
 
 from sentbed_testing.comparisons import Comparison, norm
 from sentbed_testing.engine_cases import Case
-from sentbed_testing.engine_pair import TOWER, EnginePair, batch
+from sentbed_testing.engine_pair import EnginePair, batch
 from sentbed_testing.sentences import SENTENCES
 
 if TYPE_CHECKING:
@@ -169,43 +169,6 @@ def check_towers(
     actual, expected = gradients(pair.engine), gradients(pair.reference)
     what = f"the reference's if `{first}` has its own encoder"
     _compare(Comparison("towers", case.id), actual, expected, loss, gradient, what)
-
-
-def check_prompts(
-    pair: EnginePair,
-    case: Case,
-    loss: float = 1e-5,
-    gradient: float = 1e-4,
-) -> None:
-    """An encoder with two prompts has one vector per row: the mean or the concatenation of two vectors.
-
-    Loss and gradients are compared without and with micro-batches.
-    """
-
-    def gradients(
-        engine: Engine,
-        how: str,
-        micro_batch: int | None = None,
-    ) -> Gradients:
-        encoder = pair.shared(case, engine)
-        columns = dict(batch(case, encoder))
-        for name, more in batch(case, encoder, 1).items():
-            tokens = columns[name]
-            if isinstance(tokens, TokenIds) and isinstance(more, TokenIds):
-                # The rows under the second prompt follow all rows under the first one.
-                columns[name] = TokenIds.join([tokens, more])
-
-        options: Any = {"ensembles": {TOWER: (2, how)}, "micro_batch": micro_batch}
-        return pair.trainer(case, engine, encoder, **options).gradients(columns)
-
-    compare = Comparison("prompts", case.id)
-    for how in ("mean", "concatenate"):
-        expected = gradients(pair.reference, how)
-        for micro_batch in (None, 2):
-            parts = f", `micro_batch = {micro_batch}`" if micro_batch else ""
-            what = f"the reference's of two prompts (`{how}`){parts}"
-            actual = gradients(pair.engine, how, micro_batch)
-            _compare(compare, actual, expected, loss, gradient, what)
 
 
 def _reference_gradients(

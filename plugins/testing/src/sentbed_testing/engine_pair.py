@@ -199,7 +199,6 @@ class EnginePair:
         max_grad_norm: float = 1.0,
         micro_batch: int | None = None,
         ema: float | None = None,
-        ensembles: Mapping[str, Any] | None = None,
         steps: int = 10,
     ) -> Trainer:
         """Seed the engine, and return a trainer of one encoder or of several encoders by name.
@@ -216,7 +215,6 @@ class EnginePair:
             max_grad_norm=max_grad_norm,
             micro_batch=micro_batch,
             ema=ema,
-            ensembles=ensembles or {},
         )
         engine.seed(seed)
         placed = {name: encoder.placed for name, encoder in encoders.items()}

@@ -1,95 +1,35 @@
-"""Rules of a plugin as a whole, and of everything that it offers: `check_plugin`."""
+"""Rules of a plugin as a whole, and of everything that it offers: `plugin_rules`."""
 
 from __future__ import annotations
 
-import ast
 import inspect
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from importlib.util import find_spec
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import attrs
 import click
 from sentbed import hookspecs
-from sentbed.errors import PluginError, RecipeError, reason_of, suggest
+from sentbed.errors import PluginError, suggest
 from sentbed.kinds import KINDS
-from sentbed.protocols import ReportData, ReportSection, Run, Score
 from sentbed.tools import (
-    Document,
     Offer,
     Plugins,
-    Recipe,
-    describe,
     load_plugins,
-    resolved_toml,
-    structure,
-    structure_recipe,
 )
 
-from sentbed_testing.component_under_test import NotRunError
 from sentbed_testing.conformance import (
     ComponentRule,
     ConformanceError,
     Failure,
     Findings,
-    Report,
     component_rules,
-    run_rules,
 )
-from sentbed_testing.heavy_imports import import_in_new_process
-
-MINIMAL: Mapping[str, Any] = MappingProxyType(
-    {
-        "schema": 1,
-        "run": {"name": "example"},
-        "runtime": {"use": "cpu"},
-        "encoder": {
-            "backbone": {"use": "bert", "init": "random", "vocab_size": 512},
-            "pooler": {"use": "mean"},
-        },
-    }
-)
-"""Recipe to which the recipe tables of a plugin are added."""
-PRIVATE = "sentbed._"
-"""Prefix of the names of the modules that only core may import."""
+from sentbed_testing.heavy_imports import heavy_libraries
 
 Fields: TypeAlias = Mapping[str, Any]
-
-
-@attrs.frozen
-class PluginReport:
-    """Results of the rules of a plugin and of its components."""
-
-    name: str
-    passed: tuple[str, ...]
-    """Rules of the plugin that passed."""
-    components: Mapping[str, Report]
-    """`KIND/NAME` -> report of the component."""
-    of_plugin: Mapping[str, str] = attrs.field(factory=dict)
-    """Rule of the plugin -> reason why it was not run."""
-
-    @property
-    def not_run(self) -> Mapping[str, str]:
-        """Rule of the plugin, or `KIND/NAME: RULE` of a component -> reason why it was not run."""
-        reasons = dict(self.of_plugin)
-        for component, report in self.components.items():
-            for rule, reason in report.not_run.items():
-                reasons[f"{component}: {rule}"] = reason
-        return reasons
-
-    def __str__(self) -> str:
-        lines = [f"{self.name}: passed: {', '.join(self.passed)}"]
-        for rule, reason in self.of_plugin.items():
-            lines.append(f"{self.name}: not run: {rule}: {reason}")
-        for component, report in self.components.items():
-            lines += [f"{component}: {line}" for line in str(report).splitlines()]
-        return "\n".join(lines)
 
 
 @attrs.frozen
@@ -102,58 +42,19 @@ class _Plugin:
     """Object that the plugin's entry point names."""
     offers: Mapping[str, Offer]
     """`KIND/NAME` -> component, command or recipe table that the plugin offers."""
-    plugins: Plugins
-    """All installed plugins."""
-    examples: Mapping[str, Fields]
-    """`KIND/NAME` -> fields to test a component or a recipe table with."""
 
-    def offered(self, kind: str) -> Iterator[tuple[str, Any]]:
-        """Yield the name and the object of each offer of a kind (`command`, `table`) that can be imported."""
-        for path, offer in self.offers.items():
-            if path.startswith(f"{kind}/"):
+    def commands(self) -> Iterator[tuple[str, click.Command]]:
+        """Yield the name and the object of each command that can be imported."""
+        for offer in self.offers.values():
+            if offer.kind == "command":
                 # The rule `offers` reports an import that fails.
                 with suppress(PluginError):
                     yield offer.name, offer.value
-
-    def recipe(self) -> Recipe:
-        """Return a minimal recipe with the plugin's tables. Raises `NotRunError` if the recipe is invalid."""
-        table: dict[str, Any] = dict(MINIMAL)
-        for name, _ in self.offered("table"):
-            table[name] = dict(self.examples.get(f"table/{name}", {}))
-
-        try:
-            return structure_recipe(
-                Document(table), self.plugins, Path.cwd(), check_files=False
-            )
-        except RecipeError as error:
-            raise NotRunError(
-                f"no recipe can be made with it: {error.problems[0].message}"
-            ) from error
 
     @property
     def module(self) -> str:
         """Name of the module that the plugin's entry point names."""
         return str(self.info.value).partition(":")[0].strip()
-
-    @property
-    def root(self) -> Path:
-        """Directory of the plugin's package, or the file of a plugin that is a single module."""
-        parts = self.module.split(".")
-        for end in range(1, len(parts) + 1):
-            spec = find_spec(".".join(parts[:end]))
-            # A namespace package has no file of its own, and may have plugins of other distributions.
-            if spec is not None and spec.origin is not None:
-                directories = spec.submodule_search_locations or [spec.origin]
-                return Path(directories[0])
-        raise NotRunError(f"the files of `{self.module}` cannot be found")
-
-    @property
-    def files(self) -> list[Path]:
-        """Source files of the plugin."""
-        root = self.root
-        if root.is_file():
-            return [root]
-        return sorted(root.rglob("*.py"))
 
 
 @attrs.frozen(eq=False)
@@ -191,42 +92,6 @@ class PluginRule:
             raise ConformanceError(_error_title(self.plugin), tuple(failures))
 
 
-def check_plugin(
-    name: str,
-    *,
-    examples: Mapping[str, Fields] | None = None,
-    skip: Mapping[str, Mapping[str, str]] | None = None,
-    jax: bool = False,
-) -> PluginReport:
-    """Run the rules of an installed plugin and the rules of every component that it offers.
-
-    `docs/plugins/testing.md` explains the rules.
-
-    Args:
-        name: name of a plugin or of a distribution, as `sentbed plugins` lists them. All plugins of the
-            distribution are checked.
-        examples: `KIND/NAME` of a component -> its `example`; see `check_component`.
-        skip: `KIND/NAME` of a component -> rule -> reason why the rule does not apply.
-        jax: whether to test poolers and losses also under JAX.
-
-    Raises:
-        ConformanceError: if rules are broken; the message lists all of them.
-    """
-    __tracebackhide__ = True
-    of_plugin, of_components = _rules_of(name, examples, skip, jax=jax)
-    report, failures = run_rules((rule.name, rule) for rule in of_plugin)
-
-    reports: dict[str, Report] = {}
-    for path, rules in of_components.items():
-        reports[path], failures_of_component = run_rules(rules.items())
-        failures += _with_path(path, failures_of_component)
-
-    if failures:
-        raise ConformanceError(_error_title(name), tuple(failures))
-    passed = tuple(dict.fromkeys(report.passed))
-    return PluginReport(name, passed, MappingProxyType(reports), report.not_run)
-
-
 def plugin_rules(
     name: str,
     *,
@@ -237,8 +102,15 @@ def plugin_rules(
 ) -> dict[str, PluginRule | ComponentRule]:
     """Return the rules of a plugin and of its components by id. Calling a rule runs it.
 
-    The arguments are those of `check_plugin`. With `must_run`, a rule of a component counts as broken if it
-    cannot be run, unless `skip` gives a reason.
+    `docs/plugins/testing.md` explains the rules.
+
+    Args:
+        name: name of a plugin or of a distribution, as `sentbed plugins` lists them. All plugins of the
+            distribution are checked.
+        examples: `KIND/NAME` of a component -> its `example`; see `component_rules`.
+        skip: `KIND/NAME` of a component -> rule -> reason why the rule does not apply.
+        jax: whether to test poolers and losses also under JAX.
+        must_run: whether a rule counts as broken if it cannot be run, unless `skip` gives a reason.
     """
     __tracebackhide__ = True
     of_plugin, of_components = _rules_of(name, examples, skip, jax, must_run)
@@ -284,7 +156,7 @@ def _rules_of(
         offers = _offers_of(plugins, info)
         offered |= offers.keys()
         value = plugins.manager.get_plugin(info.key)
-        plugin = _Plugin(info, value, offers, plugins, examples)
+        plugin = _Plugin(info, value, offers)
         for rule, check in RULES.items():
             rules.append(PluginRule(rule, info.name, partial(check, plugin)))
 
@@ -406,7 +278,7 @@ def hooks(plugin: _Plugin) -> Findings:
 def imports(plugin: _Plugin) -> Findings:
     """Importing it loads no heavy library."""
     try:
-        heavy = import_in_new_process(plugin.module, str(plugin.root))
+        libraries = heavy_libraries(plugin.module)
     except ImportError as error:
         yield (
             f"in a new process, importing `{plugin.module}` ends in `{error}`",
@@ -414,47 +286,17 @@ def imports(plugin: _Plugin) -> Findings:
         )
         return
 
-    for library, place in heavy.items():
+    for library in libraries:
         yield (
-            f"the library `{library}` is loaded with the plugin, at {place}",
-            "import it in the method that needs it, or in a module that only this method imports",
+            f"the library `{library}` is loaded with the plugin",
+            "import it in the method that needs it, or in a module that only this method imports; "
+            f"`python -X importtime -c 'import {plugin.module}'` shows where",
         )
-
-
-def private(plugin: _Plugin) -> Findings:
-    """It imports none of core's private modules, which change without notice."""
-    for file in plugin.files:
-        try:
-            tree = ast.parse(file.read_bytes())
-        except (OSError, SyntaxError, ValueError) as error:
-            yield (
-                f"`{file}` cannot be read: {error}",
-                "mend it, or leave it out of the package",
-            )
-            continue
-
-        for name, line in _absolute_imports(tree):
-            if name.startswith(PRIVATE) and not name.startswith("sentbed.__"):
-                yield (
-                    f"it imports `{name}`, which belongs to core alone, at {file}:{line}",
-                    "use `sentbed`, `sentbed.protocols` or `sentbed.helpers`; a tool may use `sentbed.tools`",
-                )
-
-
-def _absolute_imports(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """Yield the dotted name and the line of everything that a module imports, relative imports excepted."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield alias.name, node.lineno
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            for alias in node.names:
-                yield f"{node.module}.{alias.name}", node.lineno
 
 
 def commands(plugin: _Plugin) -> Findings:
     """The option `--help` of each command works, and describes the command."""
-    for name, command in plugin.offered("command"):
+    for name, command in plugin.commands():
         yield from _help_faults(name, command)
 
 
@@ -482,123 +324,10 @@ def _help_faults(words: str, command: click.Command) -> Findings:
         yield from _help_faults(f"{words} {name}", subcommand)
 
 
-def tables(plugin: _Plugin) -> Findings:
-    """Each recipe table can be created, and its `problems` yields paths and sentences for a minimal recipe."""
-    is_valid = True
-    for name, cls in plugin.offered("table"):
-        example = dict(plugin.examples.get(f"table/{name}", {}))
-        _, problems = structure(
-            example,
-            cls,
-            Document({name: example}),
-            plugin.plugins,
-            Path.cwd(),
-            ((), (name,)),
-            check=False,
-        )
-        for problem in problems:
-            is_valid = False
-            yield (
-                f"`[{name}]` with {example or 'no keys'}: {problem.message}",
-                f"give keys as the `example` of `table/{name}`",
-            )
-
-    if not is_valid:
-        return
-
-    recipe = plugin.recipe()
-    for name, table in recipe.tables.items():
-        fix = "yield (path below the table, a sentence that ends in what to do), and raise nothing"
-        try:
-            problems_of_table = list(table.problems(recipe, plugin.plugins, False))
-        except Exception as error:  # noqa: BLE001 - any exception is a finding
-            yield f"`problems` of `[{name}]` raises {reason_of(error)}", fix
-            continue
-
-        for entry in problems_of_table:
-            match entry:
-                case (tuple(), str()):
-                    pass
-                case _:
-                    yield f"`problems` of `[{name}]` yields {entry!r:.100}", fix
-
-
-def sections(plugin: _Plugin) -> Findings:
-    """`report_sections` returns valid sections, for a run with scores and for a failed run without scores."""
-    if "report_sections" not in plugin.info.hooks:
-        return
-    recipe = plugin.recipe()
-    others = plugin.plugins.manager.get_plugins() - {plugin.value}
-    hook = plugin.plugins.manager.subset_hook_caller("report_sections", others)
-
-    facts = describe(plugin.plugins, None)
-    protocol: dict[str, Any] = {"encoder": {}, "evaluator": {}}
-    score = Score("example", "spearman", 50.0, protocol, "encoder", "example")
-    failed = ReportData(
-        "example",
-        "failed",
-        "it was interrupted",
-        "2026-01-01T12:00:00+00:00",
-        60.0,
-        resolved_toml(recipe),
-        facts,
-        (),
-    )
-    finished = attrs.evolve(
-        failed,
-        status="finished",
-        error=None,
-        scores=(score,),
-    )
-    for data in (failed, finished):
-        with TemporaryDirectory() as directory:
-            run = Run("example", Path(directory), recipe, facts)
-            try:
-                results = list(hook(run=run, data=data))
-            except Exception as raised:  # noqa: BLE001 - any exception is a finding
-                yield (
-                    f"`report_sections` raises {reason_of(raised)} for a run that {data.status}",
-                    "a run may end before it has scores; return no section then",
-                )
-                continue
-
-        for returned in results:
-            yield from _section_faults(returned)
-
-
-def _section_faults(returned: Any) -> Findings:
-    """Yield what is wrong with the sections that `report_sections` returned."""
-    fix = "return several `sentbed.protocols.ReportSection`"
-    if not isinstance(returned, Sequence):
-        yield f"`report_sections` returns {returned!r:.100}", fix
-        return
-    for section in returned:
-        if not isinstance(section, ReportSection):
-            yield f"`report_sections` returns {section!r:.100}", fix
-            continue
-        if not re.fullmatch("[A-Za-z0-9-]+", section.key):
-            yield (
-                f"a report section has the key {section.key!r}",
-                "use only letters, digits and `-`",
-            )
-
-        for row in section.rows:
-            if len(row) != len(section.columns):
-                yield (
-                    f"a row of the report section `{section.key}` has {len(row)} values for "
-                    f"{len(section.columns)} columns",
-                    "give one value for each column",
-                )
-                break
-
-
 RULES: Mapping[str, Callable[[_Plugin], Findings]] = MappingProxyType(
     {
         "hooks": hooks,
         "imports": imports,
-        "private": private,
         "commands": commands,
-        "tables": tables,
-        "sections": sections,
     }
 )

@@ -15,7 +15,6 @@ from sentbed.tools import Offer, promise_fault
 from sentbed_common import field_docs
 
 from sentbed_testing.component_under_test import NotRunError, Subject, installed
-from sentbed_testing.heavy_imports import heavy_imports
 
 if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
@@ -164,19 +163,9 @@ def _message(error: Exception) -> str:
     return ": ".join([type(error).__name__, *map(str, error.args[:1])])
 
 
-def light(subject: Subject) -> Findings:
-    """No heavy library is loaded when it is imported, created and checked."""
-    for library, where in heavy_imports(subject):
-        yield (
-            f"the library `{library}` is loaded before anything is built, at {where}",
-            "import it in the method that needs it, or in a module that only this method imports",
-        )
-
-
 RULES = {
     "frozen": frozen,
     "named": named,
     "documented": documented,
     "protocol": protocol,
-    "light": light,
 }

@@ -35,17 +35,6 @@ if TYPE_CHECKING:
 PLAIN_TYPES = (str, int, float, bool, NoneType, FilePath, ModelId)
 """Types of values that TOML can represent, and the type of None: a field that is None is left out of the TOML."""
 
-ODD_VALUES: Mapping[Any, tuple[Any, ...]] = {
-    str: ("", "no such thing", "a/b: c"),
-    FilePath: ("no-such-file.csv", "pkg:no_such_package/file", "data:no-such-file"),
-    ModelId: ("no-such-model", "./no-such-directory"),
-    int: (-1, 0, 2**31),
-    float: (-1.0, 0.0, 1e30),
-    tuple: ([],),
-    Mapping: ({},),
-}
-"""Type of a field -> values that a recipe might give the field by mistake."""
-
 
 def field_types(subject: Subject) -> Findings:
     """Every field has a type that TOML can represent."""
@@ -224,82 +213,6 @@ def _hash_faults(part: Any, twin: Any) -> Findings:
         )
 
 
-def odd_values(subject: Subject) -> Findings:
-    """If a recipe gives a field an invalid value, the component says so in a sentence, not in a traceback."""
-    part = subject.part
-    table = unstructure(part)
-    table.pop("use", None)
-    hints = get_type_hints(subject.cls)
-    yield from _check_faults(part, "as it is")
-    for field in attrs.fields(subject.cls):
-        key = field.metadata.get("key", field.name)
-        for value in _odd_values(hints[field.name]):
-            setting = f"with {key} = {value!r}"
-            component, problems = structure(
-                {**table, key: value},
-                subject.cls,
-                Document({}),
-                installed(),
-                Path.cwd(),
-                check=False,
-            )
-            for problem in problems:
-                if problem.message.startswith("making `"):
-                    yield (
-                        f"{setting}, {problem.message}",
-                        "raise ValueError with a sentence that says what is expected",
-                    )
-
-            if not problems:
-                yield from _check_faults(component, setting)
-
-
-def _odd_values(hint: Any) -> Iterator[Any]:
-    """Yield the odd values for a type or for each member of a union."""
-    members: tuple[Any, ...] = (hint,)
-    if get_origin(hint) in (Union, UnionType):
-        members = get_args(hint)
-    for member in members:
-        yield from ODD_VALUES.get(get_origin(member) or member, ())
-
-
-def _check_faults(part: Any, setting: str) -> Findings:
-    """Yield a finding if a component's `check` raises, or if it yields something that is no sentence.
-
-    `setting` describes the fields of the component.
-    """
-    try:
-        problems = list(part.check())
-    except Exception as error:  # noqa: BLE001 - any exception is a finding
-        yield (
-            f"{setting}, `check` raises {type(error).__name__}: {error}",
-            "yield a sentence that ends in what to do",
-        )
-        return
-
-    for problem in problems:
-        if not isinstance(problem, str) or not problem.strip():
-            yield (
-                f"{setting}, `check` yields {problem!r}",
-                "yield a sentence that ends in what to do",
-            )
-
-
-def machine(subject: Subject) -> Findings:
-    """A field that describes the machine has a default.
-
-    Its value is not read from a saved encoder, which may come from another machine.
-    """
-    if not attrs.has(subject.cls):
-        raise NotRunError("it is not an attrs class; see the rule `frozen`")
-    for field in attrs.fields(subject.cls):
-        if field.metadata.get("machine") and field.default is attrs.NOTHING:
-            yield (
-                f"the field `{field.name}` belongs to the machine (`OF_MACHINE`) and has no default",
-                "give it a default, such as None: its value in a saved directory is never read",
-            )
-
-
 INHERITED_TRAITS: Mapping[str, Mapping[str, Any]] = {
     "backbone": {"runs_code": True, "untrainable": "it is not trained"},
     "pooler": {
@@ -399,7 +312,5 @@ RULES = {
     "defaults": defaults,
     "toml": toml,
     "values": values,
-    "odd-values": odd_values,
-    "machine": machine,
     "inner": inner,
 }

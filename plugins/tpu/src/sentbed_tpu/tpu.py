@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 import attrs
 from attrs.validators import deep_iterable, ge, min_len, optional
-from sentbed.protocols import OF_MACHINE, Engine, Runtime, RuntimeTraits
+from sentbed.protocols import Engine, Runtime, RuntimeTraits
 from sentbed_hardware.distributed_base import Distributed
 from sentbed_hardware.torchrun_environment import is_first
 
@@ -30,20 +30,12 @@ class Tpu(Runtime):
     precision: Literal["fp32", "bf16", "auto"] = "bf16"
     """With `bf16`, weights are fp32 and the backbone's matrix products are computed in bf16. With `fp32`, a TPU
     computes each product in six bf16 passes. `auto` is `bf16`, which every TPU supports."""
-    devices: int | None = attrs.field(
-        default=None,
-        validator=optional(ge(1)),
-        metadata=OF_MACHINE,
-    )
+    devices: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Number of devices per machine, which share the rows of a batch; default: all. On the platform `cpu`, it is
     the number of virtual devices; default: 1."""
-    nodes: int = attrs.field(
-        default=1,
-        validator=ge(1),
-        metadata=OF_MACHINE,
-    )
+    nodes: int = attrs.field(default=1, validator=ge(1))
     """Number of machines, with one process each. The same recipe must be started on each of them."""
-    rendezvous: str | None = attrs.field(default=None, metadata=OF_MACHINE)
+    rendezvous: str | None = None
     """Address `HOST:PORT` of the first machine, with a free port; required if `nodes` is above 1."""
     parallel: Literal["ddp", "fsdp"] = "ddp"
     """With several devices: `ddp` puts all weights on every device, `fsdp` shards weights, gradients and the

@@ -289,7 +289,7 @@ class ConsoleTracker:
         self._stop()
         self._say(f"the run ended early; what it had computed is in {run.directory}")
         if (run.directory / STATES).is_dir():
-            self._say(f"to go on: sentbed run --resume {run.directory}")
+            self._say(f"to go on: sentbed run RECIPE --resume {run.directory}")
 
     def _open(self) -> None:
         """Open the console at the beginning of a run."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 from attrs.validators import min_len
 from sentbed import hookimpl
-from sentbed.protocols import OF_MACHINE, OF_RUN, Tracker
+from sentbed.protocols import Tracker
 
 from sentbed_trackers.metric_series import SeriesTracker, missing
 
@@ -38,19 +38,15 @@ class MLflow(Tracker):
 
     name: ClassVar[str] = "mlflow"
 
-    uri: str | None = attrs.field(default=None, metadata=OF_MACHINE)
+    uri: str | None = None
     """Tracking URI: `https://HOST`, `sqlite:////PATH/mlflow.db`, `databricks`. Default: the environment variable
     `MLFLOW_TRACKING_URI`, or the file `mlflow.db` beside the run directory. Credentials belong in MLflow's
     environment variables, not here, since a recipe is copied into every run."""
-    experiment: str = attrs.field(
-        default="sentbed",
-        validator=min_len(1),
-        metadata=OF_RUN,
-    )
+    experiment: str = attrs.field(default="sentbed", validator=min_len(1))
     """Name of the experiment in MLflow; it is created if it does not exist."""
-    run_name: str | None = attrs.field(default=None, metadata=OF_RUN)
+    run_name: str | None = None
     """Name of the run in MLflow; default: the name of the run directory."""
-    tags: Mapping[str, str] = attrs.field(factory=dict, metadata=OF_RUN)
+    tags: Mapping[str, str] = attrs.field(factory=dict)
     """Further tags of the run in MLflow."""
 
     def check(self) -> Iterator[str]:

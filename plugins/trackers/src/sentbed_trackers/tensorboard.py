@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 from sentbed import FilePath, hookimpl
-from sentbed.protocols import OF_MACHINE, Tracker
+from sentbed.protocols import Tracker
 
 from sentbed_trackers.metric_series import SeriesTracker, missing
 
@@ -29,7 +29,7 @@ class TensorBoard(Tracker):
 
     name: ClassVar[str] = "tensorboard"
 
-    directory: FilePath | None = attrs.field(default=None, metadata=OF_MACHINE)
+    directory: FilePath | None = None
     """Directory in which each run has a subdirectory, named after the run directory. Default: the events are
     written to `tensorboard` in the run directory."""
 

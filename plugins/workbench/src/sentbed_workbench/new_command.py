@@ -50,7 +50,7 @@ def plugin(
     """Write a plugin with one component of KIND called NAME: a distribution that can be installed and tested.
 
     KIND is backbone, intervention, pooler, transform, similarity, loss, data, evaluator, runtime, optimizer,
-    schedule, tracker, exporter, importer, sampler or executor.
+    schedule, tracker, exporter, importer or executor.
     """
     import shlex
 

@@ -71,7 +71,7 @@ class EncoderPlan:
         pooled = self.recipe.pooler.output_width(self.known_size.width)
         if training:
             pooled = self.recipe.pooler.trained_width(self.known_size.width)
-        return (self.recipe.head.projection or pooled) * self.recipe.joined
+        return self.recipe.head.projection or pooled
 
 
 @attrs.frozen

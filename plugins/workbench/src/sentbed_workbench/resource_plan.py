@@ -386,11 +386,7 @@ class _Step:
 
         for name in self.stage.freeze:
             lengths = self.lengths(name, keys=False) + self.lengths(name, keys=True)
-            frozen_flops = self.encoders[name].known_size.forward.of(lengths)
-            if self.stage.cache_frozen:
-                # If vectors are cached on disk, texts are encoded in the first epoch only.
-                frozen_flops /= self.stage.epochs or 1
-            flops += frozen_flops
+            flops += self.encoders[name].known_size.forward.of(lengths)
         return flops
 
     def activations(self) -> tuple[float, float]:

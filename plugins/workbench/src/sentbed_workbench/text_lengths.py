@@ -130,7 +130,7 @@ def mean_lengths(
     """
     total = Lengths()
     for prompt in encoder.prompts:
-        encoder_pass = attrs.evolve(encoder, prompt=prompt, ensemble="mean")
+        encoder_pass = attrs.evolve(encoder, prompt=prompt)
         for length in _lengths(encoder_pass, size, texts, normalize):
             total += Lengths(1, float(length), float(length) ** 2)
     return total * (1 / len(texts))

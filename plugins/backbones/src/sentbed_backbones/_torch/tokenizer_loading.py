@@ -58,7 +58,9 @@ def load_tokenizer(directory: Path, trust_remote_code: bool) -> Any:
     definition = directory / "tokenizer.json"
     if definition.is_file():
         _take_definition(tokenizer, read_json(definition))
-    elif (directory / "tokenizer.model").is_file():
+    elif _class_name(settings) == "LlamaTokenizer" or isinstance(
+        tokenizer, transformers.LlamaTokenizer
+    ):
         _follow_pieces(tokenizer, directory / "tokenizer.model")
     else:
         # Written once, so that it is the tokenizer that is saved: the library rounds scores when it reads them.
@@ -103,8 +105,7 @@ def _put_start_and_end(
     What `save_pretrained` of transformers 5 wrote has neither setting: there, `tokenizer.json` is right, which
     two of the classes ignore.
     """
-    name = str(settings.get("tokenizer_class")).removesuffix("Fast")
-    starts_texts = STARTS_TEXTS.get(name)
+    starts_texts = STARTS_TEXTS.get(_class_name(settings))
     if starts_texts is None:
         return
 
@@ -116,6 +117,11 @@ def _put_start_and_end(
 
     tokenizer.add_bos_token = settings.get("add_bos_token", starts_texts)
     tokenizer.add_eos_token = settings.get("add_eos_token", False)
+
+
+def _class_name(settings: Mapping[str, Any]) -> str:
+    """Return the name of a tokenizer's class in transformers 4; `None` if its settings have none."""
+    return str(settings.get("tokenizer_class")).removesuffix("Fast")
 
 
 def _let_mask_take_space(tokenizer: Any) -> None:
@@ -142,9 +148,6 @@ def _follow_pieces(tokenizer: Any, file: Path) -> None:
     LLaMA's pieces of spaces, which have low ids and the lowest scores.
     """
     from sentencepiece import sentencepiece_model_pb2
-
-    if not isinstance(tokenizer, transformers.LlamaTokenizer):
-        return
 
     model = sentencepiece_model_pb2.ModelProto.FromString(file.read_bytes())  # type: ignore[attr-defined]
     numbers = {piece.piece: number for number, piece in enumerate(model.pieces)}

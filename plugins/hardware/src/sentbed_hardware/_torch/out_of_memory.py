@@ -15,7 +15,6 @@ from sentbed_hardware._common.random_generators import (
 )
 from sentbed_hardware._torch.trainer import TorchTrainer
 from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
-from sentbed_hardware.engine_parts.prompt_ensembles import texts_per_row
 
 LESS = (
     'train fewer weights (`lora` or `freeze` of the backbone), set `precision = "bf16"`, or use an optimiser '
@@ -106,10 +105,9 @@ class FittingTrainer(TorchTrainer):
         processes = self.processes.world
         memory = self.placement.memory
         rows = 0
-        for name, tokens in columns.items():
+        for tokens in columns.values():
             if isinstance(tokens, TokenIds):
-                prompts = texts_per_row(self.training, self.training.towers[name])
-                rows = max(rows, len(tokens) // prompts)
+                rows = max(rows, len(tokens))
 
         rows = math.ceil(rows / processes)
         micro_batch = min(rows, self.micro_batch or rows)

@@ -69,10 +69,6 @@ from sentbed_hardware.engine_parts.component_output_checks import (
 )
 from sentbed_hardware.engine_parts.parameter_settings import loss_parameter_settings
 from sentbed_hardware.engine_parts.process_group import Processes
-from sentbed_hardware.engine_parts.prompt_ensembles import (
-    combine_prompts,
-    texts_per_row,
-)
 from sentbed_hardware.engine_parts.state_files import (
     read_state,
     require_same_tensors,
@@ -107,7 +103,7 @@ class TorchTrainer(Trainer):
         self.say = say
         self.encoders = encoders
         self.training = training
-        width = common_width(encoders, training)
+        width = common_width(encoders)
 
         self.towers: dict[str, Tower] = {}
         self.parameters: dict[str, nn.Parameter] = {}
@@ -363,13 +359,13 @@ class TorchTrainer(Trainer):
 
         batch_vectors = BatchVectors(tower, tokens, chunks, recompute)
         self.batch_vectors.append(batch_vectors)
-        return self._by_column(tower, columns, batch_vectors.vectors)
+        return _by_column(columns, batch_vectors.vectors)
 
     def _encode_keys(self, tower: Tower, columns: Texts) -> dict[str, Tensor]:
         """Encode columns of keys by the tower's moving average, and return the vectors of each."""
         tokens, chunks, _ = self._plan_passes(tower, columns)
         vectors = tower.encode_keys(self.averages[tower.name], tokens, chunks)
-        return self._by_column(tower, columns, vectors)
+        return _by_column(columns, vectors)
 
     def _plan_passes(
         self, tower: Tower, columns: Texts
@@ -379,7 +375,7 @@ class TorchTrainer(Trainer):
         If the batch exceeds a micro-batch, passes are computed a second time for the gradient.
         """
         tokens = TokenIds.join(columns.values())
-        texts_of_a_row = len(columns) * texts_per_row(self.training, tower.name)
+        texts_of_a_row = len(columns)
         rows = self.micro_batch
         if rows is not None:
             rows *= self.processes.world
@@ -387,20 +383,6 @@ class TorchTrainer(Trainer):
                 rows = None
         chunks = plan_chunks(tokens.lengths, texts_of_a_row, rows, tower.pass_cost)
         return tokens, list(chunks), rows is not None
-
-    def _by_column(
-        self,
-        tower: Tower,
-        columns: Texts,
-        vectors: Tensor,
-    ) -> dict[str, Tensor]:
-        """Split the vectors of all texts into those of each column, and return one vector per row."""
-        counts = [len(tokens) for tokens in columns.values()]
-        by_column = {}
-        for name, part in zip(columns, torch.split(vectors, counts), strict=True):
-            by_column[name] = combine_prompts(self.training, tower.name, part)
-
-        return by_column
 
     def _sum_gradients(self) -> None:
         """Sum the towers' gradients over the processes, since each process has those of its own rows.
@@ -649,3 +631,9 @@ def _generator_prefix(rank: int) -> str:
         return RANDOM
 
     return f"{RANDOM}.process-{rank}"
+
+
+def _by_column(columns: Texts, vectors: Tensor) -> dict[str, Tensor]:
+    """Split the vectors of all texts into those of each column."""
+    counts = [len(tokens) for tokens in columns.values()]
+    return dict(zip(columns, torch.split(vectors, counts), strict=True))

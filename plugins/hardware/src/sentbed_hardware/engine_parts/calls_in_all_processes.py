@@ -41,7 +41,9 @@ FAILED = 1
 """Exit code of a process that ends because another process has ended or failed."""
 PATIENCE = 20.0
 """Seconds that a process waits, after a call has failed in it, for the same call to fail in the others."""
-REMEDY = "the states on disk are whole: go on with `sentbed run --resume DIRECTORY`"
+REMEDY = (
+    "the states on disk are whole: go on with `sentbed run RECIPE --resume DIRECTORY`"
+)
 
 
 @attrs.frozen

@@ -138,7 +138,9 @@ def require_finite(
 
     first_row = np.flatnonzero(~is_finite)[:1]
     origin = origin_of(batch.select(first_row))
-    remedy = "encode in fp32 (`precision`, `dtype`), or test the part with `sentbed_testing.check_component`"
+    remedy = (
+        "encode in fp32 (`precision`, `dtype`), or test the part with `sentbed_testing`"
+    )
     if origin.endswith("values"):
         remedy = "load other weights, or train with a lower learning rate"
     first = ""

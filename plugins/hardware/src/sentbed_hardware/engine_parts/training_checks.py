@@ -14,13 +14,14 @@ from sentbed.protocols import Training
 
 from sentbed_hardware._common.tensor_files import Tensors
 from sentbed_hardware.engine_parts.encoder_module import EncoderModule
-from sentbed_hardware.engine_parts.prompt_ensembles import vector_widths
 
 
-def common_width(encoders: Mapping[str, Any], training: Training) -> int:
+def common_width(encoders: Mapping[str, Any]) -> int:
     """Return the width of the vectors that the loss gets. Raises `RunError` if encoders differ in it."""
-    (first, start), *others = vector_widths(training, encoders).items()
-    for name, width in others:
+    (first, encoder), *others = encoders.items()
+    start = int(encoder.trained_width)
+    for name, other in others:
+        width = int(other.trained_width)
         if width != start:
             raise RunError(
                 f"vectors of the encoder `{first}` have the width {start}, those of `{name}` {width}, and the "

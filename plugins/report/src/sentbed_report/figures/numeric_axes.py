@@ -21,7 +21,7 @@ from sentbed_report.figures.labels import label_text, legend_above
 from sentbed_report.figures.plot import Plot
 from sentbed_report.figures.points import draw_points
 from sentbed_report.formatting import number
-from sentbed_report.study.main_effects import AxisEffect, main_effects
+from sentbed_report.study.main_effects import together_with
 from sentbed_report.study.study_data import AxisInfo, CellInfo, StudyData
 from sentbed_report.study.summary_row import SummaryRow
 from sentbed_report.study.summary_tables import Summary, title_of
@@ -60,12 +60,11 @@ def numeric_axis_plots(data: StudyData, summary: Summary) -> list[Plot]:
     if drawn.sound.empty:
         return []
 
-    effects = {effect.axis: effect for effect in main_effects(data, summary)}
     plots = []
     for axis in data.axes:
         numbers = _numbers_of_labels(axis, cells)
-        if axis.name in effects and len(set(numbers.values())) > 1:
-            plots.append(_plot(data, summary, effects[axis.name], numbers, drawn))
+        if len(set(numbers.values())) > 1:
+            plots.append(_plot(data, summary, axis, numbers, drawn))
     return plots
 
 
@@ -82,15 +81,15 @@ def _numbers_of_labels(axis: AxisInfo, cells: Sequence[CellInfo]) -> dict[str, f
 def _plot(
     data: StudyData,
     summary: Summary,
-    effect: AxisEffect,
+    axis: AxisInfo,
     numbers: Mapping[str, float],
     drawn: DrawnRows,
 ) -> Plot:
     """Draw the rows of a table over one axis; `numbers` has the number that each label sets."""
     references = _references(summary)
     rows = drawn.rows.assign(
-        number=[numbers[row.labels[effect.axis]] for row in drawn.rows["row"]],
-        line=[_line_name(data, row, effect) for row in drawn.rows["row"]],
+        number=[numbers[row.labels[axis.name]] for row in drawn.rows["row"]],
+        line=[_line_name(data, row, axis) for row in drawn.rows["row"]],
     )
     hollow = rows[rows["degenerate"]]
     lines = {}
@@ -103,7 +102,7 @@ def _plot(
         if coloured:
             _draw_coloured(axes, lines)
         else:
-            _draw_thin(axes, lines, effect)
+            _draw_thin(axes, lines)
 
         draw_points(
             axes,
@@ -115,9 +114,7 @@ def _plot(
         )
         _draw_references(axes, references)
 
-        axes.set(
-            xlabel=label_text(effect.axis), ylabel=label_text(score_label(summary))
-        )
+        axes.set(xlabel=label_text(axis.name), ylabel=label_text(score_label(summary)))
         axes.margins(x=0.06, y=0.1)
         label_numbers(axes, [*numbers.values()], [*numbers])
         if references or len(lines) > 1:
@@ -128,7 +125,7 @@ def _plot(
         dashed = [reference.caption for reference in references]
         captions.append(f"Dashed: {'; '.join(dashed)}.")
     if not coloured:
-        captions += _captions_of_thin_lines(len(lines), effect.axis)
+        captions += _captions_of_thin_lines(len(lines), axis.name)
     elif drawn.sound["std"].any():
         captions.append("Bars: standard deviation over the seeds.")
     captions.append(drawn.caption)
@@ -137,15 +134,15 @@ def _plot(
     if coloured:
         legend_entries += len(lines)
     height = 290 + 17 * math.ceil(legend_entries / 3)
-    title = f"{title_of(summary)} by {effect.axis}"
+    title = f"{title_of(summary)} by {axis.name}"
     return Plot(title, captions, height, paint)
 
 
 def _captions_of_thin_lines(lines: int, axis: str) -> Iterator[str]:
     """Yield sentences that explain thin lines."""
-    yield f"Thin: cells that differ in {axis} only; thick: their mean."
+    yield f"Thin: cells that differ in {axis} only."
     if lines > _MOST_THIN_LINES:
-        yield f"The first {_MOST_THIN_LINES} of {lines:,} lines are drawn, the mean is over all."
+        yield f"The first {_MOST_THIN_LINES} of {lines:,} lines are drawn."
 
 
 @attrs.frozen
@@ -173,18 +170,18 @@ def _references(summary: Summary) -> list[_DrawnReference]:
 def _line_name(
     data: StudyData,
     row: SummaryRow,
-    effect: AxisEffect,
+    axis: AxisInfo,
 ) -> str:
     """Return the name of a row's line: the labels on the other axes, which all rows of the line share.
 
     Axes that change together with the plot's axis, and axes on which all cells have the same label, are left out.
     """
     labels = []
-    for axis in data.axes:
-        labels_of_cells = {cell.labels[axis.name] for cell in data.cells}
-        changes_alone = axis.name not in (effect.axis, *effect.together)
-        if changes_alone and len(labels_of_cells) > 1:
-            labels.append(row.labels[axis.name])
+    left_out = (axis.name, *together_with(data, axis))
+    for other in data.axes:
+        labels_of_cells = {cell.labels[other.name] for cell in data.cells}
+        if other.name not in left_out and len(labels_of_cells) > 1:
+            labels.append(row.labels[other.name])
     if row.name != row.cell:
         labels.append(row.encoder)
     return ", ".join(labels)
@@ -218,12 +215,8 @@ def _draw_coloured(axes: Axes, lines: Mapping[str, pandas.DataFrame]) -> None:
             )
 
 
-def _draw_thin(
-    axes: Axes,
-    lines: Mapping[str, pandas.DataFrame],
-    effect: AxisEffect,
-) -> None:
-    """Draw thin lines, and the mean of all lines as a thick line."""
+def _draw_thin(axes: Axes, lines: Mapping[str, pandas.DataFrame]) -> None:
+    """Draw thin lines, all in one colour."""
     for rows in [*lines.values()][:_MOST_THIN_LINES]:
         axes.plot(
             rows["number"],
@@ -231,14 +224,4 @@ def _draw_thin(
             color=colour("muted"),
             linewidth=0.8,
             alpha=0.5,
-        )
-    if effect.points:
-        numbers, means = zip(*effect.points, strict=True)
-        axes.plot(
-            numbers,
-            means,
-            color=colour("c0"),
-            marker="o",
-            linewidth=2.4,
-            label="mean",
         )

@@ -8,10 +8,8 @@ from typing import TypeVar
 import attrs
 from sentbed.errors import RunError, listed, suggest
 
-from sentbed_report.figures.axis_effects import effects_plot
 from sentbed_report.figures.cell_planes import geometry_plots
 from sentbed_report.figures.cell_trajectories import trajectory_plots
-from sentbed_report.figures.demonstration_scores import ranking_plot
 from sentbed_report.figures.learning_curves import learning_curves
 from sentbed_report.figures.numeric_axes import numeric_axis_plots
 from sentbed_report.figures.plot import Plot
@@ -47,16 +45,10 @@ def ranked_tables(summaries: Sequence[Summary]) -> list[Summary]:
     return [summary for summary in summaries if summary.columns[-1].ranked]
 
 
-def _of_each_ranked_table(
-    plot_of: Callable[[StudyData, Summary], Plot | None],
-) -> Callable[[StudyData, Sequence[Summary]], Iterable[Plot | None]]:
-    """Return a function that makes a plot of each table whose last column ranks the cells."""
-
-    def draw(data: StudyData, tables: Sequence[Summary]) -> Iterator[Plot | None]:
-        for table in ranked_tables(tables):
-            yield plot_of(data, table)
-
-    return draw
+def _rank_plots(data: StudyData, tables: Sequence[Summary]) -> Iterator[Plot | None]:
+    """Yield the plots of the compared cells, table by table."""
+    for table in ranked_tables(tables):
+        yield rank_groups_plot(data, table)
 
 
 def _numeric_axis_plots(
@@ -74,16 +66,10 @@ def _cost_plots(data: StudyData, tables: Sequence[Summary]) -> Iterator[Plot | N
 
 
 KINDS: Mapping[str, FigureKind] = {
-    "effects": FigureKind(
-        "cells and mean of each label, axis by axis",
-        "an axis with two labels to compare",
-        _of_each_ranked_table(effects_plot),
-        tables=True,
-    ),
     "ranks": FigureKind(
         "cells that cannot be told apart",
         "two cells that have finished",
-        _of_each_ranked_table(rank_groups_plot),
+        _rank_plots,
     ),
     "numbers": FigureKind(
         "scores over an axis of numbers",
@@ -111,11 +97,6 @@ KINDS: Mapping[str, FigureKind] = {
         "such planes over training",
         "stages that watch such scores",
         lambda data, _: trajectory_plots(data),
-    ),
-    "ranking": FigureKind(
-        "scores of demonstrations",
-        "cells with `[search]`",
-        lambda data, _: [ranking_plot(data)],
     ),
     "learning": FigureKind(
         "validation over training",

@@ -13,7 +13,7 @@ import attrs
 import tomli
 from sentbed.errors import RunError
 from sentbed.helpers import read_file
-from sentbed.tools import RESOLVED, differences, with_absolute_paths
+from sentbed.tools import RESOLVED, differences
 
 from sentbed_report.formatting import count
 from sentbed_report.study.read_cell_run import read_run
@@ -224,9 +224,7 @@ def _rebased(data: StudyData, base: Path) -> StudyData:
 def _recipe(directory: Path) -> tuple[dict[str, Any], str, int]:
     """Return the resolved recipe of a run without name and seed, then its name and its seed."""
     try:
-        recipe = with_absolute_paths(
-            tomli.loads(read_file(directory / RESOLVED).decode()), directory
-        )
+        recipe = tomli.loads(read_file(directory / RESOLVED).decode())
         return recipe, str(recipe["run"].pop("name")), int(recipe["run"].pop("seed"))
     except (OSError, ValueError, LookupError, AttributeError, TypeError) as error:
         raise RunError(

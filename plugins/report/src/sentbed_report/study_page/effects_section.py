@@ -1,32 +1,23 @@
-"""Sections on the effects of a study's axes (factors): of each label (level), and of two axes together."""
+"""Section on the effects of a study's axes (factors): of each label (level)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, combinations
 
-import attrs
-
-from sentbed_report.figures.study_figures import KINDS, plots_of
 from sentbed_report.formatting import sign_of, signed
 from sentbed_report.page.sections import Section, table_of
 from sentbed_report.statistics.significance import Judged
-from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.axis_tests import AxisFindings
-from sentbed_report.study.main_effects import Grid, interaction
 from sentbed_report.study.study_data import StudyData, sources_of_tests
 from sentbed_report.study.summary_tables import Summary, title_of
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
-from sentbed_report.tables.table import Cell, Table
+from sentbed_report.tables.table import Table
 
 _NOTES = (
-    "Mean: over matched cells, which have the combinations of everything else that all compared labels have; "
-    "with their number.",
     "Difference: from the reference, over all pairs of cells that differ in nothing else, with the standard "
-    "deviation over the pairs and their number. If there are more pairs than matched cells, it is not the "
-    "difference of the means. The deviation shows how much the effect differs between combinations, but not "
-    "how much it depends on seeds and test items.",
+    "deviation over the pairs and their number. The deviation shows how much the effect differs between "
+    "combinations, but not how much it depends on seeds and test items.",
     "Interval and mark of a difference are over {sources}, for these combinations; p-values are "
     "corrected over all labels of all axes (Holm).",
 )
@@ -43,10 +34,8 @@ def effects_section(
     for note in _NOTES:
         notes.append(note.format(sources=sources_of_tests(data)))
     tables = []
-    summaries = []
     for findings_of_table in findings:
         summary = findings_of_table.summary
-        summaries.append(summary)
         for remark in _remarks(findings_of_table):
             notes.append(f"{title_of(summary)}: {remark}")
         if findings_of_table.compared:
@@ -57,7 +46,6 @@ def effects_section(
         effects_line(findings[0]),
         tables=tables,
         notes=notes,
-        plots=plots_of(KINDS["effects"], data, summaries),
     )
 
 
@@ -72,7 +60,7 @@ def _axis_lines(findings: AxisFindings) -> Iterator[str]:
     for effect in findings.compared:
         differences: dict[str, float] = {}
         for label in effect.labels:
-            if label.difference is not None and label.label != effect.reference:
+            if label.difference is not None:
                 differences[label.label] = label.difference
         if not differences:
             continue
@@ -92,9 +80,6 @@ def _axis_lines(findings: AxisFindings) -> Iterator[str]:
 
         if test is not None and _is_significant_only_alone(test):
             text += ", not significant among all labels"
-        others = _interacting(effect.axis, findings.interactions)
-        if others:
-            text += f", which depends on {' and '.join(others)}"
         yield text
 
 
@@ -106,26 +91,12 @@ def _is_significant_only_alone(test: Judged) -> bool:
     return low > 0 or high < 0
 
 
-def _interacting(
-    axis: str, interactions: Mapping[tuple[str, str], Judged]
-) -> list[str]:
-    """Return the axes with which an axis interacts significantly, each with the significance mark."""
-    others = []
-    for (first, second), test in interactions.items():
-        sign = sign_of(test.corrected)
-        if sign and axis == first:
-            others.append(f"{second}{sign}")
-        elif sign and axis == second:
-            others.append(f"{first}{sign}")
-    return others
-
-
 def _effect_table(findings: AxisFindings) -> Table:
-    """Return a table with one row per label: its mean, and the difference from the reference label."""
+    """Return a table with one row per label that is compared with the reference label of its axis."""
     summary = findings.summary
     direction = summary.columns[-1].direction
     columns = (
-        Column("mean", direction=direction, digits=summary.digits),
+        "against",
         Column(
             "difference",
             direction=direction,
@@ -136,19 +107,18 @@ def _effect_table(findings: AxisFindings) -> Table:
     rows = []
     for effect in findings.compared:
         for label in effect.labels:
-            mean = Estimate(value=label.mean, count=label.contexts)
-            difference: Cell = "reference"
-            if label.label != effect.reference:
-                test = findings.tests.get((effect.axis, label.label))
-                interval = None if test is None else test.interval
-                difference = Estimate(
-                    value=label.difference,
-                    std=label.std,
-                    interval=interval,
-                    count=label.pairs,
-                    judged=test,
-                )
-            rows.append((effect.axis, label.label, mean, difference))
+            if not label.pairs:
+                continue
+            test = findings.tests.get((effect.axis, label.label))
+            interval = None if test is None else test.interval
+            difference = Estimate(
+                value=label.difference,
+                std=label.std,
+                interval=interval,
+                count=label.pairs,
+                judged=test,
+            )
+            rows.append((effect.axis, label.label, effect.reference, difference))
     return table_of(title_of(summary), ["axis", "label"], columns, rows)
 
 
@@ -159,11 +129,17 @@ def _remarks(findings: AxisFindings) -> Iterator[str]:
             others = ", ".join(effect.together)
             yield f"{effect.axis} changes together with {others}: their effects cannot be told apart."
         if not effect.compared:
-            reasons = "; ".join(map(": ".join, effect.left.items()))
-            yield f"{effect.axis} is not shown, since no two of its labels can be compared: {reasons}."
+            yield f"{effect.axis} is not shown, since no two finished cells differ in it alone."
             continue
-        for reason, labels in labels_by_reason(effect.left).items():
-            yield f"{effect.axis}: no mean of {', '.join(labels)}: {reason}."
+        names = []
+        for label in effect.labels:
+            if not label.pairs:
+                names.append(label.label)
+        if names:
+            yield (
+                f"{effect.axis}: {', '.join(names)} not shown, since no finished cell differs from one with "
+                f"{effect.reference} in it alone."
+            )
     yield from _notes_on_seeds_and_degenerate_cells(findings.summary)
 
 
@@ -174,13 +150,13 @@ def _notes_on_seeds_and_degenerate_cells(summary: Summary) -> Iterator[str]:
             seeds.add(frozenset(row.cells[-1].seeds))
     if len(seeds) > 1:
         yield (
-            "cells have different seeds: means are over the seeds that all matched cells have, differences "
+            "cells have different seeds: differences are "
             "over the seeds that both cells of a pair have, intervals and marks over the seeds that the cells "
             "of all pairs have."
         )
     if summary.degenerate_rows:
         names = "; ".join(summary.degenerate_rows)
-        yield f"left out of the means, since the number is degenerate: {names}."
+        yield f"left out, since the number is degenerate: {names}."
 
 
 def labels_by_reason(reasons: Mapping[str, str]) -> dict[str, list[str]]:
@@ -189,80 +165,3 @@ def labels_by_reason(reasons: Mapping[str, str]) -> dict[str, list[str]]:
     for label, reason in reasons.items():
         labels.setdefault(reason.rstrip("."), []).append(label)
     return labels
-
-
-def interactions_section(
-    data: StudyData, findings: Sequence[AxisFindings]
-) -> Section | None:
-    """Return the section on pairs of axes; None if no pair of axes has means."""
-    tables = []
-    interacting = []
-    for findings_of_table in findings:
-        summary = findings_of_table.summary
-        for pair, test in findings_of_table.interactions.items():
-            sign = sign_of(test.corrected)
-            if sign:
-                interacting.append(f"{' and '.join(pair)}{sign} in {title_of(summary)}")
-        for grid in _grids(data, findings_of_table):
-            tables.append(_grid_table(grid, summary))
-    if not tables:
-        return None
-
-    if not any(findings_of_table.interactions for findings_of_table in findings):
-        return Section("Two axes", "interactions are not tested", tables=tables)
-    line = "no two axes are shown to interact"
-    if interacting:
-        line = f"depend on each other: {'; '.join(interacting)}"
-    note = (
-        "Whether two axes interact: the clearest difference of differences against their references, over "
-        f"{sources_of_tests(data)}, corrected over all of them (Holm)."
-    )
-    return Section("Two axes", line, tables=tables, notes=[note])
-
-
-def _grids(data: StudyData, findings: AxisFindings) -> Iterator[Grid]:
-    """Yield the grid of means of each pair of axes, except pairs that change together or have no known mean."""
-    changes_with = {effect.axis: effect.together for effect in findings.effects}
-    axes = [axis for axis in data.axes if len(axis.labels) > 1]
-    for first, second in combinations(axes, 2):
-        if second.name in changes_with[first.name]:
-            continue
-        # The axis with more labels gets the rows, since a page is higher than wide.
-        rows, columns = first, second
-        if len(second.labels) > len(first.labels):
-            rows, columns = second, first
-        grid = interaction(data, findings.summary, rows.name, columns.name)
-        if set(chain.from_iterable(grid.means)) != {None}:
-            yield grid
-
-
-def _grid_table(grid: Grid, summary: Summary) -> Table:
-    """Return a heat map of the means of two axes."""
-    last = summary.columns[-1]
-    template = Column(
-        "",
-        last.metric,
-        direction=last.direction,
-        group=grid.columns.name,
-        digits=summary.digits,
-    )
-    columns = []
-    for label in grid.columns.labels:
-        columns.append(attrs.evolve(template, task=label, heading=label))
-    rows = []
-    for label, means in zip(grid.rows.labels, grid.means, strict=True):
-        rows.append((label, *means))
-
-    cells = "one cell" if grid.contexts == 1 else f"{grid.contexts:,} matched cells"
-    notes = [
-        f"Each mean is over {cells}, with the same combinations of everything else."
-    ]
-    reasons = {", ".join(pair): reason for pair, reason in grid.left.items()}
-    for reason, pairs in labels_by_reason(reasons).items():
-        notes.append(f"Not shown: {'; '.join(pairs)}: {reason}.")
-    for note in _notes_on_seeds_and_degenerate_cells(summary):
-        notes.append(note[0].upper() + note[1:])
-
-    title = f"{title_of(summary)}: {grid.rows.name} by {grid.columns.name}"
-    table = table_of(title, [axis_column(grid.rows.name)], columns, rows, notes)
-    return attrs.evolve(table, is_heat_map=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -59,7 +59,6 @@ def to_html(table: Table) -> str:
         content=content,
         has_bars=has_bars,
         sort_key=sort_key,
-        heat=_heat(table),
         is_number=lambda cell: isinstance(cell, Estimate),
         is_long=len(table.rows) > LONG,
     )
@@ -69,37 +68,6 @@ def _legend(table: Table) -> Iterator[str]:
     yield from legend(table, "Bold", "underlined")
     if any(column.address for column in table.columns):
         yield "A coloured number leads to the items behind it."
-
-
-_HEAT = (6, 62)
-"""Share of colour behind the worst and behind the best number of a heat map, in per cent. Numbers are readable
-on both."""
-
-
-def _heat(table: Table) -> Callable[[Cell, Column], int | None]:
-    """Return a function that returns the share of colour behind a number, in per cent.
-
-    Better numbers have more colour. The share is None if the table is no heat map, or if there is no number.
-    """
-    values = []
-    for _, _, estimate in table.numbers():
-        value = sort_key(estimate)
-        if value is not None:
-            values.append(value)
-    low, high = min(values, default=0.0), max(values, default=0.0)
-
-    def heat(cell: Cell, column: Column) -> int | None:
-        value = sort_key(cell)
-        if not table.is_heat_map or value is None:
-            return None
-        warmth = 0.0
-        if high > low:
-            warmth = (value - low) / (high - low)
-        if column.lower:
-            warmth = 1 - warmth
-        return round(_HEAT[0] + warmth * (_HEAT[1] - _HEAT[0]))
-
-    return heat
 
 
 @cache

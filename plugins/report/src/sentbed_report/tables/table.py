@@ -95,8 +95,6 @@ class Table:
     """Name of the study. LaTeX labels begin with it, so that tables of two studies have different labels."""
     is_one_score: bool = False
     """Whether all columns have the same score, so that places and ranks are among all numbers of the table."""
-    is_heat_map: bool = False
-    """Whether a page colours the background of numbers; better numbers have more colour."""
 
     @property
     def header_names(self) -> list[str]:

@@ -90,7 +90,7 @@ class JaxEngine(TrainingEngine):
         """Return a trainer of the encoders that are named in `training.towers`."""
         component = training.loss
         # Only this process initialises the loss; the others get the loss with its weights.
-        built = component.build(common_width(encoders, training))
+        built = component.build(common_width(encoders))
         loss = returned(built, torch.nn.Module, component, "build")
         return self._trainer(encoders, training, loss)
 

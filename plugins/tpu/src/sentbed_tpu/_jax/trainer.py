@@ -46,10 +46,6 @@ from sentbed_hardware.engine_parts.parameter_settings import (
     rate_factor,
     require_decay,
 )
-from sentbed_hardware.engine_parts.prompt_ensembles import (
-    combine_prompts,
-    texts_per_row,
-)
 from sentbed_hardware.engine_parts.state_files import (
     REMEDY,
     read_state,
@@ -600,7 +596,7 @@ class JaxTrainer(Trainer):
         """Encode columns of a tower, and add their vectors `(texts, width)` and passes to `encoded`."""
         layout, encoder = self.devices.layout, tower.encoder
         tokens = TokenIds.join(columns.values())
-        texts = self._texts_per_pass(tower, len(columns), len(tokens))
+        texts = self._texts_per_pass(len(columns), len(tokens))
         vectors_name = f"{tower.name} texts"
         trained = tower.trained
         if is_key:
@@ -639,7 +635,6 @@ class JaxTrainer(Trainer):
 
     def _texts_per_pass(
         self,
-        tower: JaxTower,
         columns: int,
         texts: int,
     ) -> int | None:
@@ -652,7 +647,7 @@ class JaxTrainer(Trainer):
             return None
 
         rows = self.training.micro_batch * self.devices.layout.mesh.size
-        texts_of_pass = rows * columns * texts_per_row(self.training, tower.name)
+        texts_of_pass = rows * columns
         if texts_of_pass >= texts:
             return None
 
@@ -680,9 +675,7 @@ class JaxTrainer(Trainer):
             for name, column, size in parts:
                 start = starts[name]
                 starts[name] += size
-                column_vectors = vectors[name][start : start + size]
-                tower = self.training.towers[column]
-                inputs[column] = combine_prompts(self.training, tower, column_vectors)
+                inputs[column] = vectors[name][start : start + size]
 
             ordered = {name: inputs[name] for name in order}
             return self.loss(loss_weights, fixed, ordered, state, key)

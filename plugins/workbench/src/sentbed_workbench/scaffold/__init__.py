@@ -123,13 +123,6 @@ TEMPLATES: Mapping[str, Template] = MappingProxyType(
             (),
             "sentbed import encoder.zip DIRECTORY --from {name}",
         ),
-        "sampler": Template(
-            "sampler",
-            (),
-            (),
-            (),
-            "sentbed study RECIPE --set study.sampler.cells=9 --set study.sampler.use={name}",
-        ),
         "executor": Template(
             "executor",
             ("sentbed-common",),
