@@ -232,7 +232,6 @@ def test_the_runtime_that_the_page_on_engines_shows_is_a_component(
         ("temperature = 3", "no key of a recipe"),
         ("a = [", "not TOML"),
         ("[study]\nseed = [1]", "seeds"),
-        ("[plugins]\ndisabel = ['a']", "disable"),
         ('[encoders.zh]\npoler = { use = "mean" }', "pooler"),
         ('[[evaluate]]\nuse = "sts"\npath = "a.tsv"\nat = ["never"]', "never"),
     ],

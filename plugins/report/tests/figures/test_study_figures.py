@@ -101,9 +101,9 @@ def test_a_figure_that_is_not_there_is_refused_with_those_that_are(data, summari
         figure_named(without, "cost", "", summaries)
     with pytest.raises(
         RunError,
-        match=r"`sweep` \(scores with coordinates, .*\) needs scores with coord",
+        match=r"`trajectory` \(such planes over training\) needs stages that watch",
     ):
-        figure_named(figures, "sweep")
+        figure_named(figures, "trajectory")
     with pytest.raises(
         RunError, match=r"no scores of the task `STSX`; its tasks are: `STS12`, .*`AVG`"
     ):

@@ -17,7 +17,6 @@ from sentbed_common import read_tensors, weight_files
 
 from sentbed_interop._torch.importer_common import (
     read_json,
-    read_setting,
     require_supported,
 )
 from sentbed_interop._torch.sentence_transformers_names import POOLING
@@ -94,7 +93,11 @@ class Modules:
 
 def read_modules(source: Path) -> Modules:
     """Return the modules of a folder. Raises `ModelError` if an encoder does not support them."""
-    entries = read_json(source / "modules.json", list)
+    if not (source / "modules.json").is_file():
+        raise ModelError(
+            f"`{source}` has no `modules.json`, so it is no folder of sentence-transformers; check the path"
+        )
+    entries = read_json(source / "modules.json")
     directories = []
     names = []
     for entry in entries:
@@ -119,9 +122,7 @@ def read_modules(source: Path) -> Modules:
         )
 
     mode, pooler = _mode(pooling_config, pooling_file)
-    include_prompt = bool(
-        read_setting(pooling_config, "include_prompt", bool, pooling_file, True)
-    )
+    include_prompt = pooling_config.get("include_prompt", True)
 
     layers: list[Dense] = []
     normalize = False
@@ -197,9 +198,9 @@ def settings_of(model: Path) -> Mapping[str, Any]:
         return {}
 
     settings: Mapping[str, Any] = read_json(file)
-    task = read_setting(settings, "transformer_task", str, file, "feature-extraction")
-    modalities = read_setting(settings, "modality_config", dict, file) or {"text": {}}
-    text = read_setting(modalities, "text", dict, file)
+    task = settings.get("transformer_task", "feature-extraction")
+    modalities = settings.get("modality_config") or {"text": {}}
+    text = modalities.get("text")
     if (
         task != "feature-extraction"
         or text is None
@@ -233,8 +234,8 @@ def read_config(directory: Path) -> Mapping[str, Any]:
     return config
 
 
-def dense_weights(directory: Path) -> tuple[dict[str, torch.Tensor], Path]:
-    """Return weight and bias of a `Dense`, and their file. Raises `ModelError` if there is none."""
+def dense_weights(directory: Path) -> dict[str, torch.Tensor]:
+    """Return weight and bias of a `Dense`. Raises `ModelError` if there is none."""
     files = weight_files(directory)
     if not files:
         raise ModelError(
@@ -243,15 +244,11 @@ def dense_weights(directory: Path) -> tuple[dict[str, torch.Tensor], Path]:
     weights = {}
     for name, value in read_tensors(files[0]).items():
         weights[name.removeprefix("linear.")] = value
-    return weights, files[0]
+    return weights
 
 
 def _module(entry: Any, source: Path) -> tuple[str, Path]:
     """Return class and directory of a module. Raises `ModelError` if the class is not one of the library."""
-    if not isinstance(entry, dict) or not {"type", "path"} <= entry.keys():
-        raise ModelError(
-            f"`{source}/modules.json` holds {entry!r:.200}, expected a module; fetch the model again"
-        )
     kind = str(entry["type"])
     if not kind.startswith(LIBRARY):
         _refuse(source, f"its module `{kind}` is code of its own")
@@ -301,7 +298,7 @@ def _modes(config: Mapping[str, Any], file: Path) -> list[Any]:
     modes = config["pooling_mode"]
     if isinstance(modes, str):
         return [modes]
-    return read_setting(config, "pooling_mode", list, file) or []
+    return list(modes or [])
 
 
 def _dense(directory: Path, source: Path) -> Dense:
@@ -310,12 +307,7 @@ def _dense(directory: Path, source: Path) -> Dense:
     if config.get("use_residual"):
         _refuse(source, "it has a `Dense` that is added to its input (`use_residual`)")
     _require_on_vectors(config, "Dense", source)
-    try:
-        width, input_width = int(config["out_features"]), int(config["in_features"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise ModelError(
-            f"`{directory}/config.json` does not say how wide the layer is; fetch the model again"
-        ) from error
+    width, input_width = int(config["out_features"]), int(config["in_features"])
     activation = str(config.get("activation_function", TANH)).rpartition(".")[2]
     return Dense(
         directory, input_width, width, bool(config.get("bias", True)), activation

@@ -15,7 +15,6 @@ from sentbed_report.figures.numeric_axes import numeric_axis_plots
 from sentbed_report.figures.plot import Plot
 from sentbed_report.figures.rank_groups import rank_groups_plot
 from sentbed_report.figures.score_cost import cost_plot
-from sentbed_report.figures.sweeps import sweep_plots
 from sentbed_report.study.score_against_cost import (
     names_of_costs,
     scores_against_cost,
@@ -82,11 +81,6 @@ KINDS: Mapping[str, FigureKind] = {
         "a cost that was measured",
         _cost_plots,
         tables=True,
-    ),
-    "sweep": FigureKind(
-        "scores with coordinates, such as throughput by length",
-        "scores with coordinates",
-        lambda data, _: sweep_plots(data),
     ),
     "geometry": FigureKind(
         "planes of two scores, such as alignment and uniformity",
