@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import NoReturn, cast
 
-from sentbed._component_faults import fault, sentences
+from sentbed._component_faults import fault
 from sentbed._encoder.encoder import Encoder, pair_name
 from sentbed._recipe.checks import loss_of
 from sentbed._recipe.recipe import Recipe, Stage
@@ -139,7 +139,7 @@ class _Loop:
                 f"{stage.batch_size}: a batch is all rows, with fewer negatives; lower `batch_size`"
             )
         remarks = stage.loss.without_effect(stage.rows_taken(rows))
-        for remark in sentences(remarks, stage.loss, "without_effect"):
+        for remark in remarks:
             warn(f"stage `{stage.name}`: {remark}")
         for remark in without_effect(stage, self.total_steps):
             warn(remark)

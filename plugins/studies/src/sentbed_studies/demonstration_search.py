@@ -16,7 +16,7 @@ from typing import Any
 import attrs
 from sentbed import Encoder, __version__
 from sentbed.errors import RecipeError, RunError
-from sentbed.helpers import returned, score_text, write_atomic
+from sentbed.helpers import score_text, write_atomic
 from sentbed.protocols import Evaluation, Evaluator, Preparation
 from sentbed.tools import (
     RESOLVED,
@@ -97,7 +97,7 @@ def search(
     prompts = _prompts(recipe.encoders[name], config)
     # The data is prepared first, since it may have faults and loading the model takes longer.
     evaluator = config.evaluator
-    prepared = returned(evaluator.prepare(), Preparation, evaluator, "prepare")
+    prepared = evaluator.prepare()
     store = VectorCache(say=say) if recipe.run.cache else None
     evaluate = _PromptEvaluator(name, evaluator, prepared, plugins, store)
     encoder = build_encoder(recipe, name)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import attrs
 from sentbed.errors import DataError, SentbedError
-from sentbed.helpers import reason_of, returned
-from sentbed.protocols import Dataset, Evaluator, Preparation, Prepared
+from sentbed.helpers import reason_of
+from sentbed.protocols import Evaluator, Prepared
 from sentbed.tools import EncoderRecipe, PromptTokenizer, Recipe, Sampler, unstructure
 
 from sentbed_workbench.module_sizes import BackboneSize, Lengths
@@ -73,7 +73,7 @@ def stage_texts(
         return attrs.evolve(unread, problem=problem)
 
     try:
-        data = returned(stage.data.open(), Dataset, stage.data, "open")
+        data = stage.data.open()
         sampler = Sampler(
             data,
             stage.columns_used,
@@ -184,7 +184,7 @@ def evaluation_texts(evaluator: Evaluator) -> Texts:
         if size > MAX_BYTES:
             problem = f"its data of {size / 1e6:,.0f} MB is read when it runs"
             return Texts(problem=problem)
-        prepared = returned(evaluator.prepare(), Preparation, evaluator, "prepare")
+        prepared = evaluator.prepare()
     except (SentbedError, OSError) as error:
         return Texts(problem=reason_of(error), unusable=isinstance(error, DataError))
 

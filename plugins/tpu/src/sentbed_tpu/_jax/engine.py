@@ -8,7 +8,6 @@ from typing import Any
 
 import jax
 import torch
-from sentbed.helpers import returned
 from sentbed.protocols import (
     BuiltBackbone,
     Head,
@@ -91,7 +90,7 @@ class JaxEngine(TrainingEngine):
         component = training.loss
         # Only this process initialises the loss; the others get the loss with its weights.
         built = component.build(common_width(encoders))
-        loss = returned(built, torch.nn.Module, component, "build")
+        loss = built
         return self._trainer(encoders, training, loss)
 
     @in_all_processes
