@@ -193,7 +193,7 @@ def test_uv_installs_the_workspace_with_the_weights_and_without_rare_libraries(
     distributions = {f"sentbed-{runtime}" for runtime in ON_RARE_LIBRARIES}
     libraries = {"onnxruntime", "openvino", "nncf", "jax"}
     assert (distributions | libraries) & {*packages} == set()
-    assert {"ray", "mteb", "optuna", "mlflow-skinny", "ruff"} & {*packages} == set()
+    assert {"ray", "mteb", "mlflow-skinny", "ruff"} & {*packages} == set()
     for line in (
         (ROOT / "requirements" / "constraints.txt").read_text("utf-8").splitlines()
     ):
@@ -208,7 +208,7 @@ def test_uv_adds_the_extras_and_the_group_that_are_named(uv, locked):
     assert {"jax", "torchax", "optax"} <= {
         *synced_packages(uv, locked, "--group", "tpu")
     }
-    assert {"jax", "ray", "mteb", "optuna", "mlflow-skinny", "ruff"} <= {
+    assert {"jax", "ray", "mteb", "mlflow-skinny", "ruff"} <= {
         *synced_packages(uv, locked, "--group", "dev")
     }
 

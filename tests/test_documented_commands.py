@@ -38,13 +38,12 @@ EXEMPT = {
     r"sentbed run (examples|recipe)/|sentbed cost": "of an example, which is tested alone",
     r"sentbed run mine.toml --set encoder.pooler.use=largest|use=\"mine\"": "a plugin that the reader writes",
     r"sentbed study (status|report|plot|power studies)": "a study that has run: test_study_command.py",
-    r"sentbed study watch": "a server that goes on until it is ended: test_watch_server.py",
     r"sentbed overlap": "training texts of the reader: test_clean_items.py",
     r"sentbed diff": "two recipes that the page speaks of: test_diff_command.py of sentbed-workbench",
 }
 """Beginning of a command -> why it is not carried out here."""
 
-RECIPE_COMMANDS = {"run", "plan", "check", "explain", "search", "study run"}
+RECIPE_COMMANDS = {"run", "plan", "check", "explain", "study run"}
 STUDIES = (
     "poolers-and-prompts.toml",
     "what-matters.toml",

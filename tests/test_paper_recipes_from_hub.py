@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import math
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -16,8 +15,6 @@ from sentbed._document.overrides import apply_overrides
 from sentbed._recipe.checks import check
 from sentbed._recipe.load import read_document, structure_recipe
 from sentbed._registry.registry import load_plugins
-from sentbed_studies.demonstration_search import search
-from sentbed_studies.demonstration_search_config import Search
 from sentbed_studies.study import read_study
 
 PAPERS = Path(__file__).parent.parent / "recipes" / "papers"
@@ -95,11 +92,6 @@ def run_small(document, pairs, directory, plugins):
     settings.append("run.cache=false")
     recipe = structure_recipe(apply_overrides(document, settings), plugins, directory)
     check(recipe, plugins)
-    if recipe.table(Search) is not None:
-        ranking = search(recipe, directory / "search", plugins).ranking
-        assert len(ranking.candidates) == 2
-        assert all(math.isfinite(candidate.score) for candidate in ranking.candidates)
-        return ENCODED
     runs_small(recipe, directory)
     return TRAINED if recipe.stage else ENCODED
 

@@ -140,7 +140,6 @@ def test_help_names_every_command():
         "reproduce",
         "run",
         "schema",
-        "search",
         "show",
         "study",
         "table",
@@ -339,51 +338,15 @@ def test_explain_says_where_each_value_comes_from(installed_toy, put, monkeypatc
     ]
     result = invoke("explain", recipe.name, "stage.pull.loss", "--cell", "few")
     assert result.stdout.splitlines()[:2] == [
-        'stage.pull.loss.use = "chase"   # study.axes.loss few',
+        'stage.pull.loss.use = "chase"   # top.toml:6',
         "stage.pull.loss.momentum = 0.5   # default",
     ]
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("encoder.pooler",),
-        ("stage.0.loss", "run.toml"),
-        ("encoder",),
-        ("stage" + "." * 999,),
-    ],
-)
-def test_explain_says_where_the_recipe_was_left_out(arguments, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    result = invoke("explain", *arguments)
-    what = arguments[0]
-    assert result.exit_code == 2
-    message = f"there is no file `{what}`; the recipe comes first: `sentbed explain RECIPE {what}`\n"
-    assert result.stderr.endswith(message)
 
 
 def test_explain_of_a_missing_recipe_says_that_it_is_missing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("run.toml", "encodr.pooler"):
         assert "cannot read the recipe: No such file" in invoke("explain", name).stderr
-
-
-def test_explain_of_an_incomplete_study_hints_at_cells(installed_toy, put):
-    recipe = put("s.toml", RECIPE.replace('loss = { use = "pull" }\n', "") + STUDY)
-    result = invoke("explain", recipe)
-    assert result.exit_code == 2
-    assert "the required key `loss` is missing" in result.stderr
-    assert result.stderr.splitlines()[-1].endswith(
-        '`--cell "LABELS"` explains one of its cells'
-    )
-    assert "Traceback" not in result.stderr
-
-
-def test_the_help_of_diff_has_each_of_its_exit_codes():
-    text = " ".join(invoke("diff", "-h").output.split())
-    assert "is 0 if both recipes give the same scores: " in text
-    assert "is 1 if a score may differ, and 2 if a recipe cannot be read." in text
-    assert invoke("diff", "none.toml", "none.toml").exit_code == 2
 
 
 # --- run ---------------------------------------------------------------------------------------------------

@@ -122,7 +122,7 @@ seeds = 0.5
 seeds = [1, 2, 3]
 baseline = { level = "0", cell = "a" }
 decide = { tasks = ["development"], confirm = 2 }
-sampler = { use = "random", cells = 6, seed = 1 }
+exclude = [{ level = ["1", "2"], cell = "a" }, { level = "2", cell = "c" }]
 [study.axes.level]
 path = ["evaluate.0.effect", "evaluate.1.effect"]
 values = [0, 1, 2]
@@ -215,9 +215,7 @@ def prompt_numbers(name: str, results: dict[str, Any]) -> Iterator[Number]:
 
 
 def choice_numbers(name: str, results: dict[str, Any]) -> Iterator[Number]:
-    """Yield the sampled cells, the chosen one, its fresh seeds and its scores."""
-    if results["sampled"] is not None:
-        yield Number(f"{name}/sampled", ", ".join(results["sampled"]["names"]))
+    """Yield the chosen cell, its fresh seeds and its scores."""
     chosen = results["chosen"]
     if chosen is None:
         return

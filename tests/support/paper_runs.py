@@ -91,8 +91,6 @@ def local(table, directory, pairs=SAMPLE):
                     f"{pairs}/sts-dev.tsv",
                 )
             )
-    if "search" in table:
-        settings += ["search.candidates=", f"search.with={development}"]
     for i, evaluate in enumerate(table.get("evaluate", ())):
         if evaluate["use"] == "geometry":
             settings.append(
@@ -150,7 +148,7 @@ def _geometry(place, evaluator, parallel, pairs):
 
 def short(table):
     """Settings that make batches, stages and evaluations small, for models that all have one width."""
-    settings = ["search.limit=2"] if "search" in table else []
+    settings = []
     encoders = table.get("encoders", {})
     if len(encoders) > 1:
         for name in encoders:

@@ -12,13 +12,19 @@ from sentbed.tools import unstructure
 Settings: TypeAlias = Mapping[str, Any]
 
 
-OTHERS = ("angle-bert-base", "pcc-tuning-llama2-7b", "prompts/")
-"""How the names of recipes begin whose papers are beside the four and SimCSE; tests of their own have their
-settings."""
+OTHERS = (
+    "angle-bert-base",
+    "pcc-tuning-llama2-7b",
+    "prompts/",
+    "prompteol/figure-3",
+    "prompteol/table-4",
+)
+"""How the names of recipes begin whose papers are beside the four and SimCSE, which tests of their own have, and
+of those whose prompts are read from a file of the authors."""
 
 
 CHECKS = "verify.toml"
-"""The file of what `sentbed reproduce --verify` runs: rows of other studies, without training."""
+"""The file of what `sentbed reproduce PAPER:verify` runs: rows of other studies, without training."""
 
 
 @cache

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from sentbed._seeds import derive
     from sentbed._signals import SAME_SIGNAL, SIGNALS, Stop
     from sentbed._start_time import STARTED
-    from sentbed._type_checks import require_types
     from sentbed.errors import foreign, reason_of
     from sentbed.protocols.evaluation import score_digits, score_text
     from sentbed.protocols.tokens import pad

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from sentbed.protocols import (
         Backbone,
-        CellSampler,
         DataSource,
         Evaluation,
         Evaluator,
@@ -128,11 +127,6 @@ def exporters() -> Sequence[type[Exporter]] | Mapping[str, Lazy]:
 @hookspec
 def importers() -> Sequence[type[Importer]] | Mapping[str, Lazy]:
     """Return importer classes. An importer reads the format of `sentbed import --from NAME`."""
-
-
-@hookspec
-def samplers() -> Sequence[type[CellSampler]] | Mapping[str, Lazy]:
-    """Return sampler classes. A sampler chooses the cells of a study to run next from the scores so far."""
 
 
 @hookspec

@@ -101,7 +101,6 @@ _ALL = (
     Kind(
         "importer", "importers", "Importer", "sentbed import SOURCE DIRECTORY --from {}"
     ),
-    Kind("sampler", "samplers", "CellSampler", "[study.sampler]\n{}"),
     Kind("executor", "executors", "Executor", "sentbed study RECIPE --executor {}"),
 )
 

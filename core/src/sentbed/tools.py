@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     )
     from sentbed._files import locked
     from sentbed._locations import mentions
-    from sentbed._recipe.checks import check, problem_of_test_data
+    from sentbed._recipe.checks import check
     from sentbed._recipe.component_compatibility import (
         REASONS,
         TEMPLATE,
@@ -79,7 +79,6 @@ if TYPE_CHECKING:
     )
     from sentbed._recipe.recipe_differences import differences
     from sentbed._registry.computing_code import (
-        code_differences,
         components_of,
         computing_code,
         files_digest,

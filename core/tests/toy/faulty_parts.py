@@ -8,7 +8,6 @@ from typing import ClassVar
 import attrs
 from sentbed import hookimpl
 from sentbed.protocols import (
-    CellSampler,
     Dataset,
     DataSource,
     DrivesEncoder,
@@ -204,43 +203,6 @@ class Ramp(Schedule):
     def factor(self, step, total_steps):
         """Return the multiplier."""
         return self.top * (step + 1) / total_steps
-
-
-@attrs.frozen
-class Next(CellSampler):
-    """One cell after the other."""
-
-    name: ClassVar[str] = "next"
-
-    fault: str = ""
-    """What is wrong with it."""
-
-    def choose(
-        self,
-        cells,
-        scores,
-        count,
-        seed,
-    ):
-        """Return the first cells that have not been chosen."""
-        free = [
-            cell
-            for cell in range(len(cells))
-            if cell not in scores or self.fault == "again"
-        ]
-        if self.fault == "by chance":
-            random.shuffle(free)
-        if self.fault == "keeps to scores":
-            free = (
-                [max(scores, key=lambda cell: scores[cell] or 0.0) + 1]
-                if scores
-                else free
-            )
-        if self.fault == "writes" and isinstance(scores, dict):
-            scores[free[0]] = None
-        if self.fault == "writes cells":
-            cells[0]["pooler"] = "other"
-        return free[: count + (self.fault == "more")]
 
 
 @attrs.frozen

@@ -101,19 +101,6 @@ at = ["start", "end"]
 """
 """Eleven rows in batches of four: three steps an epoch, the last of three rows."""
 
-SEARCH = (
-    RECIPE.replace(
-        'pooler = { use = "average" }',
-        'pooler = { use = "average" }\nprompt.template = "prompt-eol"',
-    )
-    .replace("width = 4", "width = 4, positions = 400")
-    .replace(
-        "[[evaluate]]",
-        '[search]\ncandidates = "d.tsv"\nwith = { use = "gap", development = true }\n\n[[evaluate]]',
-    )
-)
-"""The same with a search among the candidates in `d.tsv`."""
-
 TOWERS = """\
 schema = 1
 
@@ -1125,19 +1112,6 @@ class Shared(protocols.Similarity):
         return first @ second.T
 
 
-@attrs.frozen
-class Nearby(protocols.CellSampler):
-    """The cells nearest to the best one until now in the order of the study, at first to the last one."""
-
-    name: ClassVar[str] = "nearby"
-
-    def choose(self, cells, scores, count, seed):
-        scored = {cell: score for cell, score in scores.items() if score is not None}
-        best = max(scored, key=lambda cell: scored[cell], default=len(cells) - 1)
-        free = [cell for cell in range(len(cells)) if cell not in scores]
-        return sorted(free, key=lambda cell: abs(cell - best))[:count]
-
-
 # --- hooks -------------------------------------------------------------------------------------------------
 
 
@@ -1149,11 +1123,6 @@ def backbones():
 @hookimpl
 def interventions():
     return [Doubled]
-
-
-@hookimpl
-def samplers():
-    return [Nearby]
 
 
 @hookimpl

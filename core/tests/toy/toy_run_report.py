@@ -7,7 +7,7 @@ import math
 import attrs
 import numpy as np
 from sentbed.protocols import ExpectedRow, Scatter, Score, StageCurve, Watched
-from sentbed_report.run_report import Candidate, Ranking, RunReport
+from sentbed_report.run_report import RunReport
 
 EMPTY = RunReport(
     name="empty",
@@ -148,18 +148,6 @@ def full():
     )
 
 
-def ranking(*scores, baseline=70.0):
-    """Return a search whose candidates have these scores, the best first."""
-    candidates = []
-    for place, value in enumerate(scores):
-        candidates.append(
-            Candidate(f"Sentence {place}.", f"Word{place}", value, f"t{place}")
-        )
-    return Ranking(
-        "sts", Candidate("no demonstration", "", baseline, "t"), tuple(candidates)
-    )
-
-
 def hostile():
     """Return a report in which every text that a recipe, a plugin or a data file can bring is an attack."""
     curve = StageCurve(ATTACK, [1, 2], [1.0, 2.0], [0.1, 0.1], [(1, 2.0)], 1, ATTACK)
@@ -185,10 +173,5 @@ def hostile():
         expected=(ExpectedRow(ATTACK, 1.0, 0.1, ATTACK, 1.0),),
         stages=(attrs.evolve(curve, metrics={ATTACK: [1.0, 2.0]}, watched=watched),),
         scatters=((ATTACK, Scatter(ATTACK, ATTACK, ATTACK, [1.0], [2.0])),),
-        ranking=Ranking(
-            ATTACK,
-            Candidate(ATTACK, "", 1.0, ATTACK),
-            (Candidate(ATTACK, ATTACK, 2.0, ATTACK),),
-        ),
         warnings=(ATTACK,),
     )

@@ -80,8 +80,8 @@ def geometry(quality, seed):
     )
 
 
-def record(quality, seed, ranking=False):
-    """What `report.json` says of training, and of a search."""
+def record(quality, seed):
+    """What `report.json` says of training."""
     steps = list(range(25, 501, 25))
     noise = np.random.default_rng(seed).normal(scale=0.4, size=len(steps))
     top = 82 + 60 * quality
@@ -98,30 +98,7 @@ def record(quality, seed, ranking=False):
             "steps": steps,
         }
     ]
-    report = {"schema": 1, "stages": stages}
-    if ranking:
-        scores = np.random.default_rng(seed).normal(70 + 60 * quality, 4, 60)
-        rows = [
-            {
-                "rank": i,
-                "sentence": f"sentence {i}",
-                "word": "word",
-                "score": float(s),
-                "difference": 0.0,
-            }
-            for i, s in enumerate(sorted(scores, reverse=True), start=1)
-        ]
-        rows.append(
-            {
-                "rank": None,
-                "sentence": "",
-                "word": "",
-                "score": 66 + 60 * quality,
-                "difference": 0.0,
-            }
-        )
-        report["ranking"] = {"evaluator": "senteval-sts", "rows": rows}
-    return report
+    return {"schema": 1, "stages": stages}
 
 
 def study(
@@ -151,7 +128,7 @@ def study(
                     *geometry(jittered, cell_seed),
                 ]
             directory = Path("cells") / f"cell-{number}-{seed}" / f"seed-{seed}"
-            report = record(quality, cell_seed, ranking=several)
+            report = record(quality, cell_seed)
             runs.append(
                 CellRun(
                     name, seed, "finished", directory, "", 95.0, tuple(scores), report

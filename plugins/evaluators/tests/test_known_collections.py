@@ -39,9 +39,7 @@ def needed(collection):
 def test_the_collections_are_those_of_the_evaluators():
     names = [collection.name for collection in known_data()]
     others = [source.data for source in SOURCES.values()]
-    assert sorted(names) == sorted(
-        ["senteval", "senteval-probing", "glue", "prompteol-label-pairs", *others]
-    )
+    assert sorted(names) == sorted(["senteval", "senteval-probing", "glue", *others])
 
 
 @ALL

@@ -109,25 +109,7 @@ def test_the_protocol_says_what_was_timed_and_on_what():
         "repeats": 2,
         "warmup": 0,
         "machine": Watched.machine,
-        "coordinates": ["length", "batch"],
     }
-
-
-@pytest.mark.parametrize(
-    ("batches", "coordinates"), [((4, 8), ["length", "batch"]), ((), ["length"])]
-)
-def test_a_rate_says_where_it_stands_and_its_spread_does_not(batches, coordinates):
-    evaluation = (
-        Throughput((16, 32), batches, examples=8, repeats=2, warmup=0)
-        .prepare()
-        .evaluate(Watched())
-    )
-    for score in evaluation.scores:
-        if score.metric == "examples/s":
-            assert score.protocol["coordinates"] == coordinates
-            assert all(isinstance(score.protocol[name], int) for name in coordinates)
-        else:
-            assert "coordinates" not in score.protocol
 
 
 def test_texts_differ_in_their_first_word_and_within_the_shortest_cut():

@@ -131,7 +131,7 @@ def test_the_best_is_that_of_a_metric_of_which_one_way_is_better(write_run):
             "| 80.00 | 90.00 | 85.00 |",
         ),
         ("latex", "% Needs", "80.00"),
-        ("csv", "cell,encoder,status,MR mean,", ",80.0,"),
+        ("csv", "table,cell,encoder,status,task,metric,mean,", ",80.0,"),
         ("html", '<div class="table">', "80.00</td>"),
         ("json", "[\n", '"mean": 80.0'),
     ],

@@ -21,14 +21,6 @@ def test_a_finished_run_has_scores_with_items_and_its_record(run_of, tmp_path):
     assert run.record["name"] == "a"
 
 
-def test_the_time_of_a_run_includes_the_search_before_it(run_of, tmp_path):
-    path = run_of("a")
-    (path / "search.json").write_text('{"seconds": 30, "ranking": {"rows": []}}')
-    run = read_run(path, "cell", 1, tmp_path)
-    assert run.seconds == 32.5
-    assert run.record["ranking"] == {"rows": []}
-
-
 def test_a_failed_run_says_why_and_has_no_scores(run_of, tmp_path):
     run = read_run(run_of("a", status="failed"), "cell", 1, tmp_path)
     assert (run.status, run.error, run.scores) == ("failed", "out of memory", ())

@@ -17,7 +17,6 @@ from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import to_json
 from sentbed_report.study.published_number_config import Published, Reference
 from sentbed_report.study.study_data import AxisInfo, CellInfo, StudyData, with_runs
-from sentbed_report.study_page.demonstrations_section import demonstrations_section
 from sentbed_report.study_page.effects_section import (
     effects_section,
 )
@@ -214,8 +213,7 @@ def hostile_study():
         "metric": f"m{ATTACK}",
         "validations": [[1, 2.0], [2, 3.0]],
     }
-    ranking = {"evaluator": f"r{ATTACK}", "rows": [{"rank": 1, "score": 3.0}]}
-    record = {"stages": [stage], "ranking": ranking, "warnings": [f"warning{ATTACK}"]}
+    record = {"stages": [stage], "warnings": [f"warning{ATTACK}"]}
     cells = []
     for cell in data.cells:
         runs = []
@@ -460,67 +458,3 @@ def test_an_average_over_other_tasks_has_no_reference():
     assert [(reference.name, reference.values) for reference in summary.references] == [
         ("BERT", (70.0, None, None, None, None))
     ]
-
-
-def test_a_study_of_searches_has_the_columns_of_prompteols_table_4():
-    data = searched_study()
-    (summary,) = summarise(data, resamples=10)
-    means = {row.cell: row.cells[-1].value or 0.0 for row in summary.rows}
-    section = demonstrations_section(data, [summary])
-    (table,) = section.tables
-    assert table.columns[-1].heading == "senteval-sts: Avg (spearman)"
-    for size, row in zip(SIZES.labels, table.rows, strict=True):
-        gain = means[f"{size}, PromptEOL+ICL"] - means[f"{size}, PromptEOL"]
-        score, improvement = Estimate(value=90.0), Estimate(value=25.0)
-        assert row.headers == (f"{size}, PromptEOL+ICL", "1")
-        assert row.cells == (
-            *(
-                "Sentence 1.",
-                "W1",
-                score,
-                improvement,
-                "3 of 5 (60 %)",
-                "2 of 5 (40 %)",
-            ),
-            Estimate(value=gain),
-        )
-    searches = json.loads(to_json(data, [summary]))["demonstrations"]
-    assert len(searches) == len(SIZES.labels)
-    for search in searches:
-        assert (
-            search["word"],
-            search["improvement"],
-            search["helped"],
-            search["harmed"],
-        ) == (
-            "W1",
-            25.0,
-            3,
-            2,
-        )
-    assert searches[0]["gains"][0]["against"] == "opt-125m, PromptEOL"
-    assert demonstrations_section(study(seeds=(1,)), [summary]) is None
-
-
-def searched_study():
-    """Two sizes, each without and with a search; the candidates score 50, 60, ..., the prompt alone 65."""
-    method = AxisInfo("method", ("PromptEOL", "PromptEOL+ICL"))
-    data = study((SIZES, method), seeds=(1,), baseline=None, expected={}, excluded=())
-    rows = []
-    for rank in range(1, 6):
-        rows.append(
-            {
-                "rank": rank,
-                "sentence": f"Sentence {rank}.",
-                "word": f"W{rank}",
-                "score": 100.0 - 10 * rank,
-            }
-        )
-    rows.insert(
-        3, {"rank": None, "sentence": "no demonstration", "word": "", "score": 65.0}
-    )
-    record = {"ranking": {"evaluator": "senteval-sts", "rows": rows}}
-    for cell in data.cells:
-        if cell.labels["method"] == "PromptEOL+ICL":
-            data = changed(data, cell.name, 1, record=record)
-    return data

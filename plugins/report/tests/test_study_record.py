@@ -31,9 +31,7 @@ RECORD = StudyRecord(
     references={"BERT": Reference(scores={"MR": 70.0})},
     ranks=(),
     decide=Decide(tasks=("MR",), confirm=2),
-    sampler={"use": "random", "seed": 0, "cells": 2},
     cells=(CellRecord("mean, 1e-3", {"pooler": "mean", "lr": "1e-3"}, (), (RUN,)),),
-    sampled=("mean, 1e-3",),
     confirmation=ConfirmationRecord(
         "mean, 1e-3", (RunRecord(8, "11ee", "cells/a-seed8-11ee"),)
     ),

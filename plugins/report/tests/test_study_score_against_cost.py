@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import re
@@ -12,7 +11,6 @@ import pytest
 from sentbed.protocols import Score
 from sentbed_report.formatting import cost_digits
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.exports import score_frame, to_json
 from sentbed_report.study.score_against_cost import (
     pareto_front,
     scores_against_cost,
@@ -264,25 +262,6 @@ def test_a_cost_that_was_not_measured_is_told_with_those_that_were(study):
         == unknown_cost((), "euros")
         == ""
     )
-
-
-def test_exports_have_costs_as_scores_and_the_front(study):
-    data = study()
-    summaries = summarise(data)
-    scores = score_frame(data, summaries)
-    assert [*scores[scores.task == "passes"].direction] == ["lower"] * 12
-    (against,) = json.loads(to_json(data, summaries))["costs"]
-    assert {key: against[key] for key in ("task", "metric", "cost", "unit")} == {
-        "task": "MR",
-        "metric": "accuracy",
-        "cost": "seconds",
-        "unit": "per 1,000 texts",
-    }
-    expected = {"short, half": 1, "short, all": 2, "eight, all": 3}
-    for point in against["points"]:
-        score, _, seconds = NUMBERS[point["cell"]]
-        assert (point["score"], point["cost"]) == (score, seconds)
-        assert point["front"] == expected.get(point["cell"])
 
 
 def test_means_that_differ_by_rounding_errors_are_equally_good(study_of):

@@ -9,7 +9,7 @@ import pytest
 from sentbed.errors import RunError
 from sentbed.protocols import Scatter
 from sentbed_report.write_report import write_report
-from toy_run_report import EMPTY, full, ranking, stage
+from toy_run_report import EMPTY, full, stage
 
 
 def test_an_empty_run_has_a_report(tmp_path):
@@ -23,24 +23,6 @@ def test_an_empty_run_has_a_report(tmp_path):
     text = path.read_text()
     assert "<section" not in text
     assert "nothing was measured; started 2026-03-04 14:05 UTC" in text
-
-
-def test_a_report_of_another_name_lies_under_it(tmp_path):
-    path = write_report(
-        tmp_path, attrs.evolve(EMPTY, ranking=ranking(80.0, 60.0)), "search"
-    )
-    assert path == tmp_path / "search.html"
-    assert {file.name for file in tmp_path.iterdir()} == {
-        "search.html",
-        "search.json",
-        "search.md",
-    }
-    rows = json.loads((tmp_path / "search.json").read_text())["ranking"]["rows"]
-    assert [(row["rank"], row["score"], row["difference"]) for row in rows] == [
-        (1, 80.0, 10.0),
-        (None, 70.0, 0.0),
-        (2, 60.0, -10.0),
-    ]
 
 
 def test_text_that_is_no_unicode_is_written(tmp_path):

@@ -8,7 +8,6 @@ from typing import TypeAlias
 import pytest
 from sentbed_studies import study_jobs
 from sentbed_studies.study_jobs import Job
-from sentbed_workbench import planned_device
 
 Fail: TypeAlias = Callable[[Callable[[Job], BaseException | None]], None]
 
@@ -23,15 +22,6 @@ def toy_points(toy_points):
         for point in distribution(name).entry_points.select(group="sentbed")
     ]
     return [*toy_points, *tool_points]
-
-
-# For a session, it would also hold for the tests of other distributions in the same process.
-@pytest.fixture(scope="module", autouse=True)
-def _fixed_rates():
-    """Plans need no measurement of this processor: 1 to 2 GFLOP/s, and 4 GB/s."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planned_device, "_rates", lambda *_: [1e9, 2e9, 4e9])
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sentbed import RecipeError
 from sentbed._document.structuring import structure
-from sentbed._document.toml import Document, parse
+from sentbed._document.toml import parse
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed_studies.axes import (
     baseline_of,
@@ -81,35 +81,6 @@ def problems(text):
 )
 def test_labels_are_the_values_as_one_would_write_them(values, labels):
     assert axis(f'path = "p"\nvalues = {values}').labels == labels
-
-
-@pytest.mark.parametrize(
-    ("values", "labels"),
-    [
-        ('[1e9, 1e-3, 5e-05, "1e-4"]', ["1e9", "1e-3", "5e-05", "1e-4"]),
-        ("[1.50, 1_000.0, -2E+2]", ["1.50", "1_000.0", "-2E+2"]),
-        (
-            "[\n  1e-3,  # not 0.001\n  0.002, 2.0e-2,\n  3,\n]",
-            ["1e-3", "0.002", "2.0e-2", "3"],
-        ),
-        ("[[1e-3, 2e-4], [0.5]]", ["1e-3 2e-4", "0.5"]),
-        ("[1e-3]  # neither 1e_ nor 1._", ["1e-3"]),
-        ("[inf, 1e1]", ["inf", "1e1"]),
-    ],
-)
-def test_labels_of_numbers_are_written_as_in_the_file(values, labels, tmp_path):
-    file = tmp_path / "s.toml"
-    text = f"[study.axes.a]\n# 1e-9\u2028\npath = 'p'\nvalues = {values}\n"
-    file.write_text(text, "utf-8")
-    document = parse(text.encode(), str(file))
-    table = StudyTable(axes=document.data["study"]["axes"])
-    (only_axis,) = read_axes(table, document)
-    assert list(only_axis.labels) == labels
-    # A value of the command line has no line, and the label that Python gives it.
-    (only_axis,) = read_axes(table, Document(document.data))
-    assert only_axis.settings[only_axis.labels[0]] == {
-        "p": document.data["study"]["axes"]["a"]["values"][0]
-    }
 
 
 def test_labels_may_be_given():

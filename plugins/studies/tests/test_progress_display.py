@@ -224,7 +224,7 @@ def test_what_is_at_work_is_shown_and_what_was_killed_before_is_not(work, tmp_pa
     watched = ProgressDisplay(
         tmp_path,
         work,
-        TimeLeft({work.tasks[2].directory: (50.0, 50.0)}),
+        TimeLeft({work.tasks[2].directory}, took={work.tasks[1].directory: 56.0}),
         started=NOW - 1,
     )
     at_work(tmp_path / work.tasks[0].directory, NOW - 500)
@@ -241,7 +241,7 @@ def test_what_is_at_work_is_shown_and_what_was_killed_before_is_not(work, tmp_pa
 def test_a_finished_run_that_lacks_an_evaluation_is_shown_when_it_is_trained_again(
     work, tmp_path
 ):
-    watched = ProgressDisplay(tmp_path, work, TimeLeft({}), started=NOW - 100)
+    watched = ProgressDisplay(tmp_path, work, TimeLeft(), started=NOW - 100)
     run = tmp_path / work.tasks[0].directory
     at_work(run, NOW)
     (run / "manifest.json").write_text(json.dumps({"status": "finished"}))
@@ -268,7 +268,7 @@ def test_where_there_is_no_terminal_running_cells_are_lines_now_and_then(
 
     monkeypatch.setattr(ProgressDisplay, "lines", lines)
     at_work(tmp_path / work.tasks[0].directory, time.time() + 5)
-    with progress_display.watching(tmp_path, work, TimeLeft({})) as say:
+    with progress_display.watching(tmp_path, work, TimeLeft()) as say:
         while len(slow) < 3:
             time.sleep(0.01)
         say("a cell has finished [1]")
@@ -298,7 +298,7 @@ def test_on_a_terminal_they_are_always_in_sight_below_what_is_printed(
     for name, value in terminal.items():
         monkeypatch.setenv(name, value)
     at_work(tmp_path / work.tasks[0].directory, time.time() + 5)
-    left = TimeLeft({work.tasks[1].directory: (50.0, 50.0)})
+    left = TimeLeft({work.tasks[1].directory}, took={work.tasks[2].directory: 56.0})
     with progress_display.watching(tmp_path, work, left) as say:
         say("a cell has finished [1]")
     printed = capsys.readouterr().err

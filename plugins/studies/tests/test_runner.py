@@ -13,12 +13,11 @@ from sentbed.errors import RecipeError, RunError
 from sentbed.tools import locked
 from sentbed_report.study.read_study_directory import lock_of, read_data
 from sentbed_studies import runner as running
-from sentbed_studies import study_jobs
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.runner import run_study
 from sentbed_studies.shared_work_plan import plan_work
 from sentbed_studies.study import read_study
-from toy_plugin import SEARCH, TOWERS
+from toy_plugin import TOWERS
 
 AXES = """
 [study]
@@ -452,27 +451,3 @@ def test_a_study_that_was_stopped_may_be_renamed(study, directory, put, monkeypa
     )
     assert run_study(renamed, directory, only=ONE_CELL).failed == ()
     assert read_data(directory).finished == 1
-
-
-def test_a_cell_with_a_search_runs_with_the_winner_and_keeps_the_ranking(
-    put, directory, monkeypatch
-):
-    put("d.tsv", "sentence\tword\nA cat naps.\tSleep\nThe oven is hot.\tBread\n")
-    axes = '\n[study.axes.width]\npath = "encoder.backbone.width"\nvalues = [4, 6]\n'
-    study = read_study(put("search.toml", SEARCH + axes))
-    run_study(study, directory)
-    for cell in read_data(directory).cells:
-        (run,) = cell.runs
-        words = {row["rank"]: row["word"] for row in run.record["ranking"]["rows"]}
-        assert set(words.values()) == {"", "Sleep", "Bread"}
-        assert run.directory is not None
-        resolved = (directory / run.directory / "resolved.toml").read_text()
-        assert f'word = "{words[1]}"' in resolved
-        assert "[search]" not in resolved
-    monkeypatch.setattr(
-        study_jobs, "search", lambda *_: pytest.fail("it was searched again")
-    )
-    for manifest in (directory / "cells").glob("*/manifest.json"):
-        manifest.write_text(manifest.read_text().replace('"finished"', '"running"'))
-    run_study(study, directory)
-    assert read_data(directory).finished == 2

@@ -111,9 +111,8 @@ def test_a_cell_is_the_recipe_with_the_same_overrides(study, plugins, put):
 def test_an_override_of_what_an_axis_varies_is_refused_with_the_axis(study):
     (message,) = problems(study, LOSSES, "stage.0.optimizer.lr=9")
     assert message.startswith(
-        "found the override `stage.0.optimizer.lr`, but its value is that of the axis `rate` "
+        "found the override `stage.0.optimizer.lr`, but the axis `rate` sets `stage.pull.optimizer.lr`"
     )
-    assert "(0.1, 0.2), and not the same in all cells" in message
 
 
 def test_what_is_placed_elsewhere_takes_all_below_it_along():
@@ -129,95 +128,6 @@ def test_what_is_placed_elsewhere_takes_all_below_it_along():
         "x.toml",
         1,
     )
-
-
-STAGE_AXIS = """
-[study.axes.training]
-none = { stage = [], "evaluate.0.at" = ["end"] }
-long = {}
-[[study.axes.training.short.stage]]
-name = "pull"
-data = { use = "words", rows = 11 }
-loss = { use = "pull" }
-optimizer = { use = "sgd", lr = 0.5 }
-schedule = { use = "falling" }
-batch_size = 2
-epochs = 1
-"""
-"""Two labels bring the stage along: as it stands in the recipe, and a shorter one."""
-
-
-@pytest.mark.parametrize("path", ["stage.pull.data.rows", "stage.0.data.rows"])
-def test_an_override_reaches_the_stage_that_an_axis_brings_along(study, path):
-    cells = {
-        cell.name: cell.recipe.stage for cell in study(STAGE_AXIS, f"{path}=5").cells
-    }
-    data = {name: [stage.data for stage in stages] for name, stages in cells.items()}
-    assert {
-        name: [dataset.rows for dataset in datasets] for name, datasets in data.items()
-    } == {
-        "none": [],
-        "long": [5],
-        "short": [5],
-    }
-
-
-def test_an_override_of_a_table_leaves_what_an_axis_sets_inside_of_it(study):
-    text = f'{STAGE_AXIS}[study.axes.rows]\npath = "stage.pull.data.rows"\nvalues = [7, 9]\n'
-    text = text.replace('none = { stage = [], "evaluate.0.at" = ["end"] }\n', "")
-    cells = study(text, 'stage.pull.data={ use = "words", rows = 5 }').cells
-    data = [cell.recipe.stage[0].data for cell in cells]
-    assert [dataset.rows for dataset in data] == [7, 9, 7, 9]
-
-
-def test_a_key_is_taken_out_of_the_stage_that_an_axis_brings_along(study):
-    text = STAGE_AXIS.replace("epochs = 1", "epochs = 2")
-    expanded = study(text, "stage.pull.epochs=", "stage.pull.steps=3")
-    assert [
-        [(stage.epochs, stage.steps) for stage in cell.recipe.stage]
-        for cell in expanded.cells
-    ] == [
-        [],
-        [(None, 3)],
-        [(None, 3)],
-    ]
-
-
-def test_an_override_that_axes_hide_is_refused_unless_the_cells_asked_for_have_one_value(
-    study, plugins
-):
-    (message,) = problems(study, STAGE_AXIS, "stage.pull.epochs=3")
-    assert message.startswith(
-        "found the override `stage.pull.epochs`, but its value is that of the axis `training` ("
-    )
-    assert (
-        "set it in the axis (`--set study.axes.training.short.stage.pull.epochs=...`)"
-        in message
-    )
-    inside = study(STAGE_AXIS, "study.axes.training.short.stage.pull.epochs=3")
-    assert [[stage.epochs for stage in cell.recipe.stage] for cell in inside.cells] == [
-        [],
-        [2],
-        [3],
-    ]
-    short_study = read_study(
-        "s.toml", ["stage.pull.epochs=3"], plugins, only=[{"training": "short"}]
-    )
-    assert [
-        cell.recipe.stage[0].epochs
-        for cell in short_study.only([{"training": "short"}]).cells
-    ] == [3]
-
-
-def test_an_override_that_reaches_no_cell_is_refused(study, plugins):
-    study(STAGE_AXIS)
-    with pytest.raises(
-        RecipeError,
-        match=r"no cell that is asked for has such a value: the axis `training` \(none\)",
-    ):
-        read_study(
-            "s.toml", ["stage.pull.batch_size=2"], plugins, only=[{"training": "none"}]
-        )
 
 
 def test_an_override_can_change_the_study(study):
@@ -356,14 +266,13 @@ def test_the_same_fault_in_all_cells_is_one_fault_of_the_recipe(study):
         (
             f"{LOSSES}[study.references]\nBERT = {{}}\n",
             (),
-            "the reference has no numbers; give it one of these: the `cell` that computes it, published "
-            "`scores`, or files of `results` @ s.toml:35 study.references.BERT",
+            "the reference has no numbers; give it the `cell` that computes it, or published "
+            "`scores` @ s.toml:35 study.references.BERT",
         ),
         (
             f'{LOSSES}[study.references]\nBERT = {{ cell = "0.2, chase", scores = {{ gap = 1 }} }}\n',
             (),
-            "the reference has `cell` and `scores`; give it one of these: the `cell` that computes it, "
-            "published `scores`, or files of `results` @ s.toml:35 study.references.BERT",
+            "the reference has `cell` and `scores`; give it one of them @ s.toml:35 study.references.BERT",
         ),
         (
             f'{LOSSES}[study.references]\nBERT = {{ cell = "0.2, chse" }}\n',
@@ -514,7 +423,7 @@ def test_only_takes_a_number_however_it_is_written(label, study):
     expanded = study(
         LOSSES.replace("[0.1, 0.2]", "[1e-1, 0.2]"), "stage.0.batch_size=2"
     )
-    assert expanded.only([{"rate": label}]).names == ("1e-1, pull", "1e-1, chase")
+    assert expanded.only([{"rate": label}]).names == ("0.1, pull", "0.1, chase")
 
 
 def test_only_says_that_it_is_the_place_of_a_label_that_is_not_there(study):

@@ -24,7 +24,7 @@ from sentbed_studies.shared_work_plan import plan_work
 from sentbed_studies.study import read_study
 from sentbed_studies.study_plan import plan_study
 from sentbed_studies.study_results import LoadedStudy
-from toy_plugin import RECIPE, SEARCH, TOWERS, Characters
+from toy_plugin import RECIPE, TOWERS, Characters
 
 NEAR = '\n[[evaluate]]\nuse = "nearness"\nwords = 20\n'
 AXES = """
@@ -221,42 +221,6 @@ def test_a_cell_that_does_not_fit_one_of_the_prompts_is_left_out_with_the_reason
     assert "with the prompt `deep`: " in str(caught.value)
 
 
-def test_what_would_not_count_prompts_is_refused(load, put, plugins):
-    sampler = '[study.sampler]\nuse = "random"\ncells = 2\n'
-    (message,) = problems(load, PROMPTS + sampler + AXES)
-    assert message.startswith(
-        "a sampler compares single runs of cells, and with `prompts` a cell has one a"
-    )
-    put("d.tsv", "sentence\tword\na b c\tab\nd e f\tcd\ng h\tef\n")
-    search = put("search.toml", SEARCH + PROMPTS + AXES)
-    with pytest.raises(
-        RecipeError, match=r"a `\[search\]` chooses the prompt of each run by its score"
-    ):
-        read_study(search, (), plugins)
-    # Nor may an axis give its cells one.
-    axis = """
-[study.axes.search]
-path = "search"
-labels = ["two", "three"]
-values = [
-    { candidates = "d.tsv", limit = 2, with = { use = "gap", development = true } },
-    { candidates = "d.tsv", limit = 3, with = { use = "gap", development = true } },
-]
-"""
-    prompts = """
-[study]
-prompts = [
-    { label = "x", template = "prompt-eol" },
-    { label = "y", template = "prompt-eol", normalizer = "none" },
-]
-"""
-    (message,) = problems(load, prompts + axis)
-    assert message.startswith(
-        "a `[search]` chooses the prompt of each run by its score"
-    )
-    assert "study.axes.search" in message
-
-
 # --- running -----------------------------------------------------------------------------------------------
 
 
@@ -328,7 +292,7 @@ def test_results_and_frames_have_a_column_for_the_prompt(finished):
     assert set(under[1]["ranks"].values()) <= {1, 2}
     assert sum(under[1]["sources"]["shares"].values()) == pytest.approx(1)
     study = LoadedStudy(data)
-    for frame in (study.scores, study.tidy, study.costs, score_frame(data, tables)):
+    for frame in (study.scores, study.costs, score_frame(data, tables)):
         assert "prompt" in frame.columns
         assert set(frame["prompt"]) == set(data.prompts)
     near = study.scores[

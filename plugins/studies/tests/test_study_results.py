@@ -7,7 +7,6 @@ import pytest
 import sentbed_studies
 from sentbed.errors import RunError
 from sentbed.protocols import Score
-from sentbed_report.run_cost import RecordedCost, RunCost
 from sentbed_report.study.axes_without_effect import axes_without_effect
 from sentbed_report.study.exports import write_exports
 from sentbed_report.study.read_study_directory import read_data
@@ -264,37 +263,6 @@ def test_ranks_colour_and_cost_are_those_of_the_studys_directory(
     assert (data.ranked_within, data.colour, data.cost) == (expected, "STSB", "passes")
 
 
-def test_scores_and_costs_stand_side_by_side(data):
-    study = LoadedStudy(costing(data))
-    frame = study.tidy
-    assert [*frame.columns] == [
-        *study.scores.columns,
-        "passes",
-        "cost value",
-        "tokens",
-        "passes 2",
-    ]
-    # Five runs of two tasks; the costs are in columns of their own.
-    assert len(frame) == 5 * 2
-    assert [*frame[frame.task == "MR"].tokens] == [10.0, 20.0, 10.0, 20.0, 10.0]
-    assert {*frame.passes} == {1.0}
-    assert {*frame["passes 2"]} == {3.0}
-    assert {*frame["cost value"]} == {2.0}
-    assert [*study.costs.columns[-3:]] == ["passes", "cost value", "tokens"]
-    assert LoadedStudy(data).tidy.equals(LoadedStudy(data).scores)
-
-
-def test_costs_of_one_encoder_are_not_those_of_another(data):
-    cell = costing(data).cells[0]
-    before = attrs.evolve(cell.runs[0].scores[0], encoder="en@start")
-    runs = (attrs.evolve(cell.runs[0], scores=(before, *cell.runs[0].scores)),)
-    frame = LoadedStudy(attrs.evolve(data, cells=(attrs.evolve(cell, runs=runs),))).tidy
-    assert frame.set_index("encoder").passes.isna().to_dict() == {
-        "en@start": True,
-        "en": False,
-    }
-
-
 def test_a_figure_is_drawn_and_written_by_name(data, tmp_path):
     study = LoadedStudy(costing(data))
     assert study.figures["cost"] == "transfer, p: Avg against passes"
@@ -314,19 +282,6 @@ def test_a_letter_that_no_font_has_is_a_warning(data, tmp_path, monkeypatch):
         UserWarning, match=r"no installed font has the characters '学习率' of"
     ):
         study.plot("cost", tmp_path / "cost.pdf")
-
-
-def test_what_a_run_took_as_a_whole_stands_beside_its_scores(data):
-    name = data.cells[0].name
-
-    def with_cost(run):
-        cost = RecordedCost(RunCost(seconds=run.seed * 7.0))
-        return attrs.evolve(run, cost=cost) if run.cell == name else run
-
-    frame = LoadedStudy(with_runs(data, with_cost)).tidy
-    first = frame[frame.cell == name]
-    assert [*first["run-seconds"]] == [7.0, 7.0, 14.0, 14.0]
-    assert frame[frame.cell != name]["run-seconds"].isna().all()
 
 
 def test_an_axis_that_changes_no_score_is_found(data):

@@ -363,26 +363,6 @@ OF_KINDS: Mapping[type[Any], list[tuple[str, set[str], str]]] = {
         ("argument", {"hooks"}, "the hook `step_finished` has no argument `number`"),
         ("one for all", {"apart"}, "create a new object for each run"),
     ],
-    parts.Next: [
-        (
-            "again",
-            {"choice"},
-            "with 1 of 19 cells chosen, it returns .0. for a `count` of 1; return",
-        ),
-        (
-            "more",
-            {"choice"},
-            "with 0 of 19 cells chosen, it returns .0, 1. for a `count` of 1",
-        ),
-        ("keeps to scores", {"choice"}, "that are not in `scores`"),
-        (
-            "by chance",
-            {"repeats"},
-            "a second call gives other cells; seed a random generator",
-        ),
-        ("writes", {"repeats"}, "it changes `scores`; change a copy"),
-        ("writes cells", {"repeats"}, "it changes `cells`; change a copy"),
-    ],
     parts.Nowhere: [
         ("variants", {"variants"}, "has 'nowhere'"),
         ("no budget", {"engine"}, "`token_budget` is 0"),
@@ -460,7 +440,6 @@ def test_a_transform_that_keeps_its_contract_passes_every_rule():
         parts.Descent,
         parts.Ramp,
         parts.Listener,
-        parts.Next,
         parts.Nowhere,
         parts.Anything,
     ],

@@ -206,20 +206,6 @@ def test_a_cell_has_the_values_that_its_axes_set(explained):
     assert not any(line.startswith("study") for line in lines)
 
 
-def test_an_override_of_what_an_axis_varies_is_refused(
-    explained,
-):
-    with pytest.raises(
-        RecipeError,
-        match=r"`stage.0.optimizer.lr`, but its value is that of the axis `rate`",
-    ):
-        explained(
-            f'extends = "base.toml"\n{STUDY}',
-            "stage.0.optimizer.lr=0.3",
-            cell="0.2, chase",
-        )
-
-
 def test_without_a_cell_a_study_is_explained_as_it_stands(
     explained,
 ):

@@ -41,7 +41,6 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
 
     try:
         values = _overridden_values(well_formed)
-        document = attrs.evolve(document, plain=document.plain or document)
         document = _with_values(document, values, "the override", COMMAND_LINE)
     except RecipeError as error:
         problems += error.problems

@@ -79,8 +79,6 @@ class Document:
 
     overrides: tuple[str, ...] = ()
     """`PATH=VALUE` overrides that were applied, in order."""
-    plain: Document | None = attrs.field(default=None, repr=False)
-    """The document before the overrides were applied; None if there were none."""
 
     def place(self, path: KeyPath) -> tuple[str | None, int | None]:
         """Return the file and line of a key; if they are unknown, those of the nearest key above it."""

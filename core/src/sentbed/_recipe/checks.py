@@ -210,18 +210,6 @@ def unlike_parts(encoders: Sequence[EncoderRecipe]) -> Iterator[str]:
         yield "similarities"
 
 
-def problem_of_test_data(why: str, evaluator: Evaluator) -> str:
-    """Return the message for an evaluator that may use test data, although its scores choose weights or a prompt.
-
-    `why` is the beginning of the message: `a validation chooses weights`.
-    """
-    return (
-        f"{why}, so it must not see test data, and `{evaluator.name}` does not say that it scores "
-        "development data only; choose an evaluator that does, or say in this one that its data is a "
-        'development set, such as `split = "dev"` or `tasks = ["STSB-dev"]`'
-    )
-
-
 def _check_stage(
     recipe: Recipe,
     index: int,
@@ -346,10 +334,13 @@ def _check_validation(
             "encoder",
         )
     if validate.chooses and not validate.evaluator.traits.development:
-        message = problem_of_test_data(
-            "a validation chooses weights", validate.evaluator
+        add_below(
+            "a validation chooses weights, so it must not see test data, and "
+            f"`{validate.evaluator.name}` does not say that it scores development data only; choose an "
+            "evaluator that does, or say in this one that its data is a development set, such as "
+            '`split = "dev"` or `tasks = ["STSB-dev"]`',
+            "with",
         )
-        add_below(message, "with")
 
 
 def loss_of(stage: Stage, similarity: Similarity | None) -> Loss:

@@ -99,7 +99,7 @@ def run(
     After an error or an interruption, the run directory has the results so far, and a report.
 
     Raises:
-        RecipeError: if the recipe has a table that another command runs, such as `[search]`.
+        RecipeError: if the recipe has a table that another command runs, such as `[study]`.
         RunError: if `out` is not empty, or the run cannot go on.
         DataError, ModelError, RuntimeUnavailableError: if data, a model or the runtime cannot be used.
     """

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         Backbone,
         BuildContext,
         BuiltBackbone,
-        CellSampler,
         Component,
         Dataset,
         DataSource,

@@ -648,34 +648,6 @@ class Executor(Component):
         """
 
 
-class CellSampler(Component):
-    """Chooses which cells of a study to run next, from the scores of the cells that have been run."""
-
-    __slots__ = ()
-
-    learns: ClassVar[bool] = True
-    """Whether the choice depends on the scores."""
-
-    @abstractmethod
-    def choose(
-        self,
-        cells: Sequence[Mapping[str, Any]],
-        scores: Mapping[int, float | None],
-        count: int,
-        seed: int,
-    ) -> Sequence[int]:
-        """Return the indices of `count` more cells. The same arguments must always give the same cells.
-
-        Args:
-            cells: All cells of the study. A cell maps each axis to its label or, if every label of the axis has a
-                number, to the label's number.
-            scores: The index of each cell that was chosen before, and its score, in the order of choice. A higher
-                score is better; None means that the cell has no score.
-            count: Number of cells to choose.
-            seed: Seed of random choices.
-        """
-
-
 class Optimizer(Component):
     """Computes new weights from gradients."""
 

@@ -326,7 +326,7 @@ class EvaluatorTraits(ComponentTraits):
     development: bool = attrs.field(default=False, metadata={JOINED: all})
     """Whether the evaluator uses only development or training data.
 
-    Only such an evaluator may choose a prompt (`[search]`) or the best weights (`validate`).
+    Only such an evaluator may choose the best weights (`validate`).
     """
     two_sided: bool = False
     """Whether the evaluator encodes the second sentences of pairs with `TextEncoder.second`."""

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
         csv_rows,
         decoded_line,
         json_object,
-        strict_json,
     )
     from sentbed_common.cache_directory import (
         CACHE_VARIABLE,

@@ -15,7 +15,6 @@ import attrs
 from sentbed_common import KnownArchive, KnownData, KnownFile, KnownMade
 
 from sentbed_evaluators import glue_files, probing_files, senteval_sts_files
-from sentbed_evaluators.label_demonstrations import LABEL_PAIRS
 
 _HUB = "https://huggingface.co/datasets/princeton-nlp/datasets-for-simcse/resolve/main"
 _PROBING = (
@@ -87,7 +86,7 @@ def known_collection(name: str) -> KnownData:
 @cache
 def known_collections() -> tuple[KnownData, ...]:
     """Return all collections of this distribution."""
-    return (_senteval(), _probing(), _glue(), *_sentbench(), LABEL_PAIRS)
+    return (_senteval(), _probing(), _glue(), *_sentbench())
 
 
 def _senteval() -> KnownData:

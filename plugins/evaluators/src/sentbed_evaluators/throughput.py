@@ -112,11 +112,8 @@ class Throughput(Evaluator):
                 if done >= self.warmup:
                     rates.append(examples / seconds)
 
-            # Names of the protocol's numbers that place the score in a plot over lengths or batch sizes.
-            coordinates = ["length"]
             task = f"length-{length}"
             if size is not None:
-                coordinates.append("batch")
                 task += f"-batch-{size}"
             protocol = {
                 "id": "throughput",
@@ -130,8 +127,7 @@ class Throughput(Evaluator):
                 "machine": dict(encoder.machine),
             }
             median = statistics.median(rates)
-            with_place = {**protocol, "coordinates": coordinates}
-            scores.append(Score(task, "examples/s", median, with_place))
+            scores.append(Score(task, "examples/s", median, protocol))
             spread = 100 * (max(rates) - min(rates)) / median
             scores.append(Score(task, "spread", spread, protocol, direction="lower"))
         return Evaluation(tuple(scores), primary=scores[0].value)

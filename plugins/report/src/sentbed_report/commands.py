@@ -171,14 +171,14 @@ def table(
     standard deviation.
 
     If an evaluator scores a task by several metrics, the scores in the first metric are printed; `--metric`
-    chooses another. With `--format csv`, several tables are printed as one, with one value per line.
+    chooses another. With `--format csv`, the tables are printed as one, with one value per line.
     """
     import json
 
     from sentbed.tools import plain
 
     from sentbed_report.selected_tables import named_tables, pivoted, selected_tables
-    from sentbed_report.tables.comma_separated import to_csv, to_long_csv
+    from sentbed_report.tables.comma_separated import to_csv
     from sentbed_report.tables.html import to_html
     from sentbed_report.tables.json_records import to_records
     from sentbed_report.tables.latex import to_latex
@@ -196,10 +196,8 @@ def table(
             )
         tables = [pivoted(summary, names) for summary in summaries]
 
-    if form == "csv" and len(tables) > 1:
-        echo(to_long_csv(tables), nl=False)
-    elif form == "csv":
-        echo(to_csv(tables[0]), nl=False)
+    if form == "csv":
+        echo(to_csv(tables), nl=False)
     elif form == "json":
         records = plain([to_records(of_form) for of_form in tables])
         echo(json.dumps(records, indent=2, ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""`report.json`: writing of a run's record with intervals and the ranking of a search, and reading of records."""
+"""`report.json`: writing of a run's record with intervals, and reading of records."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
-import attrs
 from sentbed.errors import LONGEST_MESSAGE, printable
 from sentbed.helpers import read_json
 from sentbed.protocols import Direction, Score
 from sentbed.tools import record_json, score_record
 
-from sentbed_report.run_report import Ranking, RunReport
+from sentbed_report.run_report import RunReport
 from sentbed_report.score_intervals import ScoreInterval
 
 _KEPT = 900
@@ -74,8 +73,6 @@ def to_json(data: RunReport) -> str:
         more["scores"] = []
         for score in data.scores:
             more["scores"].append(_score(score, intervals.get(id(score))))
-    if data.ranking is not None:
-        more["ranking"] = _ranking(data.ranking)
     return record_json(data, more)
 
 
@@ -91,28 +88,6 @@ def _score(score: Score, interval: ScoreInterval | None) -> dict[str, Any]:
             "p_value": interval.change.p_value,
         }
     return record
-
-
-def _ranking(ranking: Ranking) -> dict[str, Any]:
-    winner, shares = ranking.winner, ranking.shares
-    rows = []
-    for rank, candidate, difference in ranking.rows:
-        row = {"rank": rank, **attrs.asdict(candidate), "difference": difference}
-        # The template is moved to the end, as it is long.
-        row["template"] = row.pop("template")
-        rows.append(row)
-    return {
-        "evaluator": ranking.evaluator,
-        "winner": {
-            "sentence": winner.sentence,
-            "word": winner.word,
-            "score": winner.score,
-            "improvement": ranking.improvement,
-        },
-        "helped": {"candidates": shares.helped, "share": shares.helped / shares.total},
-        "harmed": {"candidates": shares.harmed, "share": shares.harmed / shares.total},
-        "rows": rows,
-    }
 
 
 def read_score(record: Mapping[str, Any]) -> Score:

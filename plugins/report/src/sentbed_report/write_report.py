@@ -17,12 +17,11 @@ if TYPE_CHECKING:
 def write_report(
     directory: Path,
     data: RunReport,
-    name: str = "report",
     summaries: Sequence[Summary] | None = None,
 ) -> Path:
     """Write `report.json`, `report.md` and `report.html` into `directory`; return the path of `report.html`.
 
-    `name` replaces `report` in the names of the files. `summaries` are the result of `run_summaries`, if it has
+    `summaries` are the result of `run_summaries`, if it has
     been computed already.
 
     Raises:
@@ -34,8 +33,8 @@ def write_report(
     from sentbed_report.run_page.run_page import run_page
 
     # The numbers are written first, so that they are on disk even if a figure cannot be drawn.
-    write_atomic(directory / f"{name}.json", to_json(data))
+    write_atomic(directory / "report.json", to_json(data))
     page = run_page(data, summaries)
-    write_atomic(directory / f"{name}.md", page_markdown(page))
-    write_atomic(directory / f"{name}.html", page_html(page))
-    return directory / f"{name}.html"
+    write_atomic(directory / "report.md", page_markdown(page))
+    write_atomic(directory / "report.html", page_html(page))
+    return directory / "report.html"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from drawn_figures import named_lines
 from sentbed_report.figures.cell_styles import (
     MOST_LINES,
@@ -24,16 +23,14 @@ def test_the_cells_drawn_are_the_baseline_and_the_best():
     assert len(best_cells(worth, None, limit=30)) == 20
 
 
-@pytest.mark.parametrize("kind", ["learning", "ranking"])
-def test_of_many_cells_some_are_drawn_by_a_rule_that_is_said(kind):
+def test_of_many_cells_some_are_drawn_by_a_rule_that_is_said():
     numbers = tuple(range(1, 17))
     axes = (POOLER, AxisInfo("batch", tuple(map(str, numbers)), numbers))
     data = study(axes, seeds=(1,), baseline="mean, 3", several=True, expected={})
-    (plot,) = plots_of(KINDS[kind], data, ())
+    (plot,) = plots_of(KINDS["learning"], data, ())
     assert f"Of 32 cells {MOST_LINES} are drawn: the baseline" in plot.caption
     assert "mean, 3" in plot.element("f-")
-    if kind == "learning":
-        assert len(named_lines(plot)) == MOST_LINES
+    assert len(named_lines(plot)) == MOST_LINES
 
 
 def test_cells_that_a_figure_lacks_are_named_and_of_many_the_first():

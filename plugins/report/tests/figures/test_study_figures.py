@@ -47,7 +47,7 @@ def test_figures_are_named_by_kind_and_number_in_the_order_of_the_report(
 ):
     figures = study_figures(data, summaries)
     assert [name for name in figures if name in KINDS] == [
-        *("ranks", "numbers", "cost", "geometry", "ranking", "learning")
+        *("ranks", "numbers", "cost", "geometry", "learning")
     ]
     assert figures["cost"].title == "senteval-sts: Avg against passes"
 
@@ -101,9 +101,9 @@ def test_a_figure_that_is_not_there_is_refused_with_those_that_are(data, summari
         figure_named(without, "cost", "", summaries)
     with pytest.raises(
         RunError,
-        match=r"`sweep` \(scores with coordinates, .*\) needs scores with coord",
+        match=r"`trajectory` \(such planes over training\) needs stages that watch",
     ):
-        figure_named(figures, "sweep")
+        figure_named(figures, "trajectory")
     with pytest.raises(
         RunError, match=r"no scores of the task `STSX`; its tasks are: `STS12`, .*`AVG`"
     ):

@@ -82,12 +82,6 @@ def test_the_policy_of_a_page_lets_its_own_scripts_run_and_nothing_else():
     ]
 
 
-def test_a_served_page_may_run_one_script_more():
-    page = Elements(page_html(run_page(EMPTY), "let served;"))
-    assert page.scripts[-1] == "let served;"
-    assert page.policy.count("'sha256-") == 3
-
-
 def test_no_text_of_a_page_is_read_as_markup():
     text = page_of("hostile")
     assert Elements(text).tags.count("script") == 2

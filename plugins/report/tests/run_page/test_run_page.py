@@ -14,7 +14,7 @@ from sentbed_report.page.markdown import page_markdown
 from sentbed_report.page.report_page import AnswerLine, page_html
 from sentbed_report.run_page.run_page import run_page
 from sentbed_report.write_report import write_report
-from toy_run_report import EMPTY, full, ranking, score, stage
+from toy_run_report import EMPTY, full, score, stage
 
 PLANE = "Alignment and uniformity"
 PROTOCOLS = "How these numbers were made"
@@ -65,15 +65,8 @@ def test_a_page_has_no_section_that_has_nothing(nothing, missing):
 
 
 def test_the_top_of_a_page_says_what_was_scored_and_what_was_not_met():
-    page = run_page(
-        attrs.evolve(full(), ranking=ranking(80.0), warnings=("First.", "Second."))
-    )
+    page = run_page(attrs.evolve(full(), warnings=("First.", "Second.")))
     assert [(line.question, line.answer) for line in page.answer] == [
-        (
-            "Search",
-            "The best demonstration is “Sentence 0.” → “Word0”: 80.00, against 70.00 without a "
-            "demonstration.",
-        ),
         (
             "Scores",
             "sts, senteval-sts: Avg (spearman) 65.00 (+10.00 by training); "
@@ -83,7 +76,7 @@ def test_the_top_of_a_page_says_what_was_scored_and_what_was_not_met():
         ("Mind", "First. Second."),
     ]
     assert page.summary == (
-        "1 stage, 1 candidate, 8 scores on 3 tasks, 1 of 3 expected numbers met; "
+        "1 stage, 8 scores on 3 tasks, 1 of 3 expected numbers met; "
         "started 2026-03-04 14:05 UTC, took 3.0 s."
     )
 

@@ -7,7 +7,7 @@ import math
 import attrs
 import pytest
 from sentbed_report.tables.column import AVERAGE, Column
-from sentbed_report.tables.comma_separated import csv_text, to_csv, to_long_csv
+from sentbed_report.tables.comma_separated import csv_text, to_csv
 from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.table import Header, Row, Table
 
@@ -16,33 +16,22 @@ def lines_of(text):
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
-def test_each_column_has_mean_deviation_seeds_test_and_published_number(results):
-    first, mean, _ = lines_of(to_csv(results))
+def test_each_number_has_mean_deviation_seeds_test_and_published_number(results):
+    tables = [attrs.evolve(results, name="one"), attrs.evolve(results, name="two")]
+    lines = lines_of(to_csv(tables))
+    assert [line["table"] for line in lines] == ["one"] * 9 + ["two"] * 9
+    assert [line["task"] for line in lines[:3]] == ["MR", "CR", AVERAGE]
+    first, mean = lines[0], lines[3]
     assert (first["cell"], first["encoder"], first["status"], first["pooler"]) == (
         *("first", "en", "finished", "first"),
     )
-    assert (first["MR mean"], first["MR seeds"], first["MR corrected p"]) == (
-        "50.5",
-        "2",
-        "",
-    )
-    assert float(mean["MR std"]) == pytest.approx(math.sqrt(2))
-    assert float(mean["MR difference"]) == 30.5
-    assert 0 < float(mean["MR corrected p"]) < 0.05
-    assert (mean["MR published"], first["MR published"]) == ("81.05", "")
+    assert (first["mean"], first["seeds"], first["corrected p"]) == ("50.5", "2", "")
+    assert float(mean["std"]) == pytest.approx(math.sqrt(2))
+    assert float(mean["difference"]) == 30.5
+    assert 0 < float(mean["corrected p"]) < 0.05
+    assert (mean["published"], first["published"]) == ("81.05", "")
     # Nothing has a rank or an interval here.
-    assert {"MR rank", "MR low"}.isdisjoint(first)
-
-
-def test_several_tables_are_one_with_a_number_a_line(results):
-    tables = [attrs.evolve(results, name="one"), attrs.evolve(results, name="two")]
-    lines = lines_of(to_long_csv(tables))
-    assert [line["table"] for line in lines] == ["one"] * 9 + ["two"] * 9
-    assert [line["task"] for line in lines[:3]] == ["MR", "CR", AVERAGE]
-    wide = lines_of(to_csv(results))[1]
-    for line, heading in zip(lines[3:6], ("MR", "CR", "Avg"), strict=True):
-        for name in ("mean", "std", "corrected p", "published"):
-            assert line[name] == wide[f"{heading} {name}"]
+    assert {"rank", "low"}.isdisjoint(first)
 
 
 def test_an_average_over_a_part_of_the_row_says_so():
@@ -50,8 +39,7 @@ def test_an_average_over_a_part_of_the_row_says_so():
     table = Table(
         "t", (Header("cell"),), (column,), (Row(("a",), (Estimate(value=1.0),)),)
     )
-    assert lines_of(to_csv(table))[0]["Avg (2 of 4) mean"] == "1.0"
-    assert lines_of(to_long_csv([table]))[0]["task"] == "AVG (2 of 4)"
+    assert lines_of(to_csv([table]))[0]["task"] == "AVG (2 of 4)"
 
 
 def test_rows_of_published_systems_are_lines_like_others():
@@ -60,22 +48,21 @@ def test_rows_of_published_systems_are_lines_like_others():
         Row(("BERT",), (Estimate(value=2.0),), is_reference=True),
     )
     table = Table("t", (Header("cell"),), (Column("MR"),), rows)
-    assert [line["MR mean"] for line in lines_of(to_csv(table))] == ["1.0", "2.0"]
-    assert [line["mean"] for line in lines_of(to_long_csv([table]))] == ["1.0", "2.0"]
+    assert [line["mean"] for line in lines_of(to_csv([table]))] == ["1.0", "2.0"]
 
 
 def test_what_is_not_finite_is_nan_and_what_was_not_measured_is_empty():
     not_finite = Estimate({1: math.nan, 2: 1.0})
     rows = (Row(("a",), (not_finite,)), Row(("b",), (Estimate(),)))
     first, second = lines_of(
-        to_csv(Table("t", (Header("cell"),), (Column("MR"),), rows))
+        to_csv([Table("t", (Header("cell"),), (Column("MR"),), rows)])
     )
-    assert [first[f"MR {name}"] for name in ("mean", "std", "seeds")] == [
+    assert [first[name] for name in ("mean", "std", "seeds")] == [
         "nan",
         "nan",
         "2",
     ]
-    assert [second[f"MR {name}"] for name in ("mean", "std", "seeds")] == ["", "", "0"]
+    assert [second[name] for name in ("mean", "std", "seeds")] == ["", "", "0"]
 
 
 @pytest.mark.parametrize("sign", list("=+-@\t\r"))
@@ -89,8 +76,7 @@ def test_no_text_is_a_formula(sign):
     )
     table = Table(text, (Header(text),), (column, Column("word")), rows, name=text)
     for written in (
-        to_csv(table),
-        to_long_csv([table]),
+        to_csv([table]),
         csv_text([[text], [-50.0, "-0.5"]]),
     ):
         cells = {

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import attrs
@@ -29,11 +27,6 @@ Entry: TypeAlias = Mapping[str, str | tuple[str, ...]]
 
 Names: TypeAlias = tuple[str, ...]
 """Keys of a dotted path. For an array element that has a name, such as a stage, the name replaces the index."""
-
-_NUMBER = re.compile(
-    r"(?<![\w.+-])[+-]?[0-9][0-9_]*(?:\.[0-9][0-9_]*)?(?:[eE][+-]?[0-9][0-9_]*)?(?![\w.])"
-)
-"""Number in a TOML file: a float, or an integer."""
 
 _KEYS = ("path", "values", "labels")
 """Keys in the table of an axis with `path` and `values`."""
@@ -150,7 +143,7 @@ def read_axes(table: StudyTable, document: Document) -> tuple[Axis, ...]:
         place = ("study", "axes", name)
         numbers = table.numbers.get(name, {})
         try:
-            settings = _settings(content, document, (*place, "values"))
+            settings = _settings(content)
         except ValueError as error:
             problems.append(document.problem(str(error), place))
             continue
@@ -182,21 +175,14 @@ def _refused_paths(settings: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             yield f"the axis sets `{path}`: {reason}"
 
 
-def _settings(
-    content: Mapping[str, Any],
-    document: Document,
-    place: KeyPath,
-) -> dict[str, dict[str, Any]]:
-    """Return label -> path -> value for the table of an axis.
-
-    `place` is the key path of the axis's `values` in the document. Raises `ValueError` if the table is wrong.
-    """
+def _settings(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return label -> path -> value for the table of an axis. Raises `ValueError` if the table is wrong."""
     path = content.get("path")
     paths: list[Any] = [path]
     if isinstance(path, list) and path:
         paths = path
     if all(isinstance(path, str) for path in paths):
-        settings = _settings_of_paths(paths, content, document, place)
+        settings = _settings_of_paths(paths, content)
     else:
         settings = _settings_of_labels(content)
 
@@ -229,8 +215,6 @@ def _settings_of_labels(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]
 def _settings_of_paths(
     paths: Sequence[str],
     content: Mapping[str, Any],
-    document: Document,
-    place: KeyPath,
 ) -> dict[str, dict[str, Any]]:
     """Return label -> path -> value for an axis with `path` and `values`. Raises `ValueError`."""
     unknown = [key for key in content if key not in _KEYS]
@@ -249,7 +233,7 @@ def _settings_of_paths(
 
     labels = content.get("labels")
     if labels is None:
-        labels = _labels(values, document, place)
+        labels = list(map(_label, values))
     if not isinstance(labels, list) or any(
         not isinstance(label, str) for label in labels
     ):
@@ -271,23 +255,8 @@ def _settings_of_paths(
     return settings
 
 
-def _labels(
-    values: Sequence[Any],
-    document: Document,
-    place: KeyPath,
-) -> list[str]:
-    """Return the label of each value of an array at `place`. Raises `ValueError`."""
-    return [
-        _label(value, document, (*place, index)) for index, value in enumerate(values)
-    ]
-
-
-def _label(
-    value: Any,
-    document: Document,
-    place: KeyPath,
-) -> str:
-    """Return the label of a value: its text in the recipe, or for a table its `use`. Raises `ValueError`."""
+def _label(value: Any) -> str:
+    """Return the label of a value: the value as text, or for a table its `use`. Raises `ValueError`."""
     if isinstance(value, Mapping):
         if not isinstance(value.get("use"), str):
             raise ValueError(  # noqa: TRY004 - a fault of the recipe
@@ -296,36 +265,11 @@ def _label(
         return str(value["use"])
 
     if isinstance(value, list):
-        return " ".join(_labels(value, document, place)) or "none"
+        return " ".join(map(_label, value)) or "none"
 
     if isinstance(value, bool):
         return str(value).lower()
 
-    if isinstance(value, float):
-        return _number_as_written(value, document, place)
-    return str(value)
-
-
-def _number_as_written(
-    value: float,
-    document: Document,
-    place: KeyPath,
-) -> str:
-    """Return a number as it stands in the recipe, such as `1e-3`, which Python would print as `0.001`."""
-    file, line = document.place(place)
-    if file is None or line is None:
-        return str(value)
-
-    try:
-        # As in TOML: `splitlines` would also split at characters such as U+0085, which a comment may have.
-        lines = Path(file).read_text("utf-8-sig").split("\n")
-    except OSError:
-        # The recipe comes from a text instead of a file, or its file was removed.
-        return str(value)
-
-    for number in _NUMBER.findall("".join(lines[line - 1 : line])):
-        if float(number.replace("_", "")) == value:
-            return str(number)
     return str(value)
 
 

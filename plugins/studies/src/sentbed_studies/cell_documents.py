@@ -7,7 +7,6 @@ from sentbed.errors import Problem, RecipeError
 from sentbed.tools import Document, KeyPath, set_values
 
 from sentbed_studies.axes import Combination
-from sentbed_studies.override_axis_conflicts import with_overrides
 
 
 def cell_document(
@@ -42,7 +41,7 @@ def cell_document(
                 cell = placed(cell, keys[:end], *places[path])
                 break
         cell = placed(cell, keys, *places[path])
-    return with_overrides(document, cell, combination), problems
+    return cell, problems
 
 
 def _places_of_settings(

@@ -75,15 +75,10 @@ def confirmation_of(
 
     runs = decide.confirm * max(len(study.prompts), 1)
     of_unknown_cell = Confirmation(runs)
-    # With a sampler, runs of cells that it will never choose are still waiting; `data.sampled` decides below.
-    may_be_over = is_over or study.table.sampler is not None
-    if not may_be_over or not has_same_runs(directory, study, work):
+    if not is_over or not has_same_runs(directory, study, work):
         return of_unknown_cell
 
     data = attrs.evolve(read_data(directory), decide=decide)
-    if data.sampled is not None and len(data.sampled.names) < data.sampled.cells:
-        return of_unknown_cell
-
     chosen = choose(data)
     if chosen is None or not chosen.complete:
         return of_unknown_cell

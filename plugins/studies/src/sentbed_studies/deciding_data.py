@@ -18,8 +18,6 @@ from sentbed.tools import Document
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.tables.column import AVERAGE
 
-from sentbed_studies.study_config import StudyTable
-
 _DEVELOPMENT: tuple[dict[str, Any], ...] = (
     {"split": "dev"},
     {"tasks": ("STSB-dev",)},
@@ -30,7 +28,7 @@ _DEVELOPMENT: tuple[dict[str, Any], ...] = (
 
 
 def cannot_decide(
-    table: StudyTable,
+    decide: Decide,
     evaluators: Sequence[Evaluator],
     document: Document,
 ) -> Iterator[Problem]:
@@ -38,8 +36,7 @@ def cannot_decide(
 
     `evaluators` are the evaluators that the cells run after their last stage.
     """
-    decide = table.decides_by
-    place = ("study", table.decides_for or "decide")
+    place = ("study", "decide")
     names = list(dict.fromkeys(evaluator.name for evaluator in evaluators))
     if decide.evaluator and decide.evaluator not in names:
         message = f"no cell is evaluated by `{decide.evaluator}`.{suggest(decide.evaluator, names)}"

@@ -78,7 +78,7 @@ def find_table(
 
 
 def tables_of(papers: Path, paper: str) -> dict[str, Path]:
-    """Return the recipes of a paper, in the order of `KINDS`: file name without suffix -> file.
+    """Return the recipes of a paper: file name without suffix -> file. Its `CHECKS` come last.
 
     Raises:
         RunError: if the paper has no recipes.
@@ -94,6 +94,9 @@ def tables_of(papers: Path, paper: str) -> dict[str, Path]:
         files = (papers / paper).glob(f"{kind}-*.toml")
         for file in sorted(files, key=_number_and_name):
             tables[file.stem] = file
+    checks = papers / paper / CHECKS
+    if checks.is_file():
+        tables[checks.stem] = checks
     return tables
 
 

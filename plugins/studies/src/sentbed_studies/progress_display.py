@@ -69,18 +69,12 @@ class ProgressDisplay:
         log = self._logs.setdefault(
             run.directory, RunLog(self.directory / run.directory)
         )
-        progress = log.progress(self._seconds(run.directory))
+        seconds = None if isinstance(run, Prefix) else self.left.of_run()
+        progress = log.progress(seconds)
         # The manifest of a killed run says "running" until the run is resumed.
         if progress is None or log.began is None or log.began < self.started:
             return None
         return f"{run}: {progress}"
-
-    def _seconds(self, run: Path) -> float | None:
-        """Return the expected seconds of a run; None if they are unknown, or known only as a range."""
-        planned = self.left.of(run)
-        if planned is None or planned[0] != planned[1]:
-            return None
-        return planned[1]
 
     def text(self) -> Text:
         """Return the progress lines and the time left for all runs, for a terminal."""

@@ -55,11 +55,6 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Check every cell and print its time and memory; run nothing.",
 )
-@click.option(
-    "--verify",
-    is_flag=True,
-    help="Run the rows of PAPER that need no training, or of all papers; exit code 3 if some cannot be run.",
-)
 def reproduce(
     what: str | None,
     size: str | None,
@@ -71,25 +66,16 @@ def reproduce(
     keep_going: bool,
     retrain: bool,
     dry_run: bool,
-    verify: bool,
 ) -> None:
     """Run the recipe of a published table, and print our numbers, the paper's and the differences.
 
     `sentbed reproduce` lists the papers, `sentbed reproduce sentence-t5` lists the tables of a paper, and
-    `sentbed reproduce sentence-t5:table-2 --size base` runs a table. `sentbed reproduce --verify sentence-t5`
-    runs the rows that need no training.
+    `sentbed reproduce sentence-t5:table-2 --size base` runs a table. `sentbed reproduce sentence-t5:verify` runs
+    the rows that need no training.
     """
     # SIGTERM ends the command as Ctrl-C does. A run in this process handles it first.
     click.get_current_context().with_resource(Stop().listening())
-    paper, colon, table = (what or "").partition(":")
-    if verify:
-        if size is not None or colon:
-            raise click.UsageError(
-                "`--verify` takes a PAPER, or none for all, and neither a table nor `--size`"
-            )
-        code = _verify(paper, only, overrides, recipes, out, workers, retrain, dry_run)
-        sys.exit(code)
-
+    paper, _, table = (what or "").partition(":")
     from sentbed.tools import load_plugins
 
     from sentbed_studies.paper_recipe_files import find_papers, find_table
@@ -195,7 +181,7 @@ def _print_numbers_and_missing(study: Study, labels: Entries) -> None:
 
 def _list_recipes(papers: Path, paper: str) -> None:
     """Print the tables of a paper with their recipe files; all papers with their tables if `paper` is empty."""
-    from sentbed_studies.paper_recipe_files import CHECKS, papers_in, tables_of
+    from sentbed_studies.paper_recipe_files import papers_in, tables_of
 
     if paper:
         tables = tables_of(papers, paper)
@@ -205,54 +191,4 @@ def _list_recipes(papers: Path, paper: str) -> None:
         return
 
     for name in papers_in(papers):
-        tables_and_checks = list(tables_of(papers, name))
-        if (papers / name / CHECKS).is_file():
-            tables_and_checks.append("--verify")
-        echo(f"{name}: {', '.join(tables_and_checks)}")
-
-
-def _verify(
-    paper: str,
-    only: Sequence[str],
-    overrides: Sequence[str],
-    recipes: str | None,
-    out: str | None,
-    workers: int | None,
-    retrain: bool,
-    dry_run: bool,
-) -> int:
-    """Run the checks of a paper, or of all papers if `paper` is empty; return the exit code.
-
-    The time, memory and result of each check are printed. With `dry_run`, nothing is run.
-    """
-    from sentbed.tools import load_plugins
-
-    from sentbed_studies.paper_recipe_files import find_papers
-    from sentbed_studies.verification import (
-        check_table,
-        exit_code,
-        find_checks,
-        missing_lines,
-        read_verification,
-    )
-
-    plugins = load_plugins()
-    parent = Path(out or "studies")
-    verifications = []
-    for name, file in find_checks(find_papers(recipes), paper).items():
-        verification = read_verification(
-            name, file, parent, overrides, entries(only), plugins
-        )
-        verifications.append(verification)
-
-    checks = {verification.paper: verification.checks for verification in verifications}
-    for line in (*missing_lines(checks), *check_table(checks)):
-        echo(line)
-
-    if dry_run:
-        return 0
-
-    verdicts = []
-    for verification in verifications:
-        verdicts += verification.run(workers, retrain, plugins, echo)
-    return exit_code(verdicts)
+        echo(f"{name}: {', '.join(tables_of(papers, name))}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from hashlib import sha256
@@ -30,7 +30,6 @@ from sentbed_report.study.study_record import STUDY
 from sentbed_studies.added_evaluations import run_states
 from sentbed_studies.cell_keys import CellKeys, prompt_slug, slug
 from sentbed_studies.confirmation import confirmation_of, fresh_seeds_in_words
-from sentbed_studies.sampled_cells import first_batch, number_of_runs, sampled_parts
 from sentbed_studies.shared_work_plan import Prefix, Task, Work, chain, plan_work
 from sentbed_studies.study import Cell, Entries, Study
 from sentbed_studies.study_config import StudyTable
@@ -103,9 +102,9 @@ def run_study(  # noqa: PLR0913 - keywords
 
     to_train_again = _runs_to_train_again(directory, work, retrain)
     _require_place_of_study(directory)
-    with at_work(directory, study, whole, first_batch(study)):
+    with at_work(directory, study, whole):
         directory = directory.resolve()
-        total = number_of_runs(study, work)
+        total = len(work.tasks)
         if not only and study.table.decide is not None:
             total += study.table.decide.confirm * max(len(study.prompts), 1)
 
@@ -119,16 +118,14 @@ def run_study(  # noqa: PLR0913 - keywords
             left,
             to_train_again=set(to_train_again),
         )
-        for part in _parts(study, work, runner):
-            _run_work(study, part, runner)
+        _run_work(study, work, runner)
 
         # A cell that has failed might have been the best one.
         if not only and not runner.failed:
             _confirm(study, whole, CellKeys(plugins), share, retrain, runner)
 
         if study.table.keep != "all":
-            tasks = [t for t in whole.tasks if t.directory not in runner.dropped]
-            _remove_shared(tasks, whole, directory)
+            _remove_shared(whole.tasks, whole, directory)
         return StudyResult(directory, tuple(runner.failed), runner.worked)
 
 
@@ -153,33 +150,6 @@ def _runs_to_train_again(
             "which were added mean to train them again; let it (`--retrain`), or take the evaluations out"
         )
     return tasks
-
-
-def _parts(
-    study: Study,
-    work: Work,
-    runner: _Runner,
-) -> Iterator[Work]:
-    """Yield the runs of a study in parts. The caller must run a part before it asks for the next one.
-
-    If the study has a sampler, the first parts are the batches of cells that it chooses, with the first seed.
-    The other runs follow in one part.
-    """
-    seeds_done = 0
-    if study.table.sampler is not None:
-        names = yield from sampled_parts(
-            study, study.table.sampler, work, runner.directory
-        )
-        for task in work.tasks:
-            if task.cell.name not in names:
-                runner.dropped.add(task.directory)
-        work = work.of([cell for cell in study.cells if cell.name in names])
-        seeds_done = 1
-
-    seeds = study.seeds[seeds_done:]
-    rest = [task.cell for task in work.tasks if task.cell.seed in seeds]
-    if rest:
-        yield work.of(rest)
 
 
 def _confirm(
@@ -331,8 +301,6 @@ class _Runner:
     failed: list[Outcome] = attrs.field(factory=list)
     worked: bool = False
     """Whether at least one run was started, which may have failed; False if all had finished before."""
-    dropped: set[Path] = attrs.field(factory=set)
-    """Directories of the runs that will not be done."""
     to_train_again: set[Task] = attrs.field(factory=set)
     """Finished runs that lack evaluations and have kept no encoder."""
 
@@ -379,12 +347,14 @@ class _Runner:
         if isinstance(outcome.job.run, Task):
             self.done += 1
             line = f"{self.done} of {self.total}: {line}"
+            if self.left is not None:
+                seconds = outcome.seconds if outcome.result == "finished" else None
+                self.left.ended(outcome.job.directory, seconds)
         if outcome.result == "finished":
             line += f" in {outcome.seconds:.0f} s"
         if outcome.result != "was finished":
             self.worked = True
 
-        time_left = self._time_left_after(outcome)
         if outcome.result == "failed":
             self.say(f"{line}: {outcome.error}")
             self.failed.append(outcome)
@@ -392,19 +362,11 @@ class _Runner:
                 raise self._error(outcome)
             return
 
-        if time_left is not None:
-            line += f"; about {time_left} left"
+        if self.left is not None:
+            time_left = self.left.in_words()
+            if time_left is not None:
+                line += f"; about {time_left} left"
         self.say(line)
-
-    def _time_left_after(self, outcome: Outcome) -> str | None:
-        """Record an outcome in the time left, and return this time in words; None if it is unknown."""
-        if self.left is None:
-            return None
-        if outcome.result == "finished":
-            self.left.finished(outcome.job.directory, outcome.seconds)
-        else:
-            self.left.ended(outcome.job.directory)
-        return self.left.in_words()
 
     def _error(self, outcome: Outcome) -> RunError:
         """Return the error of a failed job, with the traceback of an unexpected one as a note."""

@@ -22,7 +22,6 @@ from sentbed_studies.cell_keys import (
     reads_texts_of_evaluations,
     short,
 )
-from sentbed_studies.demonstration_search_config import Search
 from sentbed_studies.shared_forward_passes import can_share
 from sentbed_studies.study import Cell
 
@@ -264,10 +263,6 @@ def _shared_stages(cells: Sequence[Cell], keys: CellKeys) -> list[Prefix | None]
 
 def _keys_of_prefixes(recipe: Recipe, keys: CellKeys) -> list[Key]:
     """Return the keys of a recipe's first stage, of its first two stages, and so on."""
-    if recipe.table(Search) is not None:
-        # A recipe with a search shares no stages: the search comes before the first stage.
-        return []
-
     texts = _texts(recipe)
     prefix_keys = []
     for count in range(1, len(recipe.stage) + 1):

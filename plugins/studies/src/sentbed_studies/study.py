@@ -21,7 +21,6 @@ from sentbed.tools import (
     structure_recipe,
 )
 from sentbed_report.study.published_number_config import Reference
-from sentbed_report.study.published_scores import PublishedSystem
 
 from sentbed_studies.axes import (
     Axis,
@@ -38,7 +37,6 @@ from sentbed_studies.axes import (
 from sentbed_studies.cell_documents import cell_document
 from sentbed_studies.deciding_data import cannot_decide
 from sentbed_studies.override_axis_conflicts import refused_overrides
-from sentbed_studies.published_results import read_published
 from sentbed_studies.study_config import LARGEST_SEED, StudyTable
 from sentbed_studies.study_prompts import StudyPrompt, read_prompts
 
@@ -107,8 +105,6 @@ class Study:
     """Parsed file, with extended recipes and overrides applied."""
     remarks: tuple[Remark, ...] = ()
     """Problems of cells that are not to be run now."""
-    published: tuple[PublishedSystem, ...] = ()
-    """Other systems, whose numbers come from the files that `results` of references name."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -139,13 +135,8 @@ class Study:
         Entries have the form of `StudyTable.exclude`.
 
         Raises:
-            RecipeError: if an entry names an unknown axis or label, if no cell matches, or if the study has a
-                sampler.
+            RecipeError: if an entry names an unknown axis or label, or if no cell matches.
         """
-        if self.table.sampler is not None:
-            message = "`--only` names cells, and `[study.sampler]` chooses them; take one of the two out"
-            raise RecipeError([self.document.problem(message, ("study", "sampler"))])
-
         entries = with_labels_of_axes(entries, self.axes)
         cells = tuple(cell for cell in self.cells if matches_any(cell.labels, entries))
         if not cells:
@@ -221,10 +212,7 @@ def expand(
     prompts = read_prompts(table, axes, document, base)
 
     entries = None if only is None else with_labels_of_axes(only, axes)
-    to_run = every
-    if entries:
-        to_run = tuple(each for each in every if matches_any(each.labels, entries))
-    _require_none(refused_overrides(document, to_run))
+    _require_none(refused_overrides(document, axes))
 
     reader = _CellReader(document, table, prompts, plugins, base)
     checked = _check_combinations(reader, every, entries, check_files, on_this_machine)
@@ -251,15 +239,11 @@ def expand(
 
     # The order matters: a problem may be the cause of later ones.
     _require_none(_unknown_cells(study))
-    if table.decides_for is not None:
+    if table.decide is not None:
         evaluators = _evaluators_at_end(study.cells)
-        _require_none(cannot_decide(table, evaluators, document))
-    _require_none(_too_few_cells(study))
+        _require_none(cannot_decide(table.decide, evaluators, document))
+    _require_none(_no_cells(study))
     _require_none(_no_fresh_seeds(study))
-
-    if check_files:
-        published = read_published(table.references, document)
-        study = attrs.evolve(study, published=published)
     return study
 
 
@@ -412,13 +396,14 @@ def find_cell(
         RecipeError: if there is no such cell, or if an override conflicts with an axis.
     """
     table = read_table(document, plugins, base)
-    every = combinations(table, read_axes(table, document), document)
+    axes = read_axes(table, document)
+    every = combinations(table, axes, document)
     by_name = {combination.name: combination for combination in every}
     if name not in by_name:
         message = unknown_cell(name, list(by_name))
         raise RecipeError([document.problem(message, ("study",))])
 
-    _require_none(refused_overrides(document, every))
+    _require_none(refused_overrides(document, axes))
 
     combination = by_name[name]
     cell, problems = cell_document(document, combination)
@@ -506,17 +491,9 @@ class _CellReader:
         return attrs.evolve(recipe, runtime=runtime), ()
 
 
-def _too_few_cells(study: Study) -> Iterator[Problem]:
-    """Yield a problem if the study has no cells, or fewer cells than its sampler must choose."""
-    sampler = study.table.sampler
-    cells = len(study.names)
-    if sampler is not None and cells < sampler.cells:
-        message = (
-            f"the sampler is to choose {sampler.cells} cells, and the study has {cells}; lower "
-            "`cells`, or take `[study.sampler]` out to run them all"
-        )
-        yield study.document.problem(message, ("study", "sampler"))
-    elif not cells:
+def _no_cells(study: Study) -> Iterator[Problem]:
+    """Yield a problem if no cell of the study can work."""
+    if not study.names:
         reasons = [f"{cell.name}: {' '.join(cell.reasons)}" for cell in study.excluded]
         message = f"no cell of the study can work: {'; '.join(reasons)}"
         yield study.document.problem(message, ("study", "axes"))
@@ -588,26 +565,13 @@ def _unknown_cells(study: Study) -> Iterator[Problem]:
 
 
 def _faults_of_reference(reference: Reference) -> Iterator[str]:
-    """Yield a message for each key of a reference that contradicts another key, or is missing."""
-    sources = {
-        "cell": reference.cell,
-        "scores": reference.scores,
-        "results": reference.results,
-    }
-    present = [f"`{key}`" for key, value in sources.items() if value]
-    if len(present) != 1:
+    """Yield a message if a reference has both a cell and published scores, or none of them."""
+    if reference.cell and reference.scores:
+        yield "the reference has `cell` and `scores`; give it one of them"
+    elif not reference.cell and not reference.scores:
         yield (
-            f"the reference has {' and '.join(present) or 'no numbers'}; give it one of these: the `cell` that "
-            "computes it, published `scores`, or files of `results`"
+            "the reference has no numbers; give it the `cell` that computes it, or published `scores`"
         )
-    of_results = {
-        "models": reference.models,
-        "tasks": reference.tasks,
-        "unit": reference.unit,
-    }
-    for key, value in of_results.items():
-        if value and reference.results is None:
-            yield f"`{key}` is of `results`, which the reference has not; name them, or take `{key}` out"
 
 
 def unknown_cell(name: str, names: Sequence[str]) -> str:

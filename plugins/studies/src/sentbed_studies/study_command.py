@@ -270,32 +270,6 @@ def status(directory: str, as_json: bool) -> None:
 
 @study.command()
 @click.argument("directory", type=click.Path(file_okay=False))
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=0,
-    help="The port; by default a free one.",
-)
-def watch(directory: str, port: int) -> None:
-    """Serve the report of the study in DIRECTORY to a browser on this machine, and update it as runs end.
-
-    The address is printed. Other machines cannot connect. Ctrl-C ends the server, not the study.
-    """
-    from sentbed_studies.watch_server import StudyServer
-
-    with StudyServer(Path(directory), port) as server:
-        try:
-            echo(server.url)
-            echo(
-                "open it in a browser on this machine; Ctrl-C ends the server", err=True
-            )
-            server.serve_forever()
-        except KeyboardInterrupt:
-            echo(f"`{directory}` is not watched any more; its runs go on", err=True)
-
-
-@study.command()
-@click.argument("directory", type=click.Path(file_okay=False))
 def report(directory: str) -> None:
     """Write the tables and reports of the study in DIRECTORY anew, with all runs that have finished."""
     from sentbed_studies.study_reports import write_reports
@@ -369,7 +343,7 @@ def plot(
 ) -> None:
     """Write figures of the study in DIRECTORY as files for papers: the figures called NAME, or all.
 
-    The kinds are `ranks`, `numbers`, `cost`, `sweep`, `geometry`, `trajectory`, `ranking` and
+    The kinds are `ranks`, `numbers`, `cost`, `geometry`, `trajectory`, `ranking` and
     `learning`; the second figure of a kind is called `cost-2`, for example. The paths of the files are printed.
     """
     from sentbed.errors import RunError

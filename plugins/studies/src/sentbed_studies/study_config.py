@@ -13,8 +13,6 @@ from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.published_number_config import Published, Reference
 from sentbed_report.study.study_data import Family, PromptFactor
 
-from sentbed_studies.sampling_config import Sampling
-
 LARGEST_SEED = 2**32 - 1
 """Largest `run.seed`."""
 
@@ -36,8 +34,8 @@ class StudyTable(RecipeTable):
     value, such as `[study.axes.pooler]`, has `path = "encoder.pooler.use"` and `values = ["first", "mean"]`.
     Another axis, such as `[study.axes.loss]`, has a table for each label, as in
     `ctr = { "stage.nli.loss" = { use = "info-nce" } }`. A `path` is that of `--set`, or an array of paths that
-    get the same value. `labels = ["CLS", "average"]` names the values. By default, a label is the value as it
-    stands in the recipe, or the `use` of a table."""
+    get the same value. `labels = ["CLS", "average"]` names the values. By default, a label is the value as
+    text, or the `use` of a table."""
     numbers: Mapping[str, Mapping[str, float]] = attrs.field(factory=dict)
     """Axis -> label -> number, such as `size = { base = 110e6, large = 335e6 }`. The report plots scores over
     these numbers. If each label of an axis sets a number, the axis has these numbers by default."""
@@ -64,7 +62,7 @@ class StudyTable(RecipeTable):
     optionally `tolerance`, `source`, `hardware`, `hours` and `note`."""
     references: Mapping[str, Reference] = attrs.field(factory=dict)
     """Name of another system -> where its numbers come from: published `scores` (key of a score -> number) with
-    a `source`, files of `results`, or the `cell` of the study that computes them. A reference is a dashed line
+    a `source`, or the `cell` of the study that computes them. A reference is a dashed line
     in the plots of scores, and a row of the tables."""
     threads: int = attrs.field(default=1, validator=ge(1))
     """Number of CPU threads of a run, unless `[runtime]` sets it. It does not depend on the number of workers,
@@ -91,11 +89,8 @@ class StudyTable(RecipeTable):
     those in all columns of all tables, so that fewer differences are found."""
 
     decide: Decide | None = None
-    """The score by which cells are sampled and chosen. `{}` means all tasks on development data, which is also
-    the default for sampling. With `decide`, the report names the best cell, its scores on test data, and the
-    number of cells from which it was chosen."""
-    sampler: Sampling | None = None
-    """Run only the cells that a sampler chooses, at random or by the scores of earlier cells; by default all."""
+    """The score by which a cell is chosen. `{}` means all tasks on development data. The report names the best
+    cell, its scores on test data, and the number of cells from which it was chosen."""
 
     @seeds.validator
     def _check_seeds(self, _: attrs.Attribute[Any], seeds: tuple[int, ...]) -> None:
@@ -105,17 +100,3 @@ class StudyTable(RecipeTable):
                 raise ValueError(
                     f"the seed {seed} is named twice, and every cell runs once with each seed; name it once"
                 )
-
-    @property
-    def decides_by(self) -> Decide:
-        """The table `decide`, or its defaults if the recipe has none."""
-        return self.decide or Decide()
-
-    @property
-    def decides_for(self) -> str | None:
-        """Key because of which cells are compared: `decide` or `sampler`; None if there is none."""
-        if self.decide is not None:
-            return "decide"
-        if self.sampler is not None and self.sampler.sampler.learns:
-            return "sampler"
-        return None

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 import attrs
 from sentbed.errors import ModelError, RunError, SentbedError
-from sentbed.helpers import read_file, remove_directory, write_atomic
+from sentbed.helpers import remove_directory, write_atomic
 from sentbed.tools import (
     CHECKPOINTS,
     ENCODER,
@@ -32,7 +32,6 @@ from sentbed.tools import (
 )
 from sentbed_report.study.read_cell_run import (
     KEYS,
-    RANKING,
     evaluation_keys,
     manifest_status,
 )
@@ -45,8 +44,6 @@ from sentbed_studies.added_evaluations import (
     keys_json,
 )
 from sentbed_studies.branched_run import branch
-from sentbed_studies.demonstration_search import search
-from sentbed_studies.demonstration_search_config import Search
 from sentbed_studies.shared_forward_passes import KeptEncoders, share_passes
 from sentbed_studies.shared_work_plan import Prefix, Task
 
@@ -202,14 +199,6 @@ def _run(
     if isinstance(job.run, Task):
         files[KEYS] = keys_json(job.run.content, job.run.evaluations)
 
-    if recipe.table(Search) is not None:
-        searched = directory / "searches" / run.name
-        if not (searched / RANKING).is_file():
-            search(recipe, searched, plugins)
-        files[RANKING] = read_file(searched / RANKING).decode()
-        searched_recipe = _written_recipe(searched, job, plugins)
-        recipe = attrs.evolve(searched_recipe, evaluate=job.recipe.evaluate)
-
     # A process that was killed while it wrote the run's directory has left these.
     for temporary in run.parent.glob(f".{run.name}.*"):
         remove_directory(temporary)
@@ -311,12 +300,8 @@ def _evaluate(
     if not isinstance(job.run, Task):
         return
 
-    recipe = job.recipe
-    if recipe.table(Search) is not None:
-        # The recipe in the run's directory has the demonstrations that the search has chosen.
-        recipe = _written_recipe(directory / job.directory, job, plugins)
     missing = job.run.missing(directory)
-    add_evaluations(directory / job.directory, recipe, missing, plugins)
+    add_evaluations(directory / job.directory, job.recipe, missing, plugins)
 
 
 def _trim(run: Path, keep: Keep) -> None:

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import attrs
-from sentbed.errors import Problem, RecipeError
+from sentbed.errors import Problem, RecipeError, SentbedError
 from sentbed.helpers import physical_memory, usable_cores
 from sentbed.tools import Plugins, unstructure
 from sentbed_common import core_quota, memory_limit
 from sentbed_report.formatting import count
+from sentbed_workbench.resource_plan import Planner
 
 from sentbed_studies.added_evaluations import RunState, run_states
 from sentbed_studies.axes import labels_that_are_equal
@@ -21,10 +22,9 @@ from sentbed_studies.confirmation import (
     confirmation_of,
     fresh_seeds_in_words,
 )
-from sentbed_studies.sampled_cells import number_of_runs
 from sentbed_studies.shared_work_plan import Work, plan_work
 from sentbed_studies.study import Entries, Remark, Study
-from sentbed_studies.time_left import START, TimeLeft, time_left
+from sentbed_studies.time_left import TimeLeft, time_left
 from sentbed_studies.unused_results import run_state_lines
 
 MEMORY_SHARE = 0.8
@@ -44,9 +44,11 @@ class StudyPlan:
     work: Work
     """Runs of the selected cells."""
     left: TimeLeft
-    """Planned and measured times of the runs, from which the time left follows, and the number of workers."""
+    """Runs that have not ended, the times of the finished ones, and the number of workers."""
     states: Sequence[RunState] = ()
     """State of each run of `work` in the directory."""
+    unusable: Sequence[str] = ()
+    """Messages about data because of which runs would fail."""
     confirmation: Confirmation | None = None
     """Runs of the chosen cell with fresh seeds, which follow the runs of `work`."""
 
@@ -60,17 +62,16 @@ class StudyPlan:
             yield f"  {line}"
 
         yield from self._shared_work()
-        yield from self._time()
+        yield from self._workers()
 
     def require_usable_data(self) -> None:
         """Raise `RecipeError` if runs would fail because of their data."""
-        if self.left.unusable:
-            raise RecipeError(map(Problem, self.left.unusable))
+        if self.unusable:
+            raise RecipeError(map(Problem, self.unusable))
 
     def _sizes(self) -> str:
         """Return a line with the numbers of cells, prompts, seeds, runs and finished runs."""
-        sampling = self.study.table.sampler
-        runs = number_of_runs(self.study, self.work)
+        runs = len(self.work.tasks)
         finished = 0
         without_evaluations = 0
         for state in self.states:
@@ -81,8 +82,6 @@ class StudyPlan:
 
         names = {task.cell.name for task in self.work.tasks}
         sizes = count(len(names), "cell")
-        if sampling is not None:
-            sizes = f"{sampling.cells:,} of {sizes}"
         if self.study.prompts:
             sizes += f" x {count(len(self.study.prompts), 'prompt')}"
         sizes += f" x {count(len(self.study.seeds), 'seed')}"
@@ -99,37 +98,28 @@ class StudyPlan:
     def _shared_work(self) -> Iterator[str]:
         """Yield a line for each prefix of stages that runs share, and for each forward pass that they share."""
         work = self.work
-        at_most = "" if self.study.table.sampler is None else "at most "
         unstarted = [state.task for state in self.states if state.status is None]
 
         for prefix in work.prefixes_to_run(self.directory, unstarted):
             runs = count(work.sharing(prefix), "run")
-            yield f"  shared: {prefix}, trained once for {at_most}{runs}"
+            yield f"  shared: {prefix}, trained once for {runs}"
 
         for bundle in work.bundles:
             if len(bundle) > 1:
-                runs = f"{at_most}{len(bundle)} runs"
+                runs = f"{len(bundle)} runs"
                 yield f"  shared: one pass of the backbone for {runs}: {bundle[0]} and others"
 
-    def _time(self) -> Iterator[str]:
-        """Yield lines on the time of the study, the time left, and idle cores."""
+    def _workers(self) -> Iterator[str]:
+        """Yield lines on the number of cells that are run at a time, the time left, and idle cores."""
         left = self.left
-        more_than = ""
-        for problem in left.problems:
-            yield f"  not in the estimate: {problem}"
-            more_than = "more than "
-
-        whole = left.of_all_in_words()
-        if whole is not None:
-            yield f"  all runs, one after the other: {more_than}{whole}"
-        if left.seconds() is None:
-            yield "  time left: unknown"
-        time = left.in_words()
-        if time is None:
-            # The time is unknown, or nothing is left to do.
+        if not left.unfinished and not left.fresh:
             return
 
-        yield f"  time left: {more_than}{time} on this machine, {count(left.workers, 'cell')} at a time"
+        line = f"  runs: {count(left.workers, 'cell')} at a time"
+        time = left.in_words()
+        if time is not None:
+            line += f"; about {time} left, if they take as long as the finished ones"
+        yield line
 
         threads = _threads(self.work)
         cores = _cores()
@@ -168,47 +158,57 @@ def plan_study(
     if only:
         work = whole.of(study.only(only).cells)
     states = run_states(directory, work)
-    runs_left = [state.is_done for state in states].count(False)
     confirmation = None
     if not only:
-        is_over = not runs_left
+        is_over = all(state.is_done for state in states)
         confirmation = confirmation_of(study, work, directory, keys, share, is_over)
 
-    if confirmation is not None:
-        runs_left += confirmation.number_left
-    # If nothing is left to do, an estimate would build models in vain.
-    left = TimeLeft({}, workers=workers or 1)
-    if runs_left:
-        left = time_left(
-            work,
-            directory,
-            states=states,
-            number_of_runs=number_of_runs(study, work),
-            confirmation=confirmation,
-        )
-        if workers is not None:
-            left.workers = workers
-        elif choose_workers:
-            left.workers = workers_for(work, left)
-    return StudyPlan(study, directory, whole, work, left, states, confirmation)
+    left = time_left(states, directory, confirmation)
+    unusable: Sequence[str] = ()
+    # If nothing is left to do, models would be built in vain.
+    if left.unfinished or left.fresh:
+        planner = Planner()
+        memory = largest_memory(work, planner)
+        unusable = planner.unusable
+        if workers is None and choose_workers:
+            workers = workers_for(work, memory)
+    left.workers = workers or 1
+    return StudyPlan(
+        study, directory, whole, work, left, states, unusable, confirmation
+    )
 
 
-def workers_for(work: Work, left: TimeLeft) -> int:
+def largest_memory(work: Work, planner: Planner) -> int | None:
+    """Return the largest memory of a run in bytes, as planned; None if that of a run is unknown."""
+    planned: set[str] = set()
+    largest = 0
+    for task in work.tasks:
+        recipe = task.cell.recipe
+        key = repr((recipe.runtime, recipe.encoders, recipe.stage))
+        if key in planned:
+            continue
+
+        planned.add(key)
+        try:
+            plan = planner.plan(recipe)
+        except SentbedError:
+            return None
+        peaks = [stage.peak or 0 for stage in plan.stages]
+        largest = max(largest, sum(plan.encoding.values()), *peaks)
+    return largest or None
+
+
+def workers_for(work: Work, memory_of_run: int | None) -> int:
     """Return how many cells to run at a time on this machine, as its cores and its memory allow.
 
-    One cell is run at a time if a cell may use all cores or a GPU, if the memory of a cell is unknown, or if the
-    runs take less time than more workers need to load the libraries.
+    One cell is run at a time if a cell may use all cores or a GPU, or if the memory of a cell is unknown.
     """
     threads = _threads(work)
-    seconds = left.seconds()
     memory = memory_limit() or physical_memory()
-    if threads is None or not left.memory or memory is None:
+    if threads is None or memory_of_run is None or memory is None:
         return 1
 
-    if seconds is None or seconds[1] < 3 * START:
-        return 1
-
-    by_memory = int(MEMORY_SHARE * memory // left.memory)
+    by_memory = int(MEMORY_SHARE * memory // memory_of_run)
     return max(1, min(_cores() // threads, by_memory, len(work.bundles)))
 
 
@@ -231,13 +231,6 @@ def _cores() -> int:
 
 def _description(study: Study) -> Iterator[str]:
     """Yield lines on the study's axes, prompts, excluded cells and remarks."""
-    sampling = study.table.sampler
-    if sampling is not None:
-        line = f"  cells: sampled by {sampling.sampler.name}, seed {sampling.seed}"
-        if sampling.sampler.learns:
-            line += f", {count(sampling.batch, 'cell')} at a time with seed {study.seeds[0]}"
-        yield line
-
     for axis in study.axes:
         yield f"  {axis.name}: {', '.join(axis.labels)}"
 
@@ -260,19 +253,14 @@ def _description(study: Study) -> Iterator[str]:
 
 
 def _words_on_confirmation(study: Study, confirmation: Confirmation) -> str:
-    """Return in words which runs with fresh seeds are left, and how their time is estimated."""
+    """Return in words which runs with fresh seeds there are."""
     seeds = fresh_seeds_in_words(study)
-    runs = f"{count(confirmation.number_left, 'run')} of a mean cell"
     if confirmation.work is None:
-        return (
-            f"the chosen cell is run with {seeds} after all others; which one that is is not known yet, and "
-            f"the estimate counts {runs}"
-        )
+        return f"the chosen cell is run with {seeds} after all others"
 
     cell = confirmation.work.tasks[0].cell.name
-    if not confirmation.unfinished:
-        return f"the chosen cell, {cell}, was run with {seeds}"
-    return f"the chosen cell, {cell}, is run with {seeds}; the estimate counts {runs}"
+    verb = "is" if confirmation.unfinished else "was"
+    return f"the chosen cell, {cell}, {verb} run with {seeds}"
 
 
 def remark_text(remark: Remark) -> str:

@@ -79,7 +79,6 @@ def read_prompts(
         problems += _problems_among_prompts(prompts, document)
         problems += _problems_with_axes(prompts, axes, document)
         problems += _problems_with_overrides(prompts, document)
-        problems += _problems_with_sampler_and_search(table, axes, document)
     if problems:
         raise RecipeError(problems)
     return tuple(prompts)
@@ -297,28 +296,3 @@ def _is_replaced(
             if names[: len(names_of_prompt)] == names_of_prompt:
                 return True
     return False
-
-
-def _problems_with_sampler_and_search(
-    table: StudyTable,
-    axes: Sequence[Axis],
-    document: Document,
-) -> Iterator[Problem]:
-    """Yield a problem if the study has a sampler or a `[search]`, which cannot be combined with prompts."""
-    if table.sampler is not None:
-        message = (
-            "a sampler compares single runs of cells, and with `prompts` a cell has one a prompt; take one "
-            "of the two out, or keep the prompts for a study of the cells that were sampled"
-        )
-        yield document.problem(message, ("study", "sampler"))
-    message = (
-        "a `[search]` chooses the prompt of each run by its score, so that `prompts` would be no sample; "
-        "take one of the two out"
-    )
-    if "search" in document.data:
-        yield document.problem(message, ("search",))
-        return
-    for axis in axes:
-        tables = {path.partition(".")[0] for path in axis.paths(document)}
-        if "search" in tables:
-            yield document.problem(message, ("study", "axes", axis.name))

@@ -48,18 +48,15 @@ def write_reports(
 
 
 def is_older(report: Path, directory: Path) -> bool:
-    """Whether the report of the study in `directory` is missing, or older than one of `files_of_state`."""
-    try:
-        written = report.stat().st_mtime_ns
-        files = files_of_state(directory)
-        return any(file.stat().st_mtime_ns > written for file in files)
-    except OSError:
-        return True
+    """Whether the report of the study in `directory` is missing, or older than its runs.
 
-
-def files_of_state(directory: Path) -> list[Path]:
-    """Return the files that are written when a study begins, and when its runs begin or end."""
+    Files are written when a study begins, and when its runs begin or end.
+    """
     files = [directory / STUDY]
     files += sorted(directory.glob(f"*/*/{MANIFEST}"))
     files += sorted(directory.glob(f"*/*/{ADDED}/*/{MANIFEST}"))
-    return files
+    try:
+        written = report.stat().st_mtime_ns
+        return any(file.stat().st_mtime_ns > written for file in files)
+    except OSError:
+        return True

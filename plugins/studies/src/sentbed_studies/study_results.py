@@ -148,59 +148,6 @@ class LoadedStudy:
         Costs of the whole run, such as `run-seconds`, include its shared stages. They have a row of their own,
         with the evaluator `run-cost`.
         """
-        costs = self._numbered_costs(["encoder", "evaluator"])
-        keys = [
-            "cell",
-            *self._axis_columns,
-            *self._prompt_column,
-            "seed",
-            "encoder",
-            "evaluator",
-        ]
-        keys_of_row = [*keys, "repetition"]
-        wide = costs.pivot(
-            index=keys_of_row,
-            columns="column",
-            values="value",
-        )
-        # A pivot sorts its rows; merging restores the order of the runs.
-        rows = costs.drop_duplicates(keys_of_row)[keys_of_row]
-        rows = rows.merge(wide.reset_index(), how="left", on=keys_of_row)
-        return rows[[*keys, *dict.fromkeys(costs["column"])]]
-
-    @cached_property
-    def tidy(self) -> pandas.DataFrame:
-        """The `scores` without costs, one per row, with further columns for the costs.
-
-        The costs in a row are those of the row's encoder, and those of the whole run, such as `run-seconds`.
-        Costs that were not measured are missing values. Columns are named as in `costs`. If a cost was measured
-        twice in a run, such as on different texts, it has a second column, such as `passes 2`.
-        """
-        costs = self._numbered_costs(["encoder"])
-        columns = []
-        for name, repetition in zip(costs["column"], costs["repetition"], strict=True):
-            column = name
-            if repetition:
-                column += f" {repetition + 1}"
-            columns.append(column)
-
-        costs["column"] = columns
-        keys = ["cell", *self._prompt_column, "seed", "encoder"]
-        wide = costs.pivot(
-            index=keys,
-            columns="column",
-            values="value",
-        ).reset_index()
-        wide = wide[[*keys, *dict.fromkeys(columns)]]
-        scores = self.numbers[self.numbers["axis"] != "cost"][self._score_columns]
-        return scores.merge(wide, how="left", on=keys)
-
-    def _numbered_costs(self, keys: list[str]) -> pandas.DataFrame:
-        """Return all costs, one per row, with two further columns.
-
-        `column` is the name of the cost's column in `costs`. `repetition` counts, from 0, how often the cost was
-        measured before in the same run with the same values of the columns `keys`.
-        """
         costs = self.numbers[self.numbers["axis"] == "cost"].copy()
         taken_names = {"cell", "prompt", *self._axis_columns, *SCORE_COLUMNS}
         names = []
@@ -211,9 +158,26 @@ class LoadedStudy:
                 names.append(task)
 
         costs["column"] = names
-        columns = ["cell", *self._prompt_column, "seed", *keys, "column"]
-        costs["repetition"] = costs.groupby(columns, observed=True).cumcount()
-        return costs
+        keys = [
+            "cell",
+            *self._axis_columns,
+            *self._prompt_column,
+            "seed",
+            "encoder",
+            "evaluator",
+        ]
+        measured = costs.groupby([*keys, "column"], observed=True)
+        costs["repetition"] = measured.cumcount()
+        keys_of_row = [*keys, "repetition"]
+        wide = costs.pivot(
+            index=keys_of_row,
+            columns="column",
+            values="value",
+        )
+        # A pivot sorts its rows; merging restores the order of the runs.
+        rows = costs.drop_duplicates(keys_of_row)[keys_of_row]
+        rows = rows.merge(wide.reset_index(), how="left", on=keys_of_row)
+        return rows[[*keys, *dict.fromkeys(costs["column"])]]
 
     def power(
         self,

@@ -84,15 +84,13 @@ class StudyStatus:
     data: StudyData
     runs: tuple[RunStatus, ...]
     """Runs of all cells, then runs of the chosen cell with fresh seeds."""
-    unchosen: int
-    """Number of runs of the cells that the sampler has yet to choose."""
     mean_seconds: float | None
     """Mean seconds of the finished runs; None if no run has finished."""
 
     @property
     def total(self) -> int:
         """Number of all runs."""
-        return len(self.runs) + self.unchosen
+        return len(self.runs)
 
     @property
     def counts(self) -> Counter[str]:
@@ -138,11 +136,7 @@ class StudyStatus:
     def lines(self) -> Iterator[str]:
         """Yield lines with the counts of runs, the status of each run, and the time left."""
         parts = [f"{number} {status}" for status, number in self.counts.most_common()]
-        if self.unchosen:
-            parts.append(f"{self.unchosen} of cells that are not chosen yet")
         yield f"study {self.data.name}: {self.total} runs: {', '.join(parts)}"
-        if self.data.sampled is not None:
-            yield f"  {self.data.sampled}"
         for run in self.runs:
             yield f"  {run}"
 
@@ -152,37 +146,23 @@ class StudyStatus:
     def table(self) -> dict[str, Any]:
         """Return the status as a JSON object."""
         data = self.data
-        sampled = None
-        if data.sampled is not None:
-            sampled = attrs.asdict(data.sampled)
         return {
             "name": data.name,
             "finished": self.finished,
             "total": self.total,
             "seconds_left": self.seconds_left,
-            "sampled": sampled,
             "runs": [status.table() for status in self.runs],
         }
 
 
-def status_of(data: StudyData, logs: dict[Path, RunLog] | None = None) -> StudyStatus:
-    """Return the status of a study, with the progress of its runs from their logs.
-
-    `logs` maps the directory of a run to its log. Of a log that an earlier call has read, only new lines are
-    read; logs of other runs are added to `logs`.
-    """
-    if logs is None:
-        logs = {}
+def status_of(data: StudyData) -> StudyStatus:
+    """Return the status of a study, with the progress of its runs from their logs."""
     runs: list[CellRun] = []
     fresh: list[CellRun] = []
     for cell in data.cells:
         runs += cell.runs
         fresh += cell.confirmation
     runs += fresh
-
-    unchosen = 0
-    if data.sampled is not None:
-        unchosen = (data.sampled.cells - len(data.sampled.names)) * len(data.seeds)
 
     times = []
     for run in runs:
@@ -197,8 +177,7 @@ def status_of(data: StudyData, logs: dict[Path, RunLog] | None = None) -> StudyS
         if run.directory is not None and data.directory is not None:
             directory = data.directory / run.directory
             if run.status in ("running", "interrupted"):
-                log = logs.setdefault(directory, RunLog(directory))
                 expected_seconds = mean_seconds if run.status == "running" else None
-                progress = log.progress(expected_seconds)
+                progress = RunLog(directory).progress(expected_seconds)
         statuses.append(RunStatus(run, run in fresh, progress, directory))
-    return StudyStatus(data, tuple(statuses), unchosen, mean_seconds)
+    return StudyStatus(data, tuple(statuses), mean_seconds)

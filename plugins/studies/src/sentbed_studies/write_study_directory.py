@@ -41,11 +41,10 @@ def at_work(
     directory: Path,
     study: Study,
     work: Work,
-    sampled: Sequence[str] = (),
 ) -> Iterator[None]:
     """Write `study.json` and the recipe of a study, and hold a lock that marks the study as running.
 
-    Several processes may run the same study. `sampled` are the cells that the study's sampler chooses first.
+    Several processes may run the same study.
 
     Raises:
         RunError: if the directory holds another study, or if another process runs this study with another recipe.
@@ -67,7 +66,6 @@ def at_work(
                     )
 
             write_atomic(directory / RECIPE, _recipe(study, directory))
-            record = attrs.evolve(record, sampled=tuple(sampled))
             # Read again under the lock: another process may have written the record since.
             before = _record_before(directory)
             if before is not None:
@@ -108,14 +106,9 @@ def _record_before(directory: Path) -> StudyRecord | None:
 def _with_choices_before(record: StudyRecord, before: StudyRecord) -> StudyRecord:
     """Return `record` with the choices that the earlier record `before` has, if they still hold.
 
-    The sampled cells still hold if the sampler is the same and the study still has these cells. The runs of the
-    chosen cell with fresh seeds still hold if the keys of this cell and the number of fresh seeds are the same.
+    The runs of the chosen cell with fresh seeds still hold if the keys of this cell and the number of fresh
+    seeds are the same.
     """
-    names = {cell.name for cell in record.cells}
-    is_same_sampler = before.sampler == record.sampler
-    if before.sampled and is_same_sampler and names.issuperset(before.sampled):
-        record = attrs.evolve(record, sampled=before.sampled)
-
     confirmation = before.confirmation
     if confirmation is not None and record.decide is not None:
         keys = _keys(record, confirmation.cell)
@@ -124,16 +117,6 @@ def _with_choices_before(record: StudyRecord, before: StudyRecord) -> StudyRecor
         if is_same_cell and len(fresh_seeds) == record.decide.confirm:
             record = attrs.evolve(record, confirmation=confirmation)
     return record
-
-
-def note_sampled(directory: Path, names: Sequence[str]) -> None:
-    """Write the names of the cells that a sampler has chosen into `study.json`.
-
-    Do nothing if it already has them, perhaps with further cells.
-    """
-    record = read_study_record(directory)
-    if record.sampled[: len(names)] != tuple(names):
-        write_study_record(directory, attrs.evolve(record, sampled=tuple(names)))
 
 
 def has_same_runs(
@@ -180,25 +163,17 @@ def _record(study: Study, work: Work) -> StudyRecord:
         paths = axis.paths(study.document)
         axes.append(AxisInfo(axis.name, axis.labels, axis.numbers, paths))
 
-    references = {}
-    for name, reference in table.references.items():
-        if reference.results is None:
-            references[name] = reference
-
-    sampler = None if table.sampler is None else unstructure(table.sampler)
     return StudyRecord(
         name=study.name,
         axes=tuple(axes),
         baseline=study.baseline,
         excluded=tuple((cell.name, cell.reasons) for cell in study.excluded),
         expected=table.expected,
-        references=references,
-        published=study.published,
+        references=table.references,
         ranks=table.ranks,
         colour=table.colour,
         cost=table.cost,
         decide=table.decide,
-        sampler=sampler,
         family=table.family,
         prompts=study.prompts,
         prompt_factor=table.prompt_factor,

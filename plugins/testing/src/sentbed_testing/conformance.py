@@ -45,7 +45,6 @@ MODULES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "schedule": ("rules_schedule",),
         "tracker": ("rules_tracker",),
         "runtime": ("rules_runtime",),
-        "sampler": ("rules_sampler",),
     }
 )
 """Kind -> modules with rules that only this kind has."""

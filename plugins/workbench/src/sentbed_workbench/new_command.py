@@ -8,9 +8,6 @@ import click
 from sentbed.errors import SentbedError
 from sentbed.tools import echo
 
-QUICKSTART = "recipes/quickstart.toml"
-"""Recipe in a clone of sentbed."""
-
 
 @click.group()
 def new() -> None:
@@ -37,52 +34,34 @@ def recipe(path: str | None) -> None:
 @new.command()
 @click.argument("kind")
 @click.argument("name")
-@click.option("--encodes", is_flag=True, help="Of a runtime: its engine only encodes.")
 @click.option(
     "--out", type=click.Path(), help="The new directory; ./sentbed-NAME by default."
 )
 def plugin(
     kind: str,
     name: str,
-    encodes: bool,
     out: str | None,
 ) -> None:
     """Write a plugin with one component of KIND called NAME: a distribution that can be installed and tested.
 
-    KIND is backbone, intervention, pooler, transform, similarity, loss, data, evaluator, runtime, optimizer,
-    schedule, tracker, exporter, importer, sampler or executor.
+    A pooler is a working example. Of another kind, the methods are to be written.
     """
     import shlex
 
     from sentbed.errors import suggest
+    from sentbed.kinds import KINDS
     from sentbed.tools import load_plugins
 
-    from sentbed_workbench.scaffold import (
-        ENCODES,
-        TEMPLATES,
-        require_name,
-        settings,
-        template_of,
-        write_plugin,
-    )
+    from sentbed_workbench.scaffold import require_name, write_plugin
 
-    if kind not in TEMPLATES:
+    if kind not in KINDS:
         raise click.UsageError(
-            f"there is no template for the kind `{kind}`.{suggest(kind, list(TEMPLATES))} Commands, tables of "
-            "recipes and report sections have none: see Tools in `docs/plugins/writing.md`"
+            f"there is no kind of component `{kind}`.{suggest(kind, list(KINDS))}"
         )
-
-    template = kind
-    if encodes:
-        if kind != "runtime":
-            raise click.UsageError(
-                f"`--encodes` is for a `runtime`, and not for a `{kind}`; leave it out"
-            )
-        template = ENCODES
 
     require_name(kind, name, load_plugins())
     directory = out or f"sentbed-{name}"
-    for file in write_plugin(template, name, Path(directory)):
+    for file in write_plugin(kind, name, Path(directory)):
         echo(f"{directory}/{file}")
 
     constraints = shlex.quote(f"{directory}/constraints.txt")
@@ -90,16 +69,3 @@ def plugin(
     echo("\nThen:")
     echo(f"  pip install -c {constraints} -e {with_tests}")
     echo(f"  pytest {shlex.quote(directory)}")
-    facts = template_of(template)
-    if facts.command:
-        echo(f"  {facts.command.replace('{name}', name)}")
-        return
-
-    options = [f"--set {shlex.quote(setting)}" for setting in settings(template, name)]
-    recipe = QUICKSTART
-    if not Path(QUICKSTART).is_file():
-        recipe = "mine.toml"
-        echo(f"  sentbed new recipe {recipe}")
-    echo(f"  sentbed run {recipe} {' '.join(options)}")
-    if facts.remark:
-        echo(f"\n{facts.remark}")

@@ -30,7 +30,7 @@ Row: TypeAlias = tuple[str, str, Callable[[Any], str]]
     "--json",
     "as_json",
     is_flag=True,
-    help="Print JSON, in bytes, operations and seconds.",
+    help="Print JSON, in bytes and operations.",
 )
 def plan(
     recipe: str,
@@ -38,7 +38,7 @@ def plan(
     engines: bool,
     as_json: bool,
 ) -> None:
-    """Say what RECIPE will take: parameters, memory, negatives, steps, time. No weights are read.
+    """Say what RECIPE will take: parameters, memory, negatives, steps. No weights are read.
 
     With `--engines`, build the main encoder on every installed engine in each precision, and print texts a
     second, the least cosine to `cpu` in fp32, and the change of each score.
@@ -72,7 +72,7 @@ def plan(
 
 
 def _record(resource_plan: Plan) -> dict[str, Any]:
-    """Return all numbers of a plan for JSON, in bytes, operations and seconds."""
+    """Return all numbers of a plan for JSON, in bytes and operations."""
     device = resource_plan.device
     encoders: dict[str, dict[str, Any]] = {}
     for name, encoder in resource_plan.encoders.items():
@@ -90,7 +90,6 @@ def _record(resource_plan: Plan) -> dict[str, Any]:
             "width": encoder.width(),
             "weight_bytes": encoder.weight_bytes,
             "copy_bytes": size.copy_bytes,
-            "tokens_a_second": encoder.tokens_a_second(device),
         }
     return {
         "device": attrs.asdict(device),
@@ -120,10 +119,8 @@ def _lines(record: Mapping[str, Any], recipe: Recipe) -> Iterator[str]:
         yield title
         yield from _rows(planned, STAGE)
 
-    yield ""
-    if record["stages"]:
-        yield "Evaluations take time of their own: how many sentences they have is not known here."
-    else:
+    if not record["stages"]:
+        yield ""
         yield "evaluation"
         yield from _rows(record, EVALUATION)
 
@@ -142,11 +139,6 @@ def _rows(facts: Mapping[str, Any], table: Iterable[Row]) -> Iterator[str]:
 
 def _number(value: float) -> str:
     return f"{value:,.0f}"
-
-
-def _range(values: tuple[float, float], show: Callable[[float], str] = _number) -> str:
-    """Return the least and the most value as text, or one of them if both have the same text."""
-    return " to ".join(dict.fromkeys(map(show, values)))
 
 
 def _bytes(size: float) -> str:
@@ -169,20 +161,7 @@ def _teraflops(flops: float) -> str:
     return f"{flops / 1e12:,.3g}"
 
 
-def _duration(seconds: float) -> str:
-    for limit, unit, name in ((90, 1, "s"), (5400, 60, "min"), (172_800, 3600, "h")):
-        if seconds < limit:
-            return f"{max(seconds / unit, 1):.3g} {name}"
-    return f"{seconds / 86400:.3g} days"
-
-
-DEVICE: tuple[Row, ...] = (
-    ("unknown", "problem", str),
-    ("speed", "rates", lambda rates: f"{_range(rates, _teraflops)} TFLOP/s"),
-    ("", "source", str),
-    ("bandwidth", "bandwidth", lambda rate: f"{_bytes(rate)}/s"),
-    ("memory", "memory", _bytes),
-)
+DEVICE: tuple[Row, ...] = (("memory", "memory", _bytes),)
 ENCODER: tuple[Row, ...] = (
     ("unknown", "problem", str),
     ("from", "source", lambda source: "\n".join(map(" ".join, source.items()))),
@@ -192,11 +171,6 @@ ENCODER: tuple[Row, ...] = (
     ("states", "hidden", lambda width: f"{width} numbers"),
     ("vector", "width", lambda width: f"{width} numbers"),
     ("weights", "weight_bytes", _bytes),
-    (
-        "encodes",
-        "tokens_a_second",
-        lambda rates: f"{_range(rates)} tokens/s per device",
-    ),
 )
 STAGE: tuple[Row, ...] = (
     ("unknown", "problems", "\n".join),
@@ -213,7 +187,6 @@ STAGE: tuple[Row, ...] = (
     ("validation", "evaluating", _parts),
     ("fits", "fits", lambda fits: "yes" if fits else "DOES NOT FIT"),
     ("advice", "advice", str),
-    ("time", "seconds", lambda seconds: _range(seconds, _duration)),
 )
 EVALUATION: tuple[Row, ...] = (("memory", "encoding", _parts),)
 """Line of evaluations outside of stages."""

@@ -8,14 +8,11 @@ from collections.abc import Mapping
 import attrs
 from sentbed.tools import EncoderRecipe
 
-from sentbed_workbench.module_sizes import BackboneSize, Lengths
+from sentbed_workbench.module_sizes import BackboneSize
 from sentbed_workbench.planned_device import Device
 
 Shapes = Mapping[str, tuple[int, ...]]
 """Name of a parameter -> its shape."""
-
-LENGTH = 32
-"""Length, in tokens, of the texts for which the speed of encoding is computed."""
 
 
 @attrs.frozen(eq=False)
@@ -50,18 +47,6 @@ class EncoderPlan:
     def weight_bytes(self) -> int:
         """Size of all weights in bytes."""
         return self.known_size.weight_bytes + 4 * count(self.head)
-
-    def tokens_a_second(self, device: Device) -> tuple[float, float] | None:
-        """Return the least and the most tokens per second for encoding texts of `LENGTH` tokens on a device.
-
-        The result is None if the device's speed is unknown, or if the encoder only looks up vectors.
-        """
-        text = Lengths(texts=1, tokens=LENGTH, squares=LENGTH**2)
-        flops = self.known_size.forward.of(text) / LENGTH
-        if device.rates is None or flops == 0:
-            return None
-        slow, fast = device.rates
-        return slow / flops, fast / flops
 
     def width(self, training: bool = False) -> int:
         """Return the dimension of a vector before a transform, and before it is cut to fewer dimensions.
@@ -105,8 +90,6 @@ class StagePlan:
     """Whether the memory of the device suffices; None if it is unknown."""
     advice: str = ""
     """What to change if the memory does not suffice."""
-    seconds: tuple[float, float] | None = None
-    """Least and most seconds that the stage takes, without validations."""
     remarks: tuple[str, ...] = ()
     """Remarks of the loss on fields that have no effect for this number of rows."""
     problems: tuple[str, ...] = ()

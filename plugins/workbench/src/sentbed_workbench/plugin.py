@@ -26,7 +26,7 @@ def commands() -> Mapping[str, Lazy]:
         ),
         "plan": Lazy(
             "sentbed_workbench.plan_command:plan",
-            "Say what a recipe will take: memory, steps, time.",
+            "Say what a recipe will take: memory and steps.",
         ),
         "doctor": Lazy(
             "sentbed_workbench.doctor_command:doctor",

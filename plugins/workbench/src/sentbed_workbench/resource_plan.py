@@ -1,7 +1,7 @@
-"""Plan of what a recipe needs: parameters, memory, steps and time. No weights are loaded.
+"""Plan of what a recipe needs: parameters, memory and steps. No weights are loaded.
 
 Modules are built on the device `meta` and run on tensors without content (`_torch.module_costs`). The lengths of
-texts are those of a sample (`text_lengths`). The speed of the device is measured or published (`planned_device`).
+texts are those of a sample (`text_lengths`).
 A number is None if it cannot be computed, for example because data is not on this machine; `problems` then
 has the reason.
 """
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import attrs
 from sentbed.errors import ModelError, SentbedError, foreign
 from sentbed.protocols import BuildContext, Component
-from sentbed.tools import Evaluate, Recipe, Stage, Validate, Watch
+from sentbed.tools import Recipe, Stage
 
 from sentbed_workbench.module_sizes import BackboneSize, Lengths, LossSize
 from sentbed_workbench.plan_records import (
@@ -29,8 +29,6 @@ from sentbed_workbench.plan_records import (
 from sentbed_workbench.planned_device import Device, device_of
 from sentbed_workbench.text_lengths import (
     Texts,
-    evaluation_texts,
-    mean_lengths,
     stage_texts,
     training_texts,
 )
@@ -40,8 +38,6 @@ FILLED = 0.8
 """Largest share of a device's memory that a plan may fill and still count as fitting.
 
 In short runs, allocators took up to 28 % more than was in use."""
-BYTES_PER_WEIGHT = 44
-"""Approximate bytes per trained weight that the optimiser's step reads and writes."""
 BLOCKS_IN_BACKWARD = 2
 """Number of blocks whose gradients are in memory at the same time during the backward pass."""
 STATES_PER_TOKEN = 6
@@ -78,40 +74,6 @@ class Planner:
             stages.append(self._stage_plan(recipe, index, encoders, device))
         encoding = encoding_memory(encoders, list(encoders), device)
         return Plan(device, encoders, tuple(stages), encoding)
-
-    def evaluation(
-        self,
-        recipe: Recipe,
-        entry: Evaluate | Validate | Watch,
-        name: str,
-    ) -> tuple[float, float] | str:
-        """Return the least and the most seconds of encoding for an evaluation, or why they are unknown.
-
-        `name` is the name of the encoder. The time for reading data and training classifiers is not included.
-        """
-        device = self._device(recipe)
-        encoder = self._encoders(recipe, device)[name]
-        evaluator = entry.evaluator
-        texts = self._cached(
-            ("evaluation", evaluator), lambda: evaluation_texts(evaluator)
-        )
-        self._record_unusable(texts)
-        problem = texts.problem or encoder.problem or device.problem
-        if problem or device.rates is None:
-            return problem
-
-        def count_flops() -> float:
-            flops = 0.0
-            for number, sample in texts.lists:
-                lengths = mean_lengths(encoder.recipe, encoder.size, sample)
-                flops += encoder.known_size.forward.of(lengths * number)
-            return flops
-
-        prompts, max_length = encoder.recipe.resolved_prompts, encoder.recipe.max_length
-        key = ("encoding", id(texts), id(encoder.size), max_length, prompts)
-        flops = self._cached(key, count_flops)
-        slow, fast = device.rates
-        return flops / fast, flops / slow
 
     def _cached(self, key: tuple[Any, ...], compute: Callable[[], T]) -> T:
         """Return the result of `compute` for a key. It is computed once."""
@@ -236,7 +198,6 @@ class Planner:
             peak=peak,
             fits=fits,
             advice=advice,
-            seconds=step.seconds(planned.steps, flops, trained),
             problems=tuple(problems),
         )
 
@@ -483,22 +444,6 @@ class _Step:
         if self.device.kind in ("cuda", "tpu"):
             advice = f'set `parallel = "fsdp"` and more `devices` in the runtime, or {advice}'
         return f"{advice}, with `micro_batch = 1`"
-
-    def seconds(
-        self,
-        steps: int | None,
-        flops: float,
-        trained: int,
-    ) -> tuple[float, float] | None:
-        """Return the least and the most seconds of all steps; None if their number or the speed is unknown."""
-        device = self.device
-        if device.rates is None or steps is None:
-            return None
-        overhead = 0.0
-        if device.bandwidth is not None:
-            overhead += BYTES_PER_WEIGHT * trained / self.shards / device.bandwidth
-        slow, fast = device.rates
-        return steps * (flops / fast + overhead), steps * (flops / slow + overhead)
 
 
 def fits_on(size: int, device: Device) -> bool | None:

@@ -1,18 +1,13 @@
-"""Lengths of the texts that a stage or an evaluation encodes, determined from a sample."""
+"""Lengths of the texts that a stage encodes, determined from a sample."""
 
 from __future__ import annotations
 
-import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 import attrs
 from sentbed.errors import DataError, SentbedError
-from sentbed.helpers import reason_of
-from sentbed.protocols import Evaluator, Prepared
-from sentbed.tools import EncoderRecipe, PromptTokenizer, Recipe, Sampler, unstructure
+from sentbed.tools import EncoderRecipe, PromptTokenizer, Recipe, Sampler
 
 from sentbed_workbench.module_sizes import BackboneSize, Lengths
 
@@ -24,19 +19,15 @@ SPECIAL_TOKENS = 2
 """Approximate number of special tokens per text."""
 FIRST_IDEOGRAM = 0x2E80
 """First code point whose character counts as one token."""
-MAX_BYTES = 500_000_000
-"""Largest size in bytes of an evaluation's data that a plan reads."""
 
 
 @attrs.frozen
 class Texts:
-    """What is known about the texts of a stage or an evaluation."""
+    """What is known about the texts of a stage."""
 
     lengths: Mapping[str, Lengths] = attrs.field(factory=dict)
     """Column of a stage -> `Lengths` of its text in a row: the sum over the encoder's prompts, as a mean over the
     sampled rows."""
-    lists: tuple[tuple[int, tuple[str, ...]], ...] = ()
-    """For each list of an evaluation: the number of distinct texts, and a sample of them."""
     source: str = ""
     """How the lengths were determined."""
     rows: int | None = None
@@ -94,7 +85,7 @@ def stage_texts(
             recipe.encoders[tower],
             max_length=stage.max_length or recipe.encoders[tower].max_length,
         )
-        lengths[column] = mean_lengths(
+        lengths[column] = _mean_lengths(
             encoder, sizes[tower], texts[column], stage.normalize_text
         )
 
@@ -118,7 +109,7 @@ def training_texts(recipe: Recipe, name: str) -> Iterator[str]:
             yield from stage.data.open().texts(columns)
 
 
-def mean_lengths(
+def _mean_lengths(
     encoder: EncoderRecipe,
     size: BackboneSize | None,
     texts: Sequence[str],
@@ -168,45 +159,3 @@ def _tokens(text: str) -> int:
     if ideograms:
         words = [word for word in words if word.isascii()]
     return max(1, round(TOKENS_PER_WORD * len(words)) + ideograms)
-
-
-def evaluation_texts(evaluator: Evaluator) -> Texts:
-    """Return the texts that an evaluator encodes. Data above `MAX_BYTES`, or on the hub, is not read."""
-    values = [
-        value for value in unstructure(evaluator).values() if isinstance(value, str)
-    ]
-    if any(value.startswith("hub:") for value in values):
-        return Texts(problem="its data would have to be fetched from the hub")
-    try:
-        # Paths are absolute in a recipe. A word such as `test` may be the name of a directory here.
-        paths = filter(os.path.isabs, values)
-        size = _bytes_below({*map(str, evaluator.files()), *paths})
-        if size > MAX_BYTES:
-            problem = f"its data of {size / 1e6:,.0f} MB is read when it runs"
-            return Texts(problem=problem)
-        prepared = evaluator.prepare()
-    except (SentbedError, OSError) as error:
-        return Texts(problem=reason_of(error), unusable=isinstance(error, DataError))
-
-    if not isinstance(prepared, Prepared):
-        return Texts(problem="it drives the encoder itself")
-
-    lists = []
-    for texts in prepared.lists.values():
-        distinct = sorted(set(texts.both))
-        if distinct:
-            step = math.ceil(len(distinct) / SAMPLE)
-            lists.append((len(distinct), tuple(distinct[::step])))
-    return Texts(lists=tuple(lists))
-
-
-def _bytes_below(places: set[str]) -> int:
-    """Return the total size in bytes of all files among some paths and below them. Other strings are ignored."""
-    size = 0
-    for place in places:
-        if os.path.isfile(place):  # noqa: PTH113 - no error for a long text
-            size += Path(place).stat().st_size
-        elif os.path.isdir(place):  # noqa: PTH112 - no error for a long text
-            files = filter(Path.is_file, Path(place).rglob("*"))
-            size += sum(file.stat().st_size for file in files)
-    return size

@@ -61,7 +61,6 @@ def on_clean_items(data: StudyData, overlap: Overlap) -> StudyData:
         cells=with_runs(data.cells, run_on_clean_items),
         expected={},
         references={},
-        published=(),
     )
 
 

@@ -10,13 +10,11 @@ from sentbed.errors import RunError, listed, suggest
 
 from sentbed_report.figures.cell_planes import geometry_plots
 from sentbed_report.figures.cell_trajectories import trajectory_plots
-from sentbed_report.figures.demonstration_scores import ranking_plot
 from sentbed_report.figures.learning_curves import learning_curves
 from sentbed_report.figures.numeric_axes import numeric_axis_plots
 from sentbed_report.figures.plot import Plot
 from sentbed_report.figures.rank_groups import rank_groups_plot
 from sentbed_report.figures.score_cost import cost_plot
-from sentbed_report.figures.sweeps import sweep_plots
 from sentbed_report.study.score_against_cost import (
     names_of_costs,
     scores_against_cost,
@@ -84,11 +82,6 @@ KINDS: Mapping[str, FigureKind] = {
         _cost_plots,
         tables=True,
     ),
-    "sweep": FigureKind(
-        "scores with coordinates, such as throughput by length",
-        "scores with coordinates",
-        lambda data, _: sweep_plots(data),
-    ),
     "geometry": FigureKind(
         "planes of two scores, such as alignment and uniformity",
         "two scores that are coordinates of a plane",
@@ -98,11 +91,6 @@ KINDS: Mapping[str, FigureKind] = {
         "such planes over training",
         "stages that watch such scores",
         lambda data, _: trajectory_plots(data),
-    ),
-    "ranking": FigureKind(
-        "scores of demonstrations",
-        "cells with `[search]`",
-        lambda data, _: [ranking_plot(data)],
     ),
     "learning": FigureKind(
         "validation over training",

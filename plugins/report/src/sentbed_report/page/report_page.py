@@ -68,23 +68,20 @@ class Page:
         return anchored
 
 
-def page_html(page: Page, script: str = "") -> str:
-    """Return a page as HTML. `script` is a further script, which only pages from a server have."""
+def page_html(page: Page) -> str:
+    """Return a page as HTML."""
     numbers = count()
 
     def figure_html(plot: Plot) -> str:
         # Each figure gets its own prefix: ids must differ, even if two figures are equal.
         return plot.element(f"f{next(numbers)}-")
 
-    scripts = [Script(resource("sentbed_report.page", "page.js"))]
-    if script:
-        scripts.append(Script(script))
     labels = {cell: dict(of_cell) for cell, of_cell in page.labels.items()}
     return _template().render(
         page=page,
         labels=json.dumps(labels, ensure_ascii=False),
         head_script=Script(resource("sentbed_report.page", "remember.js")),
-        scripts=scripts,
+        script=Script(resource("sentbed_report.page", "page.js")),
         style=resource("sentbed_report.page", "style.css"),
         table_html=table_html,
         figure_html=figure_html,

@@ -21,7 +21,6 @@ from sentbed_report.formatting import (
 from sentbed_report.page.report_page import AnswerLine, Page
 from sentbed_report.page.sections import Section, Text, Value, table_of
 from sentbed_report.recipe_facts import recipe_facts
-from sentbed_report.run_page.demonstration_search_section import search_section, verdict
 from sentbed_report.run_page.scores_section import (
     intervals_section,
     run_summaries,
@@ -54,7 +53,6 @@ def run_page(data: RunReport, summaries: Sequence[Summary] | None = None) -> Pag
 
     sections = [
         _error(data),
-        search_section(data.ranking),
         scores_section(data, summaries),
         expected,
         intervals_section(data.intervals),
@@ -81,8 +79,6 @@ def summary_line(data: RunReport) -> str:
     parts = []
     if data.stages:
         parts.append(count(len(data.stages), "stage"))
-    if data.ranking is not None:
-        parts.append(count(len(data.ranking.candidates), "candidate"))
     if data.scores:
         tasks = {(score.evaluator, score.task) for score in data.scores}
         scores = count(len(data.scores), "score")
@@ -94,15 +90,12 @@ def summary_line(data: RunReport) -> str:
 
 
 def _answer(data: RunReport, summaries: Sequence[Summary]) -> Iterator[AnswerLine]:
-    """Yield the lines at the top of the page: untrained weights, search, scores, missed numbers, warnings."""
+    """Yield the lines at the top of the page: untrained weights, scores, missed numbers, warnings."""
     kept_steps = set()
     for stage in data.stages:
         kept_steps.add(stage.best_step)
     if kept_steps == {0}:
         yield AnswerLine("Untrained", f"{UNTRAINED}: {NO_BETTER}")
-
-    if data.ranking is not None:
-        yield AnswerLine("Search", verdict(data.ranking))
 
     results: list[str] = []
     for summary in summaries:

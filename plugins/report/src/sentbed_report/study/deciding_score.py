@@ -1,4 +1,4 @@
-"""The deciding score of a run (`[study.decide]`), by which a study stops, samples and chooses its cells."""
+"""The deciding score of a run (`[study.decide]`), by which a study chooses a cell."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sentbed_report.data_splits import is_development
 
 @attrs.frozen
 class Decide:
-    """`[study.decide]`: settings of the deciding score, by which a study stops, samples and chooses cells.
+    """`[study.decide]`: settings of the deciding score, by which a study chooses a cell.
 
     The deciding score of a run is the mean of its scores in the deciding tasks, each in the task's first
     metric. All these tasks must have the same metric and direction.

@@ -88,10 +88,6 @@ def _varied_by_recipes(data: StudyData) -> set[str]:
     for cell in data.cells:
         for difference in cell.differences:
             paths.append(difference.partition(": ")[0])
-    for run in data.runs:
-        if run.record.get("ranking"):
-            # Each run has searched for its own demonstration, so its prompt differs.
-            keys.add("prompt")
     for path in paths:
         keys.update(path.split("."))
     return keys - _NAMES_OF_ENCODERS

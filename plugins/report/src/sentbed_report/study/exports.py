@@ -13,25 +13,18 @@ import attrs
 from sentbed.helpers import read_json, write_atomic
 from sentbed.tools import plain
 
-from sentbed_report.formatting import expected_verdict
 from sentbed_report.statistics.item_components import degenerate_reason
 from sentbed_report.statistics.levels import SIGNIFICANT
 from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.found_demonstrations import FoundRow, found_demonstrations
 from sentbed_report.study.prompt_effects import RowUnderPrompts, rows_under_prompts
-from sentbed_report.study.published_number_comparison import Number, published_numbers
 from sentbed_report.study.rank_groups import GroupedRow, RankGroups
 from sentbed_report.study.read_cell_run import UNREADABLE
-from sentbed_report.study.score_against_cost import (
-    ScoreAgainstCost,
-    scores_against_cost,
-)
 from sentbed_report.study.selection import Selection, select
 from sentbed_report.study.study_data import CellInfo, StudyData
 from sentbed_report.study.summary_row import SummaryRow
 from sentbed_report.study.summary_tables import Summary
-from sentbed_report.tables.comma_separated import csv_text, to_csv
+from sentbed_report.tables.comma_separated import csv_text
 from sentbed_report.tables.json_records import record_of
 from sentbed_report.tables.latex import reduced, to_latex
 from sentbed_report.tables.markdown import to_markdown
@@ -47,7 +40,7 @@ DIRECTORY = "tables"
 RESULTS = "results.json"
 SCORES = "scores.csv"
 """File in `tables/` with every score under every seed, one per line."""
-FORMATS = {"md": to_markdown, "tex": to_latex, "csv": to_csv}
+FORMATS = {"md": to_markdown, "tex": to_latex}
 """Suffix of a table's file -> function that renders the table."""
 
 
@@ -76,7 +69,7 @@ def write_exports(
 
 
 def write_tables(directory: Path, summaries: Sequence[Summary]) -> None:
-    """Write each table as `tables/NAME.md`, `.tex` and `.csv` into the directory of a study or run.
+    """Write each table as `tables/NAME.md` and `.tex` into the directory of a study or run.
 
     Files of tables that only an earlier `results.json` names are deleted.
 
@@ -189,8 +182,6 @@ def to_json(
     prompt_factor = None
     if data.prompts:
         prompt_factor = data.prompt_factor
-    demonstrations = found_demonstrations(data, summaries)
-    costs = scores_against_cost(summaries, data.cost)
     document = {
         "schema": SCHEMA,
         "study": data.name,
@@ -201,10 +192,6 @@ def to_json(
         "cells": list(map(_cell, data.cells)),
         "excluded": excluded,
         "tables": list(map(_table, summaries, table_names(summaries))),
-        "demonstrations": list(map(_demonstration, demonstrations)),
-        "published": list(map(_published, published_numbers(data, summaries))),
-        "sampled": _fields(data.sampled),
-        "costs": list(map(_score_and_cost, costs)),
         "chosen": _fields(selection),
     }
     text = json.dumps(
@@ -301,53 +288,3 @@ def _compared(row: GroupedRow) -> dict[str, Any]:
     fields = attrs.asdict(row)
     del fields["name"], fields["alike"]
     return fields
-
-
-def _score_and_cost(against: ScoreAgainstCost) -> dict[str, Any]:
-    points = []
-    for point in against.points:
-        row = _attributes(point.row, "cell encoder")
-        points.append({**row, **_attributes(point, "score cost front")})
-    cost = against.column
-    return {
-        **against.scores.ranked_by,
-        "cost": cost.task,
-        "unit": cost.metric,
-        "points": points,
-    }
-
-
-def _demonstration(row: FoundRow) -> dict[str, Any]:
-    search = row.found
-    helped = None
-    harmed = None
-    if search.shares is not None:
-        helped = search.shares.helped
-        harmed = search.shares.harmed
-    gains = []
-    for gain in row.gains:
-        gains.append(
-            {
-                "against": gain.without,
-                **gain.summary.ranked_by,
-                "difference": gain.difference,
-            }
-        )
-    return {
-        "cell": row.cell.name,
-        "seed": row.seed,
-        **_attributes(search, "evaluator sentence word score improvement"),
-        "candidates": len(search.scores),
-        "helped": helped,
-        "harmed": harmed,
-        "gains": gains,
-    }
-
-
-def _published(number: Number) -> dict[str, Any]:
-    row = number.row
-    return {
-        "cell": number.cell,
-        **_attributes(row, "key value tolerance source found difference met"),
-        "verdict": expected_verdict(row),
-    }

@@ -8,7 +8,6 @@ import attrs
 from sentbed.protocols import ExpectedRow
 
 from sentbed_report.study.published_number_config import Published, Reference
-from sentbed_report.study.published_results import with_published_results
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_row import SummaryRow
 from sentbed_report.study.summary_tables import ReferenceRow, Summary
@@ -45,7 +44,7 @@ def with_published(
         references = tuple(_reference_rows(data, summaries, summary))
         with_rows = attrs.evolve(summary, references=references)
         published.append(with_rows.with_estimates(with_numbers))
-    return tuple(with_published_results(data.published, published))
+    return tuple(published)
 
 
 def published_numbers(

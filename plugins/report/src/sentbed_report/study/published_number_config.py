@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
 import attrs
 from attrs.validators import ge, optional
-from sentbed import FilePath
 
 
 @attrs.frozen
@@ -45,8 +43,7 @@ class Published:
 class Reference:
     """`[study.references."SYSTEM"]`: a system with which cells are compared, drawn as a dashed line.
 
-    Its numbers are published numbers (`scores`), the numbers of a cell of the study (`cell`), or the numbers of
-    models in files of results (`results`), with one row per model.
+    Its numbers are published numbers (`scores`), or the numbers of a cell of the study (`cell`).
     """
 
     scores: Mapping[str, float] = attrs.field(factory=dict)
@@ -56,19 +53,5 @@ class Reference:
     shows that both averages are over the same tasks."""
     cell: str = ""
     """Cell of the study whose score is the line; plots over a numeric axis then have no point for this cell."""
-    results: FilePath | None = None
-    """Path of results that `sentbed audit` can read: a folder, archive or file of MTEB's results, a directory
-    of a run or study, a file of lm-eval, or a CSV file with the columns model, task and score. The results
-    are shown, without tests, in the columns of the same task, metric, split and subset."""
-    models: tuple[str, ...] = ()
-    """Models in `results` to show as rows: `NAME`, or `NAME@REVISION` for one revision. Not needed if there is
-    only one model."""
-    tasks: Mapping[str, str] = attrs.field(factory=dict)
-    """Task in `results` -> name of this task in the study, if it is different. If the split has another name in
-    the study, too, this name follows after `@`: `{ STSBenchmark = "STSB", "SICK-R" = "SICKR-all@train+dev+test"
-    }`."""
-    unit: Literal["share", "per cent"] | None = None
-    """Unit of the scores in `results`: `share` (in [0, 1], shown in per cent) or `per cent`. Only a CSV file
-    needs it, since the units of other files are known."""
     source: str = ""
     """Where the numbers are published."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -19,8 +18,6 @@ from sentbed_report.score_items import attach_items
 from sentbed_report.study.study_data import CellRun, CellStatus
 
 REPORT = "report.json"
-RANKING = "search.json"
-"""File with the result of the demonstration search that came before a run, if there was one."""
 
 
 KEYS = "keys.json"
@@ -64,10 +61,9 @@ def read_run(
             f"the run in `{directory}` has finished, but its `{REPORT}` is missing; put it back, or remove "
             "the directory and run it again"
         )
-    searched = _json(directory / RANKING)
-    seconds = _seconds(record, searched)
-    if searched:
-        record["ranking"] = searched.get("ranking")
+    seconds = record.get("seconds")
+    if not isinstance(seconds, int | float):
+        seconds = None
 
     scores: tuple[Score, ...] = ()
     if status == "finished" and record.get("scores"):
@@ -102,16 +98,6 @@ def read_run(
     )
 
 
-def _seconds(record: Mapping[str, Any], searched: Mapping[str, Any]) -> float | None:
-    """Return the duration of a run and of the search before it, in seconds; None if neither was recorded."""
-    total = None
-    for part in (record, searched):
-        seconds = part.get("seconds")
-        if isinstance(seconds, int | float):
-            total = (total or 0.0) + seconds
-    return total
-
-
 def evaluation_keys(run: Path) -> list[str]:
     """Return the keys of a run's evaluations, in order; empty if they were not recorded."""
     try:
@@ -127,18 +113,6 @@ def made_evaluations(run: Path) -> list[str]:
         if manifest_status(added) == "finished":
             keys += evaluation_keys(added)
     return keys
-
-
-def evaluation_contents(run: Path) -> dict[str, Any]:
-    """Return key -> everything that determines the scores, for each evaluation of a run.
-
-    Added evaluations are included; evaluations without such a record are left out.
-    """
-    contents: dict[str, Any] = {}
-    for directory in (run, *sorted((run / ADDED).glob("*"))):
-        with suppress(*UNREADABLE):
-            contents |= read_json(directory / KEYS)["evaluation_contents"]
-    return contents
 
 
 def added_run(run: Path, key: str) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import attrs
 from sentbed.errors import RunError
-from sentbed.helpers import foreign, read_file, require_types
+from sentbed.helpers import foreign, read_file
 from sentbed_common import is_locked
 
 from sentbed_report.study.read_cell_run import (
@@ -19,7 +19,6 @@ from sentbed_report.study.study_data import (
     CellInfo,
     CellRun,
     CellStatus,
-    Sampled,
     StudyData,
     with_decided_splits,
 )
@@ -53,11 +52,10 @@ def read_data(directory: str | Path) -> StudyData:
         RunError, f"`{place / STUDY}` is damaged", "run `sentbed study` there again"
     ):
         _require_axes(record)
-        sampled = _sampled(record)
         return StudyData(
             name=record.name,
             axes=record.axes,
-            cells=with_decided_splits(_cells(place, record, sampled)),
+            cells=with_decided_splits(_cells(place, record)),
             baseline=record.baseline,
             seeds=record.seeds,
             excluded=record.excluded,
@@ -65,12 +63,10 @@ def read_data(directory: str | Path) -> StudyData:
             recipe=_recipe(place),
             directory=place,
             references=record.references,
-            published=record.published,
             ranked_within=record.ranks,
             colour=record.colour,
             cost=record.cost,
             decide=record.decide,
-            sampled=sampled,
             family=record.family,
             prompts=record.prompts,
             prompt_factor=record.prompt_factor,
@@ -113,23 +109,11 @@ def _require_axes(record: StudyRecord) -> None:
             raise ValueError(f"`ranks` has the unknown axis {axis!r:.80}")
 
 
-def _sampled(record: StudyRecord) -> Sampled | None:
-    if record.sampler is None:
-        return None
-    table = record.sampler
-    sampled = Sampled(
-        table["use"], table["seed"], table["cells"], len(record.cells), record.sampled
-    )
-    require_types(sampled)
-    return sampled
-
-
 def _cells(
     place: Path,
     record: StudyRecord,
-    sampled: Sampled | None,
 ) -> list[CellInfo]:
-    """Return the cells with their runs; in a study with a sampler, only cells that were chosen or run."""
+    """Return the cells with their runs."""
     cells = []
     for cell in record.cells:
         runs = _runs(place, cell.name, cell.runs)
@@ -138,11 +122,7 @@ def _cells(
         if confirmation is not None and confirmation.cell == cell.name:
             fresh = _runs(place, cell.name, confirmation.runs)
 
-        # A cell may have been run before the study had this sampler.
-        has_begun = any(run.status != "waiting" for run in runs)
-        if sampled is None or cell.name in sampled.names or has_begun:
-            info = CellInfo(cell.name, cell.labels, runs, cell.differences, fresh)
-            cells.append(info)
+        cells.append(CellInfo(cell.name, cell.labels, runs, cell.differences, fresh))
     return cells
 
 

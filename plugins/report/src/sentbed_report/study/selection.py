@@ -157,7 +157,6 @@ def select(data: StudyData, summaries: Sequence[Summary]) -> Selection | None:
             baseline=None,
             expected={},
             references={},
-            published=(),
         )
         summaries = summarise(study_of_cell)
         selection = attrs.evolve(selection, fresh_seeds=with_fresh_seeds.seeds)

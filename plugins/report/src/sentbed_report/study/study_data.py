@@ -14,7 +14,6 @@ from sentbed_report.data_splits import data_of, is_development, with_decided_spl
 from sentbed_report.run_cost import RecordedCost
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.published_number_config import Published, Reference
-from sentbed_report.study.published_scores import PublishedSystem
 
 CellStatus: TypeAlias = Literal[
     "waiting", "running", "finished", "failed", "interrupted"
@@ -57,14 +56,13 @@ class CellRun:
     error: str = ""
     """Error message of a failed run; empty for other runs."""
     seconds: float | None = None
-    """Duration of the run in seconds, including the demonstration search before it; None if it was not
-    recorded."""
+    """Duration of the run in seconds; None if it was not recorded."""
     scores: tuple[Score, ...] = ()
     """Scores, each with its items if they were saved; empty unless the run has finished."""
     record: Mapping[str, Any] = attrs.field(factory=dict)
-    """Content of the run's `report.json`: `stages` has its learning curves, `ranking` the result of a search."""
+    """Content of the run's `report.json`: `stages` has its learning curves."""
     cost: RecordedCost | None = None
-    """Cost of a finished or failed run, without the search before it; None if it was not recorded."""
+    """Cost of a finished or failed run; None if it was not recorded."""
     evaluations: tuple[str, ...] | None = None
     """Keys of the evaluations that made the scores (see `read_run`); None if the run itself made all of them."""
     prompt: str = ""
@@ -175,24 +173,6 @@ def with_runs(
     return tuple(changed)
 
 
-@attrs.frozen
-class Sampled:
-    """The choice, by a sampler, of the cells that are run."""
-
-    sampler: str
-    """Name of the sampler."""
-    seed: int
-    cells: int
-    """Number of cells that are to be chosen."""
-    among: int
-    """Number of cells among which the sampler chooses."""
-    names: tuple[str, ...]
-    """Names of the cells chosen so far, in the order of the choice."""
-
-    def __str__(self) -> str:
-        return f"{len(self.names):,} of {self.among:,} cells were sampled by {self.sampler}, seed {self.seed}"
-
-
 @attrs.frozen(eq=False, repr=False)
 class StudyData:
     """Data of a study, or of several runs that are treated as a study."""
@@ -201,7 +181,7 @@ class StudyData:
     axes: tuple[AxisInfo, ...]
     """Axes; empty for runs that are treated as a study."""
     cells: tuple[CellInfo, ...]
-    """Cells in the recipe's order; in a study with a sampler, only cells that were chosen or run."""
+    """Cells in the recipe's order."""
     baseline: str | None
     """Name of the cell with which others are compared; None without a baseline."""
     seeds: tuple[int, ...]
@@ -215,8 +195,6 @@ class StudyData:
     """Directory of the study, to which the directories of its runs are relative."""
     references: Mapping[str, Reference] = attrs.field(factory=dict)
     """Name of another system -> its numbers; see `StudyTable.references`."""
-    published: tuple[PublishedSystem, ...] = ()
-    """Systems whose numbers were read from files of results, in the recipe's order."""
     ranked_within: tuple[str, ...] | None = None
     """Axes that divide the rows into groups, within which numbers are ranked; `()` for one group of all rows,
     None for no ranks."""
@@ -225,9 +203,7 @@ class StudyData:
     cost: str = ""
     """Task that is the cost in plots of score against cost; if empty, the first measured cost."""
     decide: Decide | None = None
-    """Settings of the deciding score, by which cells are sampled and chosen; None without `[study.decide]`."""
-    sampled: Sampled | None = None
-    """How `cells` were chosen; None if they are all cells of the study."""
+    """Settings of the deciding score, by which a cell is chosen; None without `[study.decide]`."""
     family: Family = "column"
     """Which p-values are corrected together."""
     prompts: tuple[str, ...] = ()

@@ -15,7 +15,6 @@ from sentbed.helpers import foreign, write_atomic
 from sentbed_report.report_json import read_record
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.published_number_config import Published, Reference
-from sentbed_report.study.published_scores import PublishedSystem
 from sentbed_report.study.study_data import AxisInfo, Family, PromptFactor
 
 STUDY = "study.json"
@@ -66,22 +65,15 @@ class StudyRecord:
     excluded: tuple[tuple[str, tuple[str, ...]], ...]
     expected: Mapping[str, Published]
     references: Mapping[str, Reference] = attrs.field(factory=dict)
-    """Entries of `[study.references]` that have no `results`."""
-    published: tuple[PublishedSystem, ...] = ()
-    """Scores from the files of results that the other entries name."""
     ranks: tuple[str, ...] | None = None
     colour: str = ""
     cost: str = ""
     decide: Decide | None = None
-    sampler: Mapping[str, Any] | None = None
-    """The table `[study.sampler]`."""
     family: Family = "column"
     prompts: tuple[str, ...] = ()
     """Labels of the prompts, in the recipe's order."""
     prompt_factor: PromptFactor = "random"
     cells: tuple[CellRecord, ...]
-    sampled: tuple[str, ...] = ()
-    """Cells that the sampler has chosen so far."""
     confirmation: ConfirmationRecord | None = None
 
     @property

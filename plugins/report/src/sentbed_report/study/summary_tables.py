@@ -41,16 +41,6 @@ class ReferenceRow:
     values: tuple[float | None, ...]
     """One number per column; None in columns for which the system has no comparable number."""
 
-    # The following fields are only set for results that were read from files.
-    model: str = ""
-    """Name of the model."""
-    revision: str = ""
-    """Revision of the model."""
-    software: tuple[str, ...] = ()
-    """Names and versions of the software that computed the results."""
-    same_protocol: tuple[bool, ...] = ()
-    """For each column, whether its number has the study's protocol and revisions."""
-
 
 @attrs.frozen(repr=False)
 class Summary:
@@ -78,9 +68,6 @@ class Summary:
     """Seeds under which any row has a score, in the study's order."""
     references: tuple[ReferenceRow, ...] = ()
     """Rows of other systems that have a number in any column, in the recipe's order."""
-    reference_notes: tuple[str, ...] = ()
-    """Sentences on published results: how they relate to the study's results, and which of them match no
-    column."""
     ranked_within: tuple[str, ...] | None = None
     """Axes that divide the rows into groups, within which numbers are ranked; see `StudyData.ranked_within`."""
     family: Family = "column"
@@ -357,7 +344,6 @@ class Summary:
             yield self.covered
         yield from self.protocol_notes
         yield from self._comparisons_left_out()
-        yield from self.reference_notes
 
     def _comparisons_left_out(self) -> Iterator[str]:
         """Yield sentences on seeds that the tests leave out, and on rows that were not compared."""

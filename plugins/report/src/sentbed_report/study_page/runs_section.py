@@ -160,11 +160,7 @@ def _states(
 
 
 def _linked(run: CellRun, text: str) -> Link:
-    return Link(text, report_address(run), f"state-{run.status}")
-
-
-def report_address(run: CellRun) -> str:
-    """Return the address of a run's report, relative to the study's report; empty if the run has none."""
-    if run.directory is None or not (run.record or run.status == "finished"):
-        return ""
-    return quote((run.directory / "report.html").as_posix())
+    address = ""
+    if run.directory is not None and (run.record or run.status == "finished"):
+        address = quote((run.directory / "report.html").as_posix())
+    return Link(text, address, f"state-{run.status}")

@@ -13,7 +13,6 @@ from sentbed_report.study.selection import Selection
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.code_section import code_section
-from sentbed_report.study_page.demonstrations_section import demonstrations_section
 from sentbed_report.study_page.effects_section import effects_section
 from sentbed_report.study_page.power_section import power_section
 from sentbed_report.study_page.prompts_section import prompts_section
@@ -21,7 +20,6 @@ from sentbed_report.study_page.published_section import published_section
 from sentbed_report.study_page.rank_groups_section import rank_groups_section
 from sentbed_report.study_page.results_section import results_sections
 from sentbed_report.study_page.runs_section import failures_section, runs_section
-from sentbed_report.study_page.sampled_cells_section import sampled_cells_section
 from sentbed_report.study_page.score_cost_section import score_cost_section
 from sentbed_report.study_page.selection_section import selection_section
 from sentbed_report.study_page.study_cost_section import study_cost_section
@@ -51,9 +49,7 @@ def sections_of(
         power_section(data, summaries),
         published_section(data, summaries),
         score_cost_section(data, summaries),
-        demonstrations_section(data, summaries),
         _figures(data, summaries),
-        sampled_cells_section(data),
         warnings_section(data),
         code_section(data),
         runs_section(data),

@@ -7,41 +7,18 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 
 from sentbed_report.tables.estimate import QUANTITIES, Estimate
-from sentbed_report.tables.table import Cell, Table, plain_text
+from sentbed_report.tables.table import Table
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """First characters of texts that spreadsheets treat as formulas."""
 
 
-def to_csv(table: Table) -> str:
-    """Return a table as CSV: one line per row, and a CSV column for each quantity, such as mean and std.
+def to_csv(tables: Sequence[Table]) -> str:
+    """Return tables as CSV: one line per number, with table, headers, task and metric before its quantities.
 
     A quantity that is unknown is empty. A number that is not finite is `nan`, `inf` or `-inf`. A text that a
     spreadsheet would treat as a formula gets a leading apostrophe.
     """
-    heading: list[object] = [*table.header_names]
-    lines: list[list[object]] = [[*row.headers] for row in table.rows]
-    for index, column in enumerate(table.columns):
-        cells = [row.cells[index] for row in table.rows]
-        quantities = _quantities(cells)
-        for name in quantities:
-            heading.append(f"{column.full_heading} {name}")
-        if not quantities:
-            heading.append(column.full_heading)
-
-        width = max(len(quantities), 1)
-        for line, cell in zip(lines, cells, strict=True):
-            values: list[object] = [None] * width
-            if isinstance(cell, Estimate):
-                values = [value(cell) for value in quantities.values()]
-            elif cell is not None:
-                values[0] = plain_text(cell)
-            line.extend(values)
-    return csv_text([heading, *lines])
-
-
-def to_long_csv(tables: Sequence[Table]) -> str:
-    """Return tables as CSV: one line per number, with table, headers, task and metric before its quantities."""
     headers: dict[str, None] = {}
     estimates: list[Estimate] = []
     for table in tables:
@@ -62,9 +39,10 @@ def to_long_csv(tables: Sequence[Table]) -> str:
     return csv_text(lines)
 
 
-def _quantities(cells: Sequence[Cell]) -> dict[str, Callable[[Estimate], object]]:
+def _quantities(
+    estimates: Sequence[Estimate],
+) -> dict[str, Callable[[Estimate], object]]:
     """Return name of a CSV column -> function that returns its value for an estimate; empty without estimates."""
-    estimates = [cell for cell in cells if isinstance(cell, Estimate)]
     columns: dict[str, Callable[[Estimate], object]] = {}
     if not estimates:
         return columns
