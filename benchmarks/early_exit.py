@@ -15,15 +15,13 @@ from typing import Any
 import torch
 import transformers
 from common import parser_of, write_figures
-from sentbed_backbones._torch.fast_causal import FastCausal
-from sentbed_backbones._torch.prepacked_cpu_linear import Products
 from sentbed_backbones._torch.token_states import CausalStates
 
 BLOCKS = 24
 DEPTHS = (0, 6, 12, 18, BLOCKS)
 
 
-def passes(packed: bool) -> dict[int, Any]:
+def passes() -> dict[int, Any]:
     """Return depth -> module that reads the states after this many blocks."""
     config = transformers.LlamaConfig(
         vocab_size=320,
@@ -38,19 +36,14 @@ def passes(packed: bool) -> dict[int, Any]:
     for depth in DEPTHS:
         # The whole model needs no early end.
         last = None if depth == BLOCKS else depth
-        if packed:
-            modules[depth] = FastCausal(
-                model, Products(torch.float32), last is not None, last
-            )
-        else:
-            modules[depth] = CausalStates(model, last is not None, last)
+        modules[depth] = CausalStates(model, last is not None, last)
     return modules
 
 
 @torch.no_grad()
-def shares_of_time(packed: bool, rounds: int) -> dict[int, float]:
+def shares_of_time(rounds: int) -> dict[int, float]:
     """Return depth -> time of its blocks as a share of all blocks' time."""
-    modules = passes(packed)
+    modules = passes()
     ids = torch.randint(3, 320, (4, 32))
     least = dict.fromkeys(DEPTHS, float("inf"))
     for _ in range(rounds):
@@ -67,12 +60,10 @@ def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--rounds", type=int, default=60)
     options = parser.parse_args()
-    figures = {}
-    print(f"{'pass':<14}{'blocks':>8}{'share of them':>15}{'share of time':>15}")
-    for name, packed in (("transformers'", False), ("packed", True)):
-        figures[name] = shares_of_time(packed, options.rounds)
-        for depth, share in figures[name].items():
-            print(f"{name:<14}{depth:>8}{depth / BLOCKS:>15.3f}{share:>15.3f}")
+    print(f"{'blocks':>8}{'share of them':>15}{'share of time':>15}")
+    figures = shares_of_time(options.rounds)
+    for depth, share in figures.items():
+        print(f"{depth:>8}{depth / BLOCKS:>15.3f}{share:>15.3f}")
     write_figures(figures, options.json)
 
 

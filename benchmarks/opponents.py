@@ -57,7 +57,7 @@ RUNTIMES = {
 }
 """Their precisions."""
 
-IN_STREAMS = ("cpu", "openvino")
+IN_STREAMS = ("openvino",)
 """Runtimes that compute several batches at a time."""
 
 Encode: TypeAlias = Callable[[list[str]], NDArray[np.float32]]

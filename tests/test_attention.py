@@ -9,7 +9,6 @@ from sentbed import Encoder
 from sentbed._encoder.batching import pad
 from sentbed._recipe.recipe import EncoderRecipe
 from sentbed.protocols import TokenIds, Training
-from sentbed_backbones._torch import short_attention
 from sentbed_backbones.bert import Bert
 from sentbed_backbones.causal import Causal
 from sentbed_backbones.opt import Opt
@@ -46,8 +45,6 @@ def attended(monkeypatch):
         return whole(*arguments, attn_mask=attn_mask, is_causal=is_causal, **more)
 
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", attend)
-    # As on a GPU: a processor attends over short texts by products of its own.
-    monkeypatch.setattr(short_attention, "LONGEST", {})
     return calls
 
 

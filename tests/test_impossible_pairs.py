@@ -1,40 +1,34 @@
-"""`sentbed check` refuses parts that cannot work together, says why, and names what would."""
+"""`sentbed check` refuses parts that cannot work together, and says why."""
 
 from __future__ import annotations
-
-import re
 
 import pytest
 import sentbed
 
 PAIRS = [
-    ("bert", "decoder", "a decoder that reads the encoded text", "t5"),
-    ("opt", "decoder", "a decoder that reads the encoded text", "t5"),
-    ("opt", "mask", "a mask token in the vocabulary", "bert"),
-    ("t5", "mask", "a mask token in the vocabulary", "bert"),
+    ("bert", "decoder", "a decoder that reads the encoded text"),
+    ("opt", "decoder", "a decoder that reads the encoded text"),
+    ("opt", "mask", "a mask token in the vocabulary"),
+    ("t5", "mask", "a mask token in the vocabulary"),
     (
         "bert",
         "prompt-eol",
         "the state from which the next word is predicted",
-        "causal` or `opt",
     ),
     (
         "t5",
         "prompt",
         "the state from which the next word is predicted",
-        "causal` or `opt",
     ),
     (
         "opt",
         "first",
         "the first token has seen nothing of the text",
-        "bert`, `static` or `t5",
     ),
     (
         "causal",
         "cls-mlp",
         "the first token has seen nothing of the text",
-        "bert`, `static` or `t5",
     ),
 ]
 
@@ -62,30 +56,16 @@ def problems(tmp_path, backbone, pooler, more="", *settings):
 
 
 @pytest.mark.sweep(3)
-@pytest.mark.parametrize(("backbone", "pooler", "reason", "instead"), PAIRS)
-def test_a_pair_that_cannot_work_is_refused_with_a_reason_and_alternatives_that_pass(
-    tmp_path, backbone, pooler, reason, instead
+@pytest.mark.parametrize(("backbone", "pooler", "reason"), PAIRS)
+def test_a_pair_that_cannot_work_is_refused_with_a_reason(
+    tmp_path, backbone, pooler, reason
 ):
     (problem,) = problems(tmp_path, backbone, pooler)
     assert problem.path == "encoder.pooler"
     assert problem.line == 8
     assert f"the pooler `{pooler}` needs" in problem.message
     assert reason in problem.message
-    assert (
-        f"use the backbone `{instead}` with this pooler, or the pooler "
-        in problem.message
-    )
-    backbones, poolers = (
-        re.findall(r"`([a-z0-9-]+)`", part)
-        for part in problem.message.partition("; use the backbone")[2].split(
-            " with this pooler"
-        )
-    )
-    assert len(poolers) > 2
-    for name in backbones:
-        assert problems(tmp_path, name, pooler) == []
-    for name in set(poolers) - {backbone}:
-        assert problems(tmp_path, backbone, name) == []
+    assert problem.message.endswith("choose another of the two")
 
 
 @pytest.mark.parametrize(

@@ -200,27 +200,6 @@ def test_vectors_are_those_of_a_loop_over_blocks(kind, method, reuse_prefix, tmp
         assert abs(vectors - built(kind, None).encode(TEXTS)).max() > 0.01
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["TP", "NS"])
-@pytest.mark.parametrize("kind", ["opt", "causal"])
-def test_the_pass_of_transformers_gives_the_vectors_of_the_packed_one(kind, method):
-    encoder = built(kind, CASES[method][0])
-    vectors = encoder.encode(TEXTS)
-    tokenizer, module = encoder.tokenizer(), encoder.placed.module
-    module.eval()
-    for row, text in zip(vectors, TEXTS, strict=True):
-        ids = torch.from_numpy(tokenizer.encode([text], 24).ids).long()[None]
-        wrong = tokenizer.auxiliary([text], 24)
-        more = (
-            {}
-            if wrong is None
-            else {"auxiliary": (torch.from_numpy(wrong.ids).long()[None], None)}
-        )
-        with torch.no_grad():
-            vector = module.finish(module.backbone(ids, None, **more), cut=True)[0]
-        np.testing.assert_allclose(row, vector.numpy(), rtol=0, atol=1e-5)
-
-
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("layers", [[3], [-2]], ids=str)
 @pytest.mark.parametrize("method", ["TP", "NS"])

@@ -15,7 +15,7 @@ from sentbed import Encoder, ModelError, RecipeError
 from sentbed._encoder import batching
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.prompts import TEMPLATES
-from sentbed_backbones._torch.fast_causal import FastCausal
+from sentbed_backbones._torch.token_states import CausalStates
 from sentbed_common import fingerprint_of
 from sentbed_interop.export_and_import import export_encoder
 from sentbed_studies.study import read_study
@@ -199,13 +199,13 @@ def test_the_prefix_of_a_prompt_passes_once_over_all_windows(
 ):
     monkeypatch.setattr(batching, "WINDOW", 2)
     seen = []
-    run = FastCausal.run
+    run = CausalStates.run
 
     def count(module, ids, *rest, **of_prefix):
         seen.append((ids.numel(), bool(of_prefix)))
         return run(module, ids, *rest, **of_prefix)
 
-    monkeypatch.setattr(FastCausal, "run", count)
+    monkeypatch.setattr(CausalStates, "run", count)
     encoder = built("opt", [*OWN_LAYERS, {"template": "prompt-eol"}])
     texts = [f"{text} {number}" for number, text in enumerate([*TEXTS, TEXTS[0]])]
     encoder.encode(texts)

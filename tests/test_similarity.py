@@ -259,7 +259,7 @@ epochs = 1
         (
             ["encoder.similarity="],
             "",
-            "gives a vector of each token, which the cosine does not compare; set `similarity` to `maxsim`",
+            "gives a vector of each token, which the cosine does not compare; set another `similarity`",
         ),
         (["encoder.pooler.use=mean"], "", "the similarity `maxsim` does not compare"),
         (["evaluate.0.use=geometry"], "", "the evaluator `geometry` reads one vector"),

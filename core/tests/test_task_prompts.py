@@ -10,7 +10,6 @@ import pytest
 from sentbed import ModelError, RecipeError, SentbedError, build_encoder
 from sentbed._recipe.component_compatibility import misfits
 from sentbed._recipe.prompts import Prompt
-from sentbed._recipe.remarks import remarks_of
 from sentbed.protocols import (
     DrivesEncoder,
     Evaluation,
@@ -213,52 +212,21 @@ def test_prompts_that_cannot_take_the_place_of_the_encoders_are_refused(
     assert "task_prompts" in str(problem)
 
 
-@pytest.mark.parametrize(
-    ("key", "other"),
-    [
-        ("querry", "query"),
-        ("passage", "document"),
-        ("nearnes-query", "nearness-query"),
-    ],
-)
-def test_a_misspelt_key_is_refused_with_the_key_that_was_meant(recipe_of, key, other):
-    with pytest.raises(RecipeError) as caught:
-        encoder_with(
-            recipe_of, f'task_prompts = {{ "{key}" = {{ template = "q {{text}}" }} }}'
-        )
-    (problem,) = caught.value.problems
-    assert problem.message.startswith(f"`{key}` is neither a side, nor an evaluator")
-    assert problem.message.endswith(f"Did you mean `{other}`?")
-    assert problem.path == f"encoder.task_prompts.{key}"
-
-
-def test_a_prompt_that_no_evaluation_asks_for_is_a_remark(recipe_of):
-    prompts = (
-        'task_prompts = { query = { template = "q {text}" }, gap = { template = "g {text}" }, '
-        'SciFact-query = { template = "s {text}" } }'
-    )
-    recipe = recipe_of(RECIPE.replace("pooler", f"{prompts}\npooler", 1))
-    assert {evaluate.evaluator.name for evaluate in recipe.evaluate} == {"gap"}
-    remarks, _ = remarks_of([recipe])
-    (remark,) = [remark for remark in remarks if "task_prompts" in remark]
-    assert "asks for the prompts of `SciFact-query` in" in remark
-
-
 def test_the_line_of_a_file_is_checked_as_a_template_is(recipe_of, plugins, tmp_path):
     (tmp_path / "templates.txt").write_text("{instruction}: {text}\n{text} {text}\n")
     recipe = recipe_of(RECIPE).encoders["encoder"]
     first = Prompt(file=f"{tmp_path}/templates.txt")
-    ((where, problem),) = misfits(attrs.evolve(recipe, prompt=first), plugins)
+    ((where, problem),) = misfits(attrs.evolve(recipe, prompt=first))
     assert (where, "put the prompt into `task_prompts`" in problem) == ("prompt", True)
     twice = {"query": attrs.evolve(first, line=2)}
-    ((where, problem),) = misfits(attrs.evolve(recipe, task_prompts=twice), plugins)
+    ((where, problem),) = misfits(attrs.evolve(recipe, task_prompts=twice))
     assert (where, "write `{text}` once" in problem) == ("task_prompts", True)
 
 
 def test_an_instruction_in_the_encoders_own_prompt_is_refused(recipe_of, plugins):
     recipe = recipe_of(RECIPE).encoders["encoder"]
     recipe = attrs.evolve(recipe, prompt=Prompt("{instruction}: {text}"))
-    ((where, problem),) = misfits(recipe, plugins)
+    ((where, problem),) = misfits(recipe)
     assert where == "prompt"
     assert "put the prompt into `task_prompts`" in problem
 

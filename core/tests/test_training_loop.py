@@ -28,7 +28,6 @@ from sentbed.protocols import (
     Evaluation,
     Evaluator,
     Prepared,
-    Schedule,
     TokenIds,
 )
 from toy_fixtures import exactly
@@ -294,55 +293,6 @@ def test_a_trainer_is_told_what_the_stage_says(train, trainings):
         {"anchor": "encoder", "positive": "encoder"},
     )
     assert training.loss == Pull()
-
-
-def test_what_a_loss_remarks_on_the_rows_of_all_epochs_is_a_warning(train, recorder):
-    @attrs.frozen
-    class Remarking(Pull):
-        def without_effect(self, rows):
-            yield f"{rows} rows are few"
-
-    train(loss=Remarking(), epochs=2)
-    assert details(recorder, "warned", "message") == ["stage `pull`: 22 rows are few"]
-
-
-def test_a_validation_and_a_warm_up_that_are_longer_than_the_stage_are_warned_of(
-    train, recorder
-):
-    train(validate=Validate(100, Gap()))
-    train(validate=Validate(6, Gap()))
-    (message,) = details(recorder, "warned", "message")
-    assert message.startswith(
-        "stage `pull`: `validate.every` is 100, and the stage has 6 steps"
-    )
-
-
-@pytest.mark.parametrize(
-    ("warmup", "highest"), [(0.5, None), (6.0, None), (60.0, "10%")]
-)
-def test_a_warm_up_that_is_longer_than_the_stage_is_warned_of(
-    train, recorder, warmup, highest
-):
-    @attrs.frozen
-    class Rising(Schedule):
-        """Rises for `warmup` steps."""
-
-        name = "rising"
-        warmup: float
-
-        def factor(self, step, total_steps):
-            return min(1.0, (step + 1) / self.warmup)
-
-    train(schedule=Rising(warmup))
-    messages = details(recorder, "warned", "message")
-    if highest is None:
-        assert messages == []
-    else:
-        (message,) = messages
-        assert message == (
-            "stage `pull`: the warm-up of the schedule `rising` is longer than the stage of 6 steps, and the "
-            f"rate never rises above {highest} of `lr`; lower `warmup`"
-        )
 
 
 # --- two towers --------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
@@ -328,32 +327,5 @@ def assert_one_by_one():
             alone = module(text_ids, None).last_hidden_state[0]
             torch.testing.assert_close(alone, expected, rtol=0, atol=1e-5)
         return states
-
-    return check
-
-
-@pytest.fixture
-def assert_reentrant():
-    """Several threads at a time get the states that one gets."""
-
-    def tensors(states):
-        yield states.last_hidden_state
-        yield from states.layers or ()
-        if states.decoder_state is not None:
-            yield states.decoder_state
-
-    @torch.no_grad()
-    def run(packed, *inputs):
-        return list(tensors(packed(*inputs)))
-
-    def check(packed, batches):
-        assert packed.reentrant
-        alone = [run(packed, *batch) for batch in batches]
-        with ThreadPoolExecutor(4) as pool:
-            together = list(
-                pool.map(lambda batch: run(packed, *batch), list(batches) * 8)
-            )
-        for outputs, right in zip(together, alone * 8, strict=True):
-            assert all(map(torch.equal, outputs, right))
 
     return check

@@ -9,13 +9,11 @@ import transformers
 from sentbed import ModelError
 from sentbed.protocols import BuildContext
 from sentbed_backbones._torch.attention_probe import attention_of
-from sentbed_backbones._torch.fast_causal import FastCausal
 from sentbed_backbones.adaptation import LoRA
 from sentbed_backbones.causal import Causal
 from sentbed_backbones.opt import Opt
 
 KINDS = ("llama", "llama-grouped", "mistral", "gpt2", "opt", "opt-350m")
-PACKED = ("llama", "llama-grouped", "opt", "opt-350m")
 TEXTS = (
     "The cat sat on the mat.",
     "Rain falls.",
@@ -78,7 +76,6 @@ def test_states_are_those_of_transformers_under_a_mask(
     tokens = built.tokenizer.encode(TEXTS, 64)
     ids, mask = padded(tokens, built.tokenizer.pad_id, side)
     assert not mask.all()
-    assert isinstance(forms(built)[1], FastCausal) == (kind in PACKED)
     for module in forms(built):
         states = module(ids, mask).last_hidden_state
         for row in range(len(TEXTS)):
@@ -130,26 +127,6 @@ def test_a_pass_that_ends_early_gives_the_states_of_transformers_under_a_mask(
             torch.testing.assert_close(
                 padded_states[row][mask[row].bool()], expected, rtol=1e-5, atol=1e-5
             )
-
-
-@pytest.mark.parametrize("group", [2, 3, 16])
-@pytest.mark.parametrize("kind", ["llama-grouped", "opt"])
-@torch.no_grad()
-def test_rows_that_attend_as_a_group_do_not_see_each_other(
-    save_model,
-    no_texts,
-    monkeypatch,
-    kind,
-    group,
-):
-    built = backbone(kind, save_model(kind)).build(no_texts)
-    ids = torch.randint(5, 60, (7, 9), generator=torch.Generator().manual_seed(0))
-    packed = built.inference(built.module, torch.float32)
-    expected = packed(ids, None).last_hidden_state
-    monkeypatch.setattr(FastCausal, "group", lambda *_: group)
-    torch.testing.assert_close(
-        packed(ids, None).last_hidden_state, expected, rtol=0, atol=1e-5
-    )
 
 
 @pytest.mark.parametrize("kind", ["llama", "mistral", "opt"])

@@ -4,13 +4,10 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from sentbed_backbones._torch.fast_causal import FastCausal
 from sentbed_backbones._torch.shared_prefix import SharedPrefixStates
 from sentbed_backbones.causal import Causal
 
 KINDS = ("llama", "llama-grouped", "gpt2", "mistral", "opt")
-PLAIN = ("gpt2", "mistral")
-"""Architectures without a packed form."""
 TEXTS = (
     "The cat sat on the mat.",
     "Rain falls.",
@@ -55,19 +52,17 @@ def test_a_prefix_that_is_computed_once_gives_the_same_states(
             torch.testing.assert_close(unpadded, expected, rtol=0, atol=1e-5)
 
 
-def test_the_form_for_encoding_is_packed_where_there_is_one(save_model, no_texts):
+def test_a_prefix_is_reused_if_the_recipe_says_so(save_model, no_texts):
     for kind in KINDS:
         directory = str(save_model(kind, kind))
         for reuse in (True, False):
             built = Causal(model=directory, reuse_prefix=reuse).build(no_texts)
             module = built.inference(built.module, torch.float32)
-            is_packed = any(isinstance(part, FastCausal) for part in module.modules())
-            assert is_packed == (kind not in PLAIN)
             assert isinstance(module, SharedPrefixStates) == reuse
 
 
-@pytest.mark.parametrize("kind", PLAIN)
-def test_the_plain_form_for_encoding_is_a_copy(save_model, no_texts, kind):
+@pytest.mark.parametrize("kind", ["gpt2", "opt"])
+def test_the_form_for_encoding_is_a_copy(save_model, no_texts, kind):
     built = Causal(model=str(save_model(kind))).build(no_texts)
     module = built.inference(built.module.train(), torch.bfloat16)
     assert {p.dtype for p in module.parameters()} == {torch.bfloat16}

@@ -10,7 +10,6 @@ import pytest
 import torch
 import transformers
 from sentbed import ModelError
-from sentbed_backbones._torch.fast_causal import FastCausal
 from sentbed_backbones._torch.token_states import CausalStates, blocks_of
 from sentbed_backbones.causal import Causal
 from sentbed_backbones.opt import Opt
@@ -22,7 +21,7 @@ KINDS = {
     "mistral": {"num_hidden_layers": BLOCKS},
     "gpt2": {"n_layer": BLOCKS},
 }
-"""OPT and LLaMA have a packed pass, the others transformers' own."""
+
 TEXTS = ("The cat sat on the mat.", "Rain falls.", "nothing at all")
 READ: dict[Any, int] = {
     (0,): 0,
@@ -48,30 +47,7 @@ def forms(built):
 
 def runs(module, call):
     """Return what `call` returns, and how many blocks it has run."""
-    part = next(
-        (p for p in module.modules() if isinstance(p, FastCausal | CausalStates)), None
-    )
-    assert part is not None
-    if isinstance(part, FastCausal):
-        counted = 0
-
-        def attend(original):
-            def count(hidden):
-                nonlocal counted
-                counted += 1
-                return original(hidden)
-
-            return count
-
-        before = part.stack
-        blocks = [
-            block._replace(attend=attend(block.attend)) for block in before.blocks
-        ]
-        part.stack = attrs.evolve(before, blocks=blocks)
-        try:
-            return call(), counted
-        finally:
-            part.stack = before
+    part = next(p for p in module.modules() if isinstance(p, CausalStates))
     calls = []
     hooks = [
         b.register_forward_hook(lambda *_: calls.append(1))

@@ -6,7 +6,6 @@ import pytest
 import torch
 import transformers
 from sentbed import ModelError
-from sentbed_backbones._torch.fast_causal import FastCausal
 from sentbed_backbones._torch.opt import OptFamily
 from sentbed_backbones.opt import Opt
 
@@ -19,13 +18,14 @@ TEXTS = (
 )
 
 
-def test_fp32_weights_are_encoded_in_the_packed_form_and_others_as_they_are(
+def test_fp32_weights_are_encoded_in_a_copy_and_others_as_they_are(
     save_model, no_texts
 ):
     directory = str(save_model("opt"))
     built = Opt(model=directory).build(no_texts)
-    packed = built.inference(built.module, torch.float32)
-    assert any(isinstance(part, FastCausal) for part in packed.modules())
+    copied = built.inference(built.module, torch.float32)
+    originals = {id(parameter) for parameter in built.module.parameters()}
+    assert originals.isdisjoint(id(parameter) for parameter in copied.parameters())
     narrow = Opt(model=directory, dtype="bf16").build(no_texts)
     weights = {id(parameter) for parameter in narrow.module.parameters()}
     assert {

@@ -5,7 +5,6 @@ import os
 import pytest
 import torch
 from sentbed import RuntimeUnavailableError
-from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware.cpu import Cpu
 
 
@@ -115,7 +114,6 @@ def test_the_description_holds_what_the_manifest_needs(processor):
         "precision": "bf16",
         "bf16_instructions": ["avx512_bf16"],
         "threads": 1,
-        "streams": 1,
         "deterministic": True,
     }
 
@@ -128,15 +126,6 @@ def test_no_threads_are_refused():
 def test_threads_are_given_only_where_the_recipe_does_not_say():
     assert Cpu(precision="fp32").with_threads(3) == Cpu(precision="fp32", threads=3)
     assert Cpu(threads=2).with_threads(3) == Cpu(threads=2)
-
-
-@pytest.mark.parametrize(
-    ("options", "streams"), [({}, 2), ({"streams": 1}, 1), ({"streams": 3}, 2)]
-)
-def test_streams_are_those_of_the_threads_unless_the_recipe_says(options, streams):
-    engine = Cpu(threads=2, **options).build()
-    assert isinstance(engine, TorchEngine)
-    assert engine.batch_size.streams == engine.describe()["streams"] == streams
 
 
 def test_processes_that_torchrun_has_started_count_and_not_those_of_the_recipe(

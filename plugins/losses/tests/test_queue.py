@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 import torch
 from sentbed_losses.info_nce import InfoNCE
-from sentbed_losses.matryoshka import Matryoshka
 from sentbed_losses.queue import Queue
 
 # Batches of 4 rows, the last one smaller, against a memory of 10: empty, filling, full, wrapping.
@@ -126,19 +125,6 @@ def test_the_rows_own_positive_of_an_earlier_epoch_leaves_the_denominator():
     assert state["ids"].tolist() == [3, 4, 0, 0, 0, 0]
     # In the batch and in the memory: the other row's positive, and nothing else.
     assert module(vectors, state).metrics["negatives"].item() == 2
-
-
-def test_a_memory_that_never_fills_is_remarked():
-    (remark,) = Queue(size=50_000).without_effect(47_862)
-    assert "has 50,000 places and sees 47,862 positives in all" in remark
-    assert (
-        list(Queue(size=47_862).without_effect(47_862))
-        == list(Queue(size=0).without_effect(47_862))
-        == []
-    )
-    assert list(
-        Matryoshka(Queue(size=50_000), dimensions=(4,)).without_effect(47_862)
-    ) == [remark]
 
 
 def test_the_state_is_what_the_documentation_says():

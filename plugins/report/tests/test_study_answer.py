@@ -10,7 +10,7 @@ from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.selection import select
 from sentbed_report.study.study_data import AxisInfo
 from sentbed_report.study_page.answer import answer_lines
-from toy_study import hits, with_added, with_fields
+from toy_study import with_added, with_fields
 
 POOLER = AxisInfo("pooler", ("first", "mean", "last"))
 LEVELS = {"first": 60.0, "mean": 80.0, "last": 70.0}
@@ -112,30 +112,6 @@ def test_rows_of_another_encoder_are_compared_with_the_best_cell(study_of):
     assert lines["Next"].startswith("evaluate one encoder only: the best cell is ")
 
 
-def test_a_task_under_another_protocol_is_a_problem(study_of):
-    numbers = {cell: {1: {"MR": level, "CR": level}} for cell, level in LEVELS.items()}
-    data = with_fields(
-        study_of(numbers, [POOLER], "first"), "last", "CR", protocol=DEVELOPMENT
-    )
-    assert "protocols differ" not in answers(data)["Mind"]
-    other = {"encoder": {}, "evaluator": {"id": "p", "folds": 5}}
-    data = with_fields(data, "last", "CR", protocol=other)
-    assert answers(data)["Mind"].endswith(
-        "; protocols differ: see the notes below the table"
-    )
-
-
-def test_all_on_development_data(study_of):
-    data = study_of(around(LEVELS), [POOLER], "first", items=True)
-    lines = answers(with_fields(data, protocol=DEVELOPMENT))
-    assert (
-        lines["Best"]
-        == "mean; chosen among 3 cells on development data; no table of test data ranks the cells"
-    )
-    assert lines["Mind"] == "the cells are ranked on development data only"
-    assert lines["Next"] == "add an evaluator on test data that ranks the cells"
-
-
 def test_a_winner_on_development_data_that_is_not_the_best_on_test_data(study_of):
     test = around({"first": 70.0, "mean": 65.0, "last": 75.0})
     numbers = with_further_task(around(LEVELS, task="D"), test)
@@ -150,19 +126,6 @@ def test_a_winner_on_development_data_that_is_not_the_best_on_test_data(study_of
     assert lines["Next"].startswith(
         "use more development data: the cell that it chose is not the best"
     )
-
-
-def test_without_test_data_nothing_is_said_about_test_data(study_of):
-    chosen_by = around(LEVELS, task="D")
-    other = around({"first": 70.0, "mean": 20.0, "last": 90.0})
-    numbers = with_further_task(chosen_by, other)
-    decide = Decide(("D",))
-    data = study_of(numbers, [POOLER], "first", items=True, decide=decide)
-    data = with_fields(data, protocol=DEVELOPMENT)
-    lines = answers(data)
-    assert lines["Best"].startswith("mean")
-    assert "better than mean" in lines["Not told apart from the best"]
-    assert lines["Mind"] == "the cells are ranked on development data only"
 
 
 def test_a_degenerate_cell_is_named_and_is_not_the_best(study_of):
@@ -197,13 +160,6 @@ def test_a_run_that_is_missing(study_of, status, problem, step):
     assert lines["Next"].startswith(step)
 
 
-def test_one_seed(study_of):
-    lines = answers(study_of(around(LEVELS, (1,)), [POOLER], "first", items=True))
-    assert lines["Best"].startswith("mean: MR (accuracy) 80.05 (")
-    assert lines["Mind"] == "1 seed only, too few to show how much seeds differ"
-    assert lines["Next"].startswith("run more seeds: with only one,")
-
-
 def test_one_cell_has_nothing_to_be_compared_with(study_of):
     numbers = around({"mean": 80.0})
     data = study_of(numbers, [POOLER], "mean", items=True)
@@ -214,17 +170,6 @@ def test_one_cell_has_nothing_to_be_compared_with(study_of):
     assert lines["Next"] == "add cells to compare it with"
 
 
-def test_a_metric_of_which_lower_is_better_says_so(study_of):
-    data = with_fields(
-        study_of(around(LEVELS), [POOLER], "first", items=True), direction="lower"
-    )
-    lines = answers(data)
-    assert lines["Best"].startswith("first: MR (accuracy, lower is better) 60.02 (")
-    assert lines["Not told apart from the best"].startswith(
-        "none: first is better than the 2 others"
-    )
-
-
 def test_an_effect_that_is_lost_to_the_correction_says_so(study_of):
     numbers = {
         "first": {1: {"MR": 70.0}, 2: {"MR": 70.4}, 3: {"MR": 69.8}},
@@ -233,11 +178,6 @@ def test_an_effect_that_is_lost_to_the_correction_says_so(study_of):
     }
     effects = answers(study_of(numbers, [POOLER], "first"))["Effects"]
     assert effects.endswith(" against first, not significant among all labels")
-
-
-def test_runs_without_axes_have_no_effects(study_of):
-    lines = answers(study_of(around(LEVELS), (), "first", items=True))
-    assert [*lines] == ["Best", "Not told apart from the best", "Next"]
 
 
 def test_a_study_that_has_not_begun(study_of):
@@ -261,41 +201,3 @@ def test_without_comparisons_nothing_is_said_to_stand_out(study_of, monkeypatch)
         lines["Next"]
         == "compare the best cells in a study of their own, with fresh seeds"
     )
-
-
-def test_scores_on_test_data_that_rank_nothing_are_not_said_to_be_missing(study_of):
-    development = around(LEVELS, task="D")
-    test = around(LEVELS)
-    data = study_of(with_further_task(development, test), [POOLER], items=True)
-    data = with_fields(data, task="D", protocol=DEVELOPMENT)
-    data = with_fields(data, task="MR", direction="none")
-    lines = answers(data)
-    assert lines["Best"].endswith("; no table of test data ranks the cells")
-    assert lines["Mind"] == "the cells are ranked on development data only"
-    assert lines["Next"] == "add an evaluator on test data that ranks the cells"
-
-
-def with_other_items(data, cell):
-    """The study with a cell whose scores have other items than those of the other cells."""
-    return with_fields(data, cell, items=hits(0.8, 1, n=301))
-
-
-def test_a_best_cell_that_cannot_be_compared_does_not_stand_out(study_of):
-    data = study_of(around(LEVELS), [POOLER], "first", items=True)
-    lines = answers(with_other_items(data, "mean"))
-    assert lines["Best"].startswith("mean: ")
-    assert lines["Not told apart from the best"] == (
-        "unknown in transfer, p: MR (accuracy): mean is not compared there (see Rank groups)"
-    )
-    assert lines["Next"] == (
-        "find out why mean is not compared with the other cells (see Rank groups)"
-    )
-
-
-def test_a_cell_that_cannot_be_compared_is_named_with_the_best(study_of):
-    data = study_of(around(LEVELS), [POOLER], "first", items=True)
-    lines = answers(with_other_items(data, "last"))
-    assert lines["Not told apart from the best"] == (
-        "none: mean is better than the other in transfer, p: MR (accuracy); not compared: last"
-    )
-    assert lines["Next"].startswith("find out why last could not be compared")

@@ -223,7 +223,7 @@ class Encoder:
             table, EncoderRecipe, Document({}), plugins, Path.cwd()
         )
         if not problems:
-            for path, message in misfits(recipe, plugins):
+            for path, message in misfits(recipe):
                 problems.append(Problem(message, path))
         if problems:
             raise RecipeError(problems)

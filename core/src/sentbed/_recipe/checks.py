@@ -27,7 +27,6 @@ from sentbed._recipe.recipe import (
     Watch,
     written_path,
 )
-from sentbed._recipe.task_prompt_keys import misspelt_keys
 from sentbed._registry.registry import Plugins
 from sentbed.errors import (
     Problem,
@@ -49,7 +48,7 @@ def check(
 ) -> None:
     """Check a structured recipe, without importing heavy libraries.
 
-    Messages suggest components of `plugins`. If `check_files` is false, no file is read.
+    If `check_files` is false, no file is read.
 
     Raises:
         RecipeError: if the recipe has problems. The error lists all of them.
@@ -65,7 +64,7 @@ def check(
         problems.append(recipe.document.problem(message, place, misfit))
 
     for name, encoder in recipe.encoders.items():
-        _check_encoder(recipe, name, encoder, plugins, add)
+        _check_encoder(recipe, name, encoder, add)
     for i, stage in enumerate(recipe.stage):
         _check_stage(recipe, i, stage, _below(add, "stage", i))
     if check_files:
@@ -93,20 +92,16 @@ def _check_encoder(
     recipe: Recipe,
     name: str,
     encoder: EncoderRecipe,
-    plugins: Plugins,
     add: Add,
 ) -> None:
-    """Add the problems of an encoder, of its name, and of its prompts for tasks."""
-    for path, message in misfits(encoder, plugins):
+    """Add the problems of an encoder and of its name."""
+    for path, message in misfits(encoder):
         add(message, "encoders", name, *path.split("."), misfit=True)
     for message in runtime_misfits(recipe.runtime, encoder):
         add(message, "runtime", misfit=True)
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", name):
         message = f"{name!r} cannot name an encoder; use at most 100 letters, digits, `_` and `-`"
         add(message, "encoders", name)
-    for key, other in misspelt_keys(encoder.task_prompts or (), plugins):
-        message = f"`{key}` is neither a side, nor an evaluator, nor a type of tasks. Did you mean `{other}`?"
-        add(message, "encoders", name, "task_prompts", key)
 
 
 def require_available(runtime: Runtime) -> None:

@@ -1,9 +1,8 @@
-"""Checks whether the components of an encoder can be combined, and suggests others that can."""
+"""Checks whether the components of an encoder can be combined."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -20,16 +19,12 @@ from sentbed._recipe.prompts import (
     Template,
     parse_template,
 )
-from sentbed._registry.registry import Plugins
-from sentbed.errors import SentbedError
-from sentbed.kinds import KINDS
+from sentbed.errors import SentbedError, listed
 from sentbed.protocols import (
     Backbone,
-    BackboneTraits,
     Output,
     Pooler,
     Runtime,
-    SimilarityTraits,
     inner_parts,
 )
 
@@ -67,31 +62,10 @@ NEEDS_OF_ONE_TEMPLATE = frozenset({"template-alone", "template-alone-from-0"})
 """Needs of a pooler that subtracts the state of the template without a sentence."""
 
 
-@attrs.frozen
-class _Candidate:
-    """A component class that is tried in place of an encoder's backbone or pooler. It has no values of fields."""
-
-    name: str
-    traits: Any
-
-    def misfits(self, needs: frozenset[str]) -> Iterator[str]:
-        """Yield nothing: only values of fields could conflict with the pooler."""
-        return iter(())
-
-    def most_tokens(self) -> int | None:
-        """Return None, which means unknown: the length depends on the values of the fields."""
-        return None
-
-    def reading(self, layers: tuple[int, ...]) -> None:
-        """Return None: which layers can be chosen depends on the values of the fields."""
-
-
-def misfits(
-    encoder: EncoderRecipe, plugins: Plugins | None
-) -> Iterator[tuple[str, str]]:
+def misfits(encoder: EncoderRecipe) -> Iterator[tuple[str, str]]:
     """Yield the path of a key and a message for each reason why the parts of an encoder cannot be combined.
 
-    The path is dotted, and begins below `[encoder]`. Messages suggest components of `plugins`.
+    The path is dotted, and begins below `[encoder]`.
     """
     backbone, pooler = encoder.backbone, encoder.pooler
     needs, offers = pooler.traits.needs, backbone.traits.offers
@@ -103,13 +77,13 @@ def misfits(
         yield (
             path,
             f"the pooler {label} needs {_reasons(unmet)}, and the backbone `{backbone.name}` has none; "
-            f"{_alternatives(encoder, plugins)}",
+            "choose another of the two",
         )
         # Problems of the prompt do not matter, since the pooler or the backbone must be changed first.
         return
 
     yield from _pooler_misfits(encoder)
-    yield from _output_misfits(encoder, plugins)
+    yield from _output_misfits(encoder)
     for message in backbone.misfits(needs):
         yield "backbone", message
     if (transform := encoder.head.transform) is not None:
@@ -117,15 +91,13 @@ def misfits(
             yield "head", message
     if (problem := beyond_positions(encoder, encoder.max_length)) is not None:
         yield "max_length", problem
-    yield from _misfits_of_prompts(encoder, plugins)
+    yield from _misfits_of_prompts(encoder)
     if encoder.task_prompts is not None:
-        for message in _task_prompt_misfits(encoder, encoder.task_prompts, plugins):
+        for message in _task_prompt_misfits(encoder, encoder.task_prompts):
             yield "task_prompts", message
 
 
-def _misfits_of_prompts(
-    encoder: EncoderRecipe, plugins: Plugins | None
-) -> Iterator[tuple[str, str]]:
+def _misfits_of_prompts(encoder: EncoderRecipe) -> Iterator[tuple[str, str]]:
     """Yield the problems of each prompt of an encoder, and of all its prompts together."""
     pooler = encoder.pooler
     count = len(encoder.prompts)
@@ -142,7 +114,7 @@ def _misfits_of_prompts(
         )
 
     for prompt in encoder.prompts:
-        yield from _prompt_misfits(encoder, prompt, plugins)
+        yield from _prompt_misfits(encoder, prompt)
         template = _template_of(prompt)
         if template is not None and INSTRUCTION in str(template):
             yield (
@@ -189,9 +161,7 @@ def _undeclared_needs(pooler: Pooler) -> tuple[str, str] | None:
     return None
 
 
-def _output_misfits(
-    encoder: EncoderRecipe, plugins: Plugins | None
-) -> Iterator[tuple[str, str]]:
+def _output_misfits(encoder: EncoderRecipe) -> Iterator[tuple[str, str]]:
     """Yield the problems of a similarity, of prompts and of a head that cannot work with the pooler's output."""
     output = encoder.pooler.traits.output
     similarity = encoder.similarity
@@ -201,14 +171,10 @@ def _output_misfits(
         label = f"the similarity `{similarity.name}`"
         compares = similarity.traits.compares
     if output not in compares:
-        others = similarities_of(output, plugins)
-        remedy = "name another"
-        if others:
-            remedy = f"set `similarity` to {_either(others)}"
         yield (
             "similarity",
             f"the pooler `{encoder.pooler.name}` gives {OUTPUTS[output]}, which {label} does not compare; "
-            f"{remedy}",
+            "set another `similarity`",
         )
 
     if output != "tokens":
@@ -225,18 +191,6 @@ def _output_misfits(
             "a transform is fitted to one vector of each text, and the pooler "
             f"`{encoder.pooler.name}` gives {OUTPUTS[output]}; take it out",
         )
-
-
-def similarities_of(output: Output, plugins: Plugins | None) -> list[str]:
-    """Return the names of the similarities that compare this output of a pooler."""
-    if plugins is None:
-        return []
-    names = []
-    for info in plugins.importable("similarity"):
-        traits = KINDS["similarity"].traits_of(info.cls)
-        if isinstance(traits, SimilarityTraits) and output in traits.compares:
-            names.append(info.name)
-    return names
 
 
 def unread_output(
@@ -328,7 +282,6 @@ def _width(pooler: Any) -> str:
 def _prompt_misfits(
     encoder: EncoderRecipe,
     prompt: Prompt,
-    plugins: Plugins | None,
 ) -> Iterator[tuple[str, str]]:
     """Yield a key and a message for each problem that a prompt has with the backbone and the pooler."""
     backbone, pooler = encoder.backbone, encoder.pooler
@@ -358,10 +311,10 @@ def _prompt_misfits(
             )
         return
 
-    if resolved.layers and not isinstance(backbone, _Candidate):
+    if resolved.layers:
         for message in _misfits_of_layers(backbone, resolved.layers, needs):
             yield "prompt", message
-    for message in _template_misfits(encoder, resolved.template, plugins):
+    for message in _template_misfits(encoder, resolved.template):
         yield "prompt", message
 
 
@@ -396,7 +349,6 @@ def name_at_test(pooler: Pooler) -> str:
 def _template_misfits(
     encoder: EncoderRecipe,
     template: Template,
-    plugins: Plugins | None,
 ) -> Iterator[str]:
     """Yield reasons why a template does not suit the backbone and the pooler."""
     backbone, pooler = encoder.backbone, encoder.pooler
@@ -417,23 +369,19 @@ def _template_misfits(
         with_mask = [name for name, text in TEMPLATES.items() if MASK in text]
         yield (
             f"the pooler `{pooler.name}` reads the mask token, and the template {str(template)!r} has none; "
-            f"write `{{mask}}` in it, or use the template {_either(with_mask)}"
+            f"write `{{mask}}` in it, or use the template {listed(with_mask)}"
         )
 
     if has_mask and offers is not None and "mask-token" not in offers:
-        message = (
+        yield (
             f"the template {str(template)!r} has a `{{mask}}`, and the backbone "
             f"`{backbone.name}` has no mask token; take it out"
         )
-        if others := _fitting(encoder, "backbone", plugins):
-            message += f", or use the backbone {_either(others)}"
-        yield message
 
 
 def _task_prompt_misfits(
     encoder: EncoderRecipe,
     task_prompts: Mapping[str, Prompt],
-    plugins: Plugins | None,
 ) -> Iterator[str]:
     """Yield reasons why `task_prompts` cannot take the place of the encoder's prompt."""
     if len(encoder.prompts) != 1:
@@ -452,7 +400,7 @@ def _task_prompt_misfits(
         if prompt.layers is not None:
             yield f"the prompt of `{key}` chooses `layers`; only the encoder's `prompt` can"
             continue
-        for _, message in _prompt_misfits(encoder, prompt, plugins):
+        for _, message in _prompt_misfits(encoder, prompt):
             yield f"the prompt of `{key}`: {message}"
         template = _template_of(prompt)
         if template is not None and template.between is not None:
@@ -469,53 +417,3 @@ def _template_of(prompt: Prompt) -> Template | None:
     except SentbedError:
         # `_prompt_misfits` reports an invalid template.
         return None
-
-
-def _alternatives(encoder: EncoderRecipe, plugins: Plugins | None) -> str:
-    """Return advice to use another backbone or another pooler."""
-    choices = []
-    if backbones := _fitting(encoder, "backbone", plugins):
-        choices.append(f"the backbone {_either(backbones)} with this pooler")
-    if poolers := _fitting(encoder, "pooler", plugins):
-        choices.append(f"the pooler {_either(poolers)} with this backbone")
-    if not choices:
-        return "install a plugin that has it"
-    return f"use {', or '.join(choices)}"
-
-
-def _fitting(
-    encoder: EncoderRecipe,
-    kind: str,
-    plugins: Plugins | None,
-) -> list[str]:
-    """Return the names of the components of a kind that could replace that of the encoder.
-
-    A component whose traits are not known is left out, and so is one whose fields the encoder's transform reads.
-    """
-    if plugins is None:
-        return []
-    if any(list(prompt.check()) for prompt in encoder.prompts):
-        # Nothing can be combined with an invalid prompt; it is reported by itself.
-        encoder = attrs.evolve(encoder, prompt=None)
-
-    names = []
-    for info in plugins.importable(kind):
-        # If traits are a property, they may depend on the values of fields.
-        traits = KINDS[kind].traits_of(info.cls)
-        if traits is None:
-            continue
-        if isinstance(traits, BackboneTraits) and traits.offers is None:
-            continue
-        change: dict[str, Any] = {kind: _Candidate(info.name, traits)}
-        with suppress(AttributeError):  # a transform read a field of the candidate
-            if not any(misfits(attrs.evolve(encoder, **change), None)):
-                names.append(info.name)
-    return names
-
-
-def _either(names: list[str]) -> str:
-    """Return names joined by commas and `or`."""
-    *others, last = [f"`{name}`" for name in names]
-    if not others:
-        return last
-    return f"{', '.join(others)} or {last}"

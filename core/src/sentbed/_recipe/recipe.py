@@ -356,12 +356,6 @@ class Stage:
         others = {LABEL, *self.loss.traits.numbers}
         return tuple(column for column in self.columns_used if column not in others)
 
-    def rows_taken(self, rows: int) -> int:
-        """Return the number of rows in all steps of the stage, if the data has `rows` rows."""
-        if self.steps is not None:
-            return self.steps * self.batch_size
-        return rows * (self.epochs or 1)
-
 
 @attrs.frozen
 class Checkpoint:

@@ -11,7 +11,6 @@ from sentbed._component_faults import fault
 from sentbed._encoder.encoder import Encoder, pair_name
 from sentbed._recipe.checks import loss_of
 from sentbed._recipe.recipe import Recipe, Stage
-from sentbed._recipe.remarks import without_effect
 from sentbed._run.batch_sampling import Batch
 from sentbed._run.best_weights import Keeper
 from sentbed._run.context import Kept, RunContext
@@ -131,18 +130,13 @@ class _Loop:
             )
 
     def _warn_of_settings(self, rows: int) -> None:
-        """Warn of settings of the stage that have no effect, or are too large, for data of `rows` rows."""
+        """Warn of a batch size that is larger than data of `rows` rows."""
         stage, warn = self.stage, self.context.warn
         if rows < stage.batch_size:
             warn(
                 f"the data of stage `{stage.name}` has {rows} rows, fewer than its `batch_size` of "
                 f"{stage.batch_size}: a batch is all rows, with fewer negatives; lower `batch_size`"
             )
-        remarks = stage.loss.without_effect(stage.rows_taken(rows))
-        for remark in remarks:
-            warn(f"stage `{stage.name}`: {remark}")
-        for remark in without_effect(stage, self.total_steps):
-            warn(remark)
 
     def _training(self) -> Training:
         """Return the arguments of the trainer."""

@@ -172,8 +172,7 @@ class BuiltBackbone:
     ) -> Module:
         """Return a copy of `module` for encoding: without gradient, in eval mode, with weights in `dtype`.
 
-        With `traceable`, the copy uses only operations that a compiler supports. It has the attribute
-        `reentrant = True` if several threads may call it at the same time.
+        With `traceable`, the copy uses only operations that a compiler supports.
         """
         raise NotImplementedError
 
@@ -457,14 +456,6 @@ class Loss(Component):
         """
         for inner in inner_parts(self, Loss):
             yield from inner.misfits(batch_size, fixed)
-
-    def without_effect(self, rows: int) -> Iterator[str]:
-        """Yield a warning for each field that has no effect in a stage with `rows` rows over all epochs.
-
-        By default, yield the warnings of the inner losses.
-        """
-        for inner in inner_parts(self, Loss):
-            yield from inner.without_effect(rows)
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int | None:
         """Return the maximum number of negatives per anchor, in a full batch of data with these columns.

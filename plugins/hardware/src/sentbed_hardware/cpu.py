@@ -16,7 +16,6 @@ from sentbed_hardware.distributed_base import Distributed
 from sentbed_hardware.engine_parts.cpu_defaults import (
     default_threads,
     require_instructions,
-    streams_on,
 )
 
 NO_INT8 = (
@@ -44,14 +43,10 @@ class Cpu(Distributed, Runtime):
     threads: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Number of threads of one operation. The default is `OMP_NUM_THREADS` if it is set. Otherwise, the
     processes on this machine share its cores equally."""
-    streams: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Number of batches that are encoded at a time, each on an equal share of the threads. Only backbones
-    with a packed form (without padding) support more than 1. The default is the largest divisor of `threads`
-    up to 4. The number does not change the vectors."""
     compile: bool = False
     """Whether to compile training and encoding with `torch.compile`, which needs a C++ compiler. The start
     takes minutes, the steps are faster. Batches to encode are padded to few shapes, and each shape is compiled
-    once. If false, the backbones `bert`, `t5`, `opt` and `causal` encode without padding where they can."""
+    once."""
     deterministic: bool = False
     """Whether to refuse operations whose results may differ from run to run."""
 
@@ -92,7 +87,6 @@ class Cpu(Distributed, Runtime):
         import_heavy("sentbed_hardware._torch.engine")
         import torch
 
-        from sentbed_hardware._torch.concurrent_batches import keep_freed_memory
         from sentbed_hardware._torch.engine import TorchEngine, spread
 
         has_bf16 = present_instructions("bf16")
@@ -103,8 +97,6 @@ class Cpu(Distributed, Runtime):
                 precision = "bf16"
         require_instructions(precision, WITHOUT_BF16)
         threads = self.threads or default_threads()
-        streams = min(self.streams or streams_on(threads), threads)
-        keep_freed_memory()
         torch.set_num_threads(threads)
         torch.use_deterministic_algorithms(self.deterministic)
 
@@ -114,10 +106,9 @@ class Cpu(Distributed, Runtime):
             "precision": precision,
             "bf16_instructions": has_bf16,
             "threads": threads,
-            "streams": streams,
             "deterministic": self.deterministic,
         }
         device = torch.device("cpu")
         dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
-        engine = TorchEngine(device, dtype, self.compile, facts, streams=streams)
+        engine = TorchEngine(device, dtype, self.compile, facts)
         return spread(engine, self)

@@ -96,14 +96,6 @@ class Queue(Contrastive):
                 "use the loss `momentum`, or set `size = 0` for no memory"
             )
 
-    def without_effect(self, rows: int) -> Iterator[str]:
-        """Yield a warning if the memory never fills, since all epochs together have fewer rows than `size`."""
-        if rows < self.size:
-            yield (
-                f"the memory of the loss `{self.name}` has {self.size:,} places and sees {rows:,} positives "
-                f"in all, so that it never fills: any `size` of {rows:,} or more trains alike"
-            )
-
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
         """Return the largest number of negatives in a denominator, including the memory."""
         in_batch = 0

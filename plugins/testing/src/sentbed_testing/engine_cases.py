@@ -185,7 +185,7 @@ def cases(
     combinations: list[Case] = []
     for backbone_name, backbone in backbones.items():
         for pooler_name, pooler in poolers.items():
-            if any(misfits(EncoderRecipe(backbone, pooler, head), plugins)):
+            if any(misfits(EncoderRecipe(backbone, pooler, head))):
                 continue
             name_in_ids = backbone_name
             if "decoder" in pooler.traits.needs:

@@ -72,7 +72,7 @@ def _tiny_encoder(
     problems = []
     for candidate in candidates:
         recipe = EncoderRecipe(candidate, pooler, max_length=max_length, prompt=prompt)
-        problems = list(misfits(recipe, plugins))
+        problems = list(misfits(recipe))
         if not problems:
             engine = plugins.find("runtime", "cpu").cls().build()
             engine.seed(0)

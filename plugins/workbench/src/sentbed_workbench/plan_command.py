@@ -178,7 +178,6 @@ STAGE: tuple[Row, ...] = (
     ("steps", "steps", _number),
     ("validations", "validations", _number),
     ("negatives", "negatives", lambda count: f"{count:,} per anchor, at most"),
-    ("note", "remarks", "\n".join),
     ("tokens", "tokens_a_text", lambda tokens: f"{tokens:.1f} per text"),
     ("", "tokens_a_step", lambda tokens: f"{tokens:,.0f} per step"),
     ("", "lengths", str),

@@ -90,8 +90,6 @@ class StagePlan:
     """Whether the memory of the device suffices; None if it is unknown."""
     advice: str = ""
     """What to change if the memory does not suffice."""
-    remarks: tuple[str, ...] = ()
-    """Remarks of the loss on fields that have no effect for this number of rows."""
     problems: tuple[str, ...] = ()
 
 

@@ -256,10 +256,6 @@ def _plan_of_batches(
     validations = None
     if stage.validate is not None and steps is not None:
         validations = number_of_validations(stage.validate.every, steps)
-    remarks: tuple[str, ...] = ()
-    if steps is not None and texts.rows is not None:
-        remarks = tuple(stage.loss.without_effect(stage.rows_taken(texts.rows)))
-
     problems = []
     if texts.problem:
         problems.append(texts.problem)
@@ -277,7 +273,6 @@ def _plan_of_batches(
         tokens_a_text=row.tokens / row.texts,
         tokens_a_step=rows * row.tokens,
         lengths=texts.source,
-        remarks=remarks,
         problems=tuple(problems),
     )
 

@@ -12,8 +12,6 @@ from sentbed import ModelError
 from sentbed.protocols import BuildContext, Module
 
 from sentbed_backbones._torch.built_transformer import Family
-from sentbed_backbones._torch.fast_bert import FastBert
-from sentbed_backbones._torch.prepacked_cpu_linear import Products
 from sentbed_backbones._torch.token_states import EncoderStates, base_of
 from sentbed_backbones._torch.train_tokenizer import train_wordpiece
 from sentbed_backbones.transformer_base import LOGITS
@@ -82,14 +80,6 @@ class BertFamily(Family):
             )
 
         return _counts_from(model)
-
-    def fast_pass(self, model: Any, products: Products) -> Module | None:
-        """Return the fast forward pass; None if it does not compute what this model and pooler need."""
-        # The fast forward pass counts positions itself, and has no head.
-        if self.denoises or self.gives_logits or not FastBert.fits(model):
-            return None
-
-        return FastBert(model, products, self.reads_layers)
 
     @property
     def gives_logits(self) -> bool:

@@ -30,7 +30,6 @@ from sentbed_backbones._torch.pooler_states import (
     PoolerStates,
     TemplateDenoising,
 )
-from sentbed_backbones._torch.prepacked_cpu_linear import Products
 from sentbed_backbones._torch.token_states import base_of
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
 from sentbed_backbones._torch.tokenizer_loading import spacing_of_placeholder
@@ -115,10 +114,6 @@ class Family:
             ModelError: if the model takes no positions.
         """
         raise NotImplementedError
-
-    def fast_pass(self, model: Any, products: Products) -> Module | None:
-        """Return a faster forward pass for encoding, with a copy of the weights; None if there is none."""
-        return None
 
     def depth(self, model: Any) -> int | None:
         """Return the number of blocks after which the forward pass can stop; None if all blocks must run."""
@@ -274,12 +269,6 @@ class BuiltTransformer(BuiltBackbone):
                 from sentbed_backbones._torch.adaptation import merged_copy
 
                 model = merged_copy(model, torch.float32)
-
-            fast_pass: Module | None = None
-            if not traceable:
-                fast_pass = self.family.fast_pass(model, Products(dtype))
-            if fast_pass is not None:
-                return self._pooler_states(fast_pass).eval()
 
             if model is self.model:
                 model = copy.deepcopy(model)

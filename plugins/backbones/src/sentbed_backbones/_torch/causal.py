@@ -16,8 +16,6 @@ from sentbed_backbones._torch.attention_probe import (
     windowed_blocks,
 )
 from sentbed_backbones._torch.built_transformer import Family
-from sentbed_backbones._torch.fast_causal import FastCausal
-from sentbed_backbones._torch.prepacked_cpu_linear import Products
 from sentbed_backbones._torch.shared_prefix import SharedPrefixStates
 from sentbed_backbones._torch.token_states import CausalStates, base_of, blocks_of
 from sentbed_backbones._torch.train_tokenizer import train_byte_bpe
@@ -176,15 +174,6 @@ class CausalFamily(Family):
             return None
 
         return last
-
-    def fast_pass(self, model: Any, products: Products) -> Module | None:
-        """Return the fast forward pass of an OPT or a LLaMA; None if it does not implement the model."""
-        if not FastCausal.fits(model):
-            return None
-
-        depth = self.depth(model)
-        fast = FastCausal(model, products, self.reads_layers, depth, self.intervention)
-        return self.encoding(fast)
 
     def head_loader(self) -> Any:
         """Return the class of causal language models."""

@@ -43,8 +43,6 @@ class PoolerStates(nn.Module):
     ) -> None:
         super().__init__()
         self.states = states
-        self.reentrant: bool = getattr(states, "reentrant", False)
-        """Whether several threads may call the module at the same time."""
         self.layer_sets = layer_sets
         self.keep_layers = keep_layers
         self.mask_id = mask_id

@@ -12,7 +12,7 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from sentbed_backbones._torch.interventions import Batch
-from sentbed_backbones._torch.token_states import CausalPass
+from sentbed_backbones._torch.token_states import CausalStates
 
 
 class SharedPrefixStates(nn.Module):
@@ -22,10 +22,9 @@ class SharedPrefixStates(nn.Module):
     those of the prefix.
     """
 
-    def __init__(self, states: CausalPass) -> None:
+    def __init__(self, states: CausalStates) -> None:
         super().__init__()
         self.states = states
-        self.reentrant: bool = getattr(states, "reentrant", False)
         self._kept: tuple[Tensor, DynamicCache, TokenStates] | None = None
 
     def forward(

@@ -9,8 +9,6 @@ import transformers
 from sentbed.protocols import BuildContext, Module
 
 from sentbed_backbones._torch.built_transformer import Family
-from sentbed_backbones._torch.fast_t5 import FastT5
-from sentbed_backbones._torch.prepacked_cpu_linear import Products
 from sentbed_backbones._torch.token_states import EncoderDecoderStates, EncoderStates
 from sentbed_backbones._torch.train_tokenizer import train_byte_bpe
 
@@ -107,13 +105,6 @@ class T5Family(Family):
             return EncoderDecoderStates(model, self.reads_layers)
 
         return EncoderStates(model, self.reads_layers)
-
-    def fast_pass(self, model: Any, products: Products) -> Module | None:
-        """Return the fast forward pass of a T5 or an mT5; None if it does not implement the model."""
-        if not FastT5.fits(model):
-            return None
-
-        return FastT5(model, products, self.reads_layers, self.decodes)
 
     def max_length(self, model: Any) -> int:
         """Return a number that no text reaches."""

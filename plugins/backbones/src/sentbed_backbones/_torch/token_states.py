@@ -111,15 +111,26 @@ def start_token(config: Any) -> int:
     return int(start)
 
 
-class CausalPass(nn.Module):
+class CausalStates(nn.Module):
     """The forward pass of a causal model: `(input_ids, attention_mask | None, past, shared) -> TokenStates`.
 
-    `intervention`, if it is not None, changes states during the pass; `TokenStates.layers` has the
-    outputs of the blocks before it changes them.
+    Positions are computed from the mask, so padding may be on either side. With `depth`, only the first `depth`
+    blocks are run: `TokenStates.layers` has the embeddings and the outputs of these blocks, without the final
+    norm. `intervention`, if it is not None, changes states during the pass; `TokenStates.layers` has the outputs
+    of the blocks before it changes them.
     """
 
-    def __init__(self, intervention: BuiltIntervention | None) -> None:
+    def __init__(
+        self,
+        model: Any,
+        layers: bool,
+        depth: int | None = None,
+        intervention: BuiltIntervention | None = None,
+    ) -> None:
         super().__init__()
+        self.model = model
+        self.layers = layers
+        self.depth = depth
         self.intervention = intervention
 
     def forward(
@@ -145,37 +156,6 @@ class CausalPass(nn.Module):
             )
 
         return self.run(input_ids, attention_mask, act, past, shared)
-
-    def run(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None,
-        act: ChangeStates | None = None,
-        past: DynamicCache | None = None,
-        shared: int = 0,
-    ) -> TokenStates:
-        """Return the states of the rows; `act` changes them during the pass."""
-        raise NotImplementedError
-
-
-class CausalStates(CausalPass):
-    """The forward pass of transformers; positions are computed from the mask, so padding may be on either side.
-
-    With `depth`, only the first `depth` blocks are run: `TokenStates.layers` has the embeddings and the outputs
-    of these blocks, without the final norm.
-    """
-
-    def __init__(
-        self,
-        model: Any,
-        layers: bool,
-        depth: int | None = None,
-        intervention: BuiltIntervention | None = None,
-    ) -> None:
-        super().__init__(intervention)
-        self.model = model
-        self.layers = layers
-        self.depth = depth
 
     def run(
         self,

@@ -67,11 +67,10 @@ class TorchEngine(TrainingEngine):
         compile: bool,
         facts: Mapping[str, Any],
         token_budget: int = TOKEN_BUDGET,
-        streams: int = 1,
     ) -> None:
         self.device = device
         self.placement = Placement(device, dtype, compile)
-        self.batch_size = BatchSize(token_budget, streams=streams)
+        self.batch_size = BatchSize(token_budget)
         self.processes = Processes()
         self.compilations_before = 0
         """Compilations of this process before this engine's: runs of a study share a process."""

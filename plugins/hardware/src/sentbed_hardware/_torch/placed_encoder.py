@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from sentbed_common import processor_capabilities
 from torch import Tensor, nn
 
 from sentbed_hardware._common.module_fingerprint import Hashed
-from sentbed_hardware._torch.concurrent_batches import in_streams
 from sentbed_hardware._torch.placement import BatchSize, Placement, Say
 from sentbed_hardware._torch.sharding import gather_weights, in_place
 from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
@@ -146,18 +145,6 @@ class TorchEncoder(ModuleEncoder):
             self.checked(sums[:, None], batch)
 
         return tokens
-
-    def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[Vectors]:
-        """Yield the vectors of each batch.
-
-        With several streams, several batches are encoded at a time if the module for encoding is reentrant.
-        """
-        streams = self.batch_size.streams
-        alone = streams == 1 or self.processes.world > 1
-        if alone or not getattr(self.replica(), "reentrant", False):
-            return super().encode_batches(batches)
-
-        return in_streams(self.encode, batches, streams)
 
     def checked(self, vectors: Vectors, batch: TokenBatch) -> Vectors:
         """Return the vectors of a batch if they are finite.

@@ -84,5 +84,3 @@ class BatchSize:
     most_tokens: int | None = None
     """Largest number of tokens that a process encodes at a time; None as long as every batch has fitted into
     memory."""
-    streams: int = 1
-    """Number of batches that are encoded at a time, if the backbone supports several."""

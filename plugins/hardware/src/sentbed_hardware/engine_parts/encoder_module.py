@@ -6,9 +6,7 @@ import copy
 import json
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -283,12 +281,6 @@ class InferenceModule(nn.Module):
         super().__init__()
         self.encoder = encoder
         self.backbone = backbone
-        self.reentrant: bool = getattr(backbone, "reentrant", False)
-        """Whether several threads may call this module at a time."""
-        # Pooler and head of other distributions may not support several threads, so threads take turns in them.
-        self.turn: AbstractContextManager[Any] = nullcontext()
-        if self.reentrant:
-            self.turn = Lock()
 
     def forward(
         self,
@@ -303,12 +295,12 @@ class InferenceModule(nn.Module):
         `beside` are encoders with the same backbone, whose vectors are appended along the width.
         """
         states = self.backbone(input_ids, attention_mask, *prefix, **keywords)
-        with self.turn:
-            vectors = self.encoder.finish(states, cut=True)
-            if not beside:
-                return vectors
-            others = [encoder.finish(states, cut=True) for encoder in beside]
-            return torch.cat([vectors, *others], -1)
+        vectors = self.encoder.finish(states, cut=True)
+        if not beside:
+            return vectors
+
+        others = [encoder.finish(states, cut=True) for encoder in beside]
+        return torch.cat([vectors, *others], -1)
 
 
 def assembled(
