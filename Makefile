@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PROJECTS := core/pyproject.toml $(wildcard plugins/*/pyproject.toml)
 
-.PHONY: demo mini test test-plain-processor test-slow test-papers test-real test-alone test-jax test-lowest test-newest-python test-long test-all check docs frozen bench opponents gpu-test gpu-bench tpu-compile clean
+.PHONY: demo mini test test-plain-processor test-slow test-papers test-real test-alone test-jax test-lowest test-newest-python test-long test-all check docs frozen bench opponents gpu-test gpu-bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/sentbed run recipes/quickstart.toml
@@ -118,11 +118,6 @@ gpu-test: $(VENV)/.dev
 gpu-bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/gpu.py --json runs/gpu.json
 	$(BIN)/python benchmarks/gpu_opponents.py --json runs/gpu-opponents.json
-
-# XLA's compiler for TPUs stays out of the environment: JAX would look for a TPU each time it starts.
-tpu-compile: $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(VENV)/tpu 'libtpu==0.0.42.*'
-	PYTHONPATH=$(VENV)/tpu $(BIN)/python benchmarks/tpu_compile.py
 
 PIP := -m pip install --quiet --disable-pip-version-check
 

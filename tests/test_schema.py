@@ -49,7 +49,6 @@ def test_there_are_recipes_of_all_sorts():
         "study",
         "encoders",
         "encoder",
-        "search",
         "expected",
         "stage",
     ):
@@ -76,11 +75,6 @@ MISTAKES = {
         'use = "info-nce"',
         'use = "adamw"',
         "stage.0.loss.use",
-    ),
-    "a component without its name": (
-        'schedule = { use = "linear", ',
-        "schedule = { ",
-        "stage.0.schedule",
     ),
     "a component by its name alone": (
         'pooler = { use = "mean" }',
@@ -127,13 +121,6 @@ MISTAKES = {
         "evaluate.0.at.0",
     ),
     "a stage that is no array": ("[[stage]]", "[stage]", "stage"),
-    "a required key that is missing": ("batch_size = 64\n", "", "stage.0"),
-    "a required field that is missing": (
-        "lr = 5e-5",
-        "weight_decay = 0.1",
-        "stage.0.optimizer",
-    ),
-    "an evaluation that does not say when": ("every = 10, ", "", "stage.0.validate"),
     "a name that cannot be a directory": (
         'name = "quickstart"',
         'name = "quick/start"',

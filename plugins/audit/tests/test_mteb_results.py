@@ -97,21 +97,6 @@ def test_a_file_of_before_has_a_table_for_each_subset():
     ]
 
 
-@pytest.mark.parametrize(
-    "entry",
-    [
-        {"main_score": 0.7, "cosine_spearman": 0.7, "cosine_pearson": 0.6},
-        {"main_score": 0.7, "cos_sim": {"spearman": 0.7, "pearson": 0.6}},
-    ],
-)
-def test_a_main_score_is_named_by_the_metrics_that_have_its_number(
-    entry,
-):
-    for content in (new_file(test=[entry]), old_file(test=entry)):
-        (row,) = mteb_rows(content, PATH)
-        assert (row.metric, row.metric_names) == ("main_score", "cosine_spearman")
-
-
 def test_a_file_with_the_names_of_both_formats_is_read_by_its_scores():
     (row,) = mteb_rows({**new_file(), "mteb_dataset_name": "STS12"}, PATH)
     assert (row.score, row.layout) == (0.71, "mteb 1.11")

@@ -52,10 +52,3 @@ def test_seed_and_share_are_in_the_fingerprint(put):
 def test_a_share_of_nothing_or_all_is_refused(keep):
     with pytest.raises(ValueError, match="keep"):
         Crop(path="a.txt", keep=keep)
-
-
-def test_a_column_of_a_table_is_read(put):
-    source = Crop(path=put("a.csv", "id,text\n1,one two\n"))
-    assert source.columns == source.open().columns == ("anchor", "positive")
-    assert source.open().rows([0])["anchor"] == ["one two"]
-    assert list(source.check()) == []

@@ -52,22 +52,6 @@ def test_a_missing_score_is_no_blank_text(put):
         Scored(path=path, blank="leave-out").open()
 
 
-def test_scores_of_parquet_are_read_as_numbers(put):
-    pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    path = put("a.parquet", "")
-    columns = dict(
-        zip(
-            ("sentence1", "sentence2"),
-            zip(*[row[:2] for row in ROWS], strict=True),
-            strict=True,
-        )
-    )
-    parquet.write_table(pyarrow.table({**columns, "score": [2.5, 5.0, 0.0]}), path)
-    assert Scored(path=path, score_range=(0, 5)).open().rows([0, 1, 2]) == EXPECTED
-
-
 @pytest.mark.parametrize(
     ("score", "message"),
     [

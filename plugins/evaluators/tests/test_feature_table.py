@@ -1,11 +1,7 @@
 from __future__ import annotations
 
-import shutil
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
-from sentbed import RunError
 from sentbed_evaluators import feature_table as module
 from sentbed_evaluators.feature_table import feature_table
 from sentbed_evaluators.pair_features import pair_features
@@ -31,48 +27,25 @@ def naive(first, second):
 
 
 @pytest.mark.parametrize("block", [1, 2, 4096])
-@pytest.mark.parametrize("limit", [0, 1 << 30])
-def test_pairs_have_both_vectors_their_product_and_their_distance(
-    tmp_path, monkeypatch, block, limit
-):
+def test_pairs_have_both_vectors_their_product_and_their_distance(monkeypatch, block):
     monkeypatch.setattr(module, "_BLOCK", block)
-    monkeypatch.setattr(module, "IN_MEMORY", limit)
-    table = feature_table(VECTORS, [FIRST, SECOND], tmp_path)
+    table = feature_table(VECTORS, [FIRST, SECOND])
     assert table.dtype == np.float32
-    assert isinstance(table, np.memmap) is (limit == 0)
     np.testing.assert_array_equal(table, np.array(naive(FIRST, SECOND), np.float32))
 
 
-def test_the_kind_of_features_is_the_callers(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "IN_MEMORY", 5 * 6 * 4)
-    table = feature_table(VECTORS, [FIRST, SECOND], tmp_path, "senteval")
-    assert not isinstance(table, np.memmap)
+def test_the_kind_of_features_is_the_callers():
+    table = feature_table(VECTORS, [FIRST, SECOND], "senteval")
     np.testing.assert_array_equal(
         table, pair_features(VECTORS[FIRST], VECTORS[SECOND], "senteval")
     )
 
 
-def test_a_concatenation_is_the_two_vectors_side_by_side(tmp_path):
-    table = feature_table(VECTORS, [FIRST, SECOND], tmp_path, "concatenation")
+def test_a_concatenation_is_the_two_vectors_side_by_side():
+    table = feature_table(VECTORS, [FIRST, SECOND], "concatenation")
     expected = [[*VECTORS[i], *VECTORS[j]] for i, j in zip(FIRST, SECOND, strict=True)]
     np.testing.assert_array_equal(table, np.array(expected, np.float32))
 
 
-def test_a_single_sentence_has_its_vector(tmp_path):
-    np.testing.assert_array_equal(
-        feature_table(VECTORS, [FIRST], tmp_path), VECTORS[FIRST]
-    )
-
-
-def test_a_table_that_the_disk_cannot_hold_is_refused_before_it_is_begun(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setattr(module, "IN_MEMORY", 0)
-    monkeypatch.setattr(
-        shutil, "disk_usage", lambda _: SimpleNamespace(free=5 * 12 * 4 - 1)
-    )
-    with pytest.raises(
-        RunError, match=r"features of 5 examples .* set `limit` .* or `TMPDIR`"
-    ):
-        feature_table(VECTORS, [FIRST, SECOND], tmp_path)
-    assert list(tmp_path.iterdir()) == []
+def test_a_single_sentence_has_its_vector():
+    np.testing.assert_array_equal(feature_table(VECTORS, [FIRST]), VECTORS[FIRST])

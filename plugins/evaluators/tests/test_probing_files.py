@@ -3,31 +3,9 @@ from __future__ import annotations
 import pytest
 from sentbed import DataError
 from sentbed_evaluators import probing_files
-from sentbed_evaluators.probing_files import TASKS, find_files, read_task
+from sentbed_evaluators.probing_files import read_task
 
 ROWS = "tr\tb\tone two\ntr\ta\tone\nva\tb\tx\nte\ta\ty\n"
-
-
-def test_the_tasks_stand_in_sentevals_order():
-    assert list(TASKS) == [
-        "Length",
-        "WordContent",
-        "Depth",
-        "TopConstituents",
-        "BigramShift",
-        "Tense",
-        "SubjNumber",
-        "ObjNumber",
-        "OddManOut",
-        "CoordinationInversion",
-    ]
-
-
-def test_it_is_found_from_downstream_beside_it(write, tmp_path):
-    write("senteval/probing/tree_depth.txt", ROWS)
-    (tmp_path / "senteval" / "downstream").mkdir()
-    files = find_files(str(tmp_path / "senteval" / "downstream"))
-    assert files.root.samefile(tmp_path / "senteval" / "probing")
 
 
 def test_rows_are_sorted_by_words_then_class_then_place(write):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sentbed import DataError, RunError
 from sentbed.protocols import Items, Score
-from sentbed_evaluators import feature_table, glue_files, probing_files
+from sentbed_evaluators import glue_files, probing_files
 from sentbed_evaluators._torch import batched_logistic_regression
 from sentbed_evaluators.classifier_training import Classifier
 from sentbed_evaluators.probing import SentEvalProbing
@@ -278,21 +278,6 @@ def test_classifiers_are_trained_by_the_fields_of_the_suite_and_where_the_encode
     ]
     assert score.protocol["classifier"] == Classifier("logistic", "fast", 3).describe()
     assert score.protocol["id"].endswith("-logistic")
-
-
-@pytest.mark.parametrize("suite", ["glue_data", "sentbench_data"], indirect=True)
-@pytest.mark.parametrize("protocol", ["senteval", "logistic"])
-def test_features_on_disk_give_the_same_scores_and_leave_nothing_behind(
-    suite, protocol, encoder, tmp_path, monkeypatch
-):
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(scratch))
-    task = suite.tasks[2]
-    expected = suite.evaluate(encoder, task, protocol=protocol).scores
-    monkeypatch.setattr(feature_table, "IN_MEMORY", 0)
-    assert suite.evaluate(encoder, task, protocol=protocol).scores == expected
-    assert list(scratch.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def numbers_of(gradients):
 
 
 def test_loss_and_gradient_are_those_of_one_process(results):
-    assert len(results["one"]["gradients"]) == 17
+    assert len(results["one"]["gradients"]) == 13
     largest = []
     for name, value in numbers_of(results["one"]["gradients"]):
         if "unused" not in name:

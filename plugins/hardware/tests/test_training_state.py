@@ -127,25 +127,6 @@ def test_a_restored_trainer_goes_on_to_the_bit(
     assert not torch.equal(at_end[average], at_save[average])
 
 
-def test_a_trainer_is_saved_before_its_first_step(make_trainer, columns, tmp_path):
-    trainer = make_trainer(0)
-    trainer.save(tmp_path)
-    expected = [trainer.step(columns) for _ in range(3)]
-    restored = make_trainer(50)
-    restored.load(tmp_path)
-    assert [restored.step(columns) for _ in range(3)] == expected
-
-
-def test_saving_changes_nothing(make_trainer, columns, tmp_path):
-    results = []
-    for save in (lambda _: None, lambda trainer: trainer.save(tmp_path)):
-        trainer = make_trainer(0)
-        trainer.step(columns)
-        save(trainer)
-        results.append(trainer.step(columns))
-    assert results[0] == results[1]
-
-
 def test_encoding_after_loading_uses_the_loaded_weights(
     toys,
     make_trainer,

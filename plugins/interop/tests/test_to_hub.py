@@ -14,14 +14,12 @@ import sentbed
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 from sentbed import Encoder, ModelError, PluginError, RunError
-from sentbed._registry.distribution_catalog import catalog
 from sentbed._registry.registry import load_plugins
 from sentbed.kinds import KINDS
 from sentbed.protocols import (
     Component,
     ComponentTraits,
 )
-from sentbed_interop import model_card
 from sentbed_interop.citations import bibliography
 from sentbed_interop.export_and_import import export_encoder
 from sentbed_interop.source_run import record_of
@@ -281,18 +279,6 @@ def test_what_sentence_transformers_cannot_compute_is_there_for_sentbed(
     assert names["vectors"].shape == (2, 128)
 
 
-def test_a_part_of_a_stranger_is_said_to_be_needed(tiny_bert, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        model_card, "catalog", lambda: catalog().keys() - {"sentbed-poolers"}
-    )
-    export_encoder(tiny_bert, tmp_path / "folder", "hub")
-    (distribution,) = re.findall(
-        "A part of the encoder comes from (.*?), which is not of sentbed",
-        rendered(tmp_path / "folder"),
-    )
-    assert distribution == "sentbed-poolers"
-
-
 def test_an_encoder_without_a_run_says_so(tiny_bert, tmp_path):
     export_encoder(tiny_bert, tmp_path / "folder", "hub")
     data, html = (
@@ -351,11 +337,6 @@ def test_names_stay_text(copied, tmp_path):
     card = ModelCard.load(tmp_path / "folder" / "README.md")
     assert card.data.model_name == NASTY
     assert card.data.license == "mit"
-
-
-def test_a_title_is_the_name(tiny_bert, tmp_path):
-    export_encoder(tiny_bert, tmp_path / "folder", "hub", ["title=pets"])
-    assert body(tmp_path / "folder").lstrip().startswith("# pets\n")
 
 
 @pytest.mark.parametrize(
@@ -442,29 +423,6 @@ def test_an_encoder_that_may_be_any_of_several_is_refused(two, tmp_path):
     moved = shutil.copytree(two / "encoder" / "zh", tmp_path / "moved")
     with pytest.raises(ModelError, match="the run has the encoders `en`, `zh`; give"):
         record_of(Encoder.load(moved), str(two))
-
-
-def test_the_sources_of_a_mix_are_on_the_card(copied, tmp_path):
-    resolved = (copied / "resolved.toml").read_text()
-    data = re.search(r"\[stage\.data\]\n(.*?)\n\n", resolved, re.DOTALL)
-    assert data is not None
-    sources = "".join(
-        f'\n[[stage.data.sources]]\nuse = "{use}"\npath = "{path}"\n'
-        for use, path in (("triplets", "/secret/a.csv"), ("pairs", "hub:someone/b"))
-    )
-    mixed = f'[stage.data]\nuse = "mix"\nweights = [1.0, 2.0]\n{sources}\n'
-    (copied / "resolved.toml").write_text(resolved.replace(data[0], mixed))
-    export_encoder(copied / "encoder", tmp_path / "folder", "hub")
-    ((_, use, places, *_),) = rows_of(rendered(tmp_path / "folder"), "Training")
-    assert (use, places) == ("mix of triplets, pairs", "a.csv, hub:someone/b")
-
-
-def test_one_epoch_is_one_epoch(copied, tmp_path):
-    file = copied / "resolved.toml"
-    file.write_text(re.sub(r"^steps = 2$", "epochs = 1", file.read_text(), flags=re.M))
-    export_encoder(copied / "encoder", tmp_path / "folder", "hub")
-    (row,) = rows_of(rendered(tmp_path / "folder"), "Training")
-    assert row[-1] == "1 epoch, 4 rows per step"
 
 
 TEMPLATE = "/query {text}\n- no note\n/x"

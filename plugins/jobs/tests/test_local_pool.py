@@ -55,11 +55,6 @@ def test_no_more_workers_are_started_than_there_are_tasks(work):
     assert len(work.notes("started")) == 1
 
 
-def test_without_a_task_nothing_starts(work):
-    assert [list(LocalPool(workers).run(work, [])) for workers in (1, 2)] == [[], []]
-    assert work.notes("started") == []
-
-
 def test_each_worker_sees_gpus_of_its_own(work, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
     list(LocalPool(2, gpus=2).run(work, [1, 2, -1]))
@@ -123,14 +118,6 @@ def test_a_task_that_kills_every_worker_gets_the_result_of_what_is_lost(tmp_path
 def test_what_the_function_raises_is_not_lost(work):
     with pytest.raises(DataError):
         list(LocalPool(2).run(work, [-3], on_death=lambda *_: 99))
-
-
-def test_a_worker_that_leaves_is_told_with_its_exit_code(work):
-    with pytest.raises(
-        RunError,
-        match=r"^-2: 1 workers died of it, the last one ended with exit code 7;",
-    ):
-        list(LocalPool(2, retries=0).run(work, [-2]))
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -79,23 +79,6 @@ def test_loss_gradient_and_number_of_negatives_are_those_of_the_formula(
         agrees(value.grad, theirs[name].grad)
 
 
-def test_two_orthogonal_pairs_with_a_margin_and_a_weighted_hard_negative():
-    vectors = {
-        "anchor": torch.eye(2),
-        "positive": torch.eye(2),
-        "negative": torch.eye(2),
-    }
-    loss = (
-        InfoNCE(temperature=1.0, margin=0.5, hard_negative_weight=3.0)
-        .build(2)(vectors)
-        .loss.item()
-    )
-    positive_term = math.exp(0.5)
-    assert loss == pytest.approx(
-        -math.log(positive_term / (positive_term + 1 + 3 * math.e + 1)), rel=1e-6
-    )
-
-
 @pytest.mark.parametrize("symmetric", [False, True])
 def test_what_is_off_changes_nothing(draw, symmetric):
     vectors = draw()

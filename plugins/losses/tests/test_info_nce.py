@@ -99,32 +99,7 @@ def test_cosine_ignores_lengths_and_dot_does_not(draw, formula):
     assert dot(longer).loss.item() == pytest.approx(expected.item(), rel=1e-5)
 
 
-def test_nothing_is_kept_between_calls(draw):
-    module = InfoNCE(symmetric=True).build(4)
-    before = module.state_dict()
-    assert list(before) == []
-    first = module(draw())
-    module(draw(seed=1, rows=7))
-    again = module(draw())
-    assert torch.equal(first.loss, again.loss)
-    assert torch.equal(first.metrics["accuracy"], again.metrics["accuracy"])
-    assert list(module.state_dict()) == []
-    assert list(module.parameters()) == []
-
-
-def test_the_inputs_are_left_as_they_were(draw):
-    vectors = {name: value.float() for name, value in draw().items()}
-    before = {name: value.clone() for name, value in vectors.items()}
-    InfoNCE(symmetric=True).build(4)(vectors)
-    for name, value in vectors.items():
-        assert torch.equal(value, before[name])
-
-
 @pytest.mark.parametrize("temperature", [0.0, -0.05])
 def test_a_temperature_that_is_not_positive_is_refused(temperature):
     with pytest.raises(ValueError, match="temperature"):
         InfoNCE(temperature=temperature)
-
-
-def test_it_needs_pairs_only():
-    assert InfoNCE().traits.needs == {"anchor", "positive"}

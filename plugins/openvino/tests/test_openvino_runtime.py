@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from sentbed import Encoder, RuntimeUnavailableError
 from sentbed.tools import Document, EncoderRecipe, load_plugins, structure
-from sentbed_openvino._torch import quantization
 from sentbed_openvino.openvino_runtime import OpenVino
 from sentbed_testing import SENTENCES
 
@@ -82,16 +81,6 @@ def test_int8_says_what_it_was_calibrated_on_and_by_what(in_int8):
     protocol = in_int8.protocol()["int8"]
     assert protocol.keys() == {"nncf", "smoothing", "texts", "rest"}
     assert len(protocol["texts"]) == 64
-
-
-def test_texts_for_calibration_have_tokens_of_the_vocabulary_alone():
-    # The model has 512 positions.
-    encoder = build({**TABLE, "backbone": {**TABLE["backbone"], "vocab_size": 120}})
-    backbone = encoder.backbone
-    highest = 0
-    for inputs in quantization._calibration_inputs(backbone):
-        highest = max(highest, int(inputs["input_ids"].max()))
-    assert highest < len(backbone.vocabulary) <= 120
 
 
 @pytest.mark.instructions("int8")

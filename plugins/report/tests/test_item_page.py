@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import json
-import math
 import re
-import weakref
 
 import numpy as np
 import pytest
 from sentbed import RunError
 from sentbed.protocols import Items
-from sentbed_report.item_page import item_page
 from sentbed_report.item_page.item_page import item_pages
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.exports import write_exports
 from sentbed_report.study.item_differences import (
     item_differences,
     item_shares,
-    task_items,
 )
 from sentbed_report.study.study_data import AxisInfo
 from sentbed_report.study_page.study_report import write_study_report
-from toy_study import POOLER, study, study_of, with_fields
+from toy_study import POOLER, study
 
 FIRST, SECOND = "first, 0.05", "mean, 0.05"
 
@@ -109,32 +104,6 @@ def test_pages_that_the_earlier_report_led_to_and_this_one_does_not_are_taken_aw
     assert outside.read_text() == "a stranger's"
 
 
-def test_pages_of_tasks_that_differ_in_case_or_a_number_have_addresses_of_their_own():
-    tasks = {"a": 50.0, "a-2": 60.0, "A": 70.0}
-    data = study_of({"first": {1: tasks}, "mean": {1: tasks}}, items=True)
-    assert [
-        page.address for page in item_pages(summarise(data, resamples=10), data)
-    ] == [
-        "pages/transfer-p-a.html",
-        "pages/transfer-p-a-2.html",
-        "pages/transfer-p-a-3.html",
-    ]
-
-
-def test_the_items_of_one_page_are_read_at_a_time(monkeypatch, tmp_path):
-    alive = []
-
-    def read(*arguments):
-        assert [items for items in alive if items() is not None] == []
-        items = task_items(*arguments)
-        alive.append(weakref.ref(items))
-        return items
-
-    monkeypatch.setattr(item_page, "task_items", read)
-    write_study_report(tmp_path, two_cells())
-    assert len(alive) == 4
-
-
 def content_of(html):
     """Return the numbers in an item page."""
     (content,) = re.findall(
@@ -160,51 +129,3 @@ def test_a_page_has_the_predictions_and_shares_of_the_cells():
     shares = {cell["name"]: sum(cell["shares"]) for cell in document["cells"]}
     means = {row.cell: row.cells[2].value for row in summaries[0].rows}
     assert shares == pytest.approx(means, abs=0.01)
-
-
-def test_a_page_of_many_cells_has_the_baseline_and_the_best(monkeypatch):
-    monkeypatch.setattr(item_page, "MOST_CELLS", 2)
-    data = study(baseline="first, 0.25")
-    document = content_of(item_pages(summarise(data), data)[0].html())
-    assert [cell["name"] for cell in document["cells"]] == ["first, 0.25", "mean, 0.05"]
-    assert document["left"] == 4
-
-
-def with_wrong(statistic, count):
-    """Return items of 40 predictions, the first `count` of them wrong."""
-    gold = np.tile([1.0, 0.0], 20)
-    predicted = gold.copy()
-    predicted[:count] = 1 - predicted[:count]
-    return Items(statistic, gold, predicted)
-
-
-def test_a_page_has_scores_whose_shares_do_not_sum_to_them():
-    items = {"first": with_wrong("f1", 10), "mean": with_wrong("f1", 6)}
-    data = study_of({"first": {1: {"MR": 1.0}}, "mean": {1: {"MR": 2.0}}})
-    for name, items_of_cell in items.items():
-        data = with_fields(data, name, items=items_of_cell)
-
-    (page,) = item_pages(summarise(data), data)
-    cells = content_of(page.html())["cells"]
-    assert [cell["name"] for cell in cells] == ["first", "mean"]
-    for cell in cells:
-        assert cell["score"] == items[cell["name"]].value()
-        assert sum(cell["shares"]) == pytest.approx(0, abs=0.01)
-
-
-def test_a_page_without_a_finite_score_says_so_and_has_no_script():
-    data = study_of({"first": {1: {"MR": 50.0}}, "mean": {1: {"MR": 60.0}}}, items=True)
-    data = with_fields(data, value=math.nan)
-    (page,) = item_pages(summarise(data), data)
-    html = page.html()
-    assert "No cell has a finite score of this task" in html
-    assert "<script>" not in html
-
-
-def test_names_of_pages_and_tables_fit_into_a_file_system(tmp_path):
-    tasks = {"T" * 300 + "1": 50.0, "T" * 300 + "2": 60.0}
-    data = study_of({"first": {1: tasks}, "mean": {1: tasks}}, items=True)
-    data = with_fields(data, evaluator="e" * 300)
-    write_study_report(tmp_path, data)
-    write_exports(tmp_path, data)
-    assert len([*(tmp_path / "pages").iterdir()]) == 2

@@ -14,8 +14,6 @@ from sentbed._cli.main import main
 from sentbed.protocols import Items, Score
 from sentbed_report.run_comparison import compared_encoders, difference_table
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.runs_as_study import runs_as_study
-from sentbed_report.study_page.rank_groups_section import rank_groups_section
 from sentbed_report.tables.estimate import Estimate
 
 
@@ -151,20 +149,6 @@ def test_a_degenerate_score_is_marked_and_not_tested(write_run):
     assert "Not judged everywhere (two): the baseline's score is degenerate." in text
 
 
-def test_versions_of_a_plugin_are_remarked(write_run):
-    def by(version):
-        measured = score("MR", 80.0, items=items_with(3))
-        return attrs.evolve(measured, plugin=f"sentbed-evaluators {version}")
-
-    first_run, two = write_run("one", by("0.1.0")), write_run("two", by("0.2.0"))
-    remark = "transfer: the scores are by sentbed-evaluators 0.1.0 and sentbed-evaluators 0.2.0."
-    assert invoke(first_run, two).output.splitlines()[-1] == remark
-    assert (
-        "the scores are by"
-        not in invoke(first_run, write_run("three", by("0.1.0"))).output
-    )
-
-
 def test_encoders_of_any_name_are_compared_also_those_of_one_run(write_run):
     first_run = write_run("one", score("MR", 70.0, "en@start"), score("MR", 80.0))
     two = write_run("two", score("MR", 60.0), score("MR", 50.0, "zh"))
@@ -191,20 +175,3 @@ def test_encoders_of_any_name_are_compared_also_those_of_one_run(write_run):
         compared_encoders([first_run, first_run], ["en"], None)
     with pytest.raises(RunError, match="`two/zh` is given twice"):
         compared_encoders([first_run, two, two], ["en", "zh", "zh"], None)
-
-
-def test_two_runs_of_one_recipe_are_two_rows_and_with_a_third_a_row(run_of):
-    runs = [run_of("a-1", seed=1), run_of("a-2", seed=2)]
-    document = json.loads(invoke(*runs, "--json").output)
-    assert [cell["name"] for cell in document["cells"]] == ["a-1", "a-2"]
-    document = json.loads(invoke(*runs, run_of("b", use="first"), "--json").output)
-    assert [cell["name"] for cell in document["cells"]] == ["a", "b"]
-
-
-def test_two_runs_under_different_seeds_are_not_said_to_have_the_same(run_of):
-    first, second = run_of("one", 0.5, seed=1), run_of("two", 0.6, seed=2, use="cls")
-    data = runs_as_study([first, second])
-    summaries = summarise(data)
-    assert ", each run against a run under another seed: " in summaries[0].test
-    section = rank_groups_section(data, summaries)
-    assert ", each run against a run under another seed, " in section.sentences[1]

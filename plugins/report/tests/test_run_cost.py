@@ -71,14 +71,6 @@ def test_a_run_costs_its_shared_stages_too():
     assert list(cost_scores(cost, "en@start")) == list(cost_scores(None, "en")) == []
 
 
-def test_a_record_of_a_version_that_counted_energy_is_read_without_it():
-    rows = [["seconds", "s", 2.0], ["energy", "J", 7.5], ["device-seconds", "s", None]]
-    section = {"columns": ["cost", "unit", "this run"], "rows": rows}
-    assert recorded_cost({"sections": {"run-cost": section}}) == RecordedCost(
-        RunCost(seconds=2.0)
-    )
-
-
 @pytest.mark.parametrize("rows", [[["seconds", "s", "long"]], [["seconds", "s"]], None])
 def test_a_damaged_section_is_not_a_cost(rows):
     section = {"columns": ["cost", "unit", "this run"], "rows": rows}

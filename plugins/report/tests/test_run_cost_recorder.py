@@ -181,20 +181,6 @@ def test_a_run_that_goes_on_from_a_state_without_cost_has_none(
     assert recorded_cost(report) is None
 
 
-def test_a_run_goes_on_from_a_state_of_a_version_that_counted_energy(tmp_path):
-    recorder = RunCostRecorder()
-    resumed = Run("r", tmp_path, None, {"trained_tokens": 40})
-    before = {"seconds": 100.0, "processor_seconds": None, "energy": 9.5, "tokens": 40}
-    recorder.run_resumed(
-        resumed, {"run-cost": {"own": before, "shared": {}, "source": None}}
-    )
-    _, state = recorder.tracker_state(resumed) or ("", {})
-    cost = RunCost.of(state["own"])
-    assert 100 < (cost.seconds or 0) < 101
-    assert cost.processor_seconds is None
-    assert cost.tokens == 40
-
-
 @pytest.mark.parametrize(
     ("engine", "seconds"),
     [

@@ -17,7 +17,6 @@ from sentbed_report.study.study_cost import study_cost
 from sentbed_report.study.study_data import AxisInfo, with_runs
 from sentbed_report.study_page.runs_section import summary_line
 from sentbed_report.study_page.study_cost_section import study_cost_section
-from sentbed_report.study_page.study_report import write_study_report
 from sentbed_report.tables.estimate import Estimate
 
 PRE = RunCost(100.0, 80.0, None, 300.0, None, 10_000, 2.0, 2.0)
@@ -98,26 +97,6 @@ def texts_of(section):
     return rows
 
 
-def test_the_section_has_what_was_taken_and_what_sharing_saved(study):
-    section = study_cost_section(study())
-    assert (section.title, section.summary) == (
-        "Cost of the study",
-        "1 min 57 s of runs",
-    )
-    headings = [column.heading for column in section.tables[0].columns]
-    assert headings == ["time of runs", "processor time", "tokens trained on"]
-    texts = texts_of(section)
-    assert texts["cells"] == ["7.0 s", "3.5 s", "700"]
-    assert texts["shared stages"] == ["1 min 50 s", "1 min 28 s", "11,000"]
-    assert texts["taken"] == ["1 min 57 s", "1 min 32 s", "11,700"]
-    assert texts["unshared"] == ["5 min 27 s", "4 min 20 s", "32,700"]
-    assert texts["saved"] == ["64 %", "65 %", "64 %"]
-    assert (
-        section.sentences[1]
-        == "2 runs of shared stages, with each of which 2 to 3 runs began."
-    )
-
-
 def test_without_sharing_there_is_nothing_to_compare_with(study):
     section = study_cost_section(study(share=False))
     assert section is not None
@@ -183,9 +162,6 @@ def test_costs_of_runs_are_columns_beside_the_scores(study, tmp_path):
         line["cell"]: line["value"] for line in lines if line["task"] == "run-tokens"
     }
     assert tokens == {"a": "11100.0", "b": "11200.0", "c": "10400.0"}
-    assert (
-        json.loads((tmp_path / "results.json").read_text())["costs"][0]["unit"] == "s"
-    )
 
 
 def test_costs_of_runs_are_drawn_only_where_the_study_asks(study):
@@ -209,17 +185,6 @@ def test_the_summary_counts_shared_stages_once(study):
     assert summary_line(attrs.evolve(data, cells=tuple(cells))).endswith(
         " 1 min 57 s of runs."
     )
-
-
-def test_runs_that_are_compared_are_no_study(study):
-    assert study_cost_section(attrs.evolve(study(), axes=())) is None
-
-
-def test_page_and_markdown_have_the_section(study, tmp_path):
-    page = write_study_report(tmp_path, study(cost="run-seconds")).read_text()
-    markdown = (tmp_path / "report.md").read_text()
-    assert "| shared stages | 1 min 50 s | 1 min 28 s | 11,000 |" in markdown
-    assert 'id="cost-of-the-study"' in page
 
 
 def test_a_run_with_a_damaged_cost_is_an_error_with_its_file(run_of, tmp_path):

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import math
 
-import attrs
 import pytest
 from sentbed.protocols import Score
 from sentbed_report.statistics.power import Spread, seeds_needed, smallest_difference
@@ -95,53 +94,6 @@ def test_a_cell_needs_seeds_by_its_own_items_and_the_seeds_of_all():
 def test_without_comparisons_under_two_seeds_nothing_is_known(data):
     assert observed_power(summarise(data)) == ()
     assert power_section(data, summarise(data)) is None
-
-
-def test_the_section_has_a_row_a_table_and_the_seeds_of_what_is_not_significant():
-    summaries = summarise(TOY)
-    section = power_section(TOY, summaries)
-    least, apart = section.tables
-    (power,) = observed_power(summaries)
-    (row,) = least.rows
-    spread = power.spread
-    smallest = [power.smallest(seeds) for seeds in (4, 8, 16)]
-    assert [cell.value for cell in row.cells] == [
-        3,
-        spread.seed_std,
-        spread.item_std or None,
-        *smallest,
-    ]
-    assert [column.heading for column in least.columns[3:]] == [
-        "4 seeds",
-        "8 seeds",
-        "16 seeds",
-    ]
-    assert [line.cell for line in apart.rows] == ["close", "wild"]
-    judged = summaries[0].rows[1].cells[-1].judged
-    difference, corrected, needed = apart.rows[0].cells
-    assert difference.value == judged.difference
-    assert corrected.value == judged.corrected
-    assert needed == str(power.needed_by(judged).seeds)
-    assert any("plan the next study" in remark for remark in section.notes)
-
-
-def test_cells_that_the_items_cannot_tell_apart_need_no_number_of_seeds():
-    data = study()
-    summaries = summarise(data, resamples=100)
-    hidden = attrs.evolve(
-        with_test(Judged({1: 0.1, 2: 0.12, 3: 0.08}, 4.0, 99)), corrected=1.0
-    )
-    rows = []
-    for row in summaries[0].rows:
-        cells = [
-            attrs.evolve(cell, judged=cell.judged and hidden) for cell in row.cells
-        ]
-        rows.append(attrs.evolve(row, cells=tuple(cells)))
-
-    section = power_section(data, [attrs.evolve(summaries[0], rows=tuple(rows))])
-    reasons = {row.cells[-1] for row in section.tables[1].rows}
-    assert len(reasons) == 1
-    assert reasons.pop().startswith("none: items leave ±5.")
 
 
 def test_where_all_columns_are_corrected_together_all_their_tests_count(study_of):

@@ -12,24 +12,16 @@ import attrs
 import pytest
 from sentbed_report.page.markdown import page_markdown
 from sentbed_report.page.report_page import page_html
-from sentbed_report.study.axis_tests import axis_findings
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import to_json
 from sentbed_report.study.published_number_config import Published, Reference
 from sentbed_report.study.study_data import AxisInfo, CellInfo, StudyData, with_runs
-from sentbed_report.study_page.effects_section import (
-    effects_section,
-)
-from sentbed_report.study_page.runs_section import facts
 from sentbed_report.study_page.study_report import study_page, write_study_report
-from sentbed_report.tables.estimate import Estimate
-from toy_study import POOLER, TEMPERATURE, study
+from toy_study import study
 
 ATTACK = (
     "</script><script>alert('x')</script>\"'><img src=x onerror=alert(1)>|`*_$\\frac{"
 )
-
-SIZES = AxisInfo("model", ("opt-125m", "opt-1.3b", "opt-6.7b"))
 
 
 class Elements(HTMLParser):
@@ -243,36 +235,6 @@ def hostile_score(score):
     )
 
 
-def test_runs_that_wait_fail_or_run_are_named():
-    data = study()
-    nothing = {"scores": (), "record": {}, "seconds": None}
-    for cell in ("first, 0.01", "first, 0.25"):
-        error = "Out of memory.\nAt step 3."
-        data = changed(data, cell, 1, status="failed", error=error, scores=())
-    data = changed(data, "first, 0.05", 2, status="running", **nothing)
-    data = changed(data, "first, 0.05", 3, status="waiting", directory=None, **nothing)
-    data = changed(data, "mean, 0.05", 2, status="failed", scores=())
-    report = report_without_figures(data)
-    for text in (report.page.text, report.markdown):
-        assert "13 of 18 runs finished, 1 waiting, 1 running, 3 failed." in text
-        assert text.count("Out of memory.\nAt step 3.") == 1
-        assert "2 runs: first, 0.01, seed 1; first, 0.25, seed 1" in text
-        assert "failed, 2 of 3" in text
-        # What has not finished is not the best.
-        assert "the second best, of what has finished." in text
-    assert (
-        len(links_to_runs(report)) == 13 + 2 * 3
-    )  # failed runs twice: above, and among all runs
-    assert report.page.all("span", **{"class": "status failed"})
-    (row,) = re.findall(
-        r"^\| mean \| 0.05 \(baseline; failed, 2 of 3\) \|.*$",
-        report.markdown,
-        re.MULTILINE,
-    )
-    assert "*" not in row
-    assert ".." not in report.markdown
-
-
 def test_a_study_of_which_nothing_has_finished_has_a_report(tmp_path):
     data = study()
     for cell in data.cells:
@@ -306,111 +268,9 @@ def test_runs_without_axes_have_no_filter_and_no_effects():
     assert "†" not in results
 
 
-def test_scores_of_unlike_protocols_are_in_columns_of_their_own():
-    data = study(seeds=(1,))
-    (run,) = data.cells[0].runs
-    scores = []
-    for score in run.scores:
-        protocol = {
-            "encoder": {},
-            "evaluator": {**score.evaluator_protocol, "data": "other"},
-        }
-        scores.append(attrs.evolve(score, protocol=protocol))
-    report = report_without_figures(changed(data, run.cell, 1, scores=tuple(scores)))
-    for text in (report.page.text, report.markdown):
-        assert "senteval-sts, spearman, data (STS12 v1 against other, …)" in text
-    rows = re.findall(r"^\| first \| 0.01 \|(.*)\|$", report.markdown, re.MULTILINE)
-    numbers = [text.strip() for text in rows[0].split("|")]
-    assert "–" not in numbers[5:]
-    assert numbers[:5] == ["–"] * 5
-
-
-def test_a_degenerate_number_is_named_below_its_table_and_marked():
-    data = study()
-    run = data.cells[0].runs[0]
-    first, *others = run.scores
-    degenerate = attrs.evolve(first, degenerate="the vectors have collapsed <b>")
-    report = report_without_figures(
-        changed(data, run.cell, 1, scores=(degenerate, *others))
-    )
-    sentence = (
-        f"◇ degenerate, neither ranked nor tested ({run.cell}: {first.task}): the vectors have collapsed <b> "
-        "(seed 1)."
-    )
-    assert sentence in report.page.text
-    assert sentence.replace("<b>", r"\<b\>") in report.markdown
-    titles = {
-        mark["title"]
-        for mark in report.page.all("span", **{"class": "mark degenerate"})
-    }
-    assert titles == {
-        "degenerate: the vectors have collapsed <b> (seed 1)",
-        f"degenerate: it includes {first.task}, where the score is degenerate (seed 1)",
-    }
-    left_out = f"left out, since the number is degenerate: {run.cell}."
-    assert left_out in report.page.text
-    assert left_out in report.markdown
-
-
 def test_the_same_study_gives_the_same_page(tmp_path, toy):
     again = report_of(tmp_path, study())
     assert (again.html, again.markdown) == (toy.html, toy.markdown)
-
-
-def test_what_cannot_be_compared_is_named(study_with_a_pooler_left_out):
-    """A label that cannot run keeps its axis."""
-    data = study_with_a_pooler_left_out
-    findings = axis_findings(data, summarise(data, resamples=50))
-    effects = effects_section(data, findings)
-    reason = "pooler: decoder not shown, since no finished cell differs from one with mean in it alone."
-    assert f"senteval-sts: Avg (spearman): {reason}" in effects.notes
-    rows = {row.headers: row.cells for row in effects.tables[0].rows}
-    assert ("pooler", "decoder") not in rows
-    against, first = rows["pooler", "first"]
-    assert against == "mean"
-    assert isinstance(first, Estimate)
-    assert first.count == 3
-
-
-@pytest.fixture
-def study_with_a_pooler_left_out():
-    poolers = AxisInfo("pooler", (*POOLER.labels, "decoder"))
-    excluded = []
-    for label in TEMPERATURE.labels:
-        excluded.append((f"decoder, {label}", ("`decoder` needs a decoder.",)))
-    return attrs.evolve(study(), axes=(poolers, TEMPERATURE), excluded=tuple(excluded))
-
-
-def test_facts_are_what_cells_share_and_not_what_they_differ_in():
-    recipe = """
-    [encoder]
-    backbone = { use = "bert", model = "pkg:a/b" }
-    pooler = { use = "mean" }
-    [[stage]]
-    name = "nli"
-    loss = { use = "info-nce" }
-    """
-    shown = facts(study(recipe=recipe))
-    assert shown[:3] == (
-        ("model", "bert, pkg:a/b"),
-        ("loss", "info-nce"),
-        ("pooler", "first · mean"),
-    )
-    # A label of an axis of which it alone has cells is no fact, either.
-    axis = '[study.axes.pooler]\npath = "encoder.pooler.use"\nvalues = ["first", "decoder"]\n'
-    data = study(recipe=f'[encoder]\npooler = {{ use = "decoder" }}\n{axis}')
-    cells = []
-    for cell in data.cells:
-        if cell.labels["pooler"] == "first":
-            cells.append(attrs.evolve(cell, differences=()))
-    pooler = AxisInfo("pooler", ("first", "decoder"), paths=("encoder.pooler.use",))
-    data = attrs.evolve(
-        data, cells=tuple(cells), axes=(pooler, TEMPERATURE), baseline="first, 0.05"
-    )
-    assert [value for name, value in facts(data) if name == "pooler"] == [
-        "first · decoder"
-    ]
-    assert "left out" in dict(facts(data))
 
 
 def with_references(data):
@@ -445,16 +305,3 @@ def test_published_references_are_rows():
         71.5,
     )
     assert other["cell"] == "first, 0.25"
-
-
-def test_an_average_over_other_tasks_has_no_reference():
-    references = {
-        "BERT": Reference({"STS12": 70.0, "AVG/spearman": 71.5}),
-        "x": Reference({"AVG": 1}),
-    }
-    (summary,) = summarise(
-        attrs.evolve(study(seeds=(1,)), references=references), resamples=10
-    )
-    assert [(reference.name, reference.values) for reference in summary.references] == [
-        ("BERT", (70.0, None, None, None, None))
-    ]

@@ -14,17 +14,13 @@ from sentbed_report.statistics.best_prompt import best_prompt
 from sentbed_report.statistics.item_components import ComponentStore, PromptScores
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import Decide
-from sentbed_report.study.exports import score_frame
 from sentbed_report.study.item_differences import (
-    has_items,
     item_differences,
     task_items,
 )
-from sentbed_report.study.observed_power import observed_power
 from sentbed_report.study.prompt_effects import rows_under_prompts, sources_of
 from sentbed_report.study.selection import select
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData, with_runs
-from sentbed_report.study_page.answer import answer_lines
 from sentbed_report.study_page.power_section import power_section
 from sentbed_report.study_page.prompts_section import prompts_section
 
@@ -263,48 +259,6 @@ def test_ranks_are_those_under_each_prompt(direction):
         assert row.rank_range in (str(lowest), f"{lowest} to {highest}")
 
 
-def test_the_section_says_what_prompts_change_and_is_left_out_without_them():
-    rng = np.random.default_rng(8)
-    values = rng.normal(size=(3, 4, 3, 30))
-    values += 3 * rng.normal(size=(3, 4, 1, 1))
-    data = study_of(values)
-    tables = summarise(data)
-    section = prompts_section(data, tables)
-    assert "a sample of the prompts that might be used" in section.sentences[0]
-    sources, ranks, best = section.tables
-    assert [row.cell for row in sources.rows] == ["c1", "c2"]
-    assert [row.cell for row in ranks.rows] == ["c0", "c1", "c2"]
-    assert best.columns[0].heading == "best of 4 prompts"
-    assert any(
-        "best of 4 prompts was chosen by the scores" in note for note in section.notes
-    )
-    fixed = attrs.evolve(data, prompt_factor="fixed")
-    fixed_section = prompts_section(fixed, summarise(fixed))
-    assert "all that are of interest" in fixed_section.sentences[0]
-    plain = attrs.evolve(data, prompts=())
-    assert prompts_section(plain, ()) is None
-
-
-def test_power_of_a_study_with_prompts_says_how_many_prompts_are_needed():
-    rng = np.random.default_rng(9)
-    values = rng.normal(size=(2, 4, 3, 400)) + rng.normal(size=(2, 4, 1, 1))
-    data = study_of(values)
-    tables = summarise(data)
-    (power,) = observed_power(tables)
-    difference = (values[1] - values[0]).mean((1, 2))
-    assert power.spread.prompt_std == pytest.approx(difference.std(ddof=1))
-    assert power.spread.prompts == 4
-    section = power_section(data, tables)
-    assert "std over prompts" in [
-        column.heading for column in section.tables[0].columns
-    ]
-    assert "prompts that would find the observed difference" in section.tables[-1].title
-    judged = tables[0].rows[1].cells[-1].judged
-    assert judged is not None
-    needed = power.prompts_needed_by(judged)
-    assert needed.seeds is None or needed.seeds > 4
-
-
 def test_sources_that_do_not_vary_have_no_shares():
     values = np.ones((2, 3, 2, 20))
     (table,) = summarise(study_of(values))
@@ -314,22 +268,6 @@ def test_sources_that_do_not_vary_have_no_shares():
     judged = table.rows[1].cells[-1].judged
     assert judged is not None
     assert sources_of(judged) is None
-
-
-def test_the_answer_asks_for_more_of_what_varies_most():
-    rng = np.random.default_rng(11)
-    for prompt_std, seed_std, more in ((3.0, 0.1, "prompts"), (0.1, 3.0, "seeds")):
-        values = 0.1 * rng.normal(size=(3, 4, 3, 50))
-        values += prompt_std * rng.normal(size=(3, 4, 1, 1))
-        values += seed_std * rng.normal(size=(3, 1, 3, 1))
-        data = study_of(values)
-        lines = {}
-        for line in answer_lines(data, summarise(data), None, []):
-            lines[line.question] = line.answer
-
-        sentences = (f"run more {more} (see Power", f"{more} that would tell")
-        assert any(sentence in lines["Next"] for sentence in sentences)
-        assert "over 4 prompts and 3 seeds" in lines["Best"]
 
 
 # --- the chosen cell ---------------------------------------------------------------------------------------
@@ -385,122 +323,3 @@ def test_item_shares_are_of_the_seeds_that_have_a_score_under_every_prompt():
     assert list(task_items(data, "T").cells) == ["c0"]
     with pytest.raises(RunError, match="no cell `c1` has items"):
         item_differences(data, "c0", "c1", "T")
-
-
-def test_a_task_without_a_seed_that_has_every_prompt_has_no_items():
-    data = study_of(np.random.default_rng(14).normal(size=(2, 3, 1, 20)))
-    for cell in ("c0", "c1"):
-        data = without_score(data, cell, "r", 0)
-
-    assert not has_items(data, "T", "e", "accuracy", {"id": "p"})
-
-
-def test_a_table_of_seeds_that_each_lack_a_prompt_says_so():
-    data = study_of(np.random.default_rng(17).normal(size=(2, 3, 1, 20)))
-    for cell in ("c0", "c1"):
-        data = without_score(data, cell, "q", 0)
-
-    (table,) = summarise(data)
-    assert table.over == "No seed has a score under every prompt."
-    rows = []
-    for row in table.rows:
-        rows.append(attrs.evolve(row, encoder=""))
-
-    unfinished = attrs.evolve(table, rows=tuple(rows))
-    assert unfinished.over == "Nothing has finished."
-
-
-def with_folds(data, cell, prompts, tasks):
-    """The study with a score of each task, some of them by five folds."""
-    folds = {"encoder": {}, "evaluator": {"id": "p", "folds": 5}}
-
-    def scored(run):
-        scores = []
-        for task in ("T", "U"):
-            score = attrs.evolve(run.scores[0], task=task)
-            if run.cell == cell and run.prompt in prompts and task in tasks:
-                score = attrs.evolve(score, protocol=folds)
-            scores.append(score)
-
-        return attrs.evolve(run, scores=tuple(scores))
-
-    return attrs.evolve(data, cells=with_runs(data.cells, scored))
-
-
-@pytest.mark.parametrize(("tasks", "listed"), [("T", "T"), ("TU", "T, U")])
-def test_a_run_by_another_protocol_is_named_with_its_prompt_and_makes_no_empty_table(
-    tasks, listed
-):
-    data = study_of(np.random.default_rng(18).normal(size=(3, 3, 2, 20)))
-    (table,) = summarise(with_folds(data, "c1", "q", tasks))
-    assert [row.cells[0].value is None for row in table.rows] == [False, True, False]
-    assert table.apart == ""
-    assert list(table.protocol_notes) == [
-        f"Not compared: {listed} of c1 under prompt q, as the protocol differs in folds (nothing against 5); "
-        "a seed that lacks a score under one of the prompts does not count."
-    ]
-
-
-def test_a_cell_by_another_protocol_under_every_prompt_stands_in_the_further_table():
-    data = study_of(np.random.default_rng(18).normal(size=(3, 3, 2, 20)))
-    first, further = summarise(with_folds(data, "c1", "pqr", "T"))
-    (note,) = first.protocol_notes
-    assert note.startswith("Not compared: T of c1, as")
-    assert note.endswith("; see the further table.")
-    assert further.rows[0].cells[0].value is not None
-    first, further = summarise(with_folds(data, "c1", "pqr", "TU"))
-    assert first.protocol_notes == further.protocol_notes == ()
-
-
-def test_frames_call_only_the_runs_degenerate_that_are():
-    data = study_of(np.random.default_rng(19).normal(size=(2, 3, 2, 20)))
-
-    def degenerate(run):
-        if (run.cell, run.prompt, run.seed) != ("c1", "q", 1):
-            return run
-        score = attrs.evolve(run.scores[0], degenerate="one class predicted")
-        return attrs.evolve(run, scores=(score,))
-
-    data = attrs.evolve(data, cells=with_runs(data.cells, degenerate))
-    frame = score_frame(data, summarise(data))
-    marked = frame[frame["degenerate"] != ""]
-    columns = ["cell", "prompt", "seed", "degenerate"]
-    assert marked[columns].to_numpy().tolist() == [
-        ["c1", "q", 1, "one class predicted"]
-    ]
-
-
-@pytest.mark.parametrize(
-    ("runs", "where"),
-    [
-        ([("q", 0), ("q", 1)], "c1 under prompt q"),
-        ([("p", 1), ("q", 1), ("r", 1)], "c1 under seed 1"),
-        ([("q", 1)], "c1 under prompt q and seed 1"),
-        ([("p", 0), ("q", 1)], "c1 under prompt p and seed 0, prompt q and seed 1"),
-        ([(prompt, seed) for prompt in "pqr" for seed in (0, 1)], "c1"),
-    ],
-)
-def test_encoders_used_in_unlike_ways_are_named_with_the_prompts(runs, where):
-    data = study_of(np.random.default_rng(20).normal(size=(2, 3, 2, 20)))
-
-    def encoded(run):
-        is_unlike = run.cell == "c1" and (run.prompt, run.seed) in runs
-        precision = "fp16" if is_unlike else "fp32"
-        protocol = {"encoder": {"precision": precision}, "evaluator": {"id": "p"}}
-        score = attrs.evolve(run.scores[0], protocol=protocol)
-        return attrs.evolve(run, scores=(score,))
-
-    (table,) = summarise(attrs.evolve(data, cells=with_runs(data.cells, encoded)))
-    assert list(table.protocol_notes) == [
-        f"Encoded in another way than c0: precision (fp32 against fp16) in {where}."
-    ]
-
-
-def test_a_cell_that_lacks_seeds_has_no_ranks_under_the_prompts():
-    values = np.random.default_rng(3).normal(size=(3, 2, 3, 20))
-    values[2] += 10
-    data = without_score(study_of(values), "c2", "p", 1)
-    (table,) = summarise(data)
-    rows = rows_under_prompts(table)
-    assert [bool(row.ranks) for row in rows] == [True, True, False]
-    assert "c2" not in prompts_section(data, [table]).summary

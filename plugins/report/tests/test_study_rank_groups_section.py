@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import json
 
-import attrs
-from sentbed_report.figures.rank_groups import rank_groups_plot
 from sentbed_report.statistics.significance import TableScores
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import to_json, write_exports
@@ -54,31 +52,6 @@ def test_cells_stand_by_rank_with_mean_and_interval():
     assert "Holm's correction over all pairs" in section.sentences[1]
     assert "5 %" in section.sentences[1]
     assert not any("tasks" in text for text in (*section.sentences, *section.notes))
-
-
-def test_what_is_left_out_and_why_is_a_remark(study_of):
-    data = many_tasks(study_of)
-    first, second, third = data.cells
-    run, *others = third.runs
-    running = attrs.evolve(run, status="running", scores=())
-    third = attrs.evolve(third, runs=(running, *others))
-    data = attrs.evolve(data, cells=(first, second, third))
-    section = rank_groups_section(data, summarise(data, resamples=50))
-    assert len(section.tables) == 1
-    (remark,) = section.notes
-    assert remark.endswith("left out, since it has not finished: last.")
-
-
-def test_without_groups_there_is_the_reason_and_without_rows_no_section(study_of):
-    data = study_of({name: {1: {"MR": 60.0}} for name in "ab"})
-    alone = summarise(data)
-    section = rank_groups_section(data, alone)
-    assert section.tables == section.sentences == []
-    (remark,) = section.notes
-    assert "no groups, since there is one seed, and the score has no items" in remark
-    assert rank_groups_plot(study_of({}), alone[0]) is None
-    without = study_of({"a": {1: {"MR": 60.0}}})
-    assert rank_groups_section(without, summarise(without)) is None
 
 
 def test_results_have_the_groups(study_of):

@@ -97,23 +97,6 @@ def test_with_a_directory_tables_and_report_are_written(run_of, tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (["a"], 2, "name two runs or more, or a study"),
-        (
-            ["a", "b", "c", "--encoder", "en", "--encoder", "zh"],
-            2,
-            "`--encoder` is for runs: give it once",
-        ),
-        (["a", "b", "c"], 1, "`a` is neither a run directory"),
-    ],
-)
-def test_what_cannot_be_compared_is_said(words, code, message):
-    result = invoke("compare", *words)
-    assert (result.exit_code, message in result.output) == (code, True)
-
-
 def test_runs_of_which_none_has_finished_are_no_table(run_of):
     runs = [run_of(name, status="failed", use=name) for name in "abc"]
     result = invoke("compare", *runs)
@@ -121,26 +104,6 @@ def test_runs_of_which_none_has_finished_are_no_table(run_of):
         result.exit_code,
         "none of the runs has finished with scores" in result.output,
     ) == (1, True)
-
-
-@pytest.mark.parametrize(
-    ("names", "cell"),
-    [
-        (("mean-seed1", "mean-seed2"), "mean"),
-        (("quick.first_0.2-seed1", "quick.first_0.2-seed2"), "quick.first_0.2"),
-        (("run-10", "run-11"), "run"),
-        (("run-1", "run-12"), "run"),
-        (("res1", "res2"), "res"),
-        (("mean-0.05", "mean-0.05-2"), "mean-0.05"),
-        (("x", "y"), "x + y"),
-        (("same", "same"), "same"),
-    ],
-)
-def test_a_row_of_several_seeds_is_called_by_what_its_runs_share(run_of, names, cell):
-    runs = [
-        run_of(f"dir{seed}", seed=seed, name=name) for seed, name in enumerate(names)
-    ]
-    assert [row.name for row in runs_as_study(runs).cells] == [cell]
 
 
 # --- studies -----------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import re
 
 import attrs
 import pytest
@@ -14,11 +13,8 @@ from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.score_against_cost import (
     pareto_front,
     scores_against_cost,
-    unknown_cost,
 )
 from sentbed_report.study.study_data import AxisInfo
-from sentbed_report.study_page.score_cost_section import score_cost_section
-from sentbed_report.tables.estimate import Estimate
 from toy_study import with_added, with_fields, with_scores
 
 PROMPT = AxisInfo("prompt", ("short", "long", "eight"))
@@ -199,69 +195,6 @@ def test_costs_are_neither_ranked_nor_averaged_nor_tested(study):
 )
 def test_each_cost_has_the_decimals_of_its_own_size(values, digits):
     assert cost_digits(values) == digits
-
-
-def test_the_section_has_the_plot_and_the_table(study):
-    data = study()
-    section = score_cost_section(data, summarise(data))
-    assert (
-        section.summary == "3 of 6 cells are on the Pareto front of MR against seconds"
-    )
-    (table,), (plot,) = section.tables, section.plots
-    assert (
-        "The Pareto front: 1: short, half, 60.00 for 50.0; 2: short, all, 65.00 for 100.0; 3: eight, all,"
-        in plot.caption
-    )
-    # Each point is numbered in the plot as in the table.
-    assert re.findall(r"<text[^>]*>([123])</text>", plot.element("f-")) == [
-        "1",
-        "2",
-        "3",
-    ]
-    rows = {row.cell: row.cells for row in table.rows}
-    numbers = (
-        Estimate(value=3),
-        Estimate(value=70.0, place=1),
-        Estimate(value=800.0),
-        Estimate(value=8.0),
-    )
-    assert rows["eight, all"] == numbers
-    assert rows["long, all"][:2] == (Estimate(value=None), Estimate(value=64.5))
-
-
-@pytest.mark.parametrize(
-    ("cost", "headings"),
-    [
-        ("", ["front", "MR", "seconds", "passes"]),
-        ("passes", ["front", "MR", "passes", "seconds"]),
-    ],
-)
-def test_the_cost_that_is_drawn_stands_beside_the_score(study, cost, headings):
-    data = study(cost=cost)
-    section = score_cost_section(data, summarise(data))
-    assert [column.heading for column in section.tables[0].columns] == headings
-
-
-def test_a_study_without_costs_says_why_there_is_no_plot_only_if_it_asks_for_one(study):
-    data = study(costs=False)
-    summaries = summarise(data)
-    assert score_cost_section(data, summaries) is None
-    section = score_cost_section(attrs.evolve(data, cost="passes"), summaries)
-    assert (section.tables, section.plots) == ([], [])
-    assert "which was not measured; add the evaluator" in section.sentences[0]
-
-
-def test_a_cost_that_was_not_measured_is_told_with_those_that_were(study):
-    data = study(cost="euros")
-    summaries = summarise(data)
-    assert not scores_against_cost(summaries, data.cost)
-    assert "set it to one of `seconds`, `passes`." in unknown_cost(summaries, data.cost)
-    assert (
-        unknown_cost(summaries, "passes")
-        == unknown_cost(summaries, "MR")
-        == unknown_cost((), "euros")
-        == ""
-    )
 
 
 def test_means_that_differ_by_rounding_errors_are_equally_good(study_of):

@@ -153,34 +153,6 @@ def test_cells_that_cannot_be_chosen_say_why_and_count_all_the_same(make):
     )
 
 
-def test_of_a_study_that_is_half_done_the_sentences_say_how_many_cells_were_compared(
-    make,
-):
-    data = make(
-        {
-            "a": {1: {"D-dev": 70.0}, 2: {"D-dev": 71.0}},
-            "b": {1: {"D-dev": 60.0}, 2: {"D-dev": 61.0}},
-            "c": {1: {"D-dev": 99.0}, 2: {}},
-        }
-    )
-    section = selection_section(chosen(data))
-    assert section.sentences[0].startswith(
-        "The chosen cell is “a” so far, the best of 2 cells that can be compared, of 3 that were tried, by "
-    )
-    assert "is the best of 2, and so too good" in section.sentences[1]
-    assert section.notes[-1] == (
-        "The study has not finished; so far 2 cells can be compared, of 3 that were tried."
-    )
-    assert section.notes[-2] == "Could not be chosen: c (it has 1 seed of 2)."
-
-
-def test_a_deciding_task_that_no_run_has_is_not_left_out_silently(make):
-    selection = chosen(make(THREE, Decide(("X-dev", "nowhere"))))
-    assert selection.cell == ""
-    assert dict(selection.left) == dict.fromkeys("abc", "it has no score of nowhere")
-    assert "a: it has no score of nowhere" in selection.sentence
-
-
 def test_named_tasks_without_a_common_unit_choose_no_cell(make):
     data = make(
         {
@@ -354,32 +326,3 @@ def test_the_chosen_cell_is_reported_on_its_fresh_seeds(make):
         cells[1], confirmation=(*waiting, *cells[1].confirmation[1:])
     )
     assert not chosen(attrs.evolve(data, cells=tuple(cells))).fresh_seeds
-
-
-def test_a_choice_on_test_data_is_said_to_be_one_wherever_it_is_named(make):
-    data = make(THREE, Decide(("X",), test_data=True))
-    summaries = summarise(data, resamples=10)
-    selection = chosen(data)
-    assert (
-        selection.cell,
-        [score.task for score in selection.scores if score.decided],
-    ) == (
-        "c",
-        ["X"],
-    )
-    section = selection_section(selection)
-    assert section.summary == "c"
-    text = " ".join(section.sentences)
-    assert "It was chosen on test data" in text
-    assert "is the best of 3, and so too good" in text
-    assert [row.cells[-1] for row in section.tables[0].rows] == ["yes", "no", "no"]
-    kept = json.loads(to_json(data, summaries))["chosen"]
-    assert (kept["cell"], kept["among"], kept["test_data"]) == ("c", 3, True)
-
-
-def test_where_nothing_decides_the_report_says_so(make):
-    assert chosen(make(THREE, Decide(("Z",)))).sentence == (
-        "No cell was chosen: no score of Z is on development data."
-    )
-    waiting = attrs.evolve(make(THREE), cells=())
-    assert chosen(waiting).sentence == "No cell was chosen: nothing has finished."

@@ -50,10 +50,6 @@ def measured(rows):
     ]
 
 
-def differences(rows):
-    return [table.apart for table in comparable_scores(measured(rows))]
-
-
 @given(ROWS)
 def test_nothing_unlike_stands_in_one_table_and_nothing_is_lost(rows):
     scores = measured(rows)
@@ -141,21 +137,3 @@ def test_scores_with_whitening_stay_together_whatever_their_order():
     for measurement in whitened_scores.measured:
         assert measurement.score.protocol["encoder"] == {"whitening": {"width": 256}}
     assert len(without.measured) == len(whitened_scores.measured) == 3
-
-
-def test_entries_are_named_with_their_values_and_with_their_tasks_where_not_all_differ():
-    rows = [
-        ("a", score("MR", folds=10, data={"sha": "x"})),
-        ("a", score("CR", folds=10, data={"sha": "y"})),
-        ("b", score("MR", folds=5, data={"sha": "z"})),
-        ("b", score("CR", folds=5, data={"sha": "u"})),
-    ]
-    assert differences(rows) == [
-        "data.sha (x against z, …), folds (10 against 5)",
-        "data.sha (z against x, …), folds (5 against 10)",
-    ]
-    rows[3] = ("b", score("CR", folds=10, data={"sha": "y"}, test="no"))
-    assert differences(rows)[0] == (
-        "data.sha (x against z) of MR, folds (10 against 5) of MR, test (nothing against no) of CR"
-    )
-    assert differences(rows[:2]) == [""]

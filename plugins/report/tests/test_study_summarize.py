@@ -70,30 +70,6 @@ def test_each_value_is_mean_and_sample_deviation_over_the_seeds(study_of):
     assert summary.over == "Mean and standard deviation over 3 seeds (1, 2, 3)."
 
 
-def test_what_the_numbers_are_over_is_counted_row_by_row(study_of):
-    def over(**seeds):
-        numbers = {}
-        for cell, of_cell in seeds.items():
-            numbers[cell] = {seed: {"MR": 70.0 + seed} for seed in of_cell}
-
-        summary = only(study_of(numbers))
-        return summary.over, [row.remark for row in summary.rows]
-
-    assert over(a=[1], b=[2], c=[1]) == (
-        "One run per row, under the seeds 1, 2.",
-        ["", "", ""],
-    )
-    assert over(a=[1], b=[1]) == ("One run per row.", ["", ""])
-    assert (
-        over(a=[1, 2], b=[3, 4])[0]
-        == "Mean and standard deviation over 2 seeds per row, of 1, 2, 3, 4."
-    )
-    assert over(a=[1, 2], b=[1]) == (
-        "Mean and standard deviation over the seeds that have finished, up to 2; rows say how many.",
-        ["2 seeds", "1 seed"],
-    )
-
-
 # --- ranks -------------------------------------------------------------------------------------------------
 
 # Two columns of SentBench's table 2 with the ranks that it prints, within BERT and within RoBERTa.
@@ -193,19 +169,6 @@ def test_only_what_has_finished_and_is_not_degenerate_is_ranked(study_of):
         study_of(numbers, ranked_within=()), "c", degenerate="constant"
     )
     assert ranks_of(only(useless), 0) == [2, 1, None]
-
-
-def test_seeds_stand_in_the_studys_order_also_where_the_first_row_lacks_one(study_of):
-    data = study_of(
-        {"a": {1: {}, 2: {"MR": 1.0}, 3: {"MR": 2.0}}, "b": TWO["first"]},
-        {},
-        statuses={"a": "failed"},
-    )
-    assert only(data).seeds == (1, 2, 3)
-    assert only(data).over.startswith(
-        "Mean and standard deviation over the seeds that have finished, up to 3;"
-    )
-    assert [row.remark for row in only(data).rows] == ["failed, 2 of 3", ""]
 
 
 def test_columns_stand_in_the_order_of_the_scores_and_the_average_comes_last(study_of):
@@ -381,62 +344,6 @@ def test_the_average_of_a_table_that_lacks_tasks_of_its_rows_says_of_how_many_it
     assert [row.cells[-1].value for row in second.rows] == [75.0]
 
 
-def measured_as(data, name, **entries):
-    protocol = {
-        "encoder": {"precision": "float32", **entries},
-        "evaluator": {"id": "p"},
-    }
-    return with_fields(data, name, protocol=protocol)
-
-
-def encoding_notes(data):
-    return [
-        note for note in only(data).notes if note.startswith("Encoded in another way")
-    ]
-
-
-def test_encoders_that_were_used_in_unlike_ways_are_remarked_where_recipes_do_not_say_it(
-    study_of,
-):
-    data = measured_as(
-        measured_as(study_of(TWO, baseline="first"), "first"),
-        "mean",
-        precision="bfloat16",
-    )
-    assert encoding_notes(data) == [
-        "Encoded in another way than first: precision (float32 against bfloat16) in mean."
-    ]
-    assert encoding_notes(measured_as(data, "mean")) == []
-    calibrated = measured_as(
-        data, "mean", int8={"left_out": ["b"]}, pooler={"test": "mean"}
-    )
-    text = 'Encoded in another way than first: int8 (nothing against {"left_out": ["b"]}) in mean'
-    assert encoding_notes(calibrated) == [
-        text + '; pooler (nothing against {"test": "mean"}) in mean.'
-    ]
-    # What the recipes differ in is no news.
-    first, second = calibrated.cells
-    explained = attrs.evolve(
-        second, differences=("encoder.pooler.use: 'first' -> 'mean'",)
-    )
-    assert encoding_notes(attrs.evolve(calibrated, cells=(first, explained))) == [
-        text + "."
-    ]
-    axis = AxisInfo("pooling", ("first", "mean"), paths=("encoder.pooler.use",))
-    assert encoding_notes(attrs.evolve(calibrated, axes=(axis,))) == [text + "."]
-
-
-def test_a_seed_that_was_encoded_in_another_way_is_named(study_of):
-    data = measured_as(study_of(TWO), "")
-    first, mean = data.cells
-    runs = list(first.runs)
-    runs[1] = measured_as(data, "first", precision="bfloat16").cells[0].runs[1]
-    first = attrs.evolve(first, runs=tuple(runs))
-    data = attrs.evolve(data, cells=(first, mean))
-    text = "precision (float32 against bfloat16) in first under seed 2"
-    assert encoding_notes(data) == [f"Encoded in another way than first: {text}."]
-
-
 def test_a_cell_has_no_empty_row_where_its_finished_runs_have_scores_in_another_table(
     study_of,
 ):
@@ -446,11 +353,6 @@ def test_a_cell_has_no_empty_row_where_its_finished_runs_have_scores_in_another_
     first, second = summarise(data)
     assert [row.name for row in first.rows] == ["a"]
     assert [row.name for row in second.rows] == ["b"]
-
-
-def test_what_the_encoder_is_may_differ(study_of):
-    protocol = {"encoder": {"pooler": "first"}, "evaluator": {"id": "p"}}
-    assert len(only(with_fields(study_of(TWO), "mean", protocol=protocol)).rows) == 2
 
 
 # --- significance ------------------------------------------------------------------------------------------
@@ -577,11 +479,6 @@ def test_a_contradicted_cell_meets_and_misses_nothing(study_of):
     assert published_notes(data) == (
         "T, first: shown but not counted, since U has 71.0.",
     )
-
-
-def test_only_a_cell_with_numbers_can_be_contradicted():
-    with pytest.raises(ValueError, match="has 'gone', of which `cells` has no numbers"):
-        Published({"first": {"MR": 1.0}}, contradicted={"gone": "U has 71.0"})
 
 
 def test_a_number_that_names_two_values_is_beside_neither(study_of):

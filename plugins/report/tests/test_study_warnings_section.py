@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-from sentbed_report.page.report_page import AnswerLine
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
-from sentbed_report.study_page.answer import answer_lines
 from sentbed_report.study_page.warnings_section import warnings_section
 
 
@@ -37,42 +34,6 @@ def test_warnings_are_listed_with_their_runs_and_equal_ones_once():
         (("3 runs: mean; last",), ("no better than 57.63",)),
         (("1 run: last",), ("the tracker is lost",)),
     ]
-
-
-def test_the_answer_counts_the_runs_of_the_section():
-    runs = (
-        run("mean", 1, ["a"]),
-        run("mean", 2, ["b"], "failed"),
-        run("mean", 3, "damaged"),
-    )
-    data = study(CellInfo("mean", {}, runs, confirmation=(run("mean", 4, ["c"]),)))
-    section = warnings_section(data)
-    assert section.summary == "2 of 3 finished runs had warnings"
-    (mind,) = [
-        line.answer
-        for line in answer_lines(data, [], None, [])
-        if line.question == "Mind"
-    ]
-    assert mind == "1 of 3 runs failed; 2 runs with warnings"
-
-
-@pytest.mark.parametrize(
-    ("kept_steps", "untrained"), [([0], 2), ([0, 0], 2), ([20, 0], 1), ([None], 1)]
-)
-def test_untrained_weights_come_first_in_the_answer(kept_steps, untrained):
-    stages = [{"name": "nli", "best_step": step} for step in kept_steps]
-    runs = (
-        CellRun("mean", 1, "finished", record={"stages": [{"best_step": 0}]}),
-        CellRun("mean", 2, "finished", record={"stages": stages, "warnings": ["a"]}),
-        CellRun("mean", 3, "running", record={"stages": [{"best_step": 0}]}),
-        CellRun("mean", 4, "finished", record={"stages": []}),
-    )
-    first, *_ = answer_lines(study(CellInfo("mean", {}, runs)), [], None, [])
-    assert first == AnswerLine(
-        "Untrained",
-        f"the weights scored are those from before training in {untrained} of 2 trained runs: no validation was "
-        "above that of step 0",
-    )
 
 
 def test_without_a_warning_there_is_no_section():

@@ -107,7 +107,7 @@ def test_a_line_that_is_half_written_is_read_when_it_is_whole(tmp_path):
         '{"event": "step_finished", "stage": "x", "step": 2, "time": [], "loss": 1}',
         '{"event": "step_finished", "stage": "x", "step": Infinity, "time": 1, "loss": 1}',
     ],
-    ids=range(8),
+    ids=range(7),
 )
 def test_a_damaged_line_of_the_log_is_left_out(line, tmp_path):
     followed = RunLog(tmp_path)

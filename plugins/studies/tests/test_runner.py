@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tomllib
-from pathlib import Path
 
 import attrs
 import pytest
@@ -180,22 +178,6 @@ def test_cells_that_are_added_later_train_the_removed_stages_again(
     run_alone(more, tmp_path / "alone")
     assert len(scores_of(directory)) == 3
     assert scores_of(directory) == scores_of(tmp_path / "alone")
-
-
-def test_what_cannot_be_removed_is_an_error(study, directory, monkeypatch):
-    replace = Path.replace
-
-    def refuse(self, target):
-        if self.name == "checkpoints":
-            raise PermissionError(13, "Permission denied", str(self))
-        return replace(self, target)
-
-    monkeypatch.setattr(Path, "replace", refuse)
-    with pytest.raises(
-        RunError,
-        match=r"checkpoints` is not to be kept and cannot be removed: Permission",
-    ):
-        run_study(study, directory)
 
 
 def test_shared_stages_leave_one_state_and_no_encoder(study, directory):
@@ -380,20 +362,6 @@ def test_a_changed_recipe_is_refused_while_another_process_works_by_the_first(
     }
     run_study(changed, directory, only=ONE_CELL)
     assert not list((directory / "locks").glob("at-work-*"))
-
-
-def test_a_long_name_is_cut_and_still_tells_runs_apart(put, directory):
-    recipe = (TOWERS + AXES).replace('name = "towers"', f'name = "{"t" * 95}"')
-    study = read_study(
-        put("study.toml", recipe.replace("seeds = [1]", "seeds = [1, 2]"))
-    )
-    run_study(study, directory)
-    names = set()
-    for file in directory.glob("cells/*/resolved.toml"):
-        name = tomllib.loads(file.read_text())["run"]["name"]
-        assert len(name) <= 100
-        names.add(name)
-    assert len(names) == 8
 
 
 def test_a_directory_that_holds_something_else_is_left_alone(study, directory):

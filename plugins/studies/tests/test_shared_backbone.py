@@ -241,39 +241,6 @@ def test_an_engine_that_cannot_promise_the_same_bits_encodes_one_by_one(
 # --- where the store cannot keep them ----------------------------------------------------------------------
 
 
-# Four distinct texts of width 4 take 40 + 64 bytes.
-@pytest.mark.parametrize(("limit", "kept_spaces"), [(0, 0), (104, 1), (2 * 104, 2)])
-def test_only_those_are_encoded_for_which_there_is_room(
-    encoder,
-    companions,
-    store,
-    limit,
-    kept_spaces,
-):
-    store.limit = limit
-    encode_through_store(encoder, store, companions)
-    assert len(segments(store)) == kept_spaces
-    assert bool(Several.passes) == (kept_spaces > 1)
-
-
-def test_a_full_disk_is_said_once_and_changes_no_vector(
-    encoder,
-    companions,
-    store,
-    monkeypatch,
-):
-    def fail(*_):
-        raise OSError(28, "No space left on device")
-
-    messages = []
-    store.say = messages.append
-    monkeypatch.setattr("sentbed._files.os.fdopen", fail)
-    for texts in (TEXTS, ["x", "y"]):
-        encode_through_store(encoder, store, companions, texts)
-    (message,) = messages
-    assert message.startswith("vectors are not kept for later evaluations")
-
-
 def test_a_pass_that_fails_for_several_is_made_for_one(
     encoder,
     companions,

@@ -295,28 +295,6 @@ def test_a_misfit_beside_a_fault_is_no_fault(study):
     assert not any("a batch of 4" in problem for problem in messages)
 
 
-def test_all_wrong_paths_are_reported_at_once_each_at_its_axis(study):
-    paths = [
-        "stage.pul.epochs",
-        "stage.pull.los.noise",
-        "encodr.pooler.use",
-        "stage.pull.optimizer.lrr",
-    ]
-    axes = (
-        f'[study.axes.a{n}]\npath = "{path}"\nvalues = [1, 2]\n'
-        for n, path in enumerate(paths)
-    )
-    messages = problems(study, "\n" + "".join(axes))
-    assert sorted(text.split(" of the cell")[0] for text in messages) == [
-        "the axes' path `stage.pul.epochs` leads nowhere: there is no element `pul`, the names "
-        "are `pull`; name one of them "
-        "@ s.toml:30 stage.pul.epochs",
-        "unknown key `encodr`. Did you mean `encoder`? @ s.toml:36 encodr",
-        "unknown key `los`. Did you mean `loss`? @ s.toml:33 stage.pull.los",
-        "unknown key `lrr`. Did you mean `lr`? @ s.toml:39 stage.pull.optimizer.lrr",
-    ]
-
-
 # --- cells that are not asked for --------------------------------------------------------------------------
 
 ELSEWHERE = """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import signal
@@ -12,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from click.testing import CliRunner
 from sentbed._cli.main import main
-from sentbed_studies.study_reports import is_older
 from sentbed_studies.study_results import load_study
 from toy_plugin import TOWERS
 
@@ -114,18 +112,6 @@ def test_a_study_that_is_ended_between_two_runs_writes_its_report(put, tmp_path,
     assert load_study(tmp_path / "out").data.finished == 2
 
 
-def test_a_report_is_older_than_a_run_that_has_ended_since(place):
-    report = place / "report.html"
-    assert not is_older(report, place)
-    # A run with a fresh seed, which another process has done.
-    manifest = place / "cells" / "0.5-seed3-0123456789" / "manifest.json"
-    manifest.parent.mkdir()
-    manifest.write_text("{}")
-    later = report.stat().st_mtime + 1
-    os.utime(manifest, (later, later))
-    assert is_older(report, place)
-
-
 def plot(*words):
     result = CliRunner().invoke(main, ["study", "plot", *map(str, words)])
     return result.exit_code, result.output.splitlines()
@@ -181,15 +167,6 @@ def test_a_figure_that_cannot_be_drawn_is_an_error(words, code, error, place):
     exit_code, lines = plot(place, *words)
     assert exit_code == code
     assert re.search(error, " ".join(lines))
-
-
-@pytest.mark.parametrize("words", [(), ("--list",)], ids=["all", "list"])
-def test_a_study_of_which_nothing_can_be_drawn_says_so(place, words):
-    for manifest in place.rglob("manifest.json"):
-        manifest.unlink()
-    code, lines = plot(place, *words)
-    assert code != 0
-    assert "no figure of it can be drawn yet" in " ".join(lines)
 
 
 def test_a_finished_study_says_so_at_once_and_leaves_its_report(

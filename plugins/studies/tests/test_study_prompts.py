@@ -6,9 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from sentbed import RecipeError
-from sentbed._cli.main import main
 from sentbed.errors import RunError
 from sentbed.protocols import BackboneTraits
 from sentbed_report.statistics.item_components import ComponentStore, PromptScores
@@ -369,16 +367,6 @@ def test_a_study_whose_runs_have_unknown_prompts_is_damaged(finished, prompts):
     (finished / "study.json").write_text(json.dumps(record))
     with pytest.raises(RunError, match=r"damaged: .*has the unknown prompt"):
         read_data(finished)
-
-
-def test_status_and_report_name_the_prompts(finished):
-    status = CliRunner().invoke(main, ["study", "status", str(finished)]).output
-    assert "0.5, prompt named, seed 3: finished" in status
-    assert CliRunner().invoke(main, ["study", "report", str(finished)]).exit_code == 0
-    report = (finished / "report.md").read_text()
-    assert "## Prompts" in report
-    assert "std over prompts" in report
-    assert "best of 3 prompts" in report
 
 
 def test_the_chosen_cell_is_confirmed_with_fresh_seeds_under_each_prompt(

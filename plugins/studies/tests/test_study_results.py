@@ -194,28 +194,6 @@ def test_a_study_of_which_nothing_has_finished_has_no_rows(data):
     assert "pooler" in study.scores.columns
 
 
-def test_what_a_notebook_shows_is_short_and_escaped(data):
-    study = LoadedStudy(data)
-    assert repr(study) == (
-        "<study toy <b>: 3 cells (2 pooler x 2 seed) x 2 seeds, 5 of 6 runs finished>"
-    )
-    html = study._repr_html_()
-    assert "toy &lt;b&gt;" in html
-    assert "<b>:" not in html
-    assert html.count("<table ") == len(study.tables) == 1
-    (table,) = study.tables
-    assert repr(table) == "<table transfer; accuracy; p: 3 rows, 3 columns>"
-    assert str(table).splitlines()[0] == "toy <b>: transfer (accuracy; p)"
-    things = (study, table, data, data.cells[0].runs[0])
-    assert all(len(repr(thing)) < 100 for thing in things)
-    assert (study.name, study.seeds, study.baseline) == (
-        "toy <b>",
-        (1, 2),
-        "mean, 1e-3",
-    )
-    assert study.axes == {"pooler": ("mean", "first"), "seed": ("1e-3", "1e9")}
-
-
 def test_it_is_the_packages_door_and_refuses_what_is_no_study(tmp_path):
     assert sentbed_studies.load_study is load_study
     assert dir(sentbed_studies) == ["LoadedStudy", "load_study"]

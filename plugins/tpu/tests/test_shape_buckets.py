@@ -25,24 +25,6 @@ def test_a_text_is_padded_to_the_next_length_and_never_beyond_the_positions(
     assert BUCKETS.length(tokens, longest) == padded
 
 
-def test_rows_are_powers_of_two_up_to_the_budget():
-    assert [BUCKETS.rows(texts, 4) for texts in (1, 8, 9, 16, 17, 1000)] == [
-        8,
-        8,
-        16,
-        16,
-        16,
-        16,
-    ]
-    assert [BUCKETS.largest(length) for length in (4, 8, 16)] == [16, 8, 8]
-    assert Buckets((4,), 64, devices=32).rows(1, 4) == 32
-    assert [Buckets((4,), 64, devices=3).rows(texts, 4) for texts in (1, 10, 99)] == [
-        9,
-        9,
-        9,
-    ]
-
-
 def test_every_text_is_in_one_batch_of_its_length_or_a_longer_one():
     rng = np.random.default_rng(0)
     lengths = rng.integers(1, 25, 203)
@@ -50,7 +32,7 @@ def test_every_text_is_in_one_batch_of_its_length_or_a_longer_one():
     shapes = set()
     for chosen, rows, length in BUCKETS.plan(lengths, 24):
         assert 0 < len(chosen) <= rows
-        assert lengths[chosen].max() <= max(length, 24)
+        assert lengths[chosen].max() <= length
         shapes.add((rows, length))
         seen += chosen.tolist()
     assert sorted(seen) == list(range(203))

@@ -16,7 +16,6 @@ from sentbed_hardware.adamw import AdamW
 from sentbed_hardware.learning_rate_schedules import Constant, Linear, RelativeStep
 from sentbed_losses.info_nce import InfoNCE
 from sentbed_losses.queue import Queue
-from sentbed_tpu._jax.ahead_of_time import ahead, lower_step
 from sentbed_tpu._jax.compiled_functions import fitting
 from sentbed_tpu._jax.encoder import JaxEncoder
 from sentbed_tpu._jax.optax_optimizers import build_optax
@@ -483,25 +482,6 @@ def test_bf16_computes_the_backbone_in_bf16_and_keeps_weights_and_vectors_in_fp3
     assert 1e-5 < np.abs(actual - exact).max() < 0.03
     train(encoder, toys.loss()).step(columns)
     assert {str(value.dtype) for value in encoder.weights.values()} == {"float32"}
-
-
-@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
-def test_a_training_step_lowers_to_tpu(toys, place, columns, parallel):
-    engine = engine_of(8, parallel)
-    devices = list(engine.devices.layout.mesh.devices.flat)
-    encoder = place(
-        ahead(engine, devices, parallel == "fsdp", compiles=False), dropout=0.1
-    )
-    lowered = lower_step(train(encoder, toys.momentum(memory=6)), columns)
-    names = {actual["function"].split(".")[-1] for actual in lowered}
-    assert {
-        "_forward_and_back",
-        "_keys",
-        "_backward",
-        "_loss_and_gradients",
-        "_updated",
-    } <= names
-    assert all(actual["bytes"] > 0 for actual in lowered)
 
 
 def test_a_module_that_changes_in_a_forward_pass_is_refused(toys, place, columns):

@@ -87,32 +87,6 @@ def test_text_outside_ascii_and_line_ends_stay_on_one_line(info, tracker):
     assert lines(info)[1]["error"] == "é\n\u2028 ☃"
 
 
-@pytest.mark.parametrize(
-    ("error", "text"),
-    [(ValueError("why"), "why"), (KeyboardInterrupt(), "KeyboardInterrupt")],
-)
-def test_a_failed_run_says_why(error, text, info, tracker):
-    tracker.run_started(info)
-    tracker.run_failed(error)
-    assert lines(info)[-1]["error"] == text
-
-
-def test_a_log_that_was_never_opened_takes_no_events(info, tracker):
-    tracker.run_failed(ValueError("early"))
-    assert list(info.directory.iterdir()) == []
-
-
-def test_one_tracker_can_follow_one_run_after_another(info, tracker, tmp_path):
-    tracker.run_started(info)
-    tracker.run_finished(Path("r"))
-    (tmp_path / "second").mkdir()
-    second = RunContext("second", tmp_path / "second", info.recipe)
-    tracker.run_started(second)
-    tracker.run_finished(Path("r"))
-    assert [line["event"] for line in lines(info)] == ["run_started", "run_finished"]
-    assert [line["event"] for line in lines(second)] == ["run_started", "run_finished"]
-
-
 def test_a_resumed_log_has_no_event_twice(info, tracker):
     tracker.run_started(info)
     tracker.stage_started("nli", 3)
@@ -263,42 +237,6 @@ def test_without_a_terminal_plain_lines_go_to_standard_error(
 
 
 @pytest.mark.usefixtures("no_terminal")
-def test_each_evaluation_has_a_time_of_its_own(info, capsys, monkeypatch):
-    monkeypatch.setattr(console, "LINE_EVERY_SECONDS", -1.0)
-    now = 0.0
-    monkeypatch.setattr("time.monotonic", lambda: now)
-    tracker = ConsoleTracker()
-    tracker.run_started(info)
-
-    for begin in (0.0, 5000.0):
-        now = begin
-        tracker.evaluation_started("sts", "encoder")
-        tracker.evaluation_progressed("sts", "encode", 0, 10)
-        now = begin + 5
-        tracker.evaluation_progressed("sts", "encode", 5, 10)
-
-    printed = capsys.readouterr()
-    last = printed.err.splitlines()[-1]
-    assert last == "sts: encode 5 of 10, 0:00:05, about 0:00:05 left"
-
-
-@pytest.mark.usefixtures("no_terminal")
-def test_tasks_that_were_left_out_for_want_of_data_are_named(info, capsys):
-    tracker = ConsoleTracker()
-    tracker.run_started(info)
-    (score,) = SCORES.scores
-    skipped = (
-        attrs.evolve(score, skipped=("STS15", "STS16")),
-        attrs.evolve(score, skipped=("STS16",)),
-    )
-    tracker.scores_ready(attrs.evolve(SCORES, scores=skipped))
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert (
-        last == "left out, since their data is missing (`skip_missing`): STS15, STS16"
-    )
-
-
-@pytest.mark.usefixtures("no_terminal")
 def test_what_controls_a_terminal_is_shown_as_an_escape(info, capsys):
     tracker = ConsoleTracker()
     tracker.run_started(info)
@@ -415,7 +353,6 @@ def test_warnings_and_watched_scores_are_a_line_each(info, capsys):
     ]
 
 
-# Fails: what is shown goes to rich as markup, where `[...]` is a style and a lone `[/...]` an error.
 @pytest.mark.usefixtures("no_terminal")
 @pytest.mark.parametrize("name", ["[red]runs", "[1]", "runs[/]"])
 def test_brackets_in_names_are_shown_as_they_are(name, info, tmp_path, capsys):

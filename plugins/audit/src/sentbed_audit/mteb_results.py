@@ -78,7 +78,7 @@ def mteb_rows(content: Mapping[str, Any], path: PurePosixPath) -> Iterator[Score
     if data_revision in UNKNOWN_REVISIONS:
         data_revision = ""
     model, revision = model_of_path(path)
-    for split, subset, score, metric_names in scores:
+    for split, subset, score in scores:
         yield ScoreRow(
             model=model,
             revision=revision,
@@ -91,12 +91,11 @@ def mteb_rows(content: Mapping[str, Any], path: PurePosixPath) -> Iterator[Score
             data_revision=data_revision,
             layout=layout,
             file=str(path),
-            metric_names=metric_names,
         )
 
 
-def _scores(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float, str]]:
-    """Yield split, subset, main score and possible names of its metric, from a file of 1.11 or later."""
+def _scores(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
+    """Yield split, subset and main score, from a file of 1.11 or later."""
     scores = content["scores"]
     if not isinstance(scores, Mapping) or not scores:
         raise ValueError("`scores` has no split")
@@ -108,25 +107,11 @@ def _scores(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float, str]]
                 raise ValueError(f"`scores.{split}` has an entry without `main_score`")
             subset = str(entry.get("hf_subset", DEFAULT))
             score = _number(entry["main_score"], split)
-            yield split, subset, score, " ".join(_names_of(score, entry))
+            yield split, subset, score
 
 
-def _names_of(score: float, entry: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names of the metrics whose values in an entry equal its main score.
-
-    MTEB does not say which metric the main score is. MTEB's former `cos_sim` is yielded as `cosine`.
-    """
-    for name, value in entry.items():
-        if isinstance(value, Mapping):
-            for inner, number in value.items():
-                if number == score:
-                    yield f"{name}_{inner}".replace("cos_sim", "cosine")
-        elif value == score and name != "main_score":
-            yield name.replace("cos_sim", "cosine")
-
-
-def _old_scores(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float, str]]:
-    """Yield split, subset, main score and possible names of its metric, from a file from before 1.11."""
+def _old_scores(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
+    """Yield split, subset and main score, from a file from before 1.11."""
     has_score = False
     for split in SPLITS:
         numbers = content.get(split)
@@ -139,8 +124,7 @@ def _old_scores(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float, s
             score = _main_score(part)
             if score is not None:
                 has_score = True
-                names = " ".join(_names_of(score, part))
-                yield split, str(subset), _number(score, split), names
+                yield split, str(subset), _number(score, split)
 
     if not has_score:
         raise ValueError(f"there is no main score in the splits {', '.join(SPLITS)}")

@@ -38,8 +38,6 @@ class ScoreRow:
     """Format of the file, such as `mteb 1.11`; `table` is a CSV file."""
     file: str
     seed: int | None = None
-    metric_names: str = attrs.field(default="", converter=name_of)
-    """If `metric` is `main_score`: the metrics that this score may be, separated by spaces."""
 
 
 COLUMNS = tuple(field.name for field in attrs.fields(ScoreRow))

@@ -25,11 +25,6 @@ PARQUET_ROWS = 256
 """Largest number of rows that are decoded at a time. It is small, since a repeated text may take a few bytes in
 the file, and a megabyte for each row in memory."""
 
-MOST_UNPACKED = 1 << 28
-MOST_GROWTH = 1_000
-"""Largest decoded size of a file: `MOST_UNPACKED` bytes or `MOST_GROWTH` times the file's size, if that is
-more."""
-
 _USES = {
     "hub": "reading data of the hub",
     "parquet": "reading a Parquet file",
@@ -63,74 +58,7 @@ def parquet_rows(path: Path, names: Sequence[str]) -> Rows:
             column_index(name, columns, path, None)
         # A name may be there twice, and a batch has each column once.
         batches = file.iter_batches(PARQUET_ROWS, columns=sorted(set(names)))
-        yield from _numbered(_bounded(batches, path), names)
-
-
-def _bounded(batches: Iterable[Any], path: Path) -> Iterator[Any]:
-    """Yield the rows of `batches` in batches of at most `PARQUET_ROWS` rows.
-
-    Raises:
-        DataError: if the batches have far more bytes than is plausible for the size of the file.
-    """
-    largest = max(MOST_UNPACKED, MOST_GROWTH * path.stat().st_size)
-    unpacked = 0
-    for batch in batches:
-        for start in range(0, batch.num_rows, PARQUET_ROWS):
-            rows = batch.slice(start, PARQUET_ROWS)
-            for column in rows.columns:
-                unpacked += _unpacked_bytes(column, path)
-            if unpacked > largest:
-                raise DataError(
-                    f"the file unpacks to more than {largest:,} bytes, over {MOST_GROWTH} times its size; "
-                    "repeat texts less often, or write it as JSON Lines",
-                    path,
-                )
-
-            yield rows
-
-
-def _unpacked_bytes(column: Any, path: Path) -> int:
-    """Return the number of bytes of a column's values; a value that several rows share counts for each row.
-
-    Raises:
-        DataError: if the column is run-end encoded: then a few bytes may stand for any number of rows.
-    """
-    import numpy as np
-    import pyarrow
-
-    if pyarrow.types.is_run_end_encoded(column.type):
-        raise DataError(
-            "a column is run-end encoded, expected plain texts; write it so", path
-        )
-
-    if pyarrow.types.is_dictionary(column.type):
-        lengths = _text_lengths(column.dictionary)
-        if lengths is not None:
-            used = column.indices.drop_null().to_numpy(zero_copy_only=False)
-            return int(column.indices.nbytes) + int(np.sum(lengths[used]))
-    elif pyarrow.types.is_string_view(column.type):
-        return int(np.sum(_text_lengths(column)))
-
-    return int(column.nbytes)
-
-
-def _text_lengths(values: Any) -> Any:
-    """Return the number of bytes of each text in an array, `(n,)`; None if the array has no texts."""
-    import numpy as np
-    import pyarrow
-    from pyarrow import compute
-
-    if pyarrow.types.is_string_view(values.type):
-        # A view takes 16 bytes, of which the first four are the length of the text.
-        views = np.frombuffer(values.buffers()[1], np.int32)[::4]
-        return views[values.offset : values.offset + len(values)].astype(np.int64)
-    if pyarrow.types.is_string(values.type) or pyarrow.types.is_large_string(
-        values.type
-    ):
-        lengths = compute.fill_null(compute.binary_length(values), 0)
-        return lengths.to_numpy(zero_copy_only=False).astype(np.int64)
-
-    return None
+        yield from _numbered(batches, names)
 
 
 def arrow_rows(path: Path, names: Sequence[str]) -> Rows:
@@ -142,7 +70,7 @@ def arrow_rows(path: Path, names: Sequence[str]) -> Rows:
         for name in names:
             column_index(name, schema.names, path, None)
         selected = (_validated(batch).select(sorted(set(names))) for batch in batches)
-        yield from _numbered(_bounded(selected, path), names)
+        yield from _numbered(selected, names)
 
 
 def arrow_batches(source: Any) -> tuple[Any, Iterator[Any]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
@@ -45,21 +44,16 @@ class TextVectors:
     def examples(
         self,
         splits: Sequence[LabelledTexts],
-        directory: Path,
         features: PairFeatures = "infersent",
     ) -> list[Examples]:
-        """Return the examples (features and labels) of each split.
-
-        The features of all splits are in one `feature_table`. If it is large, it is a file in `directory`. Raises
-        `RunError` if the disk has no room for it.
-        """
+        """Return the examples (features and labels) of each split, in one `feature_table`."""
         import numpy as np
 
         rows_of_sides = []
         for sides in zip(*(texts for texts, _ in splits), strict=True):
             rows = [self.row_of_text[text] for text in chain.from_iterable(sides)]
             rows_of_sides.append(np.array(rows))
-        table = feature_table(self.rows, rows_of_sides, directory, features)
+        table = feature_table(self.rows, rows_of_sides, features)
 
         examples = []
         start = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -345,14 +344,13 @@ class SentBench(TaskSuite):
 
         classifiers = self._classifiers(vectors)
         outcomes = []
-        with tempfile.TemporaryDirectory(prefix="sentbed-") as directory:
-            train, valid, test = rows.examples(splits, Path(directory), self.features)
-            for classifier in classifiers:
-                progress = part_progress(vectors, sets.task)
-                if len(valid):
-                    outcomes.append(classifier.split(train, valid, test, 2, progress))
-                else:
-                    outcomes.append(classifier.folded(train, test, 2, progress))
+        train, valid, test = rows.examples(splits, self.features)
+        for classifier in classifiers:
+            progress = part_progress(vectors, sets.task)
+            if len(valid):
+                outcomes.append(classifier.split(train, valid, test, 2, progress))
+            else:
+                outcomes.append(classifier.folded(train, test, 2, progress))
 
         size = "paper"
         sizes = {}

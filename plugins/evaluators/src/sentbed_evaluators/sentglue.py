@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -290,12 +289,11 @@ class SentGLUE(FileSuite):
             _joined(folder.tests),
         ]
         text_vectors = TextVectors.of(vectors, folder.folder)
-        with tempfile.TemporaryDirectory(prefix="sentbed-") as directory:
-            fitted, development, test = text_vectors.examples(splits, Path(directory))
-            if is_folded:
-                outcome = classifier.folded(fitted, test, classes, progress)
-            else:
-                outcome = classifier.split(fitted, development, test, classes, progress)
+        fitted, development, test = text_vectors.examples(splits)
+        if is_folded:
+            outcome = classifier.folded(fitted, test, classes, progress)
+        else:
+            outcome = classifier.split(fitted, development, test, classes, progress)
 
         protocol: dict[str, Any] = {
             "id": f"{self.name}{classifier.suffix}",

@@ -80,7 +80,6 @@ class FromSentenceTransformers(Importer):
             backbone_for,
             encoder_of,
             read_json,
-            read_setting,
         )
         from sentbed_interop._torch.sentence_transformers_modules import (
             read_modules,
@@ -115,7 +114,7 @@ class FromSentenceTransformers(Importer):
             table["similarity"] = similarity
         encoder = encoder_of(table, source)
 
-        if read_setting(settings, "do_lower_case", bool, model):
+        if settings.get("do_lower_case"):
             _require_lowercase(encoder, model)
         limit = self.max_length
         if limit is None and modules.static:
@@ -155,7 +154,6 @@ class FromSentenceTransformers(Importer):
         """
         from sentbed_interop._torch.importer_common import (
             read_json,
-            read_setting,
             require_supported,
         )
 
@@ -164,18 +162,17 @@ class FromSentenceTransformers(Importer):
         if file.is_file():
             config = read_json(file)
 
-        kind = read_setting(config, "model_type", str, file, "SentenceTransformer")
+        kind = config.get("model_type") or "SentenceTransformer"
         if kind != "SentenceTransformer":
             raise ModelError(
                 f"`{source}` is a `{kind}`, which does not give one vector per sentence as an encoder does; "
                 "import a `SentenceTransformer`"
             )
         require_supported(config, SUPPORTED, file)
-        prompts = read_setting(config, "prompts", dict, file) or {}
-        name = self.prompt or read_setting(config, "default_prompt_name", str, file)
+        prompts = config.get("prompts") or {}
+        name = self.prompt or config.get("default_prompt_name")
         # sentbed has the same names of similarities.
-        similarity = read_setting(config, "similarity_fn_name", str, file, COSINE)
-        return prompts, name, similarity or COSINE
+        return prompts, name, config.get("similarity_fn_name") or COSINE
 
 
 def _default_prompt(
@@ -189,8 +186,6 @@ def _default_prompt(
     Raises:
         ModelError: if the folder lacks the prompt, or if it cannot begin a template.
     """
-    from sentbed_interop._torch.importer_common import read_setting
-
     if name is None:
         return ""
     if name not in prompts:
@@ -198,7 +193,7 @@ def _default_prompt(
         raise ModelError(
             f"`{source}` has no prompt `{name}`; choose among its prompts ({choices}): `--set prompt=NAME`"
         )
-    prompt: str = read_setting(prompts, name, str, source / SETTINGS) or ""
+    prompt: str = prompts[name] or ""
     if prompt and not modules.include_prompt:
         raise ModelError(
             f"`{source}` leaves the prompt `{name}` out of pooling (`include_prompt = false`), which no "
@@ -305,29 +300,29 @@ def _set_dense_weights(encoder: Encoder, modules: Any) -> None:
 
     module: Any = encoder.placed.module
     if modules.mlp is not None:
-        set_linear(module.pooler.dense, *dense_weights(modules.mlp.directory))
+        set_linear(module.pooler.dense, dense_weights(modules.mlp.directory))
     linears = [
         part for part in module.projection.modules() if hasattr(part, "in_features")
     ]
     for linear, dense in zip(linears, modules.dense, strict=True):
-        set_linear(linear, *dense_weights(dense.directory))
+        set_linear(linear, dense_weights(dense.directory))
     encoder.placed.weights_changed()  # type: ignore[attr-defined]
 
 
 def _require_right_truncation(model: Path) -> None:
     """Raise `ModelError` if the tokenizer truncates texts at the left."""
-    from sentbed_interop._torch.importer_common import read_json, read_setting
+    from sentbed_interop._torch.importer_common import read_json
 
     config_file, whole_file = model / "tokenizer_config.json", model / "tokenizer.json"
     file = config_file
     side = None
     if config_file.is_file():
-        side = read_setting(read_json(config_file), "truncation_side", str, config_file)
+        side = read_json(config_file).get("truncation_side")
     if side is None and whole_file.is_file():
         file = whole_file
         content = read_json(whole_file)
-        truncation = read_setting(content, "truncation", dict, whole_file) or {}
-        side = read_setting(truncation, "direction", str, whole_file)
+        truncation = content.get("truncation") or {}
+        side = truncation.get("direction")
 
     if side is not None and side.lower() != "right":
         raise ModelError(
@@ -363,14 +358,10 @@ def _limit(
     model: Path,
 ) -> int:
     """Return the largest number of tokens of an input. Raises `ModelError` if no file has it."""
-    from sentbed_interop._torch.importer_common import read_setting
-
-    limit: float | None = read_setting(settings, "max_seq_length", int, model)
+    limit: float | None = settings.get("max_seq_length")
     if limit is None:
         limit = _tokenizer_limit(model)
-        positions = read_setting(
-            config, "max_position_embeddings", int, model / "config.json"
-        )
+        positions = config.get("max_position_embeddings")
         if positions is not None and positions > 0:
             limit = min(limit, positions)
 
@@ -383,16 +374,14 @@ def _limit(
 
 def _tokenizer_limit(model: Path) -> float:
     """Return the tokenizer's limit of tokens; `NO_LIMIT` if its files have none."""
-    from sentbed_interop._torch.importer_common import read_json, read_setting
+    from sentbed_interop._torch.importer_common import read_json
 
     file = model / "tokenizer_config.json"
     if not file.is_file():
         return NO_LIMIT
     config = read_json(file)
-    limit: float | None = config.get("model_max_length")
     # In files, a tokenizer without a limit has a huge one, such as 1e30.
-    if not isinstance(limit, float):
-        limit = read_setting(config, "model_max_length", int, file)
+    limit: float | None = config.get("model_max_length")
     return limit or NO_LIMIT
 
 

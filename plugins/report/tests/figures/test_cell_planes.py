@@ -10,8 +10,7 @@ import pytest
 from drawn_figures import axis_labels, hollow_points, named_lines
 from sentbed_report.figures.cell_planes import geometry_plots
 from sentbed_report.figures.colours import theme_colours
-from sentbed_report.study.study_data import AxisInfo
-from toy_study import POOLER, collapsed, study, unscored, with_scores
+from toy_study import study, with_scores
 
 
 def mean(data, cell, metric):
@@ -31,29 +30,6 @@ def test_a_point_is_the_mean_of_a_cell_over_its_seeds():
         )
 
     assert hollow_points(plot) == []
-
-
-def test_degenerate_cells_are_hollow_and_cells_without_scores_are_said_in_the_caption():
-    data = study(several=True, seeds=(1,))
-    (plot,) = geometry_plots(unscored(collapsed(data, 0), 1))
-    place = (
-        mean(data, "first, 0.01", "uniformity"),
-        mean(data, "first, 0.01", "alignment"),
-    )
-    assert hollow_points(plot) == [pytest.approx(place)]
-    assert plot.caption.endswith(
-        "Hollow, degenerate: first, 0.01. Without scores: first, 0.05."
-    )
-
-
-def test_many_points_have_no_names():
-    axes = (POOLER, AxisInfo("batch", tuple("abcdefgh")))
-    (plot,) = geometry_plots(
-        study(axes, seeds=(1,), baseline="mean, c", several=True, expected={})
-    )
-    assert "16 points" in plot.caption
-    assert "Points have names if there are at most 12." in plot.caption
-    assert plot.figure(6).axes[0].texts[:] == []
 
 
 def test_points_are_coloured_by_the_score_of_a_task():

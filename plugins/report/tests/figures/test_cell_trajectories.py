@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from drawn_figures import axis_labels, named_lines
 from sentbed.protocols import StageCurve
 from sentbed_report.figures.cell_trajectories import trajectory_plots
-from sentbed_report.figures.study_figures import study_figures
 from sentbed_report.report_json import to_json
 from sentbed_report.run_report import RunReport
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
@@ -84,51 +82,10 @@ def test_encoders_are_lines_of_their_own_and_stages_have_planes_of_their_own():
     ]
 
 
-def test_of_many_cells_the_baseline_and_the_first_are_drawn():
-    cells = {f"cell {i}": [record(watched(*LOOKS))] for i in range(9)}
-    (plot,) = trajectory_plots(study_of(cells, "cell 8"))
-    assert "Of 9 cells 6 are drawn: the baseline and the first ones." in plot.caption
-    drawn = [name for name in cells if name in plot.element("f-")]
-    assert drawn == ["cell 0", "cell 1", "cell 2", "cell 3", "cell 4", "cell 8"]
-
-
-def test_cells_that_watched_nothing_are_said_in_the_caption():
-    (plot,) = trajectory_plots(study_of({"a": [record(watched(*LOOKS))], "b": [{}]}))
-    assert plot.caption.endswith("Without watched scores: b.")
-
-
 def test_a_score_that_is_not_finite_is_left_out():
     looks = ((-1.0, 0.5), (-2.0, float("nan")), (-2.0, 0.25))
     (plot,) = trajectory_plots(study_of({"a": [record(watched(*looks))]}))
     assert named_lines(plot) == {"a": [(-1.0, 0.5), (-2.0, 0.25)]}
     assert (
         trajectory_plots(study_of({"a": [record(watched((0.0, float("inf"))))]})) == []
-    )
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"series": None},
-        {"series": [{"task": "t"}]},
-        {"steps": [0]},
-        {"steps": "no"},
-        {"encoder": 3},
-    ],
-    ids=str,
-)
-def test_records_that_hold_something_else_are_left_out(change):
-    (stage,) = record(watched(*LOOKS))["stages"]
-    (trajectory,) = stage["watched"]
-    data = study_of(
-        {"a": [{"stages": [{**stage, "watched": [{**trajectory, **change}, 1]}]}]}
-    )
-    assert trajectory_plots(data) == []
-
-
-def test_the_figures_of_a_study_have_them():
-    figures = study_figures(study_of({"dual": [record(watched(*LOOKS))]}), ())
-    assert (
-        figures["trajectory"].title
-        == "Training in stage b: wang-isola, STSB-dev, geometry"
     )

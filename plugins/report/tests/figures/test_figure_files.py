@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import struct
 
 import attrs
 import matplotlib
 import pytest
 from matplotlib.colors import to_hex
-from sentbed.errors import RunError
 from sentbed_report.figures import plot as plot_module
 from sentbed_report.figures.colours import theme_colours
 from sentbed_report.figures.figure_files import write_figure
 from sentbed_report.figures.learning_curves import learning_curves
-from sentbed_report.figures.study_figures import KINDS, study_figures
-from sentbed_report.study.build_summary_tables import summarise
 from toy_study import study
 
 LETTER = "\u1d81"
@@ -72,48 +68,6 @@ def test_the_same_figure_is_the_same_file_whatever_matplotlib_is_set_to(plot, tm
         ).read_bytes()
 
 
-@pytest.mark.parametrize("suffix", ["pdf", "svg", "png"])
-@pytest.mark.sweep(1)
-def test_letters_that_no_font_has_are_one_sentence(plot, tmp_path, suffix):
-    assert write_figure(plot.figure(3.3), tmp_path / f"a.{suffix}") == ""
-    figure = plot.figure(3.3)
-    # Of a private area, which no font may have; the second one twice.
-    figure.axes[0].set_xlabel("rate \U0010fff0\U0010fff1\U0010fff1")
-    remark = write_figure(figure, tmp_path / f"b.{suffix}")
-    assert remark.startswith(
-        "no installed font has the characters '\\U0010fff0\\U0010fff1' of `"
-    )
-    assert "install one" in remark
-    assert (tmp_path / f"b.{suffix}").stat().st_size > 1000
-
-
-@pytest.mark.parametrize(
-    ("size", "message"),
-    [
-        ((0.05, None), r"width is 0.05 inches, and must be 0.5 to 50"),
-        ((100_000.0, None), r"width is 100000 inches"),
-        ((3.3, 0.1), r"height is 0.1 inches"),
-        ((float("nan"), None), r"width is nan inches"),
-        (
-            (0.5, 0.5),
-            r"0.5 by 0.5 inches have no room for the figure's labels; make the figure larger",
-        ),
-    ],
-)
-def test_a_size_that_no_figure_can_have_is_refused(plot, size, message):
-    with pytest.raises(RunError, match=message):
-        plot.figure(*size)
-
-
-@pytest.mark.parametrize("name", ["figure.eps", "figure"])
-def test_a_format_that_is_none_is_refused_before_anything_is_written(
-    plot, tmp_path, name
-):
-    with pytest.raises(RunError, match=r"use one of `\.pdf`, `\.svg`, `\.png`"):
-        write_figure(plot.figure(3.3), tmp_path / name)
-    assert [*tmp_path.iterdir()] == []
-
-
 def test_without_a_height_it_has_the_proportions_of_the_page(plot):
     width, height = plot.figure(4.4).get_size_inches()
     assert height / width == pytest.approx(plot.height / plot.width)
@@ -131,32 +85,6 @@ def test_themes_are_those_of_the_page_and_light_is_on_white(plot):
     assert to_hex(figure.get_facecolor()) == dark["page"]
     assert to_hex(figure.axes[0].lines[1].get_color()) == dark["c1"]
     assert to_hex(plot.figure(3.3).get_facecolor()) == "#ffffff"
-
-
-@pytest.mark.slow
-def test_no_figure_of_a_study_has_a_stand_in_of_the_page(tmp_path):
-    data = study(several=True, seeds=(1, 2))
-    figures = study_figures(data, summarise(data, resamples=10))
-    # The second figure of a kind, such as `effects-2`, is drawn by the same code.
-    kinds = [name for name in figures if name in KINDS]
-    assert len(kinds) > 5
-    for name in kinds:
-        plot = figures[name]
-        write_figure(plot.figure(3.3), tmp_path / f"{name}.svg")
-        assert "#0101" not in (tmp_path / f"{name}.svg").read_text()
-        assert re.search(r"var\(--(fg|muted|line|c\d)\)", plot.element("f-")), (
-            "the page keeps its variables"
-        )
-
-
-def test_a_legend_has_fewer_columns_where_the_figure_is_narrow(plot):
-    def rows(width):
-        (legend,) = plot.figure(width, 3.0).legends
-        box = legend.get_window_extent()
-        assert box.x1 <= width * 72 * (legend.figure.dpi / 72) + 1
-        return len({round(text.get_window_extent().y0) for text in legend.get_texts()})
-
-    assert (rows(6.2), rows(1.9)) == (3, 6)
 
 
 def test_letters_beyond_the_font_are_taken_from_an_installed_one(

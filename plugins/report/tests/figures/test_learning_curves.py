@@ -52,29 +52,3 @@ def test_curves_of_prompts_are_means_at_the_steps_that_their_runs_reached():
         "Mean over the prompts and seeds, at the steps that all of the runs reached."
         in plot.caption
     )
-
-
-def test_records_that_hold_something_else_are_left_out():
-    records = (
-        {"stages": "none"},
-        {"stages": [1, {"validations": [[1], "ab", [1, None], [2, float("nan")]]}]},
-        {"stages": None},
-    )
-    runs = tuple(
-        CellRun("a", seed, "finished", record=record)
-        for seed, record in enumerate(records)
-    )
-    data = StudyData("s", (), (CellInfo("a", {}, runs),), None, (0, 1, 2))
-    assert learning_curves(data) == []
-
-
-def test_each_line_has_its_own_entry_in_the_legend_though_names_begin_alike():
-    record = {"stages": [{"validations": [[25, 10.0], [50, 20.0]]}]}
-    cells = []
-    for label in ("0.01", "0.05"):
-        name = f"a pooler with a very long name, 128, {label}"
-        cells.append(CellInfo(name, {}, (CellRun(name, 1, "finished", record=record),)))
-    (plot,) = learning_curves(StudyData("long", (), tuple(cells), None, (1,)))
-    (legend,) = plot.figure(6).legends
-    labels = [text.get_text() for text in legend.get_texts()]
-    assert labels == ["a pooler with …me, 128, 0.01", "a pooler with …me, 128, 0.05"]

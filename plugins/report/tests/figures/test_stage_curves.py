@@ -34,23 +34,6 @@ def test_losses_that_are_not_finite_are_counted_not_drawn():
     assert "2 logged losses not finite, not drawn." in plot.caption
 
 
-def test_a_single_step_is_drawn():
-    assert loss_plot(StageCurve("s", [1], [0.0], [0.0])) is not None
-
-
-def test_a_plot_says_what_it_shows_and_keeps_its_text():
-    steps = list(range(1, 41))
-    losses = [3 / step + 0.1 * (step % 3) for step in steps]
-    plot = loss_plot(StageCurve("nli", steps, losses, [1e-5] * 40))
-    assert re.search(
-        r'aria-label="Training loss. loss. loss: from 3.1\S* at 1 to \S+ at 40\.',
-        plot.element("f-"),
-    )
-    assert ">step</text>" in plot.element("f-")
-    assert "xmlns" not in plot.element("f-")
-    assert "<style" not in plot.element("f-")
-
-
 def test_the_smoothed_loss_is_a_centred_mean_over_as_many_steps_on_both_sides():
     losses = [float(step**2 % 97) for step in range(150)]
     plot = loss_plot(StageCurve("s", list(range(150)), losses, []))

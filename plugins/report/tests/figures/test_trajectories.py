@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-from drawn_figures import axis_labels, named_lines
 from sentbed.protocols import Watched
-from sentbed_report.figures.trajectories import trajectory_plot, watched_planes
+from sentbed_report.figures.trajectories import watched_planes
 from toy_run_report import watched_geometry
 
 
@@ -83,37 +82,3 @@ def test_a_look_without_finite_numbers_is_left_out():
     )
     assert positions(plane) == [("e", 100, -1.0, 0.4)]
     assert watched_planes([watched_geometry("e", "t", "p", (math.nan, 0.5))]) == []
-
-
-def test_a_trajectory_is_drawn_with_arrows_and_a_hollow_first_point():
-    (plane,) = watched_planes(
-        [watched_geometry("en", "t", "p", (-1.0, 0.5), (-2.0, 0.25), (-2.0, 0.25))]
-    )
-    plot = trajectory_plot(plane)
-    assert named_lines(plot) == {"en": [(-1.0, 0.5), (-2.0, 0.25), (-2.0, 0.25)]}
-    assert axis_labels(plot) == ("t (uniformity)", "t (alignment)")
-    assert plot.element("f-").count("fill: var(--page)") == 1
-    assert "From step 0 (hollow) to step 200" in plot.caption
-    assert ">en<" not in plot.element("f-"), "one line needs no legend"
-
-
-def test_the_arrows_of_a_trajectory_are_its_moves():
-    # The third look found what the second one had: a move that leads nowhere has no direction.
-    places = [(-1.0, 0.5), (-2.0, 0.25), (-2.0, 0.25), (-1.5, 0.125)]
-    (plane,) = watched_planes([watched_geometry("en", "t", "p", *places)])
-    arrows = [
-        (text.xyann, text.xy) for text in trajectory_plot(plane).figure(6).axes[0].texts
-    ]
-    assert sorted(arrows) == [
-        ((-2.0, 0.25), (-1.5, 0.125)),
-        ((-1.0, 0.5), (-2.0, 0.25)),
-    ]
-
-
-def test_a_long_trajectory_has_few_arrows_and_a_small_drawing():
-    places = []
-    for step in range(1000):
-        places.append((-3 * step / 1000, 1 - step / 2000))
-
-    (plane,) = watched_planes([watched_geometry("en", "t", "p", *places)])
-    assert len(trajectory_plot(plane).element("f-")) < 40_000

@@ -12,7 +12,6 @@ from scipy import stats
 from sentbed.protocols import Items
 from sentbed_report.formatting import number
 from sentbed_report.page.markdown import page_markdown
-from sentbed_report.page.report_page import page_html
 from sentbed_report.run_page.run_page import run_page
 from sentbed_report.run_page.scores_section import run_summaries
 from toy_run_report import EMPTY, full, score, whitened
@@ -71,46 +70,6 @@ def test_there_is_no_change_across_protocols_and_from_an_undefined_score(before,
         cell.change for table in tables for row in table.rows for cell in row.cells
     ]
     assert set(changes) == {None}
-
-
-def test_the_page_has_the_protocol_of_each_score():
-    remarked = attrs.evolve(
-        score("a", 1.0),
-        note="first 100 rows",
-        protocol={"encoder": {"precision": "fp32"}, "evaluator": {}},
-    )
-    data = attrs.evolve(full(), stages=(), scatters=())
-    text = page_markdown(run_page(attrs.evolve(data, scores=(*data.scores, remarked))))
-    protocols = text.partition("## How these numbers were made")[2]
-    assert "| encoder | precision | fp32 |" in protocols
-    assert "\n\nsts: first 100 rows\n" in protocols
-    for entry in (
-        "aggregation | all",
-        "data of STS12 | STS12",
-        "data of STS-B | STS-B",
-        "id | senteval-sts",
-    ):
-        assert f"| sts; spearman; senteval-sts all | {entry} |" in protocols
-    assert "| geometry; uniformity; wang-isola | id | wang-isola |" in protocols
-
-
-def test_a_degenerate_score_is_marked_with_its_reason():
-    constant = attrs.evolve(score("a", 0.0), degenerate="all vectors are the same")
-    page = run_page(attrs.evolve(EMPTY, scores=(constant,)))
-    assert "| encoder | 0.000◇ |" in page_markdown(page)
-    assert 'title="degenerate: all vectors are the same"' in page_html(page)
-
-
-def test_tasks_without_data_are_named():
-    partial = [
-        attrs.evolve(score(task, 1.0), skipped=("STS13",))
-        for task in ("STS12", "STS-B")
-    ]
-    page = run_page(attrs.evolve(EMPTY, scores=partial))
-    assert (
-        "Left out, as their data is missing: STS13; the row is not complete."
-        in page_markdown(page)
-    )
 
 
 def test_intervals_of_scores_and_of_their_changes_stand_in_a_section_of_their_own():

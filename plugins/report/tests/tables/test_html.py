@@ -23,35 +23,6 @@ def test_a_row_is_sorted_by_more_digits_than_it_shows_and_filtered_by_its_cell(r
     assert '<small class="tag">baseline</small>' in html
 
 
-def test_the_deviation_stands_before_the_mark_and_the_published_number_below(results):
-    html = to_html(results)
-    assert "<u>50.50</u><small>± 0.71</small>" in html
-    assert re.search(
-        r'<b>81\.00</b><small>± 1\.41<span class="mark better" title="\+30\.50 against',
-        html,
-    )
-    assert (
-        '<small class="met" title="Table 1: met, ±0.10">published 81.05 (−0.05)</small>'
-        in html
-    )
-    assert (
-        len(
-            re.findall(
-                r'<span class="mark (?:better|worse)" title="[^"]*">[†‡]</span>', html
-            )
-        )
-        == 6
-    )
-
-
-def test_notes_are_numbered_below_the_table(results):
-    html = to_html(results)
-    notes = re.findall(r"<li>(.*?)</li>", html)
-    assert len(notes) == 5
-    assert notes[0] == "Bold: the best of a column; underlined: the second best."
-    assert '<ol class="shared">' in html
-
-
 @pytest.mark.parametrize(
     ("cell", "expected"),
     [
@@ -94,13 +65,3 @@ def test_bars_are_on_the_scale_of_the_longest_one():
         Table("t", (Header("cell"),), (Column("share"),), (Row(("x",), (bars,)),))
     )
     assert re.findall(r"width:([\d.]+)%", html) == ["100.00", "50.00"]
-
-
-def test_a_long_table_scrolls_in_a_box_of_its_own():
-    rows = []
-    for place in range(31):
-        rows.append(Row((str(place),), (Estimate(value=1.0),)))
-
-    table = Table("t", (Header("cell"),), (Column("MR"),), tuple(rows))
-    assert 'class="scroll long"' in to_html(table)
-    assert 'class="scroll"' in to_html(attrs.evolve(table, rows=rows[1:]))

@@ -91,23 +91,6 @@ def test_best_second_deviation_significance_and_published_numbers_are_marked(res
     assert odd[3] == "-2.00"
 
 
-def test_the_caption_is_a_sentence_and_notes_stand_in_tablenotes(results):
-    latex = to_latex(results)
-    assert r"\caption{toy: transfer (accuracy; p).}" in latex
-    notes = latex.partition(r"\begin{tablenotes}")[2].partition(r"\end{tablenotes}")[0]
-    items = re.findall(r"\\item (.*)", notes)
-    assert items[0] == "Mean and standard deviation over 2 seeds (1, 2)."
-    assert items[1].startswith("Tests against first, each seed against the same seed")
-    assert items[-2:] == [
-        "Bold: the best of a column; underlined: the second best.",
-        r"$^{\dagger}$ p \textless{} 0.05, $^{\ddagger}$ p \textless{} 0.01, against first.",
-    ]
-    bare = Table(
-        "t", (Header("cell"),), (Column("MR"),), (Row(("a",), (Estimate(value=1.0),)),)
-    )
-    assert "tablenotes" not in to_latex(bare)
-
-
 def test_each_axis_has_a_column(study_of):
     axes = [AxisInfo("pooler", ("first", "mean")), AxisInfo("rate", ("1", "2"))]
     numbers = {
@@ -156,14 +139,6 @@ def test_columns_of_text_groups_and_wide_tables():
     ]
     assert len(head) == len(row) == 12
     assert row[-1] == r"w\_1"
-
-
-def test_shares_and_p_values_are_escaped():
-    columns = (Column("share", form="share"), Column("p", form="p-value"))
-    cells = (Estimate(value=0.5), Estimate(value=0.0001))
-    latex = to_latex(Table("T", (Header("a"),), columns, (Row(("x",), cells),)))
-    check_structure(latex)
-    assert rows_of(latex)[-1] == ["x", r"50 \%", r"\textless{} 0.001"]
 
 
 def test_a_name_controls_no_terminal(results):

@@ -22,14 +22,6 @@ def test_a_table_keeps_its_columns_whatever_a_label_says(results):
     assert lines[4].startswith(r'| odd \& 50% \| \<b\>\_x\_\</b\> \\ "q" | ')
 
 
-def test_notes_and_the_legend_of_the_marks_stand_below_once(results):
-    text = to_markdown(results)
-    assert text.startswith("**toy: transfer (accuracy; p)**\n")
-    assert text.count("Mean and standard deviation over 2 seeds (1, 2).") == 1
-    assert text.count("Bold: the best of a column; italics: the second best.") == 1
-    assert text.endswith("† p \\< 0.05, ‡ p \\< 0.01, against first.\n")
-
-
 def test_cells_of_text_links_and_numbers_that_are_none():
     columns = (Column("MR"), Column("CR"), Column("run"), Column("word"))
     cells = (

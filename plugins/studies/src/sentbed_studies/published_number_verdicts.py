@@ -13,8 +13,6 @@ from sentbed_report.study.published_number_comparison import Number, published_n
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.tables.terminal import aligned
 
-from sentbed_studies.study import Study
-
 WITHIN = "within"
 NOT_WITHIN = "not within"
 NOT_MEASURED = "not measured"
@@ -23,43 +21,6 @@ the tolerance."""
 CONTRADICTED = "contradicted"
 """Verdict on a published number that is known to be wrong, for example since another paper prints another number.
 The cell is then expected to miss it. See `Published.contradicted`."""
-
-
-def published_of(study: Study) -> Iterator[str]:
-    """Yield a line for each published table of a study: its number of values, the paper's hardware and hours."""
-    for title, published in study.table.expected.items():
-        numbers = sum(map(len, published.cells.values()))
-        line = f"{title}: {numbers} numbers"
-        if published.hardware:
-            line += f", {published.hardware}"
-        if published.hours is not None:
-            line += f", about {published.hours:g} hours a cell"
-        yield line
-
-
-def published_table(study: Study) -> Iterator[str]:
-    """Yield the lines of a table: the published numbers of a study's cells, and the tolerance of each."""
-    names = set(study.names)
-    rows = [("cell", "score", "theirs", "tolerance")]
-    remarks = []
-    for title, published in study.table.expected.items():
-        tolerance_of_table = ""
-        if published.tolerance is not None:
-            tolerance_of_table = f"{published.tolerance:g}"
-        for cell, numbers in published.cells.items():
-            if cell not in names:
-                continue
-            tolerance = tolerance_of_table
-            if cell in published.contradicted:
-                tolerance = CONTRADICTED
-                reason = published.contradicted[cell]
-                remarks.append(f"{CONTRADICTED}: {title}, {cell}: {reason}")
-            for key, value in numbers.items():
-                rows.append((cell, key, f"{value:g}", tolerance))
-
-    if len(rows) > 1:
-        yield from aligned(rows, left=2)
-    yield from remarks
 
 
 def numbers_of(data: StudyData) -> tuple[Number, ...]:

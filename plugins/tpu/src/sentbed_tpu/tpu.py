@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 import attrs
 from attrs.validators import deep_iterable, ge, min_len, optional
-from sentbed.protocols import Engine, Runtime, RuntimeTraits
-from sentbed_hardware.distributed_base import Distributed
-from sentbed_hardware.torchrun_environment import is_first
+from sentbed.protocols import Engine, Runtime
 
 
 @attrs.frozen
@@ -31,12 +27,8 @@ class Tpu(Runtime):
     """With `bf16`, weights are fp32 and the backbone's matrix products are computed in bf16. With `fp32`, a TPU
     computes each product in six bf16 passes. `auto` is `bf16`, which every TPU supports."""
     devices: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Number of devices per machine, which share the rows of a batch; default: all. On the platform `cpu`, it is
-    the number of virtual devices; default: 1."""
-    nodes: int = attrs.field(default=1, validator=ge(1))
-    """Number of machines, with one process each. The same recipe must be started on each of them."""
-    rendezvous: str | None = None
-    """Address `HOST:PORT` of the first machine, with a free port; required if `nodes` is above 1."""
+    """Number of devices, which share the rows of a batch; default: all. On the platform `cpu`, it is the number
+    of virtual devices; default: 1."""
     parallel: Literal["ddp", "fsdp"] = "ddp"
     """With several devices: `ddp` puts all weights on every device, `fsdp` shards weights, gradients and the
     optimiser's state over the devices."""
@@ -53,36 +45,6 @@ class Tpu(Runtime):
         """Yield the problems of the fields of this class."""
         if list(self.lengths) != sorted(set(self.lengths)):
             yield f"`lengths` are {list(self.lengths)}, expected ascending numbers; sort them"
-        yield from self.machines.check()
-
-    @property
-    def machines(self) -> Distributed:
-        """The processes of the run. There is one per machine, which uses all its devices."""
-        return Distributed(nodes=self.nodes, rendezvous=self.rendezvous)
-
-    @property
-    def traits(self) -> RuntimeTraits:
-        """The number of processes of a run."""
-        return RuntimeTraits(processes=self.machines.traits.processes)
-
-    def launch(self, command: Sequence[str]) -> int | None:
-        """Start the process of this machine if there are several machines; see `Distributed.launch`."""
-        return self.machines.launch(command)
-
-    def serve(self) -> bool:
-        """Repeat the calls of the first process, unless this is the first; see `Distributed.serve`."""
-        if is_first():
-            return False
-        from sentbed_hardware.engine_parts.calls_in_all_processes import serve
-
-        try:
-            serve(self)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the process ends here
-            # A normal exit hangs: JAX waits for the other processes, and these wait for this one.
-            if not isinstance(error, SystemExit):
-                print(f"error: {error}", file=sys.stderr, flush=True)
-            os._exit(1)
-        return True
 
     def build(self) -> Engine:
         """Claim the devices, and return the engine.
@@ -96,7 +58,6 @@ class Tpu(Runtime):
             platform=self.platform,
             bf16=self.precision != "fp32",
             devices=self.devices,
-            nodes=self.nodes,
             parallel=self.parallel,
             lengths=self.lengths,
             token_budget=self.token_budget,

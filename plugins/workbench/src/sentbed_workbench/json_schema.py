@@ -4,12 +4,10 @@ The schema is derived from types: core's recipe tables, the recipe tables of plu
 installed component. It is written in draft 7, the newest draft that Taplo and Even Better TOML support. For
 completion, they read `properties`, `anyOf` and `allOf`, but not `then`.
 
-Each table has two schemas. The first one has all keys and their types, and is applied to every file. The second
-one, whose name ends in `.complete`, has the required keys. It is not applied to a file that extends other files,
-that other files extend, or that has a study, since such files may leave keys out.
+Required keys are not checked, since a file may extend another one that has them.
 
-`sentbed check` finds more: what a component's `check` or a validator of unknown type reports, and `1.0` in
-place of an integer, which JSON does not distinguish from `1`.
+`sentbed check` finds more: missing keys, what a component's `check` or a validator of unknown type reports, and
+`1.0` in place of an integer, which JSON does not distinguish from `1`.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ import json
 import types
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import attrs
@@ -63,18 +61,12 @@ def recipe_schema(
     """
     readable = _readable(plugins, warn)
     builder = _SchemaBuilder(readable)
-    recipe, complete = builder.recipe_schemas()
-    incomplete = [{"required": [EXTENDS]}]
-    for key, offer in readable.tables.items():
-        if offer.value.traits.variants:
-            incomplete.append({"required": [key]})
-
-    alone = {"required": ["schema"], "not": {"anyOf": incomplete}}
+    recipe = builder.recipe_schema()
     return {
         "$schema": DRAFT,
         "title": "sentbed recipe",
         "description": f"A recipe of sentbed {__version__}, with the plugins that were installed.",
-        "allOf": [recipe, {"if": alone, "then": complete}],
+        "allOf": [recipe],
         "definitions": builder.definitions,
     }
 
@@ -105,7 +97,6 @@ def _is_readable(
         builder = _SchemaBuilder(plugins)
         schemas = [
             builder.table_schema(offer.value),
-            builder.required_in_value(offer.value),
             builder.definitions,
         ]
         json.dumps(schemas, allow_nan=False)
@@ -119,20 +110,15 @@ def _is_readable(
 
 
 class _SchemaBuilder:
-    """Builds schemas. Schemas of components and tables are stored once, in `definitions`.
-
-    Methods that are called `..._schema` return the keys and their types, for every file. Methods that are
-    called `required_...` return the keys that a complete recipe must have.
-    """
+    """Builds schemas. Schemas of components and tables are stored once, in `definitions`."""
 
     def __init__(self, plugins: Plugins) -> None:
         self.plugins = plugins
         self.definitions: dict[str, Schema] = {}
 
-    def recipe_schemas(self) -> tuple[Schema, Schema]:
-        """Return the two schemas of a recipe: keys and types, and required keys."""
+    def recipe_schema(self) -> Schema:
+        """Return the schema of a recipe."""
         schema = self.table_schema(Recipe)
-        complete = self.required_in_table(Recipe)
         encoder = {
             "allOf": [self.value_schema(EncoderRecipe)],
             "description": _first_line(EncoderRecipe),
@@ -155,16 +141,10 @@ class _SchemaBuilder:
                 "description": _first_line(offer.value),
             }
             schema["properties"][key] = table
-            if required := self.required_in_value(offer.value):
-                complete["properties"][key] = required
 
         # A recipe has either one encoder or several encoders by name.
         schema["not"] = {"required": [MAIN_ENCODER, "encoders"]}
-        complete["properties"][MAIN_ENCODER] = self.required_in_value(EncoderRecipe)
-        complete["required"].remove("encoders")
-        complete["anyOf"] = [{"required": [MAIN_ENCODER]}, {"required": ["encoders"]}]
-        complete["properties"]["encoders"]["minProperties"] = 1
-        return schema, complete
+        return schema
 
     def value_schema(self, kind: Any) -> Schema:
         """Return the schema of a value of this type."""
@@ -216,43 +196,7 @@ class _SchemaBuilder:
                 "maxItems": len(elements),
             }
 
-        element = members[0]
-        items = self.value_schema(element)
-        if _has_name(element):
-            # An element is merged with the element of the same name in other files, so it need not be complete.
-            required: Schema = {"required": ["name"]}
-        else:
-            required = self.required_in_value(element)
-
-        if required:
-            items = {"allOf": [items, required]}
-        return {"type": "array", "items": items}
-
-    def required_in_value(self, kind: Any) -> Schema:
-        """Return the schema of the required keys of a value of this type; empty if there are none."""
-        if (component := kind_of(kind)) is not None:
-            return self.define(
-                f"{component.name}.complete",
-                lambda: self.required_in_component(component.name),
-            )
-
-        if get_origin(kind) in (Union, types.UnionType):
-            return _all_of(map(self.required_in_value, get_args(kind)))
-        if get_origin(kind) is tuple and _has_name(get_args(kind)[0]):
-            return {"items": self.required_in_value(get_args(kind)[0])}
-        if get_origin(kind) in (Mapping, dict):
-            schema = self.required_in_value(get_args(kind)[1])
-            return {"additionalProperties": schema} if schema else {}
-        if inspect.isclass(kind) and attrs.has(kind):
-            schema = _all_of(
-                [
-                    self.required_in_table(kind),
-                    self.required_in_value(_inlined_class(kind)),
-                ]
-            )
-            if schema:
-                return self.store(f"{_dotted_name(kind)}.complete", schema)
-        return {}
+        return {"type": "array", "items": self.value_schema(members[0])}
 
     def table_schema(self, cls: type[Any]) -> Schema:
         """Return the schema of a table whose keys are the fields of a class. No other keys are allowed."""
@@ -283,24 +227,6 @@ class _SchemaBuilder:
             schemas[key] = schema | annotations
 
         return schemas
-
-    def required_in_table(self, cls: type[Any]) -> Schema:
-        """Return the schema of the required keys of a table and of the tables in it; empty if there are none."""
-        hints = get_type_hints(cls)
-        required = []
-        properties = {}
-        for key, field in _fields_by_key(cls).items():
-            if field.default is attrs.NOTHING:
-                required.append(key)
-            if schema := self.required_in_value(hints[field.name]):
-                properties[key] = schema
-
-        schema = {}
-        if required:
-            schema["required"] = required
-        if properties:
-            schema["properties"] = properties
-        return schema
 
     def component_schema(
         self, kind: str, table_class: type[Any] | None = None
@@ -357,16 +283,6 @@ class _SchemaBuilder:
             ]
         }
 
-    def required_in_component(self, kind: str) -> Schema:
-        """Return the schema of the required keys of a component's table: `use`, and the component's own keys."""
-        variants = []
-        for name in self.plugins.names(kind):
-            if schema := self.required_in_table(self.plugins.find(kind, name).cls):
-                variants.append({"if": _uses(name), "then": schema})
-        if not variants:
-            return {"required": ["use"]}
-        return {"required": ["use"], "allOf": variants}
-
     def define(self, name: str, make: Callable[[], Schema]) -> Schema:
         """Return a reference to the definition `name`. If the definition does not exist, `make` creates it."""
         if name not in self.definitions:
@@ -399,28 +315,12 @@ def _any_of(schemas: Sequence[Schema]) -> Schema:
     return {"anyOf": schemas}
 
 
-def _all_of(schemas: Iterable[Schema]) -> Schema:
-    """Return the schema of values that fit all of these schemas; empty if all are empty."""
-    # An empty schema fits every value.
-    restricting = list(filter(None, schemas))
-    if not restricting:
-        return {}
-    if len(restricting) == 1:
-        return restricting[0]
-    return {"allOf": restricting}
-
-
 def _inlined_class(cls: type[Any]) -> Any:
     """Return the base class of a component whose fields are keys of the class's own table; None without one."""
     for field in attrs.fields(cls):
         if field.metadata.get("inline"):
             return get_type_hints(cls)[field.name]
     return None
-
-
-def _has_name(kind: Any) -> bool:
-    """Whether a type is a table with the key `name`."""
-    return inspect.isclass(kind) and attrs.has(kind) and "name" in _fields_by_key(kind)
 
 
 def _dotted_name(cls: type[Any]) -> str:

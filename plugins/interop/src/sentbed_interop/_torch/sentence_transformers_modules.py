@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import attrs
 import torch
+from safetensors.torch import load_file
 from sentbed import ModelError
 from sentbed.errors import listed
 from sentbed.kinds import KINDS
@@ -17,8 +18,6 @@ from sentbed_common import in_safetensors
 
 from sentbed_interop._torch.importer_common import (
     read_json,
-    read_setting,
-    read_weights,
     require_supported,
 )
 from sentbed_interop._torch.sentence_transformers_names import POOLING
@@ -95,7 +94,11 @@ class Modules:
 
 def read_modules(source: Path) -> Modules:
     """Return the modules of a folder. Raises `ModelError` if an encoder does not support them."""
-    entries = read_json(source / "modules.json", list)
+    if not (source / "modules.json").is_file():
+        raise ModelError(
+            f"`{source}` has no `modules.json`, so it is no folder of sentence-transformers; check the path"
+        )
+    entries = read_json(source / "modules.json")
     directories = []
     names = []
     for entry in entries:
@@ -120,9 +123,7 @@ def read_modules(source: Path) -> Modules:
         )
 
     mode, pooler = _mode(pooling_config, pooling_file)
-    include_prompt = bool(
-        read_setting(pooling_config, "include_prompt", bool, pooling_file, True)
-    )
+    include_prompt = pooling_config.get("include_prompt", True)
 
     layers: list[Dense] = []
     normalize = False
@@ -198,9 +199,9 @@ def settings_of(model: Path) -> Mapping[str, Any]:
         return {}
 
     settings: Mapping[str, Any] = read_json(file)
-    task = read_setting(settings, "transformer_task", str, file, "feature-extraction")
-    modalities = read_setting(settings, "modality_config", dict, file) or {"text": {}}
-    text = read_setting(modalities, "text", dict, file)
+    task = settings.get("transformer_task", "feature-extraction")
+    modalities = settings.get("modality_config") or {"text": {}}
+    text = modalities.get("text")
     if (
         task != "feature-extraction"
         or text is None
@@ -234,8 +235,8 @@ def read_config(directory: Path) -> Mapping[str, Any]:
     return config
 
 
-def dense_weights(directory: Path) -> tuple[dict[str, torch.Tensor], Path]:
-    """Return weight and bias of a `Dense`, and their file. Raises `ModelError` if there is none."""
+def dense_weights(directory: Path) -> dict[str, torch.Tensor]:
+    """Return weight and bias of a `Dense`. Raises `ModelError` if there is none."""
     converted, _ = in_safetensors(directory, may_convert=True)
     file = converted / "model.safetensors"
     if not file.is_file():
@@ -243,17 +244,13 @@ def dense_weights(directory: Path) -> tuple[dict[str, torch.Tensor], Path]:
             f"`{directory}` holds neither `model.safetensors` nor `pytorch_model.bin`; fetch the model again"
         )
     weights = {}
-    for name, value in read_weights(file).items():
+    for name, value in load_file(file).items():
         weights[name.removeprefix("linear.")] = value
-    return weights, file
+    return weights
 
 
 def _module(entry: Any, source: Path) -> tuple[str, Path]:
     """Return class and directory of a module. Raises `ModelError` if the class is not one of the library."""
-    if not isinstance(entry, dict) or not {"type", "path"} <= entry.keys():
-        raise ModelError(
-            f"`{source}/modules.json` holds {entry!r:.200}, expected a module; fetch the model again"
-        )
     kind = str(entry["type"])
     if not kind.startswith(LIBRARY):
         _refuse(source, f"its module `{kind}` is code of its own")
@@ -303,7 +300,7 @@ def _modes(config: Mapping[str, Any], file: Path) -> list[Any]:
     modes = config["pooling_mode"]
     if isinstance(modes, str):
         return [modes]
-    return read_setting(config, "pooling_mode", list, file) or []
+    return list(modes or [])
 
 
 def _dense(directory: Path, source: Path) -> Dense:
@@ -312,12 +309,7 @@ def _dense(directory: Path, source: Path) -> Dense:
     if config.get("use_residual"):
         _refuse(source, "it has a `Dense` that is added to its input (`use_residual`)")
     _require_on_vectors(config, "Dense", source)
-    try:
-        width, input_width = int(config["out_features"]), int(config["in_features"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise ModelError(
-            f"`{directory}/config.json` does not say how wide the layer is; fetch the model again"
-        ) from error
+    width, input_width = int(config["out_features"]), int(config["in_features"])
     activation = str(config.get("activation_function", TANH)).rpartition(".")[2]
     return Dense(
         directory, input_width, width, bool(config.get("bias", True)), activation

@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING
 import tokenizers
 from safetensors import safe_open
 from sentbed import ModelError
-from sentbed.helpers import read_file
-
-from sentbed_interop._torch.importer_common import LARGEST_JSON
 
 if TYPE_CHECKING:
     from sentbed import Encoder
@@ -62,7 +59,7 @@ def longest_text(directory: Path, default: int) -> int:
     It is `default` if the tokenizer does not truncate texts.
     """
     file = directory / TOKENIZER_FILE
-    truncation = json.loads(read_file(file, LARGEST_JSON)).get("truncation")
+    truncation = json.loads(file.read_text("utf-8")).get("truncation")
     if not isinstance(truncation, dict):
         return default
     length = truncation.get("max_length")

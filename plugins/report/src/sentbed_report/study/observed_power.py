@@ -36,12 +36,6 @@ class ObservedPower:
     comparisons: int
     """Number of p-values that are corrected together (see `StudyData.family`)."""
 
-    @property
-    def hangs_on_prompts(self) -> bool:
-        """Whether prompts contribute more to the variance of differences than seeds."""
-        of_prompts = self.spread.prompt_std**2 / self.spread.prompts
-        return of_prompts > self.spread.seed_std**2 / self.seeds
-
     def smallest(self, seeds: int) -> float:
         """Return the smallest true difference that is significant with `seeds` seeds and a power of 0.8."""
         return smallest_difference(self.spread, seeds, comparisons=self.comparisons)

@@ -1,4 +1,4 @@
-"""The answer of a study, at most six lines at the top of its report: best cell, problems, next step."""
+"""The answer of a study, at most five lines at the top of its report: best cell, effects, problems."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from sentbed_report.page.report_page import AnswerLine
 from sentbed_report.study.axes_without_effect import axes_without_effect
 from sentbed_report.study.axis_tests import AxisFindings
 from sentbed_report.study.deciding_score import Decide
-from sentbed_report.study.observed_power import judged_rows, observed_power
 from sentbed_report.study.rank_groups import GroupedRow, RankGroups
 from sentbed_report.study.selection import ChosenScore, Selection, select
 from sentbed_report.study.study_data import CellRun, StudyData
 from sentbed_report.study.summary_tables import Summary, title_of
 from sentbed_report.study_page.effects_section import effects_line
-from sentbed_report.study_page.power_section import prompts_text, seeds_text
 from sentbed_report.study_page.runs_section import status_counts
 from sentbed_report.study_page.warnings_section import warnings_of_runs
 
@@ -35,7 +33,7 @@ def answer_lines(
     selection: Selection | None,
     findings: Sequence[AxisFindings],
 ) -> list[AnswerLine]:
-    """Return the lines of the answer: untrained weights, best cell, cells as good, effects, problems, next step.
+    """Return the lines of the answer: untrained weights, best cell, cells as good, effects, problems.
 
     Lines without content are left out.
     """
@@ -65,9 +63,6 @@ def answer_lines(
     if problems:
         lines.append(AnswerLine("Mind", problems))
 
-    step = _next_step(data, main, chosen_cell)
-    if step:
-        lines.append(AnswerLine("Next", step))
     return lines
 
 
@@ -345,84 +340,3 @@ def _few_seeds(main: Summary) -> Iterator[str]:
     if has_other_rows:
         of_rows = f" ({first_names(names)})"
     yield f"{seeds} only{of_rows}, too few to show how much seeds differ"
-
-
-def _next_step(
-    data: StudyData,
-    main: Summary | None,
-    chosen_cell: str,
-) -> str:
-    """Return what the reader should do next to make the answer more certain."""
-    statuses = status_counts(data)
-    if statuses["failed"]:
-        return "mend what failed, and run `sentbed study` again: finished runs are kept"
-    if data.finished < data.total:
-        return "let the study finish: `sentbed study` goes on where it was"
-    if main is None or main.development:
-        return "add an evaluator on test data that ranks the cells"
-    if len(data.cells) == 1:
-        return "add cells to compare it with"
-    return _next_step_of_comparison(data, main, chosen_cell)
-
-
-def _next_step_of_comparison(
-    data: StudyData,
-    main: Summary,
-    chosen_cell: str,
-) -> str:
-    """Return what the reader should do next if all runs have finished, with test data; empty if unknown."""
-    degenerate = main.degenerate_rows
-    if degenerate:
-        return (
-            f"find out why the scores of {first_names(degenerate)} are degenerate: such scores are neither "
-            "ranked nor tested"
-        )
-    if len(main.seeds) < 2:
-        return (
-            "run more seeds: with only one, another seed may reverse every difference"
-        )
-    if main.groups is None:
-        return ""
-    return _next_step_of_ranking(data, main, main.groups, chosen_cell)
-
-
-def _next_step_of_ranking(
-    data: StudyData,
-    main: Summary,
-    groups: RankGroups,
-    chosen_cell: str,
-) -> str:
-    """Return what the reader should do next to tell the best cell from the others."""
-    if not groups.rows:
-        return "compare the best cells in a study of their own, with fresh seeds"
-
-    chosen_row = _chosen_row(groups, chosen_cell)
-    if chosen_row is None:
-        return f"find out why {chosen_cell} is not compared with the other cells (see Rank groups)"
-    if _better_rows(groups, chosen_row):
-        if data.decide is not None:
-            return "use more development data: the cell that it chose is not the best on test data"
-        if any(row.name != row.cell for row in main.rows):
-            # The cell was chosen by the scores of its first encoder in this very table.
-            return "evaluate one encoder only: the best cell is chosen by its first, and others are better"
-        # A cell with fewer seeds or tasks than another cannot be chosen.
-        return "give all cells the same seeds and tasks: others are better, but could not be chosen"
-    others = _other_rows(groups, chosen_row)
-    if not any(row.is_like(chosen_row) for row in others):
-        if groups.left:
-            names = first_names(groups.names_left)
-            return f"find out why {names} could not be compared with the best cell (see Rank groups)"
-        return "use the best cell, which stands out, or confirm it on data that the study has not seen"
-
-    more, text_of_needed = "seeds", seeds_text
-    for power in observed_power([main]):
-        if power.hangs_on_prompts:
-            more, text_of_needed = "prompts", prompts_text
-        for row, judged in judged_rows(main):
-            if row.cell == chosen_row.cell and not judged.significant:
-                needed = text_of_needed(power, judged)
-                return f"{more} that would tell the best cell from {data.baseline}: {needed} (see Power)"
-    return (
-        f"use the cheapest of the best cell and the cells not told apart from it, or run more {more} "
-        "(see Power for how many)"
-    )

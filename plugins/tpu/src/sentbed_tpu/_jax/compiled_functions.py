@@ -54,5 +54,4 @@ class Compiled:
                 self.shapes += counted
             return result
 
-        call.lower = jitted.lower  # type: ignore[attr-defined]
         return call

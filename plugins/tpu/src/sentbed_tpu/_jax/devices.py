@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import attrs
-from sentbed_hardware.engine_parts.process_group import Processes
 
 from sentbed_tpu._jax.compiled_functions import Compiled
 from sentbed_tpu._jax.mesh import Layout
@@ -18,5 +17,4 @@ class JaxDevices:
     buckets: Buckets
     bf16: bool
     """Whether backbones compute in bf16."""
-    processes: Processes = attrs.field(factory=Processes)
     compiled: Compiled = attrs.field(factory=Compiled)

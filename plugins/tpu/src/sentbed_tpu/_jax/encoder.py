@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentbed.protocols import BuiltBackbone, TokenBatch
-from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
 from sentbed_hardware.engine_parts.component_output_checks import (
     host_arguments,
     origin_of_nan,
@@ -48,8 +47,7 @@ class JaxEncoder(ModuleEncoder):
         super().__init__(backbone, module)
         self.devices = devices
         self.facts = facts
-        self.processes = devices.processes
-        self.asynchronous = devices.processes.world == 1
+        self.asynchronous = True
         self.pad_id = backbone.tokenizer.pad_id
         self.function = FunctionalEncoder(module, devices.bf16)
 
@@ -77,7 +75,6 @@ class JaxEncoder(ModuleEncoder):
         for chosen, _, _ in self.devices.buckets.plan(lengths, self.longest):
             yield chosen
 
-    @in_all_processes
     def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
         """Return sentence vectors `(batch, width)`."""
         return next(self.encode_batches([batch]))
@@ -87,10 +84,6 @@ class JaxEncoder(ModuleEncoder):
     ) -> Iterator[NDArray[np.float32]]:
         """Yield the vectors of each batch. Each batch is started before the vectors of the previous one are
         awaited."""
-        if self.processes.leads:
-            yield from map(self.encode, batches)
-            return
-
         started: deque[tuple[list[Pending], TokenBatch]] = deque()
         for batch in batches:
             started.append((self._start(batch), batch))
@@ -127,17 +120,13 @@ class JaxEncoder(ModuleEncoder):
     def origin_of_nan(self, batch: TokenBatch) -> str:
         """Return the first part that gives NaN or infinity for a batch, computed by PyTorch on the host.
 
-        Returns "" if none does, or if there are several processes.
+        Returns "" if none does.
         """
-        if self.processes.world > 1:
-            return ""
-
         self.to_host()
         self.module.eval()
         tensors, keywords = host_arguments(batch)
         return origin_of_nan(self.module, self.module.backbone, tensors, keywords)
 
-    @in_all_processes
     def broken_weight(self) -> str | None:
         """Return the name of the first weight with NaN or infinity, or None if there is none."""
         for name, _ in self.module.named_parameters():
@@ -160,7 +149,6 @@ class JaxEncoder(ModuleEncoder):
         keywords = {name: placed(values) for name, values in batch.keywords.items()}
         return placed(batch.input_ids), placed(batch.attention_mask), keywords
 
-    @in_all_processes
     def to_host(self) -> None:
         """Copy the weights into the torch module on the host."""
         tensors: dict[str, torch.Tensor] = dict(self.module.named_parameters())
@@ -174,7 +162,6 @@ class JaxEncoder(ModuleEncoder):
                     dtype = np.dtype(np.float32)
                 tensors[name].copy_(torch.from_numpy(np.array(value, dtype)))
 
-    @in_all_processes
     def transformed(
         self, fit: Any = None, on: Mapping[str, Any] | None = None
     ) -> JaxEncoder:

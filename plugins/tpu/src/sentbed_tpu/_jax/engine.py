@@ -8,18 +8,14 @@ from typing import Any
 
 import jax
 import torch
-from sentbed.helpers import returned
 from sentbed.protocols import (
     BuiltBackbone,
     Head,
-    Module,
     Pooler,
     Training,
     TrainingEngine,
 )
-from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
-from sentbed_hardware.engine_parts.encoder_module import EncoderModule, assembled
-from sentbed_hardware.engine_parts.process_group import highest_counters
+from sentbed_hardware.engine_parts.encoder_module import assembled
 from sentbed_hardware.engine_parts.training_checks import (
     common_width,
 )
@@ -30,11 +26,10 @@ from sentbed_tpu._jax.trainer import JaxTrainer
 
 
 class JaxEngine(TrainingEngine):
-    """An engine over the devices of one process, or of several. `describe` returns `facts`."""
+    """An engine over the devices of this machine. `describe` returns `facts`."""
 
     def __init__(self, devices: JaxDevices, facts: Mapping[str, Any]) -> None:
         self.devices = devices
-        self.processes = devices.processes
         self.token_budget = devices.buckets.token_budget
         self.facts = facts
         self.key = jax.random.key(0)
@@ -45,15 +40,7 @@ class JaxEngine(TrainingEngine):
         return self.facts
 
     def counters(self) -> Mapping[str, float]:
-        """Return the number and the seconds of compilations, and the peak memory of a device in GiB.
-
-        Each is the maximum over the processes.
-        """
-        by_process = self.processes.results(JaxEngine._counters, self)
-        return highest_counters(by_process)
-
-    def _counters(self) -> dict[str, float]:
-        """Return the counters of this process."""
+        """Return the number and the seconds of compilations, and the peak memory of a device in GiB."""
         compiled = self.devices.compiled
         counters: dict[str, float] = {
             "compiled_shapes": compiled.shapes,
@@ -65,7 +52,6 @@ class JaxEngine(TrainingEngine):
             counters["device_memory_gib"] = statistics["peak_bytes_in_use"] / 2**30
         return counters
 
-    @in_all_processes
     def seed(self, seed: int) -> None:
         """Seed torch, which initialises weights on the host, and JAX, which draws dropout."""
         torch.manual_seed(seed)
@@ -79,27 +65,11 @@ class JaxEngine(TrainingEngine):
         saved: Path | None = None,
     ) -> JaxEncoder:
         """Build pooler and head, and put all weights on the devices."""
-        return self._place(backbone, assembled(backbone, pooler, head, saved))
-
-    @in_all_processes
-    def _place(self, backbone: BuiltBackbone, module: EncoderModule) -> JaxEncoder:
-        """Put the weights of an encoder on the devices."""
+        module = assembled(backbone, pooler, head, saved)
         return JaxEncoder(self.devices, self.facts, backbone, module)
 
     def trainer(self, encoders: Mapping[str, Any], training: Training) -> JaxTrainer:
         """Return a trainer of the encoders that are named in `training.towers`."""
         component = training.loss
-        # Only this process initialises the loss; the others get the loss with its weights.
-        built = component.build(common_width(encoders))
-        loss = returned(built, torch.nn.Module, component, "build")
-        return self._trainer(encoders, training, loss)
-
-    @in_all_processes
-    def _trainer(
-        self,
-        encoders: Mapping[str, Any],
-        training: Training,
-        loss: Module,
-    ) -> JaxTrainer:
-        """Return a trainer with the module of a loss."""
+        loss = component.build(common_width(encoders))
         return JaxTrainer(self.devices, self.key, encoders, training, loss)

@@ -69,7 +69,7 @@ class Layout:
         return {name: self.place(arrays[name], shardings[name]) for name in arrays}
 
     def place(self, value: Any, sharding: Any) -> jax.Array:
-        """Return an array on the devices. Every process has the whole array on its host."""
+        """Return an array on the devices."""
         host = np.asarray(value)
         with fitting():
             return jax.make_array_from_callback(
@@ -81,9 +81,7 @@ class Layout:
         return self.place(jax.random.key_data(key), self.whole)
 
     def fetch(self, array: jax.Array) -> np.ndarray[Any, Any]:
-        """Return the whole array on the host of every process."""
-        if not array.is_fully_addressable:
-            array = jax.jit(lambda value: value, out_shardings=self.whole)(array)
+        """Return the whole array on the host."""
         # JAX computes asynchronously, so this may be the first line at which a lack of memory appears.
         with fitting():
             return np.asarray(array)
@@ -91,5 +89,5 @@ class Layout:
     def fetch_all(
         self, arrays: Mapping[str, jax.Array]
     ) -> dict[str, np.ndarray[Any, Any]]:
-        """Return each whole array on the host of every process."""
+        """Return each whole array on the host."""
         return {name: self.fetch(value) for name, value in arrays.items()}

@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 from sentbed import ModelError, RunError
-from sentbed.helpers import pad, plan_batches, returned
+from sentbed.helpers import pad, plan_batches
 from sentbed.protocols import (
     Columns,
     Module,
@@ -33,7 +33,6 @@ from sentbed.protocols import (
     Training,
 )
 from sentbed_common import host_generator_states, restore_host_generators
-from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
 from sentbed_hardware.engine_parts.component_output_checks import (
     came_from,
     connected,
@@ -258,7 +257,6 @@ class JaxTrainer(Trainer):
         self.devices = devices
         self.training = training
         self.encoders = encoders
-        self.processes = devices.processes
         names = list(dict.fromkeys(training.towers.values()))
         self.towers: dict[str, JaxTower] = {}
         for name in names:
@@ -392,7 +390,6 @@ class JaxTrainer(Trainer):
         self.averages = new.averages
         self.loss_state = new.state
 
-    @in_all_processes
     def step(self, columns: Columns) -> StepResult:
         """Take a training step. If the loss or the gradient is not finite, no weight and no state changes."""
         rate = learning_rate(self.training, self.steps)
@@ -455,9 +452,6 @@ class JaxTrainer(Trainer):
 
     def _origin_of_fault(self, columns: Columns, loss: float) -> str:
         """Return which part gave the first NaN or infinity of a step; "" if unknown."""
-        if self.processes.world > 1:
-            return ""
-
         budget = self.devices.buckets.token_budget
         for tower in self.towers.values():
             encoder = tower.encoder
@@ -491,7 +485,6 @@ class JaxTrainer(Trainer):
         grad_norm: jax.Array = norm
         return grad_norm
 
-    @in_all_processes
     def swap_average(self) -> None:
         """Exchange the encoders' trained weights with their moving averages for evaluation."""
         for name, tower in self.towers.items():
@@ -499,7 +492,6 @@ class JaxTrainer(Trainer):
             tower.encoder.weights |= self.averages[EMA + name]
             self.averages[EMA + name] = trained
 
-    @in_all_processes
     def gradients(
         self, columns: Columns
     ) -> tuple[float, dict[str, NDArray[np.float32]]]:
@@ -783,16 +775,14 @@ class JaxTrainer(Trainer):
 
         return by_name
 
-    @in_all_processes
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays of `state_by_name` on the host. All processes have to call this."""
+        """Return the arrays of `state_by_name` on the host."""
         return self.devices.layout.fetch_all(self.state_by_name())
 
-    @in_all_processes
     def restore(
         self, values: Mapping[str, Any], saved: Mapping[str, NDArray[Any]]
     ) -> None:
-        """Restore the values and arrays of a saved state. All processes have to call this."""
+        """Restore the values and arrays of a saved state."""
         layout = self.devices.layout
         placed = []
         for name, value in self.state_by_name().items():
@@ -847,7 +837,7 @@ def _optax(optimizer: Optimizer, shapes: Shapes) -> optax.GradientTransformation
             f"the optimizer `{optimizer.name}` has no form for JAX (`build_optax`), which the runtime `tpu` "
             "needs; use `adamw` or `adafactor`, or another runtime"
         )
-    return returned(built, optax.GradientTransformation, optimizer, "build_optax")
+    return built
 
 
 def _with_decay(optimizer: Optimizer, decay: float) -> Optimizer:
