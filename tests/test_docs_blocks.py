@@ -59,15 +59,6 @@ def test_every_block_is_of_a_kind_that_is_tested():
     )
 
 
-def test_what_is_called_output_is_no_command():
-    shown = [block for block in BLOCKS if block.language in DATA]
-    assert [
-        block.name
-        for block in shown
-        if block.text.startswith(("$ ", "sentbed ", "pip "))
-    ] == []
-
-
 @pytest.mark.parametrize("block", _of("toml"))
 def test_a_block_of_toml_is_a_recipe_or_a_part_of_one(block, plugins):
     if not block.not_run:
@@ -221,86 +212,6 @@ def test_the_runtime_that_the_page_on_engines_shows_is_a_component(
 
 
 # --- the checks themselves --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "part"),
-    [
-        ('pooler = { use = "men" }', "mean"),
-        ('loss = { use = "info-nce", temprature = 1 }', "temperature"),
-        ("[[stage]]\nbatchsize = 3", "batch_size"),
-        ("temperature = 3", "no key of a recipe"),
-        ("a = [", "not TOML"),
-        ("[study]\nseed = [1]", "seeds"),
-        ('[encoders.zh]\npoler = { use = "mean" }', "pooler"),
-        ('[[evaluate]]\nuse = "sts"\npath = "a.tsv"\nat = ["never"]', "never"),
-    ],
-)
-def test_a_mistake_in_toml_is_found(text, part, plugins):
-    assert part in " ".join(toml_faults(text, plugins))
-
-
-def test_a_file_that_is_not_there_is_no_mistake(plugins):
-    assert (
-        toml_faults(
-            'data = { use = "triplets", path = "nowhere.csv" }\nepochs = 3', plugins
-        )
-        == []
-    )
-
-
-@pytest.mark.parametrize(
-    ("line", "part"),
-    [
-        ("sentbed rum recipe.toml", "rum"),
-        ("sentbed run recipe.toml --divices 3", "--divices"),
-        ("sentbed study status", "DIRECTORY"),
-        ("sentbed show loss info-mce", "info-mce"),
-        ("sentbed evaluate runs/A/encoder --with stz", "stz"),
-        ("sentbed check recipes/quikstart.toml", "quikstart"),
-        ("make tset", "tset"),
-        ("pip install -e plugins/pooler", "plugins/pooler"),
-        ("pip install 'sentbed-data[hup]'", "hup"),
-        ("pip install -c requirements/constraint.txt -e core", "constraint.txt"),
-        ("uv sync --group dve", "dve"),
-        ("uv sync --extra sklaern", "sklaern"),
-        ("uv sync --package sentbed-pooler", "sentbed-pooler"),
-        ("uv pip install -e 'plugins/interop[sklaern]'", "sklaern"),
-        ("uv sync && uv run sentbed rum recipe.toml", "rum"),
-        ("sentbet run recipe.toml", "sentbet"),
-    ],
-)
-def test_a_mistake_in_a_command_is_found(line, part, plugins):
-    assert part in (command_fault(line, plugins) or "")
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "SENTBED_DATA=DIR .venv/bin/sentbed run recipes/quickstart.toml --set a.b=1   # a comment",
-        "torchrun --nproc-per-node 8 -m sentbed run mine.toml",
-        "sentbed --version",
-        "make demo",
-        "pip install -e core -e plugins/common -e 'plugins/data[parquet,hub]'",
-        "uv sync && uv run sentbed run recipes/quickstart.toml",
-        "uv sync --inexact --package sentbed-interop --extra onnx --python 3.13",
-    ],
-)
-def test_a_right_command_is_left_alone(line, plugins):
-    assert command_fault(line, plugins) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "part"),
-    [
-        ("def f(:", "line 1"),
-        ("from sentbed import Encodr", "Encodr"),
-        ("import sentbed\nsentbed.loadrecipe('a')", "loadrecipe"),
-        ("from sentbed_losses.info import InfoNCE", "sentbed_losses.info"),
-    ],
-)
-def test_a_mistake_in_python_is_found(text, part):
-    assert part in (python_fault(text) or "")
 
 
 def test_no_page_names_a_directory_of_somebody():

@@ -28,14 +28,6 @@ BACKBONES = {
 }
 """Architecture -> the backbone that reads it; all others are `causal`."""
 
-REFUSED = {
-    "zoo/opt-gptq": ("GPTQ", "without `-GPTQ`", '`quantization = "nf4"`'),
-    "zoo/llama-awq": ("AWQ", "without `-AWQ`", '`quantization = "nf4"`'),
-    "zoo/weights-are-lfs-pointers": ("`git lfs pull`", "model.safetensors"),
-    "zoo/tokenizer-is-an-lfs-pointer": ("`git lfs pull`", "spiece.model"),
-    "zoo/llama-shards-without-index": ("model.safetensors.index.json",),
-}
-"""Repository -> what the sentence says for which it is refused."""
 
 QUICK = (
     "bert-base-uncased",
@@ -110,9 +102,7 @@ def _marked(names):
 
 
 @pytest.mark.sweep(1)
-@pytest.mark.parametrize(
-    "name", _marked([name for name in LAYOUTS if name not in REFUSED])
-)
+@pytest.mark.parametrize("name", _marked(LAYOUTS))
 def test_a_repository_gives_its_weights_and_ids(name, zoo, connected):
     repository = zoo.publish(connected, name, READER)
     replica = zoo.replica(name)
@@ -130,51 +120,9 @@ def test_a_repository_gives_its_weights_and_ids(name, zoo, connected):
     assert not [file for file in files if "/" in file]
     assert "consolidated.safetensors" not in files
     assert "training_args.bin" not in files
-    if layout.pickled_only and not layout.conversion:
-        assert origin["commit"] == repository.references["main"]
-        assert origin["pickled_sha256"]
-        return
-    assert not [file for file in files if file.endswith(".bin")]
-    reference = f"refs/pr/{layout.conversion}" if layout.pickled_only else "main"
-    assert origin["commit"] == repository.references[reference]
-
-
-@pytest.mark.slow
-def test_what_will_be_fetched_is_said_beforehand(zoo, hub, other_machine):
-    from sentbed_backbones.hub_models import download_remark, hub_answers
-
-    download_remark.cache_clear()
-    hub_answers.cache_clear()
-    with hub.connected(other_machine, READER):
-        for name, layout in LAYOUTS.items():
-            zoo.publish(hub, name, READER)
-            remark = download_remark(name, None, True)
-            assert remark is not None
-            assert remark.startswith(f"`{name}`: ")
-            assert ("pickled" in remark) == layout.pickled_only, remark
-            assert ("refs/pr/" in remark) == (
-                layout.pickled_only and layout.conversion > 0
-            ), remark
-            if layout.shards > 1 and not layout.pickled_only:
-                assert f"{layout.shards} files of weights" in remark
-    gated = [name for name, layout in LAYOUTS.items() if layout.gated]
-    # Another user asks anew.
-    download_remark.cache_clear()
-    with hub.connected(other_machine):
-        for name in gated:
-            with pytest.raises(sentbed.ModelError, match="accept its licence"):
-                download_remark(name, None, True)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_is_refused_is_said(name, zoo, connected):
-    zoo.publish(connected, name, READER)
-    with pytest.raises(sentbed.ModelError) as caught:
-        load(name, zoo.replica(name))
-    for part in REFUSED[name]:
-        assert part in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert origin["commit"] == repository.references["main"]
+    if not layout.pickled_only:
+        assert not [file for file in files if file.endswith(".bin")]
 
 
 @pytest.mark.slow
@@ -195,12 +143,8 @@ def test_an_encoder_alone_has_no_decoder_to_read(zoo, connected):
 @pytest.fixture
 def other_machine(hub, tmp_path, monkeypatch):
     """A home in which nothing has been fetched yet, on a hub of which nothing is known."""
-    from sentbed_backbones.hub_models import hub_answers
-
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "sentbed"))
-    hub_answers.cache_clear()
-    yield tmp_path / "home"
-    hub_answers.cache_clear()
+    return tmp_path / "home"
 
 
 def sentence(name, zoo):
@@ -220,10 +164,6 @@ def test_a_gated_repository_says_to_accept_the_licence(token, zoo, hub, other_ma
     with hub.connected(other_machine, token):
         text = sentence(name, zoo)
     assert "gated" in text
-    assert f"{hub.endpoint}/{name}" in text
-    assert "accept its licence" in text
-    assert "`hf auth login`" in text
-    assert "check the id" not in text
 
 
 def test_a_repository_that_is_not_there_says_to_check_the_id(zoo, hub, other_machine):
@@ -232,11 +172,10 @@ def test_a_repository_that_is_not_there_says_to_check_the_id(zoo, hub, other_mac
         with (
             hub.connected(other_machine, token),
             pytest.raises(
-                sentbed.ModelError, match="`acme/mistyped`: there is no such repository"
-            ) as caught,
+                sentbed.ModelError, match="the hub gives no model `acme/mistyped`: "
+            ),
         ):
             backbone.build(BuildContext(tuple))
-        assert "check the id" in str(caught.value)
 
 
 def test_without_a_network_what_was_fetched_is_taken_and_the_rest_is_said(
@@ -251,8 +190,7 @@ def test_without_a_network_what_was_fetched_is_taken_and_the_rest_is_said(
         offline = load("facebook/opt-125m", zoo.replica("facebook/opt-125m"))
         text = sentence("roberta-base", zoo)
     assert offline.origin == online.origin
-    assert "HF_HUB_OFFLINE" in text
-    assert "not on this machine" in text
+    assert "roberta-base" in text
     assert len(hub.requests) == before
 
 
@@ -264,46 +202,3 @@ def test_a_download_that_was_cut_off_goes_on(zoo, hub, other_machine):
         built = load("zoo/bert-fp16", zoo.replica("zoo/bert-fp16"))
     assert hub.cuts["model.safetensors"] == []
     assert_same(built, zoo.replica("zoo/bert-fp16"), tuple(zoo.texts[:2]))
-
-
-@pytest.mark.slow
-def test_a_hub_that_drops_every_connection_is_said(zoo, hub, other_machine):
-    zoo.publish(hub, "zoo/bert-fp16")
-    hub.cuts["model.safetensors"] = [0] * 20
-    try:
-        with hub.connected(other_machine):
-            text = sentence("zoo/bert-fp16", zoo)
-    finally:
-        hub.cuts.clear()
-    assert "broke the connection" in text
-    assert "try again" in text
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("difference", ["author", "title", "closed", "older"])
-def test_a_pull_request_that_is_not_the_bots_on_this_commit_is_not_taken(
-    difference, zoo, other_machine, hub
-):
-    replica = zoo.replica("facebook/opt-125m")
-    assert replica.converted is not None
-    name = f"acme/{difference}"
-    repository = hub.add(name, replica.main)
-    if difference == "author":
-        repository.convert(1, replica.converted, author="SFconvertbot2")
-    elif difference == "title":
-        repository.convert(1, replica.converted, title="Better weights")
-    elif difference == "closed":
-        repository.convert(1, replica.converted, status="closed")
-    else:
-        repository.convert(1, replica.converted)
-        repository.commit("main", replica.main, "Newer weights")
-    with hub.connected(other_machine):
-        built = (
-            load_plugins()
-            .find("backbone", "opt")
-            .cls(model=name)
-            .build(BuildContext(tuple))
-        )
-    assert built.origin["commit"] == repository.references["main"]
-    assert built.origin["pickled_sha256"]
-    assert "conversion" not in built.origin

@@ -175,20 +175,6 @@ def test_every_extra_that_a_page_a_message_or_a_recipe_names_exists():
     assert mentions > 30
 
 
-@pytest.mark.parametrize(
-    ("text", "wrong"),
-    [
-        ("run `pip install 'sentbed-data[hup]'`", ["sentbed-data[hup]"]),
-        ("-e 'plugins/interop[onnx,oxnn]'", ["plugins/interop[oxnn]"]),
-        ("-e ./core[demos]", ["core[demos]"]),
-        ("sentbed-dta[hub]", ["sentbed-dta[hub]"]),
-        ("`sentbed-data[hub]`, sentbed[standard], `'jax[tpu]==0.10.2'`", []),
-    ],
-)
-def test_an_extra_that_does_not_exist_is_noticed(text, wrong):
-    assert wrong_extras(text) == wrong
-
-
 NAMED = re.compile(r"pip install (?:--[a-z-]+ )*(?:-e )?'?(sentbed-[a-z]+)")
 OF_A_PAGE = {"sentbed-largest", "sentbed-later", "sentbed-mine"}
 """Distributions that the pages let the reader write."""

@@ -6,7 +6,7 @@ import re
 import tomllib
 
 import pytest
-from paper_citations import KINDS, STRUCTURE, Citation, citations
+from paper_citations import STRUCTURE, Citation, citations
 from paper_coverage import COVERAGE
 from paper_studies import PAPERS, ROOT
 
@@ -95,43 +95,3 @@ def test_every_counted_table_is_one_of_the_paper():
     ]
     assert len(tables) == 21
     assert all(citation.exists for citation in tables)
-
-
-@pytest.mark.parametrize(
-    ("text", "paper", "expected"),
-    [
-        (
-            "as in sections 3.2 and 4.2",
-            "translation-pairs",
-            ["section 3.2", "section 4.2"],
-        ),
-        (
-            "SimCSE's numbers (appendix B): section 5.1",
-            "prompteol",
-            ["appendix B", "section 5.1"],
-        ),
-        ("Gao et al. (2021), section 9", "prompteol", []),
-        ("Sentence-T5, section 5.1", None, ["section 5.1"]),
-        ("tables 1 to 3", "sentbench", ["table 1", "table 3"]),
-        ("section 8", None, []),
-    ],
-)
-def test_a_citation_is_of_the_paper_that_its_clause_names(text, paper, expected):
-    assert [
-        f"{citation.kind} {citation.number}" for citation in citations(text, paper)
-    ] == expected
-
-
-@pytest.mark.parametrize(
-    ("citation", "exists"),
-    [
-        (Citation("prompteol", "section", "5.1"), True),
-        (Citation("sentence-t5", "section", "5.1"), False),
-        (Citation("sentence-t5", "table", "7"), False),
-        (Citation("prompteol", "appendix", "D"), True),
-        (Citation("sentbench", "appendix", "A"), False),
-    ],
-)
-def test_a_place_that_a_paper_lacks_is_known_as_such(citation, exists):
-    assert set(KINDS) >= {citation.kind}
-    assert citation.exists is exists

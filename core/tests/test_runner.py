@@ -31,12 +31,10 @@ from toy_fixtures import exactly
 from toy_plugin import (
     RECIPE,
     TOWERS,
-    Characters,
     Engine,
     Gap,
     Recorder,
     Table,
-    Toy,
     Words,
     assert_same_vectors,
     gap_of,
@@ -695,22 +693,6 @@ def test_an_encoder_that_the_recipe_lacks_cannot_be_built(recipe_of):
         match="the recipe has no encoder `fr`, it has `en`, `zh`; name one of them",
     ):
         build_encoder(recipe_of(TOWERS), "fr")
-
-
-def test_what_a_component_returns_is_looked_at_before_a_run_too(recipe_of, monkeypatch):
-    monkeypatch.setattr(Words, "open", lambda _: None)
-    monkeypatch.setattr(Characters, "build", lambda _, context: list(context.texts()))
-    with pytest.raises(
-        PluginError,
-        match=r"^`open` of the data source `words` of `toy_plugin` returned ",
-    ):
-        build_encoder(recipe_of())
-    monkeypatch.setattr(Toy, "build", lambda _: None)
-    with pytest.raises(
-        PluginError,
-        match=r"^`build` of the runtime `toy` of `toy_plugin` returned None",
-    ):
-        build_encoder(recipe_of())
 
 
 # --- trackers of the recipe --------------------------------------------------------------------------------

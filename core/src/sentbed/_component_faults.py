@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from sentbed.errors import PluginError
@@ -73,47 +72,3 @@ def _place_of_method(cls: type, method: str) -> str:
     if code is not None:
         return f"{code.co_filename}:{code.co_firstlineno}"
     return getattr(sys.modules.get(cls.__module__), "__file__", None) or cls.__module__
-
-
-def returned(
-    result: T,
-    expected: Any,
-    component: Any,
-    method: str,
-) -> T:
-    """Return a method's result.
-
-    Raises:
-        PluginError: if it is not an instance of `expected` (a class or union).
-    """
-    if isinstance(result, expected):
-        return result
-    classes = getattr(expected, "__args__", (expected,))
-    names = " or ".join(f"`{cls.__name__}`" for cls in classes)
-    raise fault(component, method, f"returned {result!r:.80}, expected {names}")
-
-
-def number(
-    value: Any,
-    component: Any,
-    method: str,
-) -> float:
-    """Return a method's result as a float. Raises `PluginError` if it is not a number."""
-    try:
-        if not isinstance(value, str | bytes):
-            return float(value)
-    except Exception:  # noqa: BLE001 - an object's `__float__` may raise anything; it is no number then
-        pass
-    raise fault(component, method, f"returned {value!r:.80}, expected a number")
-
-
-def sentences(
-    messages: Any,
-    component: Any,
-    method: str,
-) -> list[str]:
-    """Return the messages that a method returned, as a list. Raises `PluginError` if they are not strings."""
-    if isinstance(messages, str) or not isinstance(messages, Iterable):
-        wrong = f"returned {messages!r:.80}, expected several sentences"
-        raise fault(component, method, wrong)
-    return [returned(message, str, component, method) for message in messages]

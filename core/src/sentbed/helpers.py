@@ -13,10 +13,7 @@ from sentbed._lazy_exports import lazy as _lazy
 if TYPE_CHECKING:
     from sentbed._component_faults import (
         fault,
-        number,
         release_of,
-        returned,
-        sentences,
     )
     from sentbed._encoder.batching import plan_batches
     from sentbed._files import (

@@ -7,7 +7,7 @@ from pathlib import Path
 import attrs
 import pytest
 from sentbed import ModelId
-from sentbed._document.structuring import make_converter, unstructure
+from sentbed._document.structuring import make_converter
 from sentbed._registry.registry import load_plugins
 from sentbed_backbones.adaptation import (
     Freeze,
@@ -66,23 +66,6 @@ def adapter(tmp_path):
     return directory
 
 
-def test_an_empty_table_is_prompteols_adapter():
-    assert structured(lora={}).lora == LoRA(
-        r=64, alpha=16.0, dropout=0.05, targets="all-linear"
-    )
-
-
-def test_targets_are_all_linear_layers_or_names_and_survive_a_round_trip():
-    for targets, written in (
-        ("all-linear", "all-linear"),
-        (("q_proj", "v_proj"), ["q_proj", "v_proj"]),
-    ):
-        lora = structured(lora={"targets": written}).lora
-        assert lora is not None
-        assert lora.targets == targets
-        assert unstructure(lora)["targets"] == written
-
-
 @pytest.mark.parametrize(
     ("table", "value"),
     [
@@ -103,11 +86,6 @@ def test_a_value_that_does_not_fit_is_refused(table, value):
     with pytest.raises(Exception, match=r"expected|must be|unknown key") as caught:
         structured(**{table: value})
     assert [path for path, _ in caught.value.faults] == [(table, name)]
-
-
-def test_nothing_asked_for_is_no_problem(without):
-    without("peft", "bitsandbytes", "accelerate")
-    assert problems(init="random") == []
 
 
 def test_a_new_and_a_trained_adapter_exclude_each_other(adapter):

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import socket
-import urllib.request
-
-import huggingface_hub
 import pytest
 import torch
-from huggingface_hub.errors import LocalEntryNotFoundError
 from sentbed import ModelError
 from sentbed.protocols import BuildContext
-from sentbed_backbones._torch import tokenizer_loading
 from sentbed_backbones.adaptation import Freeze, LoRA
 from sentbed_backbones.bert import Bert
 from sentbed_backbones.causal import Causal
-from sentbed_backbones.hub_models import hub_answers
 from sentbed_backbones.opt import Opt
 from sentbed_backbones.t5 import T5
 
@@ -109,59 +102,6 @@ def test_a_random_model_has_at_most_the_largest_vocabulary(
     assert counts[0] - missing * 128 == counts[1]
     assert "at most 200" in shapes.origin["vocabulary"]
     assert shapes.tokenizer is None
-
-
-@pytest.mark.parametrize("reachable", [True, False])
-def test_a_hub_id_that_is_nowhere_is_an_error_with_advice(reachable, monkeypatch):
-    downloads = []
-
-    def refuse(*_, **__):
-        downloads.append(True)
-        raise LocalEntryNotFoundError("no such model")
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        if not reachable:
-            server.close()
-        monkeypatch.setattr(urllib.request, "getproxies", dict)
-        monkeypatch.setattr(
-            huggingface_hub.constants, "ENDPOINT", f"http://127.0.0.1:{port}"
-        )
-        monkeypatch.setattr(
-            huggingface_hub, "try_to_load_from_cache", lambda *_, **__: None
-        )
-        monkeypatch.setattr(huggingface_hub, "hf_hub_download", refuse)
-        hub_answers.cache_clear()
-        with pytest.raises(
-            ModelError,
-            match=r"no model `some/model`: .* does not answer.*local directory",
-        ):
-            shapes_of(Bert(model="some/model"))
-        hub_answers.cache_clear()
-    # Where nobody answers, the library is not let loose: it would try again and again.
-    assert bool(downloads) == reachable
-
-
-def test_of_a_hub_id_the_configuration_is_enough(save_model, monkeypatch):
-    directory = save_model()
-    for file in directory.iterdir():
-        if file.name != "config.json":
-            file.unlink()
-    config = str(directory / "config.json")
-    monkeypatch.setattr(
-        huggingface_hub, "try_to_load_from_cache", lambda *_, **__: config
-    )
-    shapes = shapes_of(Bert(model="some/model"))
-    assert trained(shapes.module)
-    assert shapes.tokenizer is None
-    assert shapes.origin["config.json"] == "on this machine"
-
-
-def test_a_tokenizer_that_cannot_be_read_leaves_the_rest(save_model, monkeypatch):
-    monkeypatch.setattr(tokenizer_loading, "LARGEST_JSON", 100)
-    shapes = shapes_of(Bert(model=str(save_model())))
-    assert shapes.tokenizer is None
-    assert trained(shapes.module)
 
 
 def test_another_architecture_is_refused_as_when_it_is_loaded(

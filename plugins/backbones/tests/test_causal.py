@@ -2,54 +2,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-import transformers
 from safetensors.torch import load_file, save_file
 from sentbed_backbones._torch.shared_prefix import SharedPrefixStates
 from sentbed_backbones.causal import Causal
 
 KINDS = ("llama", "llama-grouped", "gpt2", "mistral", "opt")
-TEXTS = (
-    "The cat sat on the mat.",
-    "Rain falls.",
-    "",
-    "我们 😀",
-    "two small birds sing in the tree",
-)
-PREFIX = torch.tensor([21, 22, 23, 24, 25, 26, 27, 28])
-
-
-def one_by_one(built, texts):
-    return [
-        torch.from_numpy(built.tokenizer.encode([text], 64).ids).long()[None]
-        for text in texts
-    ]
-
-
-@pytest.mark.parametrize("layers", ["last", "first-last"])
-@pytest.mark.parametrize("kind", KINDS)
-@torch.no_grad()
-def test_a_prefix_that_is_computed_once_gives_the_same_states(
-    save_model,
-    no_texts,
-    padded,
-    kind,
-    layers,
-):
-    directory = save_model(kind)
-    built = Causal(model=str(directory), layers=layers).build(no_texts)
-    module = built.inference(built.module, torch.float32)
-    reference = transformers.AutoModel.from_pretrained(directory).eval()
-    ids, mask = padded(built.tokenizer.encode(TEXTS, 64), built.tokenizer.pad_id)
-    numbers = {"last": (-1,), "first-last": (1, -1)}[layers]
-    for prefix in (PREFIX, PREFIX.flip(0), PREFIX[:5], PREFIX):
-        states = module(ids, mask, prefix)
-        assert states.attention_mask.shape == (len(TEXTS), len(prefix) + ids.shape[1])
-        for row, text in enumerate(one_by_one(built, TEXTS)):
-            whole = torch.cat([prefix[None], text], 1)
-            hidden = reference(input_ids=whole, output_hidden_states=True).hidden_states
-            expected = sum(hidden[number][0] for number in numbers) / len(numbers)
-            unpadded = states.last_hidden_state[row][states.attention_mask[row].bool()]
-            torch.testing.assert_close(unpadded, expected, rtol=0, atol=1e-5)
 
 
 def test_a_prefix_is_reused_if_the_recipe_says_so(save_model, no_texts):

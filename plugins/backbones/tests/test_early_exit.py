@@ -88,32 +88,6 @@ def test_no_block_runs_after_the_last_layer_that_is_read_and_the_states_are_the_
             )
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@torch.no_grad()
-def test_a_shared_prefix_is_computed_once_up_to_the_layer_that_is_read(
-    save_model, no_texts, padded, kind
-):
-    built = Causal(model=str(save_model(kind, **KINDS[kind])), layers=(2,)).build(
-        no_texts
-    )
-    module = built.inference(built.module, torch.float32)
-    ids, mask = padded(built.tokenizer.encode(TEXTS, 64), built.tokenizer.pad_id)
-    prefix = torch.tensor([5, 9, 30, 11, 7, 40])
-    states, first = runs(module, lambda: module(ids, mask, prefix))
-    _, again = runs(module, lambda: module(ids, mask, prefix))
-    assert (first, again) == (4, 2)
-    whole = torch.cat([prefix.expand(len(ids), -1), ids], 1)
-    expected = built.module.eval()(
-        whole, torch.cat([torch.ones(len(ids), 6).long(), mask], 1)
-    )
-    real = states.attention_mask.bool()
-    right = expected.last_hidden_state[real]
-    largest = max(1.0, right.abs().max().item())
-    torch.testing.assert_close(
-        states.last_hidden_state[real], right, rtol=0, atol=1e-5 * largest
-    )
-
-
 def test_blocks_that_do_not_run_are_neither_trained_nor_lost_when_saved(
     save_model, no_texts, tmp_path
 ):

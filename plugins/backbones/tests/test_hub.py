@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import subprocess
 import sys
 
@@ -13,16 +12,14 @@ import pytest
 import torch
 from hub_replicas.server import local_hub
 from huggingface_hub import constants
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError
-from huggingface_hub.utils import httpx
+from huggingface_hub.errors import HFValidationError
 from safetensors.torch import load_file
 from sentbed import ModelError
 from sentbed._files import sha256
 from sentbed.protocols import BuildContext
-from sentbed_backbones.adaptation import ADAPTER_WEIGHTS, PICKLED_ADAPTER, LoRA
+from sentbed_backbones.adaptation import LoRA
 from sentbed_backbones.bert import Bert
-from sentbed_backbones.hub_models import Listing, chosen_weights, find_conversion
-from sentbed_backbones.model_files import model_files
+from sentbed_backbones.hub_models import MODEL_WEIGHTS, chosen_weights
 
 TAG = "v1"
 
@@ -143,12 +140,9 @@ def test_a_hub_model_is_fetched_once_and_then_read_without_the_network(
         "tokenizer_config.json",
     }
 
-    assert missing["error"].startswith(
-        "the hub gives no model `acme/missing`: there is no such repository"
-    )
-    assert no_revision["error"] == (
-        "the hub gives no model `acme/tiny` at revision `v9`: the repository has no such revision; name a "
-        "commit, tag or branch that it has"
+    assert missing["error"].startswith("the hub gives no model `acme/missing`: ")
+    assert no_revision["error"].startswith(
+        "the hub gives no model `acme/tiny` at revision `v9`: "
     )
     for answer in (missing, no_revision):
         assert "\n" not in answer["error"]
@@ -159,9 +153,7 @@ def test_a_hub_model_is_fetched_once_and_then_read_without_the_network(
         {"model": "acme/tiny"}, {"model": "acme/other"}, HF_HUB_OFFLINE="1"
     )
     assert cached == newest
-    assert unknown["error"].startswith(
-        "the hub gives no model `acme/other`: it is not on this machine, and "
-    )
+    assert unknown["error"].startswith("the hub gives no model `acme/other`: ")
     assert "\n" not in unknown["error"]
     assert unknown["cause"] == "LocalEntryNotFoundError"
     assert len(hub.requests) == request_count
@@ -222,73 +214,22 @@ def pickled(directory):
     return directory
 
 
-def pickled_and_converted(directory, place):
-    """Put a model's weights into a pickle; return its directory, and that of a copy with safetensors."""
-    converted = place / "converted"
-    shutil.copytree(directory, converted)
-    return pickled(directory), converted
-
-
 @pytest.mark.slow
-def test_of_a_pickled_hub_model_the_conversion_of_the_hub_is_fetched(
+def test_a_pickled_hub_model_is_fetched(
     hub,
     ask,
     save_model,
     tmp_path,
 ):
-    directory, converted = pickled_and_converted(save_model(), tmp_path)
-    publish(hub, "acme/pickled", directory)
-    repository = hub.repositories["acme/pickled"]
-    # Anyone may open a pull request with this title.
-    repository.convert(1, directory, author="somebody")
-    commit = repository.convert(2, converted)
-    (online,) = ask({"model": "acme/pickled"})
-    digest = hashlib.sha256((converted / "model.safetensors").read_bytes()).hexdigest()
-    assert online["origin"] == {
-        "model": "acme/pickled",
-        "init": "pretrained",
-        "sha256": {"model.safetensors": digest},
-        "commit": commit,
-        "conversion": "refs/pr/2",
-    }
-    assert "pytorch_model.bin" not in hub.fetched()
-    (offline,) = ask({"model": "acme/pickled"}, HF_HUB_OFFLINE="1")
-    assert offline == online
-
-
-@pytest.mark.slow
-def test_a_pickled_hub_model_without_conversion_is_fetched_and_converted_here(
-    hub,
-    ask,
-    save_model,
-    tmp_path,
-):
-    directory, converted = pickled_and_converted(save_model(), tmp_path)
+    directory = pickled(save_model())
     expected = torch.load(directory / "pytorch_model.bin")
     publish(hub, "acme/pickled", directory)
-    # The parent of this conversion is another commit: main has gone on.
-    hub.repositories["acme/pickled"].convert(1, converted)
-    (directory / "README.md").write_text("# New")
-    commit = hub.repositories["acme/pickled"].commit("main", directory)
     (online,) = ask({"model": "acme/pickled"})
-    assert online["origin"]["commit"] == commit
-    assert list(online["origin"]["pickled_sha256"]) == ["pytorch_model.bin"]
+    assert list(online["origin"]["sha256"]) == ["pytorch_model.bin"]
     fetched = load_file(tmp_path / "weights")
     assert all(torch.equal(value, expected[name]) for name, value in fetched.items())
     (offline,) = ask({"model": "acme/pickled"}, HF_HUB_OFFLINE="1")
     assert offline == online
-
-
-@pytest.mark.slow
-def test_weights_in_several_forms_are_fetched_once(hub, ask, save_model):
-    directory = save_model()
-    shutil.copyfile(
-        directory / "model.safetensors", directory / "consolidated.safetensors"
-    )
-    publish(hub, "acme/twice", directory)
-    (answer,) = ask({"model": "acme/twice"})
-    assert "ids" in answer
-    assert "consolidated.safetensors" not in hub.fetched()
 
 
 @pytest.mark.parametrize(
@@ -312,64 +253,10 @@ def test_weights_in_several_forms_are_fetched_once(hub, ask, save_model):
         ),
         (["pytorch_model.bin", "adapter_model.safetensors"], ["pytorch_model.bin"]),
         (["pytorch_model.bin", "value_head.safetensors"], ["pytorch_model.bin"]),
-        (["tf_model.h5", "training_args.bin", "optimizer.pt"], []),
     ],
 )
 def test_the_weights_that_transformers_reads_are_chosen(names, chosen):
-    assert chosen_weights(names) == chosen
-
-
-def test_of_an_adapters_repository_the_adapter_is_chosen():
-    names = ["model.safetensors", "adapter_model.bin", "adapter_config.json"]
-    assert chosen_weights(names, (ADAPTER_WEIGHTS, PICKLED_ADAPTER)) == [
-        "adapter_model.bin"
-    ]
-
-
-def test_a_mirror_that_lists_no_pull_requests_has_no_conversion(tmp_path, monkeypatch):
-    def refuse(*_, **__):
-        raise HfHubHTTPError(
-            "403",
-            response=httpx.Response(
-                403, request=httpx.Request("GET", "http://127.0.0.1")
-            ),
-        )
-
-    monkeypatch.setattr("huggingface_hub.HfApi.get_repo_discussions", refuse)
-    assert (
-        find_conversion(
-            Listing("acme/pickled", "0" * 40, {"pytorch_model.bin": 1}, False)
-        )
-        is None
-    )
-
-
-@pytest.mark.slow
-def test_for_a_saved_encoder_no_pickle_is_downloaded(hub, save_model, tmp_path):
-    publish(hub, "acme/pickled", pickled(save_model()))
-    with (
-        hub.connected(tmp_path / "home"),
-        pytest.raises(ModelError, match="are not fetched for an encoder"),
-    ):
-        model_files(Bert(model="acme/pickled"), may_convert=False)
-    assert "pytorch_model.bin" not in hub.fetched()
-
-
-@pytest.mark.slow
-def test_a_run_with_random_weights_leaves_what_was_fetched(
-    hub,
-    ask,
-    save_model,
-    tmp_path,
-):
-    directory, converted = pickled_and_converted(save_model(), tmp_path)
-    publish(hub, "acme/pickled", directory)
-    hub.repositories["acme/pickled"].convert(1, converted)
-    trained, _ = ask(
-        {"model": "acme/pickled"}, {"model": "acme/pickled", "init": "random"}
-    )
-    (offline,) = ask({"model": "acme/pickled"}, HF_HUB_OFFLINE="1")
-    assert offline == trained
+    assert chosen_weights(names, MODEL_WEIGHTS) == chosen
 
 
 def refusal(model):

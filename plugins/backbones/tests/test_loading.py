@@ -237,11 +237,6 @@ def test_a_layer_that_is_not_there_is_refused(save_model, no_texts, kind, number
     )
 
 
-def test_no_layer_at_all_is_refused():
-    with pytest.raises(ValueError, match=r"no layer; name at least one"):
-        Bert(model="./here", layers=())
-
-
 # --- the mask token ----------------------------------------------------------------------------------------
 
 
@@ -596,93 +591,6 @@ def test_an_encoder_that_has_lost_its_adapter_is_refused(
     )
 
 
-def test_the_pickled_weights_of_a_saved_encoder_are_not_read(
-    save_model, tmp_path, no_texts
-):
-    backbone = Bert(model=str(save_model()))
-    saved = tmp_path / "saved"
-    backbone.build(no_texts).save(saved)
-    torch.save(load_file(saved / "model.safetensors"), saved / "pytorch_model.bin")
-    (saved / "model.safetensors").unlink()
-    message = refusal(backbone, attrs.evolve(no_texts, saved=saved))
-    assert "only pickled weights (`pytorch_model.bin`)" in message
-    assert "a saved encoder has safetensors" in message
-
-
-def test_an_adapter_whose_model_is_gone_or_whose_hashes_are_damaged_is_refused(
-    save_model, no_texts, tmp_path
-):
-    directory = save_model("opt")
-    backbone = Opt(model=str(directory), lora=LORA)
-    saved = tmp_path / "saved"
-    backbone.build(no_texts).save(saved)
-    context = attrs.evolve(no_texts, saved=saved)
-    for content in ("{", "{}", "[1]"):
-        (saved / "base.json").write_text(content)
-        assert "`base.json` cannot be read" in refusal(backbone, context).replace(
-            f"{saved}/", ""
-        )
-    directory.rename(tmp_path / "elsewhere")
-    message = refusal(backbone, context)
-    assert "holds no weights but an adapter's, and its model cannot be had" in message
-    assert message.endswith(
-        "change `model` in the encoder's `encoder.toml` and delete its `checksums.json`"
-    )
-
-
-@pytest.mark.parametrize(
-    ("parameters", "precision"),
-    [
-        ({}, None),
-        ({"dtype": "bf16"}, "bf16"),
-        ({"dtype": "fp16"}, "fp16"),
-        ({"quantization": "nf4"}, "nf4 fp32"),
-    ],
-)
-def test_a_backbone_says_the_precision_that_it_encodes_in(
-    save_model,
-    no_texts,
-    parameters,
-    precision,
-):
-    directory = save_model("opt", **WIDE["opt"])
-    built = Opt(model=str(directory), **parameters).build(no_texts)
-    assert built.precision == precision
-    assert built.origin.get("dtype") == parameters.get("dtype")
-
-
-def test_weights_that_are_no_numbers_are_refused(save_model, no_texts, tmp_path):
-    directory = save_model("opt")
-    backbone = Opt(model=str(directory), lora=LORA)
-    saved = tmp_path / "saved"
-    backbone.build(no_texts).save(saved)
-    for file, context in (
-        (
-            saved / "adapter" / "adapter_model.safetensors",
-            attrs.evolve(no_texts, saved=saved),
-        ),
-        (directory / "model.safetensors", no_texts),
-    ):
-        weights = load_file(file)
-        key = next(key for key in weights if "fc1" in key)
-        weights[key].view(-1)[3] = float("nan")
-        save_file(weights, file, {"format": "pt"})
-        assert "has NaN or infinite values" in refusal(backbone, context)
-
-
-@pytest.mark.parametrize("kind", [torch.int8, torch.int32, torch.bool])
-def test_weights_that_are_whole_numbers_are_refused(save_model, no_texts, kind):
-    directory = save_model("opt")
-    weights = load_file(directory / "model.safetensors")
-    key = next(key for key in weights if "fc1" in key)
-    weights[key] = weights[key].to(kind)
-    save_file(weights, directory / "model.safetensors", {"format": "pt"})
-    message = refusal(Opt(model=str(directory)), no_texts)
-    assert message.startswith(
-        f"`{key}` in `{directory / 'model.safetensors'}` holds whole numbers ("
-    )
-
-
 def test_hashes_that_were_verified_are_not_computed_again(
     save_model,
     no_texts,
@@ -698,13 +606,6 @@ def test_hashes_that_were_verified_are_not_computed_again(
     sums = {"model.safetensors": "f" * 64}
     built = backbone.build(attrs.evolve(no_texts, saved=tmp_path / "saved", sums=sums))
     assert built.origin["sha256"] == sums
-
-
-def test_the_backbone_of_an_adapter_alone_is_no_model(save_model, no_texts, tmp_path):
-    saved = tmp_path / "saved"
-    Opt(model=str(save_model("opt")), lora=LORA).build(no_texts).save(saved)
-    (problem,) = Opt(model=str(saved)).check()
-    assert "holds no weights but an adapter's; name its base as `model`" in problem
 
 
 def test_random_weights_of_a_models_architecture_are_saved_with_the_adapter(
@@ -847,31 +748,6 @@ def test_four_bits_without_an_adapter_are_saved_as_a_reference(
     assert_same_vectors(built, again, batch_of(built))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["opt", "gpt2"])
-def test_a_prefix_is_shared_over_four_bits_and_adapters(
-    save_model, no_texts, batch_of, kind
-):
-    directory = save_model(kind, **WIDE.get(kind, {}))
-    for parameters in ({"quantization": "nf4"}, {"dtype": "bf16"}, {}):
-        built = of(kind, directory, lora=LORA, **parameters).build(no_texts)
-        disturb(built)
-        module = built.inference(built.module, torch.float32)
-        ids, mask = batch_of(built)
-        prefix = torch.tensor([21, 22, 23, 24, 25, 26])
-        whole = torch.cat([prefix.expand(len(ids), -1), ids], 1)
-        seen = torch.cat([torch.ones(len(ids), len(prefix), dtype=torch.long), mask], 1)
-        with torch.no_grad():
-            shared = module(ids, mask, prefix)
-        assert torch.equal(shared.attention_mask, seen)
-        token_states = shared.last_hidden_state[seen.bool()].float()
-        expected = vectors(module, whole, seen)
-        if parameters:
-            assert mean_cosine(token_states, expected) >= 0.999
-        else:
-            torch.testing.assert_close(token_states, expected, rtol=0, atol=1e-5)
-
-
 # --- refusals ----------------------------------------------------------------------------------------------
 
 TAKES = {
@@ -978,21 +854,3 @@ def test_a_placeholder_behind_tokens_without_embeddings_has_one_and_they_have_no
             ModelError, match=f"'<unused>', number {size}, .* for {size} tokens"
         ):
             encoder.tokenizer.encode(["a <PST> <unused> cat"], 64)
-
-
-def test_a_token_with_a_number_beyond_the_models_embeddings_is_refused_in_a_text(
-    save_model, no_texts
-):
-    directory = save_model("bert")
-    file = directory / "tokenizer.json"
-    content = json.loads(file.read_text())
-    *_, last = content["model"]["vocab"]
-    content["model"]["vocab"][last] = 10**6
-    file.write_text(json.dumps(content))
-    built = of("bert", directory).build(no_texts)
-    built.tokenizer.encode(["a"], 64)
-    with pytest.raises(
-        ModelError,
-        match=f"the token {last!r}, number 1000000, .* fetch the model again",
-    ):
-        built.tokenizer.encode([last.removeprefix("##")], 64)

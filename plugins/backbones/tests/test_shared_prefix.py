@@ -90,7 +90,6 @@ def _no_gradient():
 
 
 PREFIX = torch.tensor([11, 12, 13, 14, 15, 16, 17])
-OTHER = torch.tensor([21, 22, 23, 24, 25, 26, 27])
 
 
 def behind(model, prefix, ids, mask):
@@ -133,18 +132,6 @@ def test_rows_of_one_length_need_no_mask_behind_a_prefix(kind):
     assert states.layers is None
     for row, output in enumerate(behind(model, PREFIX, ids, torch.ones_like(ids))):
         assert_close(states.last_hidden_state[row], output.last_hidden_state[0])
-
-
-@pytest.mark.parametrize("kind", ["gpt2", "mistral"])
-def test_another_prefix_is_noticed(kind):
-    model = small(kind)
-    shared = SharedPrefixStates(CausalStates(model, False))
-    ids, mask = batch("right")
-    in_place = PREFIX.clone()
-    for prefix in (PREFIX, OTHER, PREFIX[:4], PREFIX, OTHER, in_place):
-        assert_rows(shared(ids, mask, prefix), behind(model, prefix, ids, mask))
-    in_place[0] = 40
-    assert_rows(shared(ids, mask, in_place), behind(model, in_place, ids, mask))
 
 
 def test_a_prefix_goes_through_the_model_once():

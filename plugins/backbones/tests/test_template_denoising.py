@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import attrs
 import pytest
 import torch
 import transformers
@@ -124,23 +123,6 @@ def test_both_passes_are_trained(save_model, padded, sentences, kind):
         torch.testing.assert_close(
             trained[name].grad, gradient, rtol=1e-4, atol=1e-5 * max(1.0, scale)
         )
-
-
-def test_a_saved_or_merged_backbone_denoises_again(save_model, sentences, tmp_path):
-    backbone = Bert(model=str(save_model("roberta", max_position_embeddings=80)))
-    built = backbone.build(context("template-alone"))
-    built.save(tmp_path / "saved")
-    again = backbone.build(
-        attrs.evolve(context("template-alone"), saved=tmp_path / "saved")
-    )
-    ids = torch.from_numpy(
-        built.tokenizer.encode(prompted(sentences[:1], built), 60).ids
-    ).long()[None]
-    _, merged = built.merged()
-    with torch.no_grad():
-        expected = built.module.eval()(ids, None).mask_state
-        for other in (again, merged):
-            assert torch.equal(other.module.eval()(ids, None).mask_state, expected)
 
 
 def test_a_model_without_given_positions_is_refused(save_model):

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import subprocess
 import sys
-import time
 from functools import cache
 from itertools import pairwise
 
@@ -95,13 +93,6 @@ def test_ids_are_those_of_transformers(load, kind, max_length):
     assert tokens.offsets.dtype == np.int64
 
 
-def test_one_call_does_not_bind_the_length_of_the_next(load):
-    ours, _ = load("bert")
-    long = rows_of(ours.encode(AWKWARD, 64))
-    ours.encode(AWKWARD, 4)
-    assert rows_of(ours.encode(AWKWARD, 64)) == long
-
-
 def test_padding_written_in_the_tokenizers_file_is_switched_off(
     save_model,
 ):
@@ -123,12 +114,6 @@ def test_padding_written_in_the_tokenizers_file_is_switched_off(
 @pytest.mark.parametrize(("kind", "pad_id"), [("bert", 0), ("roberta", 1)])
 def test_the_padding_id_is_the_tokenizers(load, kind, pad_id):
     assert load(kind)[0].pad_id == pad_id
-
-
-def test_no_texts_give_no_rows(load):
-    tokens = load("bert")[0].encode([], 8)
-    assert tokens.offsets.tolist() == [0]
-    assert len(tokens.ids) == 0
 
 
 def test_a_tokenizer_without_a_fast_form_is_refused():
@@ -328,14 +313,6 @@ def test_a_text_is_cut_to_the_longest_beginning_of_so_many_tokens(kind):
         assert bulk.truncate([text] * 2, count) == [text] * 2
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_texts_that_fit_are_untouched_beside_those_that_do_not(kind):
-    texts = ["a cat", "", "  ", LONG[0], " a  cat ", "😀"]
-    cut = trained(kind).truncate(texts, 10)
-    assert [row for row, text in enumerate(texts) if cut[row] != text] == [3]
-    assert trained(kind).truncate([], 10) == []
-
-
 PIECES = (*" '’.,\n\t", *"aeéĂ我们😀👩", "\u200d", "\u0301", "ﬁ", "½", *CORPUS)
 
 
@@ -412,14 +389,6 @@ def test_no_white_space_is_left_behind_the_last_token(kind):
     bulk = trained(kind)
     first = len(own_tokens(bulk, "the cat"))
     assert bulk.truncate(["the cat \t sat on the mat"], first) == ["the cat"]
-
-
-def test_cutting_sentences_does_not_change_how_texts_are_encoded():
-    bulk = trained("wordpiece")
-    before = rows_of(bulk.encode(LONG, 6))
-    bulk.truncate(LONG, 2)
-    assert rows_of(bulk.encode(LONG, 6)) == before
-    assert max(map(len, before)) == 6
 
 
 # --- a real tokenizer behind a prompt ----------------------------------------------------------------------
@@ -519,14 +488,6 @@ def test_the_same_texts_give_the_same_byte_level_tokenizer_in_every_process():
     assert output.startswith("290 ")
 
 
-def test_without_a_text_no_byte_level_tokenizer_is_trained():
-    with pytest.raises(
-        ModelError,
-        match="there is no text to train a tokenizer on; give the recipe a stage",
-    ):
-        train_byte_bpe(iter(()), 300, OPT_SPECIALS, "</s> $A")
-
-
 CLS_AND_SEP = {"[UNK]": 0, "a": 1, "[CLS]": 2, "[SEP]": 3}
 
 
@@ -557,36 +518,6 @@ def _template(special):
     }
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [
-        {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAAAAAA"}},
-        {"post_processor": _template({})},
-        {
-            "model": {
-                "type": "Unigram",
-                "unk_id": None,
-                "vocab": [["a", -1.0]],
-                "byte_fallback": False,
-            }
-        },
-    ],
-    ids=["a panic of the character map", "a panic of the template", "no unknown token"],
-)
-def test_what_the_library_raises_on_a_text_is_an_error_of_the_model(
-    parts,
-):
-    tokenizer = BulkTokenizer(_damaged(**parts))
-    for call in (
-        lambda: tokenizer.encode(["a bé a"], 8),
-        lambda: tokenizer.encode_marked(["a bé a"], None, None),
-    ):
-        with pytest.raises(
-            ModelError, match=r"the tokenizer of the model failed on a text: .*; fetch"
-        ):
-            call()
-
-
 @pytest.mark.parametrize("number", [4, 10**6, 2**24, 2**31, 2**32 - 1])
 def test_an_id_that_only_the_template_gives_is_held_to_the_embeddings(
     number,
@@ -597,34 +528,6 @@ def test_an_id_that_only_the_template_gives_is_held_to_the_embeddings(
         ModelError, match=f"number {number}, and the model has embeddings for 4 tokens"
     ):
         tokenizer.encode(["a"], 8)
-
-
-def test_a_setting_that_names_more_embeddings_than_the_model_has_is_not_believed():
-    original = _damaged(
-        post_processor=_template({"[X]": {"id": "[X]", "ids": [9], "tokens": ["[X]"]}})
-    )
-    for written in (10**9, "many", True, -1, None):
-        original.init_kwargs["embedded_tokens"] = written
-        with pytest.raises(ModelError, match="embeddings for 4 tokens"):
-            BulkTokenizer(original, embeddings=4).encode(["a"], 8)
-
-
-@given(
-    st.lists(
-        st.sampled_from(["a", "b", "é", "\u0301", " ", "[CLS]", "\0"]), max_size=8
-    ),
-    st.integers(1, 9),
-)
-def test_no_text_makes_a_damaged_tokenizer_raise_anything_else(parts, length):
-    charsmap = {"type": "Precompiled", "precompiled_charsmap": "BAAAAP////8AAA=="}
-    for original in (
-        _damaged(normalizer=charsmap),
-        _damaged(post_processor=_template({})),
-    ):
-        tokenizer = BulkTokenizer(original)
-        for call in (tokenizer.encode, tokenizer.truncate):
-            with contextlib.suppress(ModelError):
-                call(["".join(parts)], length)
 
 
 # --- overlong words ----------------------------------------------------------------------------------------
@@ -660,16 +563,6 @@ def test_a_word_of_a_hundred_characters_is_counted_and_a_longer_one_is_not(
     assert not [word for word in overlong if "satsat" in word]
     if trainer == "bpe":
         assert overlong == plain
-
-
-@pytest.mark.sweep(3)
-@pytest.mark.parametrize("trainer", ["wordpiece", "bpe"])
-@pytest.mark.parametrize("unit", ["a", "the", "12", " "])
-def test_the_time_of_training_is_linear_in_the_length_of_a_word(trainer, unit):
-    start = time.process_time()
-    vocabulary_after(trainer, ["a cat sat", f"the {unit * (400_000 // len(unit))} mat"])
-    # Quadratic in the length, a tenth of this took 0.9 seconds.
-    assert time.process_time() - start < 4
 
 
 def test_the_words_of_a_text_with_an_overlong_one_are_counted_as_elsewhere():

@@ -24,7 +24,6 @@ from sentbed import (
     RunError,
     RuntimeUnavailableError,
 )
-from sentbed_common import bounded_gzip
 from sentbed_corpus import (
     Request,
     encode_corpus,
@@ -888,24 +887,3 @@ def test_a_command_that_was_killed_goes_on(
     np.testing.assert_allclose(
         open_vectors(tmp_path / "out")[:], encoder.encode(texts), rtol=1e-6
     )
-
-
-@pytest.mark.parametrize("ending", ["txt", "txt.gz", "jsonl", "jsonl.gz"])
-def test_an_overlong_line_is_refused_before_it_is_encoded(ending, put):
-    text = b'{"text": "one"}\n' + b"y" * 2**21
-    file = put(f"a.{ending}", gzip.compress(text) if ending.endswith("gz") else text)
-    with pytest.raises(DataError, match=rf"more than 1,048,576 bytes.*a\.{ending}:2$"):
-        cut(file, 2)
-
-
-@pytest.mark.parametrize(
-    ("ending", "line"), [("txt.gz", b"x"), ("jsonl.gz", b'{"text": "y"}')]
-)
-def test_a_compressed_member_that_repeats_is_refused(ending, line, put, monkeypatch):
-    monkeypatch.setattr(bounded_gzip, "MOST_UNPACKED", 1 << 16)
-    file = put(f"a.{ending}", gzip.compress((line + b" " * 999 + b"\n") * 100) * 500)
-    with pytest.raises(
-        DataError,
-        match=r"^the file unpacks to more than [\d,]+ bytes, over 100 times its si",
-    ):
-        cut(file, 2)

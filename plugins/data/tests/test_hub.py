@@ -9,7 +9,6 @@ import pytest
 from sentbed import DataError, FilePath
 from sentbed_data.dropout import Dropout
 from sentbed_data.hub import is_on_this_machine, parse
-from sentbed_data.hub_error_messages import explain
 from sentbed_data.nsp import Nsp
 from sentbed_data.readers import read_lines, suffix_of
 from sentbed_data.triplets import Triplets
@@ -126,16 +125,3 @@ def test_a_directory_that_does_not_exist_is_a_problem(directory):
 def test_a_directory_in_the_home_directory_is_expanded(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     assert parse("hub:~/set").name == str(tmp_path / "set")
-
-
-def test_a_gated_data_set_says_its_page(monkeypatch):
-    httpx = pytest.importorskip("httpx")
-    constants = pytest.importorskip("huggingface_hub.constants")
-    hub_errors = pytest.importorskip("huggingface_hub.errors")
-    monkeypatch.setattr(constants, "ENDPOINT", "https://hub.example")
-    response = httpx.Response(403, request=httpx.Request("GET", "https://hub.example"))
-    error = hub_errors.GatedRepoError("closed", response=response)
-    assert explain(error, "o/n", None, "v1", lambda: ()) == (
-        "the hub gives no dataset `o/n` at revision `v1`: it is gated; accept its licence at "
-        "https://hub.example/datasets/o/n, then log in with `hf auth login`, or set `HF_TOKEN`"
-    )

@@ -101,17 +101,6 @@ def test_what_cannot_be_opened_or_decoded_is_an_error(write, tmp_path):
         list(lines(write("a.txt", "no mark\n"), "utf-16"))
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "latin-1"])
-def test_an_overlong_line_is_an_error_with_its_number(write, encoding):
-    path = write(
-        "long.txt", ("one\n" + "x" * LONGEST_LINE + "\nthree").encode(encoding)
-    )
-    with pytest.raises(
-        DataError, match=r"more than 1,048,576 characters.*long\.txt:2$"
-    ):
-        list(lines(path, encoding))
-
-
 def test_csv_may_have_texts_as_long_as_other_formats(write):
     text = "x" * LONGEST_LINE
     path = write("long.csv", text)

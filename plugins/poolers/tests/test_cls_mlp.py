@@ -209,25 +209,11 @@ def test_a_layer_has_one_origin(tmp_path):
     [
         ("dense", torch.eye(2), "has no MLP .* name a file of SimCSE's"),
         ("mlp.dense", torch.eye(3), r"`mlp.dense.weight` \(3, 3\), expected \(2, 2\)"),
-        (
-            "mlp.dense",
-            torch.full((2, 2), torch.inf),
-            "has NaN or infinite values in `mlp.dense.weight`",
-        ),
     ],
 )
 def test_another_layer_is_refused(tmp_path, layer, weight, problem):
     file = file_of(tmp_path, weight, torch.zeros(len(weight)), layer)
     with pytest.raises(sentbed.ModelError, match=problem):
-        ClsMLP(mlp=str(file)).build(2)
-
-
-def test_a_damaged_file_is_refused(tmp_path):
-    file = file_of(tmp_path, torch.eye(2), torch.zeros(2))
-    file.write_bytes(file.read_bytes()[:-3])
-    with pytest.raises(
-        sentbed.ModelError, match=r"cannot be read: .*; fetch the model again"
-    ):
         ClsMLP(mlp=str(file)).build(2)
 
 

@@ -219,15 +219,6 @@ def message_of(cls, fault):
     return str(caught.value).splitlines()
 
 
-def test_the_message_names_a_finding_once_with_all_its_rules():
-    lines = message_of(Attend, "reads what it does not need")
-    assert lines[0] == "the component `Attend` breaks the rules of its kind:"
-    assert len(lines) == 2
-    assert lines[1].startswith(
-        "  traceable, shape, padding, alone, order, gradient, stateless, save: raised"
-    )
-
-
 def test_the_message_has_a_line_with_the_worst_of_what_is_mended_alike():
     _, line = message_of(Attend, "plain mean")
     assert line.startswith("  padding: in training, vectors change by ")
@@ -386,25 +377,3 @@ def test_a_component_is_tested_with_the_width_that_it_needs():
         match="raised ValueError: a width of 8 cannot be shared by 3 heads",
     ):
         component_rules(Heads)["shape"]()
-
-
-def test_a_part_that_builds_nothing_is_told_once_with_its_place():
-    @attrs.frozen
-    class Nothing(Pooler):
-        """Forgets to return its module."""
-
-        name: ClassVar[str] = "nothing"
-
-        def build(self, width):
-            return None
-
-    with pytest.raises(ConformanceError) as caught:
-        check_component(Nothing)
-    (line,) = (
-        line for line in str(caught.value).splitlines() if "returned None" in line
-    )
-    assert re.search(
-        r"`build` of the pooler `nothing` of .* returned None, expected `Module` @ .*:\d+; ",
-        line,
-    )
-    assert "check_component" not in line

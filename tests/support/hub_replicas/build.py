@@ -5,7 +5,6 @@ from __future__ import annotations
 import fnmatch
 import json
 import re
-import shutil
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -66,8 +65,6 @@ class Replica:
 
     layout: Layout
     main: Path
-    converted: Path | None
-    """The files of the conversion bot's pull request."""
     weights: Mapping[str, torch.Tensor]
     """The weights of the whole model, by transformers' names of today."""
     encode: Any
@@ -89,22 +86,11 @@ def build_replica(layout, tokenizer, directory):
     if layout.rows < 0:
         _add_tokens(main, tokenizer.size, -layout.rows)
     _write_other_files(layout, main)
-    converted = None
-    if layout.conversion:
-        converted = directory / "converted"
-        shutil.copytree(main, converted)
-        _write_conversion(layout, named, converted)
-    if layout.quantized:
-        named = _quantized(layout.quantized, named, main)
     if "safetensors" in layout.weights:
         _write_safetensors(layout, named, main)
     if "pickle" in layout.weights:
         _write_pickles(layout, named, main)
-        if converted is not None:
-            _write_pickles(layout, named, converted)
-    for name in layout.lfs_pointers:
-        _replace_by_pointer(main / name)
-    return Replica(layout, main, converted, model.state_dict(), tokenizer.encode)
+    return Replica(layout, main, model.state_dict(), tokenizer.encode)
 
 
 def _random_model(layout, tokenizer):
@@ -283,7 +269,7 @@ def _write_index(
     names,
     file,
 ):
-    if layout.shards == 1 or layout.no_index:
+    if layout.shards == 1:
         return
     places = {}
     size = 0
@@ -298,7 +284,7 @@ def _write_index(
 
 def _write_safetensors(layout, weights, directory):
     """Write each weight once, by its first name."""
-    kept = _without_shared(weights, "")
+    kept = _without_shared(weights)
     shards = _shards(kept, layout.shards)
     names = _file_names("model", ".safetensors", layout.shards)
     metadata = None if layout.no_metadata else {"format": "pt"}
@@ -311,25 +297,11 @@ def _write_safetensors(layout, weights, directory):
         save_file(renamed, directory / "consolidated.safetensors", metadata)
 
 
-def _write_conversion(layout, weights, directory):
-    """Write what the conversion bot makes of the pickles, file by file."""
-    shards = _shards(weights, layout.shards)
-    names = _file_names("model", ".safetensors", layout.shards)
-    for name, shard in zip(names, shards, strict=True):
-        save_file(
-            _without_shared(shard, layout.conversion_keeps),
-            directory / name,
-            {"format": "pt"},
-        )
-    _write_index(layout, shards, names, directory / "model.safetensors.index.json")
-
-
-def _without_shared(weights, preferred):
-    """Weights by one name each where several share their memory: the preferred one, or the first."""
+def _without_shared(weights):
+    """Weights by their first name where they share their memory."""
     names = {}
     for key, value in weights.items():
-        if key == preferred or value.data_ptr() not in names:
-            names[value.data_ptr()] = key
+        names.setdefault(value.data_ptr(), key)
     return {
         key: weights[key].contiguous()
         for key in weights
@@ -350,56 +322,6 @@ def _write_pickles(layout, weights, directory):
             _use_new_zipfile_serialization=not layout.old_pickle,
         )
     _write_index(layout, shards, names, directory / "pytorch_model.bin.index.json")
-
-
-def _quantized(method, weights, directory):
-    """Replace the matrices of the layers by 4-bit numbers in 32-bit ones, and say so in `config.json`."""
-    packed = {}
-    for key, value in weights.items():
-        if "layers." not in key or value.ndim != 2:
-            packed[key] = value
-            continue
-        stem = key.removesuffix("weight")
-        rows, columns = value.shape
-        groups = 1
-        packed_shape = (
-            (columns // 8, rows) if method == "gptq" else (columns, rows // 8)
-        )
-        packed[stem + "qweight"] = torch.randint(
-            0, 1 << 30, packed_shape, dtype=torch.int32
-        )
-        packed[stem + "qzeros"] = torch.zeros(groups, rows // 8, dtype=torch.int32)
-        packed[stem + "scales"] = torch.ones(groups, rows, dtype=torch.float16)
-        if method == "gptq":
-            packed[stem + "g_idx"] = torch.zeros(columns, dtype=torch.int32)
-    file = directory / "config.json"
-    settings = json.loads(file.read_text("utf-8"))
-    quantization = {
-        "quant_method": method,
-        "bits": 4,
-        "group_size": WIDTH,
-    }
-    if method == "gptq":
-        quantization |= {
-            "desc_act": False,
-            "sym": True,
-            "damp_percent": 0.01,
-            "true_sequential": True,
-        }
-    else:
-        quantization |= {"version": "gemm", "zero_point": True}
-    settings["quantization_config"] = quantization
-    file.write_text(json.dumps(settings, indent=2))
-    return packed
-
-
-def _replace_by_pointer(file):
-    """Leave what a clone without Git LFS has in the place of a large file."""
-    size = file.stat().st_size
-    digest = "4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393"
-    file.write_text(
-        f"version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize {size}\n"
-    )
 
 
 @attrs.define
@@ -439,6 +361,4 @@ class Zoo:
         repository.gated = layout.gated
         if token is not None:
             repository.readers.add(token)
-        if replica.converted is not None:
-            repository.convert(layout.conversion, replica.converted)
         return repository

@@ -24,7 +24,6 @@ class Layout:
     moved_to: str = ""
     old_pickle: bool = False
     shards: int = 1
-    no_index: bool = False
     no_metadata: bool = False
     consolidated: bool = False
     dtype: str = "fp32"
@@ -32,12 +31,8 @@ class Layout:
     without: tuple[str, ...] = ()
     more: tuple[str, ...] = ()
     rows: int = 0
-    conversion: int = 0
-    conversion_keeps: str = ""
     gated: bool = False
-    quantized: str = ""
     sentence_transformers: str = ""
-    lfs_pointers: tuple[str, ...] = ()
     other_files: tuple[str, ...] = ()
 
     @property

@@ -14,10 +14,6 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 import attrs
 import pytest
 
-CONVERSION_BOT = "SFconvertbot"
-CONVERSION_TITLE = "Adding `safetensors` variant of this model"
-"""Author and title by which transformers knows the conversion of a repository (`safetensors_conversion`)."""
-
 LFS_SUFFIXES = (
     ".bin",
     ".safetensors",
@@ -31,8 +27,6 @@ LFS_SUFFIXES = (
 """Files that the hub stores outside git, and redirects to."""
 
 DATE = "2023-03-01T12:00:00.000Z"
-PAGE = 50
-"""Entries of a list that one answer has."""
 READER = "token-of-a-reader"
 """A token with which gated repositories are read."""
 
@@ -52,17 +46,6 @@ class Commit:
         return sorted(path.relative_to(self.directory).as_posix() for path in files)
 
 
-@attrs.frozen
-class Discussion:
-    """A thread of a repository; a pull request has the branch `refs/pr/NUMBER`."""
-
-    number: int
-    title: str
-    author: str
-    status: str = "open"
-    is_pull_request: bool = True
-
-
 @attrs.define
 class Repository:
     """One model of the hub: branches, tags and pull requests by name, and who may read it."""
@@ -70,7 +53,6 @@ class Repository:
     name: str
     commits: dict[str, Commit] = attrs.field(factory=dict)
     references: dict[str, str] = attrs.field(factory=dict)
-    discussions: list[Discussion] = attrs.field(factory=list)
     gated: bool = False
     """Whether everybody sees what files there are, and only who has accepted the licence reads them."""
     private: bool = False
@@ -95,19 +77,6 @@ class Repository:
         self.commits[number] = Commit(number, directory, parents, title)
         self.references[reference] = number
         return number
-
-    def convert(
-        self,
-        number,
-        directory,
-        *,
-        author=CONVERSION_BOT,
-        title=CONVERSION_TITLE,
-        status="open",
-    ):
-        """Open a pull request with the files of a directory, by default as the conversion bot does."""
-        self.discussions.append(Discussion(number, title, author, status))
-        return self.commit(f"refs/pr/{number}", directory, title)
 
     def find(self, revision):
         """The commit that a branch, tag, pull request or commit number names."""
@@ -313,8 +282,6 @@ class _Handler(BaseHTTPRequestHandler):
         elif rest[0] == "commits":
             history = repository.history(self._commit(repository, rest[1]))
             self._send_json([_commit_entry(commit) for commit in history])
-        elif rest[0] == "discussions":
-            self._send_json(self._discussions(repository, query))
         elif rest[0] == "refs":
             self._send_json(_reference_lists(repository))
         elif rest[0] == "auth-check":
@@ -373,26 +340,6 @@ class _Handler(BaseHTTPRequestHandler):
             for path in folders
         ]
         return entries
-
-    def _discussions(self, repository, query):
-        page = int(query.get("p", ["0"])[0])
-        kind = query.get("type", ["all"])[0]
-        status = query.get("status", ["all"])[0]
-        author = query.get("author", [None])[0]
-        matching = []
-        for discussion in reversed(repository.discussions):
-            closed = discussion.status != "open"
-            if kind == "pull_request" and not discussion.is_pull_request:
-                continue
-            if kind == "discussion" and discussion.is_pull_request:
-                continue
-            if (status == "open" and closed) or (status == "closed" and not closed):
-                continue
-            if author is not None and author != discussion.author:
-                continue
-            matching.append(_discussion_entry(repository, discussion))
-        shown = matching[page * PAGE : (page + 1) * PAGE]
-        return {"discussions": shown, "count": len(matching), "start": page * PAGE}
 
     def _answer_resolve(self, repository, rest):
         if len(rest) < 3 or rest[0] != "resolve":
@@ -466,18 +413,6 @@ def _commit_entry(commit):
         "message": "",
         "authors": authors,
         "date": DATE,
-    }
-
-
-def _discussion_entry(repository, discussion):
-    return {
-        "num": discussion.number,
-        "title": discussion.title,
-        "author": {"name": discussion.author},
-        "status": discussion.status,
-        "isPullRequest": discussion.is_pull_request,
-        "createdAt": DATE,
-        "repo": {"name": repository.name, "type": "model"},
     }
 
 

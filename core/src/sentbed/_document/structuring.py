@@ -24,7 +24,7 @@ import attrs
 import cattrs
 
 from sentbed import _component_faults
-from sentbed._component_faults import fault, release_of, sentences
+from sentbed._component_faults import fault, release_of
 from sentbed._document.toml import Document, KeyPath, unlocated
 from sentbed._locations import FilePath, ModelId, absolute
 from sentbed.errors import (
@@ -339,7 +339,7 @@ def _component(
 def _problems(component: Component) -> list[str]:
     """Return the problems that a component's `check` yields; if it raises, a message that names the plugin."""
     try:
-        return sentences(component.check(), component, "check")
+        return list(component.check())
     except PluginError as error:
         return [str(error)]
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's fault must not hide the other problems

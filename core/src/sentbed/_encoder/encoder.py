@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import attrs
 
-from sentbed._component_faults import number, returned, sentences
 from sentbed._document.structuring import structure, unstructure
 from sentbed._document.toml import Document, parse
 from sentbed._encoder.batching import Progress, encode_into, encode_tokens
@@ -130,7 +129,6 @@ class Encoder:
         if saved is not None:
             context = attrs.evolve(context, saved=saved / BACKBONE, sums=_sums(saved))
         backbone = recipe.backbone.build(context)
-        returned(backbone, BuiltBackbone, recipe.backbone, "build")
 
         if head_seed is not None:
             engine.seed(head_seed)
@@ -524,10 +522,10 @@ class Encoder:
         info = (plugins or load_plugins()).origin(type(evaluator))
         if self.similarity is not None:
             messages = evaluator.similarity_misfits(self.similarity)
-            for message in sentences(messages, evaluator, "similarity_misfits"):
+            for message in messages:
                 raise RunError(message)
         if prepared is None:
-            prepared = returned(evaluator.prepare(), Preparation, evaluator, "prepare")
+            prepared = evaluator.prepare()
 
         type_of_tasks = evaluator.name
         first_encoder = _EvaluatedEncoder(
@@ -555,19 +553,17 @@ class Encoder:
             )
         else:
             evaluation = prepared.evaluate(first_encoder)
-        returned(evaluation, Evaluation, evaluator, "score")
 
         release = "" if info is None else info.release
         scores = []
-        for score in returned(evaluation.scores, tuple | list, evaluator, "score"):
-            returned(score, Score, evaluator, "score")
+        for score in evaluation.scores:
             encoder_protocol = {**protocol, **first_encoder.prompt_facts(score)}
             if second_encoder is not None:
                 second_facts = second_encoder.prompt_facts(score)
                 encoder_protocol["second"] = {**second_protocol, **second_facts}
             scores.append(_completed(score, name, evaluator, release, encoder_protocol))
 
-        primary = number(evaluation.primary, evaluator, "score")
+        primary = float(evaluation.primary)
         return attrs.evolve(evaluation, scores=tuple(scores), primary=primary)
 
     def is_finite(self) -> bool:
@@ -629,7 +625,7 @@ def _completed(
     """Return an evaluator's score with the names of encoder, evaluator and plugin, and the encoder's protocol."""
     return attrs.evolve(
         score,
-        value=number(score.value, evaluator, "score"),
+        value=float(score.value),
         encoder=name,
         evaluator=evaluator.name,
         plugin=release,
@@ -992,4 +988,4 @@ def engine_of(
     """Return the engine of a runtime, or of the one that a name or a table describes; None means `cpu`."""
     if not isinstance(runtime, Runtime):
         runtime = runtime_of(runtime, plugins or load_plugins())
-    return returned(runtime.build(), Engine, runtime, "build")
+    return runtime.build()

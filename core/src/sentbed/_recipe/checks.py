@@ -10,7 +10,6 @@ from typing import Any, get_args, get_type_hints
 
 import attrs
 
-from sentbed._component_faults import returned, sentences
 from sentbed._recipe.component_compatibility import (
     beyond_positions,
     misfits,
@@ -177,7 +176,7 @@ def _check_use(
     if encoder is not None:
         if encoder.similarity is not None:
             messages = evaluator.similarity_misfits(encoder.similarity)
-            for message in sentences(messages, evaluator, "similarity_misfits"):
+            for message in messages:
                 add(message, misfit=True)
         label = f"the evaluator `{evaluator.name}`"
         problem = unread_output(encoder.pooler, label, evaluator.traits.reads)
@@ -343,8 +342,7 @@ def loss_of(stage: Stage, similarity: Similarity | None) -> Loss:
     """Return the loss of a stage, changed to use a similarity; with None, the loss is not changed."""
     if similarity is None:
         return stage.loss
-    loss = stage.loss.compared_by(similarity)
-    return returned(loss, Loss, stage.loss, "compared_by")
+    return stage.loss.compared_by(similarity)
 
 
 def _setting_for(loss: Any, columns: Iterable[str]) -> str:
@@ -476,7 +474,7 @@ def _check_loss(
             fixed.add(column)
     loss = loss_of(stage, recipe.encoders[recipe.trained(stage)[0]].similarity)
     messages = loss.misfits(stage.batch_size, frozenset(fixed))
-    for message in sentences(messages, loss, "misfits"):
+    for message in messages:
         add(message, "loss", misfit=True)
 
     for name in stage.freeze:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from sentbed._component_faults import release_of, sentences
+from sentbed._component_faults import release_of
 from sentbed._document.structuring import parts_in
 from sentbed._document.toml import KeyPath, dotted
 from sentbed._recipe.prompts import (
@@ -84,10 +84,10 @@ def misfits(encoder: EncoderRecipe) -> Iterator[tuple[str, str]]:
 
     yield from _pooler_misfits(encoder)
     yield from _output_misfits(encoder)
-    for message in sentences(backbone.misfits(needs), backbone, "misfits"):
+    for message in backbone.misfits(needs):
         yield "backbone", message
     if (transform := encoder.head.transform) is not None:
-        for message in sentences(transform.misfits(encoder), transform, "misfits"):
+        for message in transform.misfits(encoder):
             yield "head", message
     if (problem := beyond_positions(encoder, encoder.max_length)) is not None:
         yield "max_length", problem
@@ -234,7 +234,7 @@ def runtime_misfits(runtime: Runtime, encoder: EncoderRecipe) -> Iterator[str]:
     messages: list[str] = []
     for backbone in encoder.backbones:
         reasons = runtime.misfits(backbone, encoder.pooler, encoder.head)
-        messages += sentences(reasons, runtime, "misfits")
+        messages += list(reasons)
     yield from dict.fromkeys(messages)
 
 
@@ -329,7 +329,7 @@ def _misfits_of_layers(
         yield f"the backbone `{backbone.name}` lets no prompt choose `layers`; take them out"
         return
     messages = (*reading.check(), *reading.misfits(needs))
-    yield from sentences(messages, reading, "misfits")
+    yield from messages
 
 
 def name_at_test(pooler: Pooler) -> str:

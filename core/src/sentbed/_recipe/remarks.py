@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
-from sentbed._component_faults import sentences
 from sentbed._document.structuring import parts_in
 from sentbed._recipe.data_overlap import choosing_by_test_data
 from sentbed._recipe.recipe import Recipe, written_path
@@ -31,7 +30,7 @@ def remarks_of(recipes: Iterable[Recipe]) -> tuple[list[str], list[str]]:
                 continue
             components.append(component)
             try:
-                remarks += sentences(component.remarks(), component, "remarks")
+                remarks += list(component.remarks())
             except SentbedError as error:
                 message = str(error)
                 path_in_file = written_path(recipe.document.data, path)

@@ -12,7 +12,7 @@ import json
 import platform
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from importlib.util import find_spec
@@ -128,28 +128,6 @@ def computing_code(classes: Iterable[type], plugins: Plugins) -> dict[str, str]:
             elif not optional:
                 waiting.append(requirement)
     return code
-
-
-def code_differences(
-    before: Mapping[str, str], after: Mapping[str, str]
-) -> Iterator[str]:
-    """Yield each difference between two results of `computing_code`.
-
-    A difference is a text such as `torch 2.12 -> 2.13` or `sentbed-losses: other code`.
-    """
-    for name in sorted({*before, *after}):
-        if before.get(name) == after.get(name):
-            continue
-        earlier, later = _version(before.get(name)), _version(after.get(name))
-        if earlier == later:
-            yield f"{name}: other code"
-        else:
-            yield f"{name} {earlier} -> {later}"
-
-
-def _version(text: str | None) -> str:
-    """Return the version in an entry of `computing_code`, or `none` if there is no entry."""
-    return "none" if text is None else text.partition(" ")[0]
 
 
 def normalised(distribution: str) -> str:

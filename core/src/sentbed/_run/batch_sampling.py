@@ -15,7 +15,6 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from sentbed._component_faults import returned
 from sentbed.errors import DataError
 from sentbed.protocols import LABEL, Dataset, Mixture
 
@@ -195,7 +194,6 @@ class Sampler:
             DataError: if the source returns too few values.
         """
         columns = self._dataset.rows(rows.tolist(), self._epoch)
-        returned(columns, Mapping, self._dataset, "rows")
         for column in self._columns:
             count = len(columns.get(column, ()))
             if count != len(rows):

@@ -7,13 +7,12 @@ from functools import partial
 
 import attrs
 
-from sentbed._component_faults import returned
 from sentbed._encoder.encoder import Encoder, engine_of
 from sentbed._recipe.recipe import Recipe, evaluations_of, written_path
 from sentbed._run.evaluations import Evaluations
 from sentbed._seeds import derive
 from sentbed.errors import ModelError, RunError, listed
-from sentbed.protocols import Dataset, DrivesEncoder, Engine
+from sentbed.protocols import DrivesEncoder, Engine
 
 
 def build_encoder(recipe: Recipe, name: str | None = None) -> Encoder:
@@ -87,9 +86,9 @@ def _tokenizer_texts(
                 columns.append(column)
         if columns:
             has_training_texts = True
-            data = returned(stage.data.open(), Dataset, stage.data, "open")
+            data = stage.data.open()
             for text in data.texts(columns):
-                yield returned(text, str, stage.data, "texts")
+                yield text
     if has_training_texts:
         return
 

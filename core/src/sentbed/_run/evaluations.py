@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 import attrs
 
-from sentbed._component_faults import returned, sentences
 from sentbed._encoder.encoder import EncodeBar, Encoder, pair_name
 from sentbed._recipe.data_overlap import files_of
 from sentbed._recipe.recipe import Evaluate, Recipe, Validate, Watch
@@ -95,7 +94,7 @@ class Evaluations:
         for entry in _entries(recipe):
             preparation = self.prepared(entry.evaluator)
             if isinstance(preparation, Prepared):
-                remarks += sentences(preparation.remarks, entry.evaluator, "prepare")
+                remarks += list(preparation.remarks)
         return list(dict.fromkeys(remarks))
 
     def prepared(self, evaluator: Evaluator) -> Preparation:
@@ -104,7 +103,7 @@ class Evaluations:
         for earlier, preparation in self._prepared:
             if type(earlier) is type(evaluator) and earlier == evaluator:
                 return preparation
-        preparation = returned(evaluator.prepare(), Preparation, evaluator, "prepare")
+        preparation = evaluator.prepare()
         self._prepared.append((evaluator, preparation))
         return preparation
 

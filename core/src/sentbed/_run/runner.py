@@ -34,7 +34,6 @@ from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run.context import RunContext
 from sentbed._run.encoder_building import build_encoders, build_on_engine
 from sentbed._run.evaluations import files_of_evaluations
-from sentbed._run.guarded_vector_store import GuardedVectorStore
 from sentbed._run.history import History
 from sentbed._run.manifest import MANIFEST, describe
 from sentbed._run.report_json import RECORD, plain, record_json
@@ -328,10 +327,8 @@ def _work(
             encoder.fit_transform()
 
     store = context.evaluations.store
-    if store is not None:
-        if context.share is not None:
-            store = context.share(store, encoders, context.warn)
-        context.evaluations.store = GuardedVectorStore(store, context.warn)
+    if store is not None and context.share is not None:
+        context.evaluations.store = context.share(store, encoders, context.warn)
     # Seeded again, since building encoders for other runs may have drawn random numbers.
     engine.seed(derive(recipe.run.seed, "evaluate"))
     _record_models(context, encoders)

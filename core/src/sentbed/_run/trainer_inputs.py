@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sentbed._component_faults import fault, returned
+from sentbed._component_faults import fault
 from sentbed._encoder.batching import WINDOW
 from sentbed._encoder.encoder import Encoder
 from sentbed._recipe.recipe import Stage
@@ -94,7 +94,7 @@ def require_data(stage: Stage) -> None:
 
 def open_data(stage: Stage) -> Dataset:
     """Open the data of a stage. Raises `RunError` if it has fewer than two rows."""
-    dataset = returned(stage.data.open(), Dataset, stage.data, "open")
+    dataset = stage.data.open()
     rows = len(dataset)
     if rows < 2:
         count = "1 row" if rows == 1 else f"{rows} rows"

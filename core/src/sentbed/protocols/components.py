@@ -14,7 +14,6 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import attrs
 
-from sentbed._component_faults import returned
 from sentbed.protocols.tokens import BlockStates, Module, Tensor, Tokenizer
 from sentbed.protocols.traits import (
     BackboneTraits,
@@ -476,8 +475,7 @@ class Loss(Component):
 def _compared(value: Any, similarity: Similarity) -> Any:
     """Return the value of a loss's field, with every loss in it given the similarity by `compared_by`."""
     if isinstance(value, Loss):
-        compared = value.compared_by(similarity)
-        return returned(compared, Loss, value, "compared_by")
+        return value.compared_by(similarity)
     if isinstance(value, tuple):
         return tuple(_compared(item, similarity) for item in value)
     return value

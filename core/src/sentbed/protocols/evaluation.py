@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import attrs
 from attrs.converters import optional
@@ -449,9 +449,6 @@ class Evaluator(Component):
     """
 
     __slots__ = ()
-
-    task_types: ClassVar[tuple[str, ...]] = ()
-    """Values of `TextTask.type` that the evaluator uses; empty if it uses only its own name."""
 
     @property
     def traits(self) -> EvaluatorTraits:

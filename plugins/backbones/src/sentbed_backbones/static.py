@@ -102,15 +102,15 @@ class Static(Backbone):
             yield str(error)
 
     def remarks(self) -> Iterator[str]:
-        """Yield what will be fetched of a hub id, as far as the hub answers.
+        """Yield whether the hub was asked for a hub id.
 
         Raises:
             ModelError: if the hub refuses the model.
         """
         if self.model is not None and not is_local(self.model):
-            from sentbed_backbones.hub_models import download_remark
+            from sentbed_backbones.hub_models import hub_remark
 
-            yield download_remark(self.model, self.revision, True)
+            yield hub_remark(self.model, self.revision, True)
 
     def misfits(self, needs: frozenset[str]) -> Iterator[str]:
         """Yield a problem if all texts would get the vector of the same special token."""

@@ -8,8 +8,6 @@ from typing import Any
 from sentbed import SentbedError
 from sentbed.helpers import read_json
 
-from sentbed_backbones.model_file_checks import LARGEST_JSON
-
 STATIC_EMBEDDING = "StaticEmbedding"
 """Module of sentence-transformers whose directory has a table and its tokenizer."""
 TABLE_FILE, TOKENIZER_FILE = "model.safetensors", "tokenizer.json"
@@ -47,6 +45,6 @@ def table_directory(directory: Path) -> Path | None:
 def _read_json(file: Path) -> Any:
     """Return the content of a JSON file; None if the file does not exist or cannot be read."""
     try:
-        return read_json(file, LARGEST_JSON)
+        return read_json(file)
     except (SentbedError, OSError, ValueError):
         return None

@@ -21,7 +21,6 @@ from sentbed_backbones.adaptation import (
 from sentbed_backbones.attention_direction import attends_both_ways
 from sentbed_backbones.input_positions import positions_of
 from sentbed_backbones.model_file_checks import (
-    LARGEST_JSON,
     is_local,
     problems_of,
     problems_of_model,
@@ -177,7 +176,7 @@ class Transformer(Backbone):
             return
 
     def remarks(self) -> Iterator[str]:
-        """Yield what will be fetched of a hub id, as far as the hub answers, and which code does not run.
+        """Yield whether the hub was asked for a hub id, and which code does not run.
 
         Raises:
             ModelError: if the hub refuses the model.
@@ -189,9 +188,9 @@ class Transformer(Backbone):
             )
 
         if self.model is not None and not is_local(self.model):
-            from sentbed_backbones.hub_models import download_remark
+            from sentbed_backbones.hub_models import hub_remark
 
-            yield download_remark(self.model, self.revision, self.init == "pretrained")
+            yield hub_remark(self.model, self.revision, self.init == "pretrained")
 
     def misfits(self, needs: frozenset[str]) -> Iterator[str]:
         """Yield settings that have no effect under a pooler with these needs."""
@@ -245,7 +244,7 @@ class Transformer(Backbone):
             return {}
 
         try:
-            content = read_json(locate(self.model) / "config.json", LARGEST_JSON)
+            content = read_json(locate(self.model) / "config.json")
         except (SentbedError, OSError, ValueError):
             # `check` reports the problem.
             return {}
@@ -323,7 +322,7 @@ class CausalTransformer(Transformer):
 
     attention: Literal["causal", "bidirectional"] | None = None
     """What a token attends to: itself and the tokens before it (`causal`), or the whole text (`bidirectional`;
-    BehnamGhader et al., 2024). Default: as the model was trained, which a trial pass shows. A model that was
+    BehnamGhader et al., 2024). Default: as its configuration says. A model that was
     trained with causal attention needs further training for `bidirectional`. A model that was trained with
     bidirectional attention, such as EmbeddingGemma, is refused with `causal`. A sliding window remains: under
     `bidirectional` it reaches as far after a token as before it."""

@@ -8,18 +8,7 @@ from typing import TYPE_CHECKING
 from sentbed.helpers import lazy as _lazy
 
 if TYPE_CHECKING:
-    from sentbed_common.bounded_gzip import open_text, readable
-    from sentbed_common.bounded_text_lines import (
-        bounded_lines,
-        csv_rows,
-        decoded_line,
-        json_object,
-    )
-    from sentbed_common.cache_directory import (
-        CACHE_VARIABLE,
-        CONVERTED_WEIGHTS,
-        cache_root,
-    )
+    from sentbed_common.cache_directory import CACHE_VARIABLE, cache_root
     from sentbed_common.cgroup_limits import core_quota, memory_limit
     from sentbed_common.data_collections import (
         KnownArchive,
@@ -46,7 +35,6 @@ if TYPE_CHECKING:
         nearest,
         unit_rows,
     )
-    from sentbed_common.pickled_weights import in_safetensors, pickled_files
     from sentbed_common.processor_instructions import (
         PRECISION_INSTRUCTIONS,
         present_instructions,
@@ -60,7 +48,14 @@ if TYPE_CHECKING:
         Start,
         TaskPool,
     )
+    from sentbed_common.tensor_files import read_tensors, weight_files
     from sentbed_common.text_digests import first_of_equal, text_digest
+    from sentbed_common.text_files import open_text, readable
+    from sentbed_common.text_lines import (
+        csv_rows,
+        decoded_line,
+        json_object,
+    )
     from sentbed_common.text_pair_similarities import (
         Encoded,
         array_of,

@@ -8,8 +8,6 @@ from pathlib import Path
 from sentbed import RunError
 
 CACHE_VARIABLE = "SENTBED_CACHE"
-CONVERTED_WEIGHTS = "converted-weights"
-"""Subdirectory for weights that were converted from pickles."""
 
 
 def cache_root() -> Path:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sentbed import RunError
-from sentbed.helpers import fault, returned
+from sentbed.helpers import fault
 from sentbed.protocols import RaggedVectors, Similarity, TokenVectors, Vectors
 
 if TYPE_CHECKING:
@@ -121,9 +121,7 @@ def array_of(
     method: str,
 ) -> NDArray[Any]:
     """Return a tensor from a similarity's `method` as an array; raises `PluginError` unless it has this shape."""
-    import torch
 
-    returned(values, torch.Tensor, similarity, method)
     if tuple(values.shape) != shape:
         wrong = f"returned the shape {tuple(values.shape)}, expected {shape}"
         raise fault(similarity, method, wrong)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import attrs
 from sentbed.errors import Problem, RecipeError, suggest
-from sentbed.helpers import sentences
 from sentbed.protocols import DataSource, Runtime
 from sentbed.tools import (
     Document,
@@ -78,7 +77,7 @@ def data_of_stage(
 
     data = stages[name].data
     problems = []
-    for sentence in sentences(data.check(), data, "check"):
+    for sentence in data.check():
         problems.append(Problem(sentence, f"stage.{name}.data", path))
     if problems:
         raise RecipeError(problems)

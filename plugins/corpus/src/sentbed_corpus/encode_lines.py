@@ -16,7 +16,7 @@ from sentbed import Encoder
 from sentbed.errors import DataError
 from sentbed.helpers import atomic_file
 from sentbed.tools import WINDOW, echo
-from sentbed_common import bounded_lines, progress_bars
+from sentbed_common import progress_bars
 from sentbed_jobs.progress_lines import ProgressLines
 
 from sentbed_corpus.input_rows import text_row
@@ -93,7 +93,7 @@ def _lines_of(source: str) -> Iterator[IO[bytes]]:
 
 
 def _decoded(stream: IO[bytes], source: str) -> Iterator[str]:
-    for number, line in enumerate(bounded_lines(stream, source), 1):
+    for number, line in enumerate(stream, 1):
         yield text_row(line, source, number)
 
 

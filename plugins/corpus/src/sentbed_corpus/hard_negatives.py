@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from sentbed import Encoder, __version__
 from sentbed.errors import DataError, RunError, listed
-from sentbed.helpers import returned, sha256, write_atomic
+from sentbed.helpers import sha256, write_atomic
 from sentbed.protocols import Dataset, DataSource, Runtime
 from sentbed.tools import (
     EncoderRecipe,
@@ -233,7 +233,7 @@ def _open(source: DataSource) -> Dataset:
             "source of pairs, such as `pairs`, and name its columns with `--set anchor=NAME` and "
             "`--set positive=NAME`"
         )
-    dataset = returned(source.open(), Dataset, source, "open")
+    dataset = source.open()
     if dataset.varies:
         raise DataError(
             f"the texts of `{source.name}` change from epoch to epoch, and negatives are mined once; take a "

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from sentbed.errors import DataError
-from sentbed_common import bounded_lines, open_text
+from sentbed_common import open_text
 
 from sentbed_corpus.input_files import (
     Shard,
@@ -66,7 +66,7 @@ def _cut_lines(
     starts: list[int] = []
     rows = position = 0
     with open_text(path) as stream:
-        for line in bounded_lines(stream, path):
+        for line in stream:
             if rows % shard_rows == 0:
                 starts.append(position)
             digest.update(line)

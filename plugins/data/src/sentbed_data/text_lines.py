@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sentbed import DataError
-from sentbed_common import bounded_lines, decoded_line, open_text
+from sentbed_common import decoded_line, open_text
 
 _ENCODING_ADVICE = (
     "convert the file to UTF-8, or name its encoding in the recipe, for example "
@@ -49,7 +49,7 @@ def decoded_lines(path: Path, encoding: str) -> Iterator[str]:
     """
     name = python_encoding(encoding)
     with open_text(path) as stream:
-        for number, line in enumerate(bounded_lines(stream, path), 1):
+        for number, line in enumerate(stream, 1):
             yield decoded_line(line, path, number, name, _ENCODING_ADVICE)
 
 

@@ -46,23 +46,6 @@ _NOISY_LOGGERS = (
 """Loggers that are silenced: those of mteb and of its noisiest dependencies."""
 
 
-TASK_TYPES = (
-    "BitextMining",
-    "Classification",
-    "Clustering",
-    "InstructionReranking",
-    "InstructionRetrieval",
-    "MultilabelClassification",
-    "PairClassification",
-    "Regression",
-    "Reranking",
-    "Retrieval",
-    "STS",
-    "Summarization",
-)
-"""Types of text tasks in mteb 2.26."""
-
-
 @attrs.frozen
 class MTEB(Evaluator):
     """Tasks of the Massive Text Embedding Benchmark, run by the library `mteb` (the extra `mteb`).
@@ -86,7 +69,6 @@ class MTEB(Evaluator):
     """
 
     name: ClassVar[str] = "mteb"
-    task_types = TASK_TYPES
     traits = EvaluatorTraits(cites=("muennighoff2023mteb",))
 
     tasks: tuple[str, ...] = ()

@@ -78,7 +78,6 @@ class Retrieval(Evaluator):
     """
 
     name: ClassVar[str] = "retrieval"
-    task_types = ("Retrieval",)
 
     path: FilePath
     """A folder in BEIR's layout, or a file of pairs."""

@@ -13,7 +13,6 @@ from typing import TypeAlias
 from sentbed import DataError, locate
 from sentbed.errors import listed, suggest
 from sentbed.helpers import in_utf_16
-from sentbed_common import bounded_lines
 
 _MARK = "\ufeff"
 _BYTES_OF_MARK = codecs.BOM_UTF8.decode("latin-1")
@@ -81,7 +80,7 @@ def lines(
             if encoding == "utf-8" and in_utf_16(content.peek(2)):
                 message = "this file is in UTF-16, expected UTF-8; convert it, or name its encoding"
                 raise DataError(message, path, 1)
-            for number, line in enumerate(bounded_lines(stream, path), start=1):
+            for number, line in enumerate(stream, start=1):
                 text = line
                 if number == 1:
                     text = line.removeprefix(_MARK).removeprefix(_BYTES_OF_MARK)

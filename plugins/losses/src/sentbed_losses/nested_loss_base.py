@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sentbed.errors import listed
-from sentbed.helpers import returned
 from sentbed.protocols import LABEL, Loss, LossTraits, Module, Output, inner_parts
 
 VECTORS = frozenset[Output]({"vector", "sparse"})
@@ -18,9 +17,8 @@ def inner_module(loss: Loss, width: int) -> Module:
     Raises:
         PluginError: if its `build` does not return a module.
     """
-    import torch
 
-    return returned(loss.build(width), torch.nn.Module, loss, "build")
+    return loss.build(width)
 
 
 def _different_classes(losses: Sequence[Loss]) -> Iterator[str]:

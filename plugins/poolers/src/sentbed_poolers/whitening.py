@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 import attrs
 from attrs.validators import ge, optional
 from sentbed import DataError, ModelError
-from sentbed.helpers import returned
 from sentbed.protocols import (
     LABEL,
     BuiltBackbone,
     ComponentTraits,
-    Dataset,
     DataSource,
     EncoderParts,
     Transform,
@@ -77,7 +75,7 @@ class Whitening(Transform):
 
     def texts(self, width: int) -> Sequence[str]:
         """Return the texts to fit on. Raises `DataError` if fewer than `width` + 1 of them are different."""
-        dataset = returned(self.data.open(), Dataset, self.data, "open")
+        dataset = self.data.open()
         texts = list(dataset.texts(self._columns(dataset.columns)))
         if self.max_texts is not None and len(texts) > self.max_texts:
             chosen = []

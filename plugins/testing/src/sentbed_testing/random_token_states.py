@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from sentbed.helpers import returned
 from sentbed.protocols import Module, Tensor, TokenStates
 
 from sentbed_testing.comparisons import relative_difference
@@ -49,9 +48,7 @@ def build(subject: Subject, seed: int = 0) -> Module:
     """Return the torch module of a pooler or a loss, initialised from a seed."""
     part = subject.ready
     with seeded(seed):
-        return returned(
-            part.build(subject.width), load_torch().nn.Module, part, "build"
-        )
+        return part.build(subject.width)
 
 
 def draw_states(

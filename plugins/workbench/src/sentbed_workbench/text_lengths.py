@@ -7,8 +7,6 @@ from contextlib import suppress
 
 import attrs
 from sentbed.errors import DataError, SentbedError
-from sentbed.helpers import returned
-from sentbed.protocols import Dataset
 from sentbed.tools import EncoderRecipe, PromptTokenizer, Recipe, Sampler
 
 from sentbed_workbench.module_sizes import BackboneSize, Lengths
@@ -66,7 +64,7 @@ def stage_texts(
         return attrs.evolve(unread, problem=problem)
 
     try:
-        data = returned(stage.data.open(), Dataset, stage.data, "open")
+        data = stage.data.open()
         sampler = Sampler(
             data,
             stage.columns_used,

@@ -9,7 +9,6 @@ from typing import Any
 from sentbed.errors import DataError
 from sentbed.protocols import DataSource
 from sentbed_common import (
-    bounded_lines,
     csv_rows,
     decoded_line,
     json_object,
@@ -67,7 +66,7 @@ def texts_of_file(path: Path) -> Iterator[str]:
 def _lines(path: Path) -> Iterator[str]:
     """Yield the lines of a file, which may be compressed; raises `DataError` if it cannot be read."""
     with open_text(path) as stream:
-        for number, line in enumerate(bounded_lines(stream, path), start=1):
+        for number, line in enumerate(stream, start=1):
             yield decoded_line(line, path, number)
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import copy
 import json
 import logging
-import math
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,8 @@ import torch
 import transformers
 from sentbed import ModelError
 from sentbed.errors import NotFiniteError, suggest
-from sentbed.helpers import foreign, read_json
-from sentbed_common import is_finite_tensor
+from sentbed.helpers import read_json
+from sentbed_common import is_finite_tensor, read_tensors, weight_files
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
@@ -27,17 +26,13 @@ from sentbed_backbones._torch.weight_dtypes import cast
 from sentbed_backbones.adaptation import (
     ADAPTER_WEIGHTS,
     ALL_LINEAR,
-    PICKLED_ADAPTER,
     Freeze,
     LoRA,
     problems_of_adapter,
 )
 from sentbed_backbones.model_file_checks import (
     ADAPTER_CONFIG,
-    LARGEST_JSON,
-    only_pickled,
 )
-from sentbed_backbones.untrusted_files import require_bounded_expressions
 
 # peft imports bitsandbytes. On a processor with bf16 instructions, bitsandbytes advertises a package that would
 # fetch compiled code from the hub; the level hides that.
@@ -104,54 +99,31 @@ def load_adapter(model: Any, directory: Path) -> peft.PeftModel:
     An adapter that was trained on the model with a head is accepted too. The random generators are not used.
 
     Raises:
-        ModelError: if the adapter has only pickled weights, is no plain LoRA, or has a weight that does not fit
-            the model. The model may then have changed in part.
+        ModelError: if the adapter is no plain LoRA, or has a weight that does not fit the model. The model may
+            then have changed in part.
     """
     for problem in problems_of_adapter(directory):
         raise ModelError(problem)
 
-    if not (directory / ADAPTER_WEIGHTS).is_file():
-        # This is the adapter of a saved encoder: for a recipe's adapter, pickled weights were converted before.
-        raise ModelError(only_pickled(directory, PICKLED_ADAPTER))
+    kind = read_json(directory / ADAPTER_CONFIG)["peft_type"]
+    if kind != "LORA":
+        raise ModelError(
+            f"the adapter in `{directory}` is a `{kind}`, expected `LORA`; choose another adapter"
+        )
 
-    file = directory / ADAPTER_CONFIG
-    with foreign(
-        ModelError, f"the adapter in `{directory}` cannot be read", "fetch it again"
-    ):
-        kind = read_json(file, LARGEST_JSON)["peft_type"]
-        if kind != "LORA":
-            raise ModelError(
-                f"the adapter in `{directory}` is a `{kind}`, expected `LORA`; choose another adapter"
-            )
+    config = peft.LoraConfig.from_pretrained(str(directory))
+    weights: dict[str, Tensor] = {}
+    for file in weight_files(directory):
+        weights |= read_tensors(file)
 
-        config = peft.LoraConfig.from_pretrained(str(directory))
-        weights = safetensors.torch.load_file(directory / ADAPTER_WEIGHTS)
-        _require_finite_scale(config, directory)
-        weights = _without_head(model, config, weights)
-        # They are tried as peft will match them, so without the prefix of the model with a head.
-        expressions = list(_expressions(config))
-
+    weights = _without_head(model, config, weights)
     _require_additive(config, directory)
-    names = [name for name, _ in model.named_modules()]
-    require_bounded_expressions(expressions, names, file)
 
     config.task_type = peft.TaskType.FEATURE_EXTRACTION
     config.inference_mode = False
-    advice = "take the model that it was trained on"
-    with foreign(
-        ModelError, f"the adapter in `{directory}` does not fit the model", advice
-    ):
-        # The adapter's weights are on the device meta, without memory, until those of the file replace them.
-        adapted = _wrap(model, config, low_cpu_mem_usage=True)
-
+    # The adapter's weights are on the device meta, without memory, until those of the file replace them.
+    adapted = _wrap(model, config, low_cpu_mem_usage=True)
     _require_fit(adapted, weights, directory)
-    for key, value in weights.items():
-        if not is_finite_tensor(value):
-            raise ModelError(
-                f"`{key}` of the adapter in `{directory}` has NaN or infinite values: training diverged; "
-                "take an earlier checkpoint"
-            )
-
     _set_lora_weights(adapted, weights)
     return adapted
 
@@ -168,23 +140,6 @@ def _set_lora_weights(adapted: peft.PeftModel, weights: Mapping[str, Tensor]) ->
             weight = weights[f"{name}.{part}.weight"]
             weight = weight.to(base.weight.device, torch.float32)
             getattr(layer, part)["default"].weight = nn.Parameter(weight)
-
-
-def _expressions(config: peft.LoraConfig) -> Iterator[str]:
-    """Yield the regular expressions that peft builds from an adapter's settings to match names of layers."""
-    for modules in (config.target_modules, config.exclude_modules):
-        if isinstance(modules, str):
-            yield modules
-
-    for ending in (*(config.rank_pattern or {}), *(config.alpha_pattern or {})):
-        yield rf"(.*\.)?({ending})"
-
-    patterns = config.layers_pattern or []
-    if isinstance(patterns, str):
-        patterns = [patterns]
-
-    for part in patterns:
-        yield rf".*\.[^.]*{part}\.(\d+)\..*"
 
 
 def save_adapter(
@@ -375,37 +330,6 @@ def _require_additive(config: peft.LoraConfig, directory: Path) -> None:
             f"the adapter in `{directory}` has `{name} = {getattr(config, name)!r}`, by which the weights under "
             "it change; merge it into its model with peft, and name the result as `model`"
         )
-
-
-def _require_finite_scale(config: peft.LoraConfig, directory: Path) -> None:
-    """Raise `ModelError` if the factor of B A is not finite: Python's JSON also has NaN and Infinity.
-
-    Layers may have their own rank or alpha (`rank_pattern`, `alpha_pattern`).
-    """
-    advice = f"mend its `{ADAPTER_CONFIG}`, or fetch the adapter again"
-    for name, alpha in _with_layers(config, "lora_alpha", "alpha_pattern"):
-        if type(alpha) not in (int, float) or not math.isfinite(alpha):
-            raise ModelError(
-                f"the adapter in `{directory}` has `{name}` = {alpha!r}, expected a finite number; {advice}"
-            )
-
-    for name, rank in _with_layers(config, "r", "rank_pattern"):
-        if type(rank) is not int or rank < 1:
-            raise ModelError(
-                f"the adapter in `{directory}` has `{name}` = {rank!r}, expected a whole number from 1; "
-                f"{advice}"
-            )
-
-
-def _with_layers(
-    config: peft.LoraConfig,
-    name: str,
-    pattern: str,
-) -> Iterator[tuple[str, Any]]:
-    """Yield name and value of an adapter's setting: first for all layers, then for single layers."""
-    yield name, getattr(config, name)
-    for layer, value in (getattr(config, pattern) or {}).items():
-        yield f"{pattern}.{layer}", value
 
 
 def _without_head(

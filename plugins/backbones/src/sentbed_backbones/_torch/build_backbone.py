@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from sentbed import ModelError, SentbedError, locate
+from sentbed import ModelError
 from sentbed.protocols import BuildContext, BuiltBackbone
-from sentbed_common import hub_errors
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
@@ -23,11 +22,10 @@ from sentbed_backbones._torch.loading import (
 from sentbed_backbones._torch.token_states import base_of
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
 from sentbed_backbones._torch.tokenizer_loading import load_tokenizer
-from sentbed_backbones.hub_models import directory_fetched_before, hub_answers
+from sentbed_backbones.hub_models import fetch
 from sentbed_backbones.model_file_checks import (
     TOKENIZERS,
     files_like,
-    is_local,
     problems_of,
 )
 from sentbed_backbones.transformer_base import Transformer
@@ -75,10 +73,12 @@ class BuiltShapes(BuiltBackbone):
                 "vocabulary": f"at most {size:,} tokens, fewer if it is trained on few texts",
             }
         else:
-            directory, place = _configuration(parameters)
+            directory = fetch(
+                parameters.model, parameters.revision, weights=False
+            ).directory
             config = _checked_config(parameters, family, directory)
             self.tokenizer = _read_tokenizer(parameters, directory)
-            self.origin = {"model": parameters.model, "config.json": place}
+            self.origin = {"model": parameters.model}
 
         model = initialise(family, config, parameters)
         if parameters.quantization is not None:
@@ -128,50 +128,13 @@ def _checked_config(
         if "no tokenizer" not in problem:
             raise ModelError(problem)
 
-    try:
-        return read_config(parameters, family, directory)
-    except (OSError, ValueError, KeyError) as error:
-        raise ModelError(
-            f"the configuration in `{directory}` cannot be read: {error}"
-        ) from error
+    return read_config(parameters, family, directory)
 
 
 def _read_tokenizer(parameters: Transformer, directory: Path) -> BulkTokenizer | None:
-    """Return the tokenizer of a model; None if it is not on this machine or cannot be read."""
+    """Return the tokenizer of a model; None if it is not on this machine."""
     # If only a hub id's configuration is cached, transformers would make a tokenizer without words.
     if not files_like(directory, TOKENIZERS):
         return None
 
-    try:
-        return BulkTokenizer(load_tokenizer(directory, parameters.trust_remote_code))
-    except (OSError, ValueError, KeyError, SentbedError):
-        return None
-
-
-def _configuration(parameters: Transformer) -> tuple[Path, str]:
-    """Return the directory of the configuration, and where it was: `on this machine` or `from the hub`."""
-    assert parameters.model is not None
-    if is_local(parameters.model):
-        return locate(parameters.model), "on this machine"
-
-    import huggingface_hub
-
-    model, revision = parameters.model, parameters.revision
-    with hub_errors(ModelError, "model", model, revision):
-        cached = huggingface_hub.try_to_load_from_cache(
-            model, "config.json", revision=revision
-        )
-        if isinstance(cached, str):
-            return Path(cached).parent, "on this machine"
-
-        fetched = directory_fetched_before(model, revision)
-        if fetched is not None:
-            return fetched, "on this machine"
-        if not hub_answers():
-            raise ConnectionError("no connection")
-
-        file = huggingface_hub.hf_hub_download(
-            model, "config.json", revision=revision, etag_timeout=5
-        )
-
-    return Path(file).parent, "from the hub"
+    return BulkTokenizer(load_tokenizer(directory, parameters.trust_remote_code))

@@ -34,8 +34,8 @@ from sentbed_backbones._torch.token_states import base_of
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
 from sentbed_backbones._torch.tokenizer_loading import spacing_of_placeholder
 from sentbed_backbones._torch.weight_dtypes import DTYPES, cast
+from sentbed_backbones.hub_models import fetch
 from sentbed_backbones.model_file_checks import ADAPTER_DIRECTORY, BASE_FILE, is_local
-from sentbed_backbones.model_files import model_files
 from sentbed_backbones.transformer_base import (
     TEMPLATE_ALONE,
     Transformer,
@@ -315,8 +315,7 @@ class BuiltTransformer(BuiltBackbone):
         if self.parameters.model is None or self.parameters.init != "pretrained":
             return None
 
-        # The encoder that names this model may be a stranger's: pickled weights are not converted.
-        return model_files(self.parameters, may_convert=False).directory
+        return fetch(self.parameters.model, self.parameters.revision).directory
 
     def save(self, directory: Path) -> None:
         """Write weights, configuration and tokenizer in the format of transformers.

@@ -9,17 +9,28 @@ import transformers
 from sentbed import ModelError
 from sentbed.protocols import BuildContext, Module
 
-from sentbed_backbones._torch.attention_probe import (
-    Attention,
-    attention_of,
-    prefix_can_be_shared,
-    windowed_blocks,
-)
 from sentbed_backbones._torch.built_transformer import Family
 from sentbed_backbones._torch.shared_prefix import SharedPrefixStates
 from sentbed_backbones._torch.token_states import CausalStates, base_of, blocks_of
 from sentbed_backbones._torch.train_tokenizer import train_byte_bpe
 from sentbed_backbones.attention_direction import attends_both_ways
+
+MASKED_BY_CONFIGURATION = frozenset(
+    {
+        "gemma2",
+        "gemma3_text",
+        "gpt2",
+        "gpt_neox",
+        "gptj",
+        "llama",
+        "mistral",
+        "mixtral",
+        "opt",
+        "qwen2",
+        "qwen3",
+    }
+)
+"""Model types whose code in transformers masks by the setting `is_causal`, and keeps keys and values alone."""
 
 
 class CausalFamily(Family):
@@ -60,83 +71,45 @@ class CausalFamily(Family):
         return f"the backbone `{self.parameters.name}` takes causal models with a fixed number of positions"
 
     def configure(self, model: Any) -> None:
-        """Find out in which direction the model attends, and let it attend as the recipe says.
+        """Let the model attend in the direction that the recipe says.
 
         Raises:
             ModelError: if the model cannot attend as the recipe says, or its attention does not suit the
                 pooler.
         """
-        attention = attention_of(model)
-        attention_of_recipe = self.parameters.attention
-        if attention_of_recipe == "causal" and attention.bidirectional:
+        config = base_of(model).config
+        attention = self.parameters.attention
+        self.both_ways = attends_both_ways(config.to_dict())
+        if attention == "causal" and self.both_ways:
             raise ModelError(
-                f"{_described(model)} attends in both directions with this configuration, and the backbone "
+                f"a `{config.model_type}` attends in both directions with this configuration, and the backbone "
                 'says `attention = "causal"`; take `attention` out, or choose another model'
             )
 
-        if (
-            attention_of_recipe == "bidirectional"
-            and not attention.bidirectional_in_every_block
-        ):
-            attention = self._with_bidirectional_attention(model)
-        elif attention.depends_on_padding:
-            raise ModelError(
-                f"{_described(model)} attends in both directions in some batches only, depending on their "
-                'padding; set `attention = "bidirectional"`'
-            )
-        elif self._is_causal_against_configuration(model, attention):
-            raise ModelError(
-                f"{_described(model)} attends to earlier tokens only, although its configuration says that it "
-                'attends in both directions; set `attention = "bidirectional"`, or `attention = "causal"`'
-            )
+        if attention == "bidirectional" and not self.both_ways:
+            if config.model_type not in MASKED_BY_CONFIGURATION:
+                raise ModelError(
+                    f"a `{config.model_type}` has no bidirectional attention; take out "
+                    '`attention = "bidirectional"`, or choose another architecture, such as LLaMA, Mistral, '
+                    "Qwen2 or OPT"
+                )
 
-        self.both_ways = attention.bidirectional
+            config.is_causal = False
+            self.both_ways = True
+
         if self.both_ways and "causal" in self.needs:
             raise ModelError(
-                f"the pooler reads the state from which the next word is predicted, and {_described(model)} "
-                "attends in both directions; choose another pooler, such as `mean`, or another model"
+                "the pooler reads the state from which the next word is predicted, and a "
+                f"`{config.model_type}` attends in both directions; choose another pooler, such as `mean`, or "
+                "another model"
             )
 
         self.shares_prefix = (
             self.parameters.shares_prefix
             and not self.both_ways
-            and prefix_can_be_shared(model)
+            and config.model_type in MASKED_BY_CONFIGURATION
+            and not _rotates_by_length(model)
         )
-
-    def _with_bidirectional_attention(self, model: Any) -> Attention:
-        """Let a causal model attend in both directions, by the setting `is_causal` of its configuration.
-
-        A sliding window remains, and reaches equally far in both directions.
-
-        Raises:
-            ModelError: if the model does not follow the setting.
-        """
-        windowed = windowed_blocks(model)
-        base_of(model).config.is_causal = False
-        attention = attention_of(model)
-        if (
-            attention.bidirectional_in_every_block
-            and windowed_blocks(model) == windowed
-        ):
-            return attention
-
-        raise ModelError(
-            f"{_described(model)} has no bidirectional attention; take out "
-            '`attention = "bidirectional"`, or choose another architecture, such as LLaMA, Mistral, Qwen2 or '
-            "OPT"
-        )
-
-    def _is_causal_against_configuration(
-        self, model: Any, attention: Attention
-    ) -> bool:
-        """Return whether a model is causal although its configuration says that it is bidirectional.
-
-        If the recipe sets `attention`, the configuration does not matter, and the result is False.
-        """
-        if self.parameters.attention is not None or attention.bidirectional:
-            return False
-
-        return attends_both_ways(base_of(model).config.to_dict())
 
     @property
     def protocol(self) -> dict[str, Any]:
@@ -187,8 +160,8 @@ class CausalFamily(Family):
         return states
 
 
-def _described(model: Any) -> str:
-    """Return the name of a model's class and the version of transformers, for messages."""
-    return (
-        f"`{type(base_of(model)).__name__}` of transformers {transformers.__version__}"
+def _rotates_by_length(model: Any) -> bool:
+    """Whether the rotations of a prefix depend on the longest text of the batch, as with LongRoPE."""
+    return any(
+        getattr(part, "rope_type", None) == "longrope" for part in model.modules()
     )

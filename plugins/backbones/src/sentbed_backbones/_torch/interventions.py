@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import attrs
 import torch
 from sentbed import ModelError
-from sentbed.helpers import fault, returned
+from sentbed.helpers import fault
 from sentbed.protocols import BlockStates, Intervention
 from torch import Tensor
 
@@ -132,7 +132,7 @@ def build_intervention(
     if intervention is None:
         return None
 
-    function = returned(intervention.build(), Callable, intervention, "build")
+    function = intervention.build()
     places = frozenset(intervention.places)
     return BuiltIntervention(intervention, function, places, placeholder_id)
 

@@ -51,10 +51,8 @@ def output_embedding(
 
     directory = files()
     if directory is not None:
-        for _, key, tensors in stored_weights(directory):
-            if key in names:
-                stored: Tensor = tensors.get_tensor(key)
-                return stored
+        for stored in stored_weights(directory, lambda name: name in names).values():
+            return stored
 
     where = "a model with random weights" if directory is None else f"`{directory}`"
     raise ModelError(

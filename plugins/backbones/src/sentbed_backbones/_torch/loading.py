@@ -11,17 +11,12 @@ from typing import Any
 import torch
 import transformers
 from sentbed import ModelError
-from sentbed.helpers import foreign, physical_memory, read_json
+from sentbed.helpers import read_json
 from sentbed.protocols import BuildContext, InterventionTraits
-from sentbed_common import in_safetensors, is_finite_tensor, memory_limit, pickled_files
 from torch import Tensor
 
 from sentbed_backbones._torch.built_transformer import BuiltTransformer, Family, quiet
-from sentbed_backbones._torch.stored_weights import (
-    stored_weights,
-    weight_files,
-    weight_hashes,
-)
+from sentbed_backbones._torch.stored_weights import stored_weights, weight_hashes
 from sentbed_backbones._torch.t5 import T5_MODEL_TYPES
 from sentbed_backbones._torch.tokenizer_loading import (
     add_placeholder,
@@ -31,15 +26,12 @@ from sentbed_backbones._torch.tokenizer_loading import (
 )
 from sentbed_backbones._torch.weight_dtypes import DTYPES
 from sentbed_backbones.adaptation import ADAPTER_WEIGHTS, PICKLED_ADAPTER
-from sentbed_backbones.hub_models import fetch
+from sentbed_backbones.hub_models import ModelFiles, fetch
 from sentbed_backbones.model_file_checks import (
     ADAPTER_DIRECTORY,
     BASE_FILE,
-    LARGEST_JSON,
-    only_pickled,
     problems_of,
 )
-from sentbed_backbones.model_files import base_files, model_files
 from sentbed_backbones.transformer_base import Transformer, problem_of_intervention
 
 DROPOUTS = (
@@ -63,11 +55,6 @@ frequencies and causal masks: old files hold them, but the code now computes the
 
 HEADS = ("lm_head.weight", "lm_head.decoder.weight", "cls.predictions.decoder.weight")
 """Names of the weights of language-modelling heads to which the input embeddings may be tied."""
-
-WHOLE_NUMBERS = frozenset(
-    {"BOOL", "I8", "U8", "I16", "U16", "I32", "U32", "I64", "U64"}
-)
-"""Names of the types of whole numbers in safetensors."""
 
 
 def load(
@@ -94,11 +81,7 @@ def load(
         is_pretrained = parameters.init == "pretrained"
         # An encoder saved with `BASE_FILE` has no base weights. They are those of the recipe's `model`, and
         # their hashes are checked.
-        if saved is None:
-            files = model_files(parameters)
-        else:
-            files = base_files(parameters, saved)
-
+        files = model_files(parameters)
         directory = files.directory
         model, tokenizer = _from_directory(parameters, family, directory, is_pretrained)
         if is_pretrained:
@@ -130,6 +113,17 @@ def load(
         built.weights_directory = weights_directory
 
     return built
+
+
+def model_files(parameters: Transformer) -> ModelFiles:
+    """Return the files of the recipe's `model`; a hub id is downloaded."""
+    assert parameters.model is not None
+    return fetch(
+        parameters.model,
+        parameters.revision,
+        code=parameters.trust_remote_code,
+        weights=parameters.init == "pretrained",
+    )
 
 
 def _random_model(
@@ -209,15 +203,8 @@ def _with_adapter(
     if "commit" in files.origin:
         origin["adapter_commit"] = files.origin["commit"]
 
-    shown = f"the adapter `{parameters.adapter}`"
-    directory, pickled = in_safetensors(
-        files.directory, True, shown, (PICKLED_ADAPTER,)
-    )
-    if pickled:
-        origin["adapter_pickled_sha256"] = dict(pickled)
-
-    origin["adapter"] = weight_hashes(directory, {})
-    return load_adapter(model, directory)
+    origin["adapter"] = weight_hashes(files.directory, {})
+    return load_adapter(model, files.directory)
 
 
 def _from_directory(
@@ -230,15 +217,9 @@ def _from_directory(
     for problem in problems_of(directory, with_weights, parameters.trust_remote_code):
         raise ModelError(problem)
 
-    if with_weights and not weight_files(directory):
-        # This is a saved encoder: for a recipe's model, pickled weights were converted before.
-        raise ModelError(only_pickled(directory, pickled_files(directory)[0].name))
-
-    problem = f"the model in `{directory}` cannot be loaded"
-    with quiet(), foreign(ModelError, problem, "check that its files are complete"):
-        tokenizer = load_tokenizer(directory, parameters.trust_remote_code)
+    tokenizer = load_tokenizer(directory, parameters.trust_remote_code)
+    with quiet():
         config = read_config(parameters, family, directory)
-        _require_memory(directory, config, parameters, family)
         if with_weights:
             model = _load(directory, config, parameters, family)
         else:
@@ -301,45 +282,13 @@ def _advice_for(config: Any, backbone: str) -> str:
     return f"choose another model, or the backbone `{suitable}`"
 
 
-def _require_memory(
-    directory: Path,
-    config: Any,
-    parameters: Transformer,
-    family: Family,
-) -> None:
-    """Raise `ModelError` if weights for this configuration would not fit into the machine's memory.
-
-    transformers allocates the weights before it compares them with the weights of the files.
-    """
-    if parameters.device_map is not None:
-        return
-
-    # The model is on the device meta, without memory, and the run's random generators are not used.
-    with torch.random.fork_rng(devices=[]), torch.device("meta"):
-        model = initialise(family, config, parameters)
-
-    count = model.num_parameters()
-    needed = count * DTYPES[parameters.dtype].itemsize
-    if parameters.quantization is not None:
-        needed = count // 2
-
-    memory = min(filter(None, (physical_memory(), memory_limit())), default=needed)
-    if needed > memory:
-        raise ModelError(
-            f"the model in `{directory}` has {count:,} weights by its `config.json`, which need "
-            f"{needed / 1e9:,.0f} GB of memory, and this machine has {memory / 1e9:,.0f} GB; "
-            "take a smaller model, `dtype` or `quantization`"
-        )
-
-
 def _load(
     directory: Path,
     config: Any,
     parameters: Transformer,
     family: Family,
 ) -> Any:
-    """Return the model in a directory; its weights must fit the configuration and be finite."""
-    _require_floating_point(directory)
+    """Return the model in a directory; its weights must fit the configuration."""
     options: dict[str, Any] = {}
     if parameters.device_map is not None:
         options["device_map"] = parameters.device_map
@@ -352,7 +301,6 @@ def _load(
     model, info = family.loader().from_pretrained(
         directory,
         config=config,
-        use_safetensors=True,
         dtype=DTYPES[parameters.dtype],
         trust_remote_code=parameters.trust_remote_code,
         output_loading_info=True,
@@ -372,7 +320,6 @@ def _load(
     missing = _fill_embeddings_from_head(model, missing, directory)
     missing = family.fill_new_head(model, missing)
     _require_fit(directory, family, missing, info)
-    _require_finite_weights(directory, model)
     return model
 
 
@@ -416,25 +363,12 @@ def _require_fit(
         counts = f"{len(missing)} weights missing, {len(mismatched)} of another shape, {len(unused)} unused"
         first = (missing + mismatched + unused)[0]
         advice = family.advice(missing)
-        if "auto_map" in read_json(directory / "config.json", LARGEST_JSON):
+        if "auto_map" in read_json(directory / "config.json"):
             advice = "read the Python code that the model brings, and set `trust_remote_code = true`"
         raise ModelError(
             f"the weights in `{directory}` do not fit its `config.json`: {counts}, the first is `{first}`; "
             f"{advice}"
         )
-
-
-def _require_finite_weights(directory: Path, model: Any) -> None:
-    """Raise `ModelError` if a weight has NaN or infinite values.
-
-    Scores would not show it: activations such as ReLU turn some NaNs into numbers.
-    """
-    for name, parameter in model.named_parameters():
-        if parameter.is_floating_point() and not is_finite_tensor(parameter):
-            raise ModelError(
-                f"`{name}` in `{directory}` has NaN or infinite values: the file is damaged, or training "
-                "diverged; take another checkpoint"
-            )
 
 
 def name_of_embeddings(model: Any) -> str | None:
@@ -456,23 +390,10 @@ def read_tied_head(config: Any, directory: Path) -> Tensor | None:
     if not getattr(config, "tie_word_embeddings", False):
         return None
 
-    for _, name, weights in stored_weights(directory):
-        if name in HEADS:
-            head: Tensor = weights.get_tensor(name)
-            return head
+    for head in stored_weights(directory, lambda name: name in HEADS).values():
+        return head
 
     return None
-
-
-def _require_floating_point(directory: Path) -> None:
-    """Raise `ModelError` if weights are whole numbers, which transformers would load without complaint."""
-    for file, name, weights in stored_weights(directory):
-        kind = weights.get_slice(name).get_dtype()
-        if OF_A_LAYER.search(name) and kind in WHOLE_NUMBERS:
-            raise ModelError(
-                f"`{name}` in `{file}` holds whole numbers ({kind}), expected floating point: the file is "
-                "damaged or quantised; fetch the model again, or take its unquantised weights"
-            )
 
 
 def initialise(
@@ -511,9 +432,7 @@ def _spread(model: Any, parameters: Transformer) -> Any:
 
 def _require_same_base(file: Path, origin: Mapping[str, Any]) -> None:
     """Raise `ModelError` unless the base weights have the hashes that `file`, a `BASE_FILE`, records."""
-    with foreign(ModelError, f"`{file}` cannot be read", "save this encoder again"):
-        recorded_hashes = read_json(file)["sha256"]
-    if recorded_hashes != origin.get("sha256"):
+    if read_json(file)["sha256"] != origin.get("sha256"):
         raise ModelError(
             f"the adapter beside `{file}` was trained on other weights than those of `{origin['model']}`, or "
             "on another conversion of them; put the model back, or name the right one as `model`"

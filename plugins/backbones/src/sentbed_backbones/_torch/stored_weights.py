@@ -1,38 +1,27 @@
-"""The weights in the safetensors files of a model's directory."""
+"""The weights in the files of a model's directory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
-from safetensors import safe_open
-from sentbed import ModelError
-from sentbed.helpers import foreign, sha256
+from sentbed.helpers import sha256
+from sentbed_common import read_tensors, weight_files
+from torch import Tensor
 
 
-def stored_weights(directory: Path) -> Iterator[tuple[Path, str, Any]]:
-    """Yield for each weight its file, its name and the open file, which has `get_tensor(name)`.
-
-    Raises:
-        ModelError: if a file cannot be read.
-    """
+def stored_weights(
+    directory: Path, is_read: Callable[[str], bool]
+) -> dict[str, Tensor]:
+    """Return the weights in a directory's files of whose names `is_read` is true."""
+    weights: dict[str, Tensor] = {}
     for file in weight_files(directory):
-        problem = f"`{file}` cannot be read"
-        with (
-            foreign(ModelError, problem, "fetch the model again"),
-            safe_open(file, "pt") as weights,
-        ):
-            for name in weights.keys():  # noqa: SIM118 - it is no mapping
-                yield file, name, weights
+        weights |= read_tensors(file, is_read)
 
-
-def weight_files(directory: Path) -> list[Path]:
-    """Return the safetensors files of a directory, sorted by name."""
-    return sorted(directory.glob("*.safetensors"))
+    return weights
 
 
 def weight_hashes(directory: Path, computed: Mapping[str, str]) -> dict[str, str]:
-    """Return the SHA-256 of each safetensors file by name; `computed` has those that are already known."""
+    """Return the SHA-256 of each file of weights by name; `computed` has those that are already known."""
     files = weight_files(directory)
     return {file.name: computed.get(file.name) or sha256(file) for file in files}

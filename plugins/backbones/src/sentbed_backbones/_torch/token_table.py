@@ -11,7 +11,7 @@ import torch
 import transformers
 from safetensors.torch import load_file
 from sentbed import ModelError
-from sentbed.helpers import foreign, sha256
+from sentbed.helpers import sha256
 from torch import Tensor
 
 from sentbed_backbones._torch.built_transformer import quiet
@@ -24,13 +24,12 @@ from sentbed_backbones._torch.tokenizer_loading import (
 from sentbed_backbones._torch.train_tokenizer import train_wordpiece
 from sentbed_backbones._torch.word_vectors import read_word_vectors, word_tokenizer
 from sentbed_backbones.hub_models import fetch
-from sentbed_backbones.model_files import with_safetensors
+from sentbed_backbones.model_file_checks import problems_of
 from sentbed_backbones.token_table_folders import (
     TABLE_FILE,
     TOKENIZER_FILE,
     table_directory,
 )
-from sentbed_backbones.untrusted_files import require_bounded_tokenizer
 
 ROWS = "embedding.weight"
 """Name of the table in a file of StaticEmbedding, and in a saved backbone."""
@@ -106,7 +105,9 @@ def from_model(
         tokenizer = _read_tokenizer(table)
         origin["sha256"] = sha256(table / TABLE_FILE)
     else:
-        files = with_safetensors(files, model)
+        for problem in problems_of(files.directory, True, False):
+            raise ModelError(problem)
+
         weights_directory = files.directory
         rows = _input_embeddings(weights_directory)
         tokenizer = load_tokenizer(weights_directory, False)
@@ -131,9 +132,7 @@ def _read_tokenizer(directory: Path) -> Any:
             f"`{directory}` holds no `{TOKENIZER_FILE}`; fetch the model again"
         )
 
-    require_bounded_tokenizer(directory)
-    with foreign(ModelError, f"`{file}` cannot be read", "fetch the model again"):
-        return transformers.PreTrainedTokenizerFast(tokenizer_file=str(file))
+    return transformers.PreTrainedTokenizerFast(tokenizer_file=str(file))
 
 
 def _read_table(directory: Path) -> Tensor:
@@ -141,14 +140,12 @@ def _read_table(directory: Path) -> Tensor:
     file = directory / TABLE_FILE
     if not file.is_file():
         raise ModelError(
-            f"`{directory}` holds no `{TABLE_FILE}`; convert pickled weights on a machine where you trust them"
+            f"`{directory}` holds no `{TABLE_FILE}`; fetch the model again"
         )
 
-    with foreign(ModelError, f"`{file}` cannot be read", "fetch the model again"):
-        tensors = load_file(file)
-
+    tensors = load_file(file)
     if ROWS in tensors:
-        return _required(tensors[ROWS], file)
+        return tensors[ROWS].float()
 
     if MODEL2VEC not in tensors:
         names = ", ".join(f"`{name}`" for name in sorted(tensors)) or "nothing"
@@ -157,68 +154,32 @@ def _read_table(directory: Path) -> Tensor:
             "model2vec, or a model of transformers"
         )
 
-    rows = _required(tensors[MODEL2VEC], file)
+    rows = tensors[MODEL2VEC].float()
     if "mapping" in tensors:
-        rows = _mapped_rows(rows, tensors["mapping"].long(), file)
+        rows = rows[tensors["mapping"].long()]
     if "weights" in tensors:
         scales = tensors["weights"]
-        if scales.shape != rows.shape[:1]:
-            raise ModelError(
-                f"`{file}` has {tuple(scales.shape)} `weights` for {len(rows)} tokens; fetch the model again"
-            )
-
         # As in sentence-transformers, the product is rounded to fp32, whatever the precision in the file.
         rows = (rows * scales[:, None]).float()
 
-    return _required(rows, file)
-
-
-def _mapped_rows(
-    rows: Tensor,
-    mapping: Tensor,
-    file: Path,
-) -> Tensor:
-    """Return the row of each token; `mapping` `(tokens,)` has the index of the token's row in the table."""
-    if len(mapping) and not 0 <= int(mapping.min()) <= int(mapping.max()) < len(rows):
-        raise ModelError(
-            f"`mapping` in `{file}` names rows beyond the {len(rows)} of the table; fetch the model again"
-        )
-
-    return rows[mapping]
-
-
-def _required(rows: Tensor, file: Path) -> Tensor:
-    """Return a table in fp32. Raises `ModelError` unless it is a matrix of finite numbers."""
-    if rows.ndim != 2 or not rows.is_floating_point() or not len(rows):
-        raise ModelError(
-            f"the table in `{file}` is {rows.dtype} {tuple(rows.shape)}, expected floating point "
-            "(tokens, width); fetch the model again"
-        )
-
-    if not torch.isfinite(rows).all():
-        raise ModelError(
-            f"the table in `{file}` has NaN or infinite values: the file is damaged; fetch the model again"
-        )
-
-    return rows.float()
+    return rows
 
 
 def _input_embeddings(directory: Path) -> Tensor:
     """Return the input embeddings of a model of transformers in fp32; no other weights are read."""
-    advice = "check that its files are complete"
-    with quiet(), foreign(ModelError, f"`{directory}` cannot be loaded", advice):
+    with quiet():
         config = transformers.AutoConfig.from_pretrained(directory)
         with torch.random.fork_rng(devices=[]), torch.device("meta"):
             model = transformers.AutoModel.from_config(config)
 
     name = name_of_embeddings(model)
-    for file, key, weights in stored_weights(directory):
-        if name is not None and f".{key}".endswith(f".{name}"):
-            return _required(weights.get_tensor(key), file)
+    stored = stored_weights(directory, lambda key: f".{key}".endswith(f".{name}"))
+    for weight in stored.values():
+        return weight.float()
 
     head = read_tied_head(config, directory)
     if head is not None:
-        return _required(head, directory)
+        return head.float()
 
     raise ModelError(
         f"the weights in `{directory}` have no input embeddings (`{name}`); fetch the model again"

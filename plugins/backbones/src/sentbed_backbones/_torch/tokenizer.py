@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,7 @@ import numpy as np
 import tokenizers
 from numpy.typing import NDArray
 from sentbed import ModelError
-from sentbed.helpers import foreign
 from sentbed.protocols import TokenIds, Tokenizer
-
-from sentbed_backbones._torch.sentencepiece_normalization import (
-    backend_and_character_map,
-)
 
 HOW_IT_WAS_LOADED = ("is_local", "local_files_only")
 """Settings that transformers adds when it loads a tokenizer; it would save them too."""
@@ -31,21 +25,6 @@ value is the number of embeddings, without the embedding of an added placeholder
 
 LARGEST_ID = (1 << 31) - 1
 """The largest id of a token that `TokenIds` can hold."""
-
-
-@contextmanager
-def tokenizing() -> Iterator[None]:
-    """Turn exceptions of `tokenizers` about a model's files and a user's texts into a `ModelError`.
-
-    Every call that tokenises texts is in such a block: even if a tokenizer's definition was read without an
-    error, the library may panic on a text. This is no fault of a plugin, nor of the code that read the text.
-    """
-    problem = "the tokenizer of the model failed on a text"
-    advice = (
-        "fetch the model's `tokenizer.json` again, or take another revision or model"
-    )
-    with foreign(ModelError, problem, advice):
-        yield
 
 
 class BulkTokenizer(Tokenizer):
@@ -106,11 +85,8 @@ class BulkTokenizer(Tokenizer):
                 self._empty_id = int(token_id)
 
         self._definition = original.backend_tokenizer
-        """The backend of `original`; `truncate` uses it, since its offsets refer to the texts before mapping."""
         self._loaded_truncation: dict[str, Any] | None = self._definition.truncation
-        self._fast, self._character_map = backend_and_character_map(original)
         self._definition.no_padding()
-        self._fast.no_padding()
         self._fingerprint: str | None = None
 
     def shareable(self, ids: NDArray[np.int32]) -> int:
@@ -137,9 +113,6 @@ class BulkTokenizer(Tokenizer):
                 [self._empty_id],
                 tokenizers.__version__,
             ]
-            if self._character_map is not None:
-                what.append("exact character map")
-
             self._fingerprint = hashlib.sha256(json.dumps(what).encode()).hexdigest()
 
         return self._fingerprint
@@ -176,12 +149,10 @@ class BulkTokenizer(Tokenizer):
         Raises:
             ModelError: if a text has a token for which the model has no embedding.
         """
-        with tokenizing():
-            self._fast.enable_truncation(max_length)
-            encodings = self._fast.encode_batch_fast(
-                self._mapped(texts), add_special_tokens=self.special_tokens
-            )
-
+        self._definition.enable_truncation(max_length)
+        encodings = self._definition.encode_batch_fast(
+            list(texts), add_special_tokens=self.special_tokens
+        )
         return self._token_ids(encodings)
 
     def encode_marked(
@@ -198,15 +169,11 @@ class BulkTokenizer(Tokenizer):
         Raises:
             ModelError: if a text has a token for which the model has no embedding.
         """
-        with tokenizing():
-            self._fast.no_truncation()
-            encodings = self._fast.encode_batch(self._mapped(texts))
-
+        self._definition.no_truncation()
+        encodings = self._definition.encode_batch(list(texts))
         tokens = self._token_ids(encodings)
         if starts is not None:
-            hidden = _tokens_before(
-                tokens, encodings, self._starts_of_mapped(texts, starts)
-            )
+            hidden = _tokens_before(tokens, encodings, starts)
             tokens = attrs.evolve(tokens, hidden=hidden)
 
         if layers is not None:
@@ -216,24 +183,6 @@ class BulkTokenizer(Tokenizer):
             )
 
         return tokens
-
-    def _starts_of_mapped(
-        self, texts: Sequence[str], starts: Sequence[int]
-    ) -> Sequence[int]:
-        """Return the positions of the characters `starts` in the texts after mapping by the character map."""
-        if self._character_map is None:
-            return starts
-
-        beginnings = [text[:start] for text, start in zip(texts, starts, strict=True)]
-        with tokenizing():
-            return [len(beginning) for beginning in self._character_map(beginnings)]
-
-    def _mapped(self, texts: Sequence[str]) -> list[str]:
-        """Return the texts as the backend takes them, after mapping by the character map."""
-        if self._character_map is None:
-            return list(texts)
-
-        return self._character_map(texts)
 
     def _token_ids(self, encodings: Sequence[tokenizers.Encoding]) -> TokenIds:
         """Return the ids of encoded texts, each with at least one token."""
@@ -275,9 +224,7 @@ class BulkTokenizer(Tokenizer):
             return
 
         number = int(beyond[0])
-        with tokenizing():
-            token = self._definition.id_to_token(number)
-
+        token = self._definition.id_to_token(number)
         raise ModelError(
             f"a text has the token {token!r:.80}, number {number}, and the model has embeddings for "
             f"{self._embedded_tokens} tokens; take it out of the texts or the template, or fetch the model "
@@ -291,16 +238,11 @@ class BulkTokenizer(Tokenizer):
         """
         self._definition.no_truncation()
         cut = list(texts)
-        if self._character_map is not None:
-            with tokenizing():
-                cut = self._character_map.where_it_differs(texts)
-
         rows = list(range(len(cut)))
         while rows:
-            with tokenizing():
-                encodings = self._definition.encode_batch(
-                    [cut[row] for row in rows], add_special_tokens=False
-                )
+            encodings = self._definition.encode_batch(
+                [cut[row] for row in rows], add_special_tokens=False
+            )
 
             longer = []
             for row, encoding in zip(rows, encodings, strict=True):

@@ -10,7 +10,6 @@ import tokenizers
 import torch
 import transformers
 from sentbed import DataError
-from sentbed_common import bounded_lines
 from torch import Tensor
 
 UNKNOWN = "[UNK]"
@@ -36,7 +35,7 @@ def read_word_vectors(
     width = 0
     lines = 0
     with file.open("rb") as stream:
-        for number, content in enumerate(bounded_lines(stream, file), 1):
+        for number, content in enumerate(stream, 1):
             line = content.decode("utf-8", "replace").rstrip()
             if number == 1:
                 # A byte order mark, as some programs on Windows write it.

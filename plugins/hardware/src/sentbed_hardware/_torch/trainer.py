@@ -14,7 +14,7 @@ import safetensors.torch
 import torch
 from numpy.typing import NDArray
 from sentbed import ModelError
-from sentbed.helpers import derive, number, returned
+from sentbed.helpers import derive
 from sentbed.protocols import (
     Columns,
     LossOutput,
@@ -133,7 +133,7 @@ class TorchTrainer(Trainer):
 
         component = training.optimizer
         optimizer = component.build(list(self.optimized.items()))
-        self.optimizer = returned(optimizer, torch.optim.Optimizer, component, "build")
+        self.optimizer = optimizer
         settings = loss_parameter_settings(self.loss, training.loss, "loss.")
         self.rate_factors = separate(
             self.optimizer, self.optimized, settings, component
@@ -207,7 +207,7 @@ class TorchTrainer(Trainer):
         """Return the loss's module for vectors of this width, and set `loss_state` to its initial state."""
         component, device = self.training.loss, self.placement.device
         built: Any = component.build(width)
-        module: nn.Module = returned(built, nn.Module, component, "build")
+        module: nn.Module = built
         module.to(device)
         if component.traits.stateful:
             self.loss_state = {}
@@ -254,7 +254,7 @@ class TorchTrainer(Trainer):
         self.steps += 1
         metrics = {}
         for name, value in output.metrics.items():
-            metrics[name] = number(value, self.training.loss, "build")
+            metrics[name] = float(value)
 
         return StepResult(output.loss.item(), rate, float(norm), metrics, fault=origin)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sentbed import RunError
-from sentbed.helpers import fault, returned
+from sentbed.helpers import fault
 from sentbed.protocols import Loss, Optimizer, ParameterSettings
 from torch import nn
 
@@ -31,7 +31,7 @@ def loss_parameter_settings(
                 wrong = f"built a module with `parameter_settings` of `{path}`, which is no parameter of it"
                 raise fault(loss, "build", wrong)
 
-            special = returned(value, ParameterSettings, loss, "build")
+            special = value
             settings[prefix + path] = special
 
     return settings

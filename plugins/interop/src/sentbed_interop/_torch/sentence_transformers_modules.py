@@ -8,13 +8,12 @@ from typing import Any, NoReturn
 
 import attrs
 import torch
-from safetensors.torch import load_file
 from sentbed import ModelError
 from sentbed.errors import listed
 from sentbed.kinds import KINDS
 from sentbed.protocols import PoolerTraits
 from sentbed.tools import Plugins, load_plugins
-from sentbed_common import in_safetensors
+from sentbed_common import read_tensors, weight_files
 
 from sentbed_interop._torch.importer_common import (
     read_json,
@@ -237,14 +236,13 @@ def read_config(directory: Path) -> Mapping[str, Any]:
 
 def dense_weights(directory: Path) -> dict[str, torch.Tensor]:
     """Return weight and bias of a `Dense`. Raises `ModelError` if there is none."""
-    converted, _ = in_safetensors(directory, may_convert=True)
-    file = converted / "model.safetensors"
-    if not file.is_file():
+    files = weight_files(directory)
+    if not files:
         raise ModelError(
             f"`{directory}` holds neither `model.safetensors` nor `pytorch_model.bin`; fetch the model again"
         )
     weights = {}
-    for name, value in load_file(file).items():
+    for name, value in read_tensors(files[0]).items():
         weights[name.removeprefix("linear.")] = value
     return weights
 

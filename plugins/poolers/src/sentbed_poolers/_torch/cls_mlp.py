@@ -6,10 +6,9 @@ from collections.abc import Container, Sequence
 from pathlib import Path
 
 import torch
-from safetensors import safe_open
 from sentbed import DataError, ModelError, locate
-from sentbed.helpers import foreign
 from sentbed.protocols import TokenStates
+from sentbed_common import read_tensors, weight_files
 from torch import Tensor, nn
 
 INITIAL_DEVIATION = 0.02
@@ -59,7 +58,7 @@ def load_layer_from_file(dense: nn.Linear, location: str) -> None:
     """Load the layer from a safetensors file. If there is no such file, set the layer to NaN.
 
     Raises:
-        ModelError: if the file is damaged, has no such layer, or its layer does not fit or is not finite.
+        ModelError: if the file has no such layer, or its layer does not fit.
     """
     try:
         file = locate(location)
@@ -76,12 +75,12 @@ def load_layer_from_file(dense: nn.Linear, location: str) -> None:
 
 
 def load_layer_from_directory(dense: nn.Linear, directory: Path) -> None:
-    """Load the layer from the safetensors files of the model in a directory.
+    """Load the layer from the files of the model in a directory.
 
     Raises:
-        ModelError: if a file is damaged, no file has such a layer, or the layer does not fit or is not finite.
+        ModelError: if no file has such a layer, or the layer does not fit.
     """
-    files = sorted(directory.glob("*.safetensors"))
+    files = weight_files(directory)
     remedy = "name a model of SimCSE's in the backbone, or take `pretrained` out for a new layer"
     _load_layer(dense, files, f"the model in `{directory}`", remedy)
 
@@ -95,13 +94,9 @@ def _load_layer(
     """Load the layer from one of the files; `where` names these in messages, which end with `remedy`."""
     tensors: dict[str, Tensor] = {}
     for file in files:
-        with (
-            foreign(ModelError, f"`{file}` cannot be read", "fetch the model again"),
-            safe_open(file, "pt") as weights,
-        ):
-            for key in weights.keys():  # noqa: SIM118 - it is no mapping
-                if key.rpartition(".")[0].endswith(LAYERS):
-                    tensors[key] = weights.get_tensor(key)
+        tensors |= read_tensors(
+            file, lambda key: key.rpartition(".")[0].endswith(LAYERS)
+        )
 
     layer = _layer_name(tensors)
     if layer is None:
@@ -119,11 +114,6 @@ def _load_layer(
                 f"{where} has `{key}` {tuple(pretrained.shape)}, expected {tuple(value.shape)} for this "
                 "backbone; name a model of its size"
             )
-        if not torch.isfinite(pretrained).all():
-            raise ModelError(
-                f"{where} has NaN or infinite values in `{key}`; fetch the model again"
-            )
-
         with torch.no_grad():
             value.copy_(pretrained)
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import jax
 import torch
-from sentbed.helpers import returned
 from sentbed.protocols import (
     BuiltBackbone,
     Head,
@@ -72,6 +71,5 @@ class JaxEngine(TrainingEngine):
     def trainer(self, encoders: Mapping[str, Any], training: Training) -> JaxTrainer:
         """Return a trainer of the encoders that are named in `training.towers`."""
         component = training.loss
-        built = component.build(common_width(encoders))
-        loss = returned(built, torch.nn.Module, component, "build")
+        loss = component.build(common_width(encoders))
         return JaxTrainer(self.devices, self.key, encoders, training, loss)

@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 from sentbed import ModelError, RunError
-from sentbed.helpers import pad, plan_batches, returned
+from sentbed.helpers import pad, plan_batches
 from sentbed.protocols import (
     Columns,
     Module,
@@ -837,7 +837,7 @@ def _optax(optimizer: Optimizer, shapes: Shapes) -> optax.GradientTransformation
             f"the optimizer `{optimizer.name}` has no form for JAX (`build_optax`), which the runtime `tpu` "
             "needs; use `adamw` or `adafactor`, or another runtime"
         )
-    return returned(built, optax.GradientTransformation, optimizer, "build_optax")
+    return built
 
 
 def _with_decay(optimizer: Optimizer, decay: float) -> Optimizer:

@@ -14,13 +14,11 @@ from typing import Any
 import numpy as np
 import torch
 from sentbed.errors import ModelError
-from sentbed.helpers import returned
 from sentbed.protocols import (
     LABEL,
     PROGRESS,
     Backbone,
     BuildContext,
-    BuiltBackbone,
     Head,
     Loss,
     Pooler,
@@ -91,7 +89,7 @@ def backbone_size(
         trained: whether to count the backward pass, and the bytes that are kept for it, too.
     """
     with torch.device("meta"):
-        built = returned(backbone.build(context), BuiltBackbone, backbone, "build")
+        built = backbone.build(context)
     module: Any = built.module
     if not isinstance(module, torch.nn.Module):
         raise ModelError(f"its module is a `{type(module).__name__}`, not PyTorch's")

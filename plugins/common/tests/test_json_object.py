@@ -1,34 +1,11 @@
 from __future__ import annotations
 
 import json
-import os
 from random import Random
 
 import pytest
 from sentbed import DataError
-from sentbed.helpers import LONGEST_LINE
-from sentbed_common import bounded_lines, json_object
-
-
-def test_an_overlong_line_is_refused_before_it_is_read(tmp_path):
-    file = tmp_path / "a"
-    file.write_bytes(b"one\n" + b"x" * (LONGEST_LINE - 1) + b"\nthree")
-    with file.open("rb") as stream:
-        assert [len(line) for line in bounded_lines(stream, file)] == [
-            4,
-            LONGEST_LINE,
-            5,
-        ]
-    with file.open("ab") as stream:
-        stream.truncate(40 * LONGEST_LINE)
-    with (
-        file.open("rb") as stream,
-        pytest.raises(DataError, match=r"more than 1,048,576 bytes.*/a:3$"),
-    ):
-        list(bounded_lines(stream, file))
-    with file.open("rb") as stream:
-        stream.seek(-100, os.SEEK_END)
-        assert stream.read() == b"\0" * 100
+from sentbed_common import json_object
 
 
 @pytest.mark.parametrize(

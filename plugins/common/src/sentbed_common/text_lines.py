@@ -1,4 +1,4 @@
-"""Lines of limited length from text files, and the texts, JSON objects and CSV rows in them."""
+"""The texts, JSON objects and CSV rows in lines of text files."""
 
 from __future__ import annotations
 
@@ -6,28 +6,10 @@ import codecs
 import csv
 import json
 from collections.abc import Iterable, Iterator
-from typing import IO, Any, AnyStr
+from typing import Any
 
 from sentbed.errors import DataError
 from sentbed.helpers import LONGEST_LINE, in_utf_16
-
-
-def bounded_lines(stream: IO[AnyStr], file: object) -> Iterator[AnyStr]:
-    """Yield the lines of a stream with their line ends.
-
-    Raises `DataError` for a line of more than `LONGEST_LINE` characters or, in a binary stream, bytes.
-    """
-    number = 0
-    while line := stream.readline(LONGEST_LINE + 1):
-        number += 1
-        if len(line) > LONGEST_LINE:
-            unit = "characters"
-            if isinstance(line, bytes):
-                unit = "bytes"
-            message = f"the line has more than {LONGEST_LINE:,} {unit}, expected a sentence; cut the line"
-            raise DataError(message, file, number)
-
-        yield line
 
 
 def decoded_line(
