@@ -16,19 +16,10 @@ DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 SETTINGS = re.compile(r"[A-Za-z_.]+\.(json|jsonl|toml|md|html|bin|sha256|config)")
 OF_OTHERS = {
     "ModelCard.from_template": "huggingface_hub",
-    "ModelCardData": "huggingface_hub",
     "NAME.old": "a directory",
-    "Range": "a header of HTTP",
-    "SentenceTransformer": "sentence-transformers",
     "StrictUndefined": "Jinja",
-    "TerminatedWorkerError": "loky",
-    "Prefix": "a name in a bibliography",
     "TTestPower": "statsmodels",
-    "TypeError": "Python",
-    "os.times": "Python",
-    "scipy.special": "SciPy",
     "stage.0.loss.temperature": "a key of a recipe",
-    "torch.ops.aten.prod": "PyTorch",
 }
 """Names of others, or of no code, with what they are."""
 
