@@ -128,7 +128,7 @@ def _hyphens(name: str) -> str:
 def recorded_cost(record: Mapping[str, Any]) -> RecordedCost | None:
     """Return the cost of a run from its `report.json`; None if it has none, as in earlier versions.
 
-    Rows for other amounts than those of `RunCost`, such as `energy` of earlier versions, are ignored.
+    Rows for other amounts than those of `RunCost` are ignored.
 
     Raises:
         KeyError, TypeError, ValueError: if the section is damaged.
