@@ -167,14 +167,12 @@ def _load(command, parameters, place, plugins):
 
         paper, _, table = (parameters["what"] or "").partition(":")
         if table:
-            size = (f"size={parameters['size']}",) if parameters["size"] else ()
-            only = entries((*parameters["only"], *size))
             read_study(
                 find_table(place / "recipes" / "papers", paper, table),
                 settings,
                 plugins,
                 False,
-                only,
+                entries(parameters["only"]),
             )
         return
     path = _file(
