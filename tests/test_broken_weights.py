@@ -8,8 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
-from sentbed import Encoder, ModelError
+from sentbed import Encoder
 from sentbed.errors import NotFiniteError
 from sentbed.tools import EncoderRecipe, component_of, load_plugins
 
@@ -64,31 +63,6 @@ def test_whichever_weight_is_not_finite_no_vector_is_given_and_its_name_is(
                 encoder.encode(TEXTS)
     assert encoder.is_finite()
     np.testing.assert_array_equal(encoder.encode(TEXTS), expected)
-
-
-def test_whichever_tensor_of_a_saved_encoder_is_not_finite_it_is_not_loaded(
-    encoder, tmp_path
-):
-    random = Random(0)
-    encoder.save(tmp_path)
-    (tmp_path / "checksums.json").unlink()
-    count = 0
-    for file in (
-        tmp_path / "backbone" / "model.safetensors",
-        tmp_path / "modules.safetensors",
-    ):
-        tensors = load_file(file)
-        for name in random.sample(sorted(tensors), min(12, len(tensors))):
-            changed = {**tensors, name: tensors[name].clone()}
-            changed[name].view(-1)[random.randrange(changed[name].numel())] = (
-                random.choice(VALUES)
-            )
-            save_file(changed, file, {"format": "pt"})
-            with pytest.raises(ModelError, match=f"{name}` in .* has NaN"):
-                Encoder.load(tmp_path)
-            count += 1
-        save_file(tensors, file, {"format": "pt"})
-    assert count > 12
 
 
 def weights(encoder):

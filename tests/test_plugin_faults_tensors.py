@@ -11,7 +11,6 @@ import torch
 from component_checks import check_component
 from faulty_poolers import Attend
 from sentbed_backbones.bert import Bert
-from sentbed_backbones.opt import Opt
 from sentbed_poolers.mean import Mean
 from sentbed_poolers.weighted_mean import WeightedMean
 from sentbed_testing import ConformanceError, component_rules
@@ -153,54 +152,4 @@ def test_a_fault_of_a_backbone_breaks_its_rule(fault, rule, what):
     assert what in finding(Backbone, rule, kind="backbone", example=example)
     assert (
         finding(Backbone, rule, kind="backbone", example={**example, "fault": ""}) == ""
-    )
-
-
-class BuiltPredictor(Built):
-    """What `opt` builds, with a fault of its head."""
-
-    @property
-    def vocabulary(self):
-        return [] if self.fault == "no words" else self.built.vocabulary
-
-    def logits(self, states):
-        logits = self.built.logits(states)
-        if self.fault == "half the words":
-            return logits[:, ::2]
-        if self.fault == "mixes rows":
-            return logits - logits.mean(0) if len(logits) else logits
-        return logits / 0.0 if self.fault == "not finite" else logits
-
-
-@attrs.frozen(kw_only=True)
-class Predictor(Opt):
-    """OPT, with a fault of its head."""
-
-    name: ClassVar[str] = "faulty-opt"
-    fault: str = ""
-    """What is wrong with it."""
-
-    def build(self, context):
-        """Build OPT and spoil it."""
-        return BuiltPredictor(super().build(context), self.fault)
-
-
-@pytest.mark.parametrize(
-    ("fault", "what"),
-    [
-        ("no words", "its `vocabulary` holds no strings"),
-        ("half the words", "return one logit per token of `vocabulary` for each state"),
-        ("mixes rows", "compute each row by itself"),
-        ("not finite", "`logits` gives NaN or infinity"),
-    ],
-)
-@pytest.mark.filterwarnings(
-    "ignore:divide by zero:RuntimeWarning", "ignore:invalid value:RuntimeWarning"
-)
-def test_a_fault_of_a_head_breaks_its_rule(fault, what):
-    example = {"init": "random", "vocab_size": 512, "fault": fault}
-    assert what in finding(Predictor, "logits", kind="backbone", example=example)
-    assert (
-        finding(Predictor, "logits", kind="backbone", example={**example, "fault": ""})
-        == ""
     )

@@ -10,7 +10,6 @@ from click.testing import CliRunner
 from random_encoders import random_encoder
 from sentbed import Encoder, ModelError
 from sentbed._cli.main import main
-from sentbed_interop.export_and_import import export_encoder, import_encoder
 
 CODE = """
 import pathlib
@@ -144,18 +143,3 @@ def test_a_command_runs_code_only_when_told(
     trusted = CliRunner().invoke(main, [*arguments, TRUST])
     assert trusted.exit_code == 0, trusted.output
     assert trace.exists()
-
-
-def test_an_imported_folder_cannot_name_a_backbone_of_its_own(plain, tmp_path):
-    folder = tmp_path / "folder"
-    export_encoder(plain, folder, "sentence-transformers")
-    encoder_file = folder / "sentbed" / "encoder.json"
-    encoder_file.parent.mkdir(exist_ok=True)
-    backbone = {"use": "bert", "model": str(folder), "trust_remote_code": True}
-    encoder_file.write_text(
-        json.dumps({"pooler": {"use": "mean"}, "max_length": 16, "backbone": backbone})
-    )
-    with pytest.raises(
-        ModelError, match="has `backbone`, which `sentbed export` does not write"
-    ):
-        import_encoder(folder, tmp_path / "imported", "sentence-transformers")

@@ -13,7 +13,6 @@ from sentbed import (
     SentbedError,
     load_recipe,
 )
-from sentbed._recipe.remarks import remarks_of
 from sentbed.protocols import Training
 from sentbed.tools import load_plugins
 from sentbed_evaluators.bitext import Bitext
@@ -307,16 +306,3 @@ def test_an_evaluator_does_not_contradict_the_encoder(
     ).evaluate
     with pytest.raises(RunError, match=sentence):
         encoder.evaluate(evaluate.evaluator, "encoder")
-
-
-@pytest.mark.parametrize(("loss", "remarks"), [("spread-out", 1), ("info-nce", 0)])
-def test_check_says_that_a_loss_does_not_train_for_the_similarity(
-    recipe, loss, remarks
-):
-    recipe.write_text(RECIPE + STAGE.replace("LOSS", loss))
-    settings = ["encoder.pooler.use=mean", "encoder.similarity=dot"]
-    warnings, problems = remarks_of([load_recipe(recipe, settings)])
-    assert problems == []
-    assert (
-        len([line for line in warnings if "as if the encoder named" in line]) == remarks
-    )

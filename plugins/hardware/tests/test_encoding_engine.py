@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 import pytest
 import torch
-from sentbed import PluginError, RunError
+from sentbed import RunError
 from sentbed.errors import NotFiniteError
 from sentbed.protocols import Head, Transform
 from sentbed_hardware.engine_parts.encoder_module import TraceableEncoder
@@ -168,20 +168,6 @@ def test_what_a_graph_does_not_read_is_an_error(toys, traced, assemble):
         match="the batch has `prefix`, which the runtime `traced` does not read",
     ):
         assemble(on=traced).encode(batch)
-
-
-def test_another_shape_is_a_fault_of_the_engines_plugin(
-    toys,
-    traced,
-    assemble,
-    monkeypatch,
-):
-    monkeypatch.setattr(
-        TracedEngine, "compiled", lambda *of: lambda ids, mask: np.zeros((len(ids), 2))
-    )
-    message = r"`compiled` of the engine `TracedEngine` .* returned float64 \(3, 2\), expected float32 \(3, "
-    with pytest.raises(PluginError, match=message):
-        assemble(on=traced).encode(toys.batch(*TEXTS))
 
 
 def test_nan_is_found_in_weights_and_in_vectors(

@@ -608,16 +608,6 @@ SETTINGS: dict[str, tuple[str, dict[str, Any], str]] = {
         {"pooling_mode": None},
         "says `pooling_mode` = None|pools by nothing",
     ),
-    "positions": (
-        "config.json",
-        {"d_kv": None},
-        "the model in .* cannot be loaded: .*d_kv",
-    ),
-    "size": (
-        "config.json",
-        {"d_model": "wide"},
-        "the model in .* cannot be loaded: .*d_model",
-    ),
     "shorter vectors": (
         "config_sentence_transformers.json",
         {"truncate_dim": 64},

@@ -38,7 +38,7 @@ def summary_of(data):
     return summary
 
 
-def tests_of(data):
+def findings_of(data):
     (findings,) = axis_findings(data, [summary_of(data)])
     return findings.tests
 
@@ -47,7 +47,7 @@ def tests_of(data):
 def test_an_effect_in_one_context_is_the_comparison_of_two_cells(study_of, items):
     values = {"first": FOUR["first, ctr"], "mean": FOUR["mean, ctr"]}
     data = study_of(numbers(values), [POOLER], items=items)
-    test = tests_of(data)["pooler", "mean"]
+    test = findings_of(data)["pooler", "mean"]
     first, mean = data.cells
     before = {run.seed: run.scores[0] for run in first.runs}
     after = {run.seed: run.scores[0] for run in mean.runs}
@@ -59,7 +59,7 @@ def test_an_effect_in_one_context_is_the_comparison_of_two_cells(study_of, items
 
 def test_an_effect_over_contexts_is_a_t_test_of_its_mean_under_each_seed(study_of):
     data = study_of(numbers(FOUR), [POOLER, LOSS])
-    tests = tests_of(data)
+    tests = findings_of(data)
     means = []
     for pooler in POOLER.labels:
         of_losses = [FOUR[f"{pooler}, ctr"], FOUR[f"{pooler}, cls"]]
@@ -102,11 +102,11 @@ def test_over_items_a_contrast_is_a_t_test_of_the_items_weighted_sums(study_of):
 
 def test_what_cannot_be_compared_says_why(study_of):
     data = study_of({"first": {1: {"MR": 60.0}}, "mean": {2: {"MR": 61.0}}}, [POOLER])
-    tests = tests_of(data)
+    tests = findings_of(data)
     assert tests["pooler", "mean"] == Judged(reason="no seed has a score of all cells")
     # A label without a cell has no effect.
     alone = study_of(numbers({"first": FOUR["first, ctr"]}), [POOLER])
-    assert tests_of(alone) == {}
+    assert findings_of(alone) == {}
 
 
 def test_the_line_on_an_effect_has_the_difference_of_its_interval(study_of):

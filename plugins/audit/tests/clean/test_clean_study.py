@@ -5,7 +5,6 @@ from __future__ import annotations
 from sentbed_audit.clean.clean_study import on_clean_items
 from sentbed_audit.clean.overlap import Overlap, Training
 from sentbed_report.study.published_number_config import Published, Reference
-from sentbed_report.study.published_scores import PublishedSystem
 from sentbed_report.study.study_data import StudyData
 
 
@@ -20,9 +19,7 @@ def test_published_numbers_are_left_out_since_they_are_over_all_items():
         seeds=(1,),
         expected=expected,
         references=references,
-        published=(PublishedSystem("BERT", "bert", "", "results", ()),),
     )
     clean = on_clean_items(data, Overlap((), Training()))
     assert not clean.expected
     assert not clean.references
-    assert not clean.published

@@ -197,7 +197,8 @@ def table(
         tables = [pivoted(summary, names) for summary in summaries]
 
     if form == "csv":
-        echo(to_csv(tables), nl=False)
+        # A value a line names its label of every axis, so that two axes need no table of their own.
+        echo(to_csv(named_tables(summaries)), nl=False)
     elif form == "json":
         records = plain([to_records(of_form) for of_form in tables])
         echo(json.dumps(records, indent=2, ensure_ascii=False))
