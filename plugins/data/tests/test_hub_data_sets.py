@@ -242,7 +242,7 @@ def test_an_error_says_what_a_data_set_has(add, read):
         in wrong_split
     )
     assert wrong_revision.startswith(
-        "the hub gives no dataset `acme/nli` at revision `v9`: the repository has no such revision; name a "
+        "the hub gives no dataset `acme/nli` at revision `v9`: Revision 'v9' doesn't exist for dataset "
     )
     files = "`nli_for_simcse.csv`, `senteval.tar`, `wiki1m_for_simcse.txt`"
     assert ambiguous.startswith(
@@ -269,7 +269,7 @@ def test_an_error_says_what_a_data_set_has(add, read):
 
 
 @pytest.mark.slow
-def test_each_reason_why_the_hub_gives_nothing_has_its_sentence(hub, add, read):
+def test_the_hub_gives_nothing_in_the_words_of_its_library(hub, add, read):
     add("acme/set", Replica("made up", texts={"a.csv": "text\na\n"}))
     add("acme/closed", Replica("made up", texts={"a.csv": "text\na\n"}))
     hub.gated.add("acme/closed")
@@ -281,11 +281,10 @@ def test_each_reason_why_the_hub_gives_nothing_has_its_sentence(hub, add, read):
             )
         )
         assert missing.startswith(
-            "the hub gives no dataset `acme/missing`: there is no such repository, or it is private; check "
+            "the hub gives no dataset `acme/missing`: 404 Client Error. Repository Not Found "
         )
         assert gated.startswith(
-            "the hub gives no dataset `acme/closed`: it is gated; accept its licence at "
-            f"{hub.url}/datasets/acme/closed, then log in with `hf auth login`"
+            "the hub gives no dataset `acme/closed`: 401 Client Error. "
         )
     sources = [
         {"use": "dropout", "path": f"hub:acme/set{form}"} for form in ("", "/a.csv")
@@ -295,16 +294,11 @@ def test_each_reason_why_the_hub_gives_nothing_has_its_sentence(hub, add, read):
         "`acme/set` is not in the cache of this machine, and `HF_HUB_OFFLINE` is set; unset it, or read "
     )
     assert file.startswith(
-        "the hub gives no dataset `acme/set`: it is not on this machine, and `HF_HUB_OFFLINE` is set; run "
-        "`hf download --repo-type dataset acme/set` where there is a network"
+        "the hub gives no dataset `acme/set`: An error happened while trying "
     )
     hub.dropped.add("a.csv")
     (dropped,) = errors(read(sources[1]))
-    assert dropped.startswith(
-        f"the hub gives no dataset `acme/set`: {hub.url} does not answer, or broke the connection "
-        "(RemoteProtocolError: "
-    )
-    assert "what has arrived is kept: try again" in dropped
+    assert dropped.startswith("the hub gives no dataset `acme/set`: ")
     hub.dropped.clear()
     fetched = read(*sources)
     assert fetched == [{"rows": 1, "first": {"anchor": ["a"], "positive": ["a"]}}] * 2
@@ -322,5 +316,4 @@ def test_a_hub_that_cannot_be_reached_is_said(read):
             HF_ENDPOINT="http://127.0.0.1:9",
         )
     )
-    assert "does not answer, or broke the connection (ConnectionRefusedError: " in error
-    assert "check the network" in error
+    assert error.startswith("the hub gives no dataset `acme/set`: [Errno 111] ")

@@ -249,7 +249,7 @@ def _description(study: Study) -> Iterator[str]:
         yield f"  remark: {message}"
 
     for remark in study.remarks:
-        yield f"  not here, and not asked for now: {remark_text(remark)}"
+        yield f"  not here: {remark_text(remark)}"
 
 
 def _words_on_confirmation(study: Study, confirmation: Confirmation) -> str:
