@@ -11,11 +11,9 @@ from torch import nn
 
 
 def loss_parameter_settings(
-    module: nn.Module,
-    loss: Loss,
-    prefix: str,
+    module: nn.Module, loss: Loss
 ) -> dict[str, ParameterSettings]:
-    """Return the `parameter_settings` of a loss's module and its submodules, as `prefix` + name -> settings.
+    """Return the `parameter_settings` of a loss's module and its submodules, as `loss.NAME` -> settings.
 
     Raises:
         PluginError: if there is no parameter with the name.
@@ -31,7 +29,7 @@ def loss_parameter_settings(
                 wrong = f"built a module with `parameter_settings` of `{path}`, which is no parameter of it"
                 raise fault(loss, "build", wrong)
 
-            settings[prefix + path] = value
+            settings[f"loss.{path}"] = value
 
     return settings
 
