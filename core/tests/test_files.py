@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from pathlib import Path
 
 import pytest
@@ -20,27 +19,6 @@ def test_a_lock_is_held_by_one_and_free_after_it(tmp_path):
         assert (first, second) == (True, False)
     with locked(path) as third:
         assert third
-
-
-def test_a_lock_that_another_holds_is_waited_for_if_asked(tmp_path):
-    path = tmp_path / "a.lock"
-    acquired, done = threading.Event(), threading.Event()
-
-    def hold():
-        with locked(path):
-            acquired.set()
-            done.wait(5)
-
-    holder = threading.Thread(target=hold)
-    holder.start()
-    acquired.wait(5)
-    releaser = threading.Timer(0.2, done.set)
-    releaser.start()
-    with locked(path, wait=True) as free:
-        assert free
-        assert done.is_set()
-    holder.join()
-    releaser.join()
 
 
 @pytest.mark.parametrize("name", ["file/locks/a.lock", "directory"])

@@ -67,15 +67,15 @@ def read_file(path: Path, most: int = LONGEST_LINE) -> bytes:
     return bytes(content)
 
 
-def read_json(path: Path, most: int = LARGEST_JSON) -> Any:
-    """Return the content of a JSON file of at most `most` bytes.
+def read_json(path: Path) -> Any:
+    """Return the content of a JSON file of at most `LARGEST_JSON` bytes.
 
     Raises:
         OSError: if the file cannot be opened.
         ValueError: if it is not JSON.
         DataError: if it has more bytes, or cannot be read.
     """
-    return json.loads(read_file(path, most))
+    return json.loads(read_file(path, LARGEST_JSON))
 
 
 def sha256(path: Path) -> str:
@@ -234,11 +234,11 @@ def remove_directory(path: Path) -> None:
 
 
 @contextmanager
-def locked(path: Path, wait: bool = False) -> Iterator[bool]:
+def locked(path: Path) -> Iterator[bool]:
     """Acquire the lock file `path`, and yield whether that succeeded; release the lock at the end of the block.
 
-    With `wait`, wait until another process releases the lock. The system releases it if that process dies. On a
-    file system without locks, the block runs as if the lock had been acquired.
+    The system releases a lock if its process dies. On a file system without locks, the block runs as if the lock
+    had been acquired.
 
     Raises:
         RunError: if the file cannot be created or written.
@@ -246,8 +246,7 @@ def locked(path: Path, wait: bool = False) -> Iterator[bool]:
     # Imported here, since most commands lock nothing.
     from filelock import FileLock, Timeout
 
-    timeout = -1 if wait else 0  # -1: no limit
-    lock = FileLock(path, timeout=timeout)
+    lock = FileLock(path, timeout=0)
     acquired = True
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

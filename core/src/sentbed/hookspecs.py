@@ -165,8 +165,8 @@ def vector_store(run: Run, warn: Callable[[str], None]) -> VectorStore | None:
     """Return a store in which evaluations find vectors of earlier evaluations, or None.
 
     If several plugins return a store, the first is used. Called before anything is built, unless the recipe says
-    `cache = false`. `warn` prints a message for the user. If the store raises an error later, the run goes on
-    without the store.
+    `cache = false`. `warn` prints a message for the user. If the hook raises an error, the run goes on without a
+    store.
     """
 
 

@@ -87,7 +87,7 @@ if TYPE_CHECKING:
     from sentbed._registry.distribution_catalog import catalog, owner_of
     from sentbed._registry.plugin_info import ComponentInfo, Offer
     from sentbed._registry.plugin_offer_rules import promise_fault
-    from sentbed._registry.registry import GROUP, Plugins, load_plugins
+    from sentbed._registry.registry import Plugins, load_plugins
     from sentbed._run.batch_sampling import Sampler
     from sentbed._run.best_weights import CHECKPOINTS
     from sentbed._run.context import RunContext

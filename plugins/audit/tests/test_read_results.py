@@ -122,7 +122,9 @@ def write_study(directory, scores):
         excluded=(),
         expected={},
         cells=(
-            CellRecord("mean", {"pooler": "mean"}, (), (RunRecord(3, "key", "run"),)),
+            CellRecord(
+                "mean", {"pooler": "mean"}, (), (RunRecord(3, "key", "run", ()),)
+            ),
         ),
     )
     write_study_record(directory, record)

@@ -97,7 +97,7 @@ def write_study(tmp_path, run_of):
                     f"{name}.{directory}",
                     use=labels[0],
                 )
-                runs.append(RunRecord(seed, "k", directory))
+                runs.append(RunRecord(seed, "k", directory, ()))
             of_axes = dict(zip(names, labels, strict=True))
             cells.append(CellRecord(", ".join(labels), of_axes, (), tuple(runs)))
         record = StudyRecord(

@@ -33,7 +33,7 @@ RECORD = StudyRecord(
     decide=Decide(tasks=("MR",), confirm=2),
     cells=(CellRecord("mean, 1e-3", {"pooler": "mean", "lr": "1e-3"}, (), (RUN,)),),
     confirmation=ConfirmationRecord(
-        "mean, 1e-3", (RunRecord(8, "11ee", "cells/a-seed8-11ee"),)
+        "mean, 1e-3", (RunRecord(8, "11ee", "cells/a-seed8-11ee", ()),)
     ),
 )
 

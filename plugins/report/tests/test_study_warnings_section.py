@@ -37,7 +37,6 @@ def test_warnings_are_listed_with_their_runs_and_equal_ones_once():
 
 
 def test_without_a_warning_there_is_no_section():
-    # Runs of earlier versions say nothing, or something else.
     runs = (
         run("mean", 1, []),
         CellRun("mean", 2, "finished"),

@@ -26,17 +26,12 @@ def echo(
     *,
     err: bool = False,
     nl: bool = True,
-    coloured: bool = False,
 ) -> None:
     """Print a line to standard output, or with `err` to standard error. All commands print with it.
 
-    Control characters are escaped by `printable`. A `coloured` message is printed as it is, since it contains
-    escape sequences for the terminal; the caller has passed its texts through `printable`.
+    Control characters are escaped by `printable`.
     """
-    text = str(message)
-    if not coloured:
-        text = printable(text)
-    click.echo(text, err=err, nl=nl)
+    click.echo(printable(str(message)), err=err, nl=nl)
 
 
 def set_option(

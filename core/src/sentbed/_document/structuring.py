@@ -40,9 +40,6 @@ from sentbed.protocols import Component, InstalledPlugins
 
 T = TypeVar("T")
 
-LONGEST_PATH = 4000
-"""Largest number of characters of a file path in a recipe; Linux allows 4,095."""
-
 _WHOLE_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
 _NUMBER = re.compile(_WHOLE_NUMBER.pattern + r"(?:\.[0-9]{1,18})?(?:e[+-]?[0-9]{1,2})?")
 _BOUND = re.compile(r"'\w+' must be (>=|>|<=|<) ([^:]+): ")

@@ -1,8 +1,7 @@
 """The code that computes scores: versions of distributions, and hashes of the code that may change.
 
-A study computes a score again, and a resumed run refuses to go on, if this code has changed. The code of
-sentbed's distributions, and of any distribution installed from a working copy, is hashed with all its files. A
-library is identified by its version.
+A study computes a score again if this code has changed. The code of sentbed's distributions, and of any
+distribution installed from a working copy, is hashed with all its files. A library is identified by its version.
 """
 
 from __future__ import annotations

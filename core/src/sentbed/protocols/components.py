@@ -149,7 +149,7 @@ class BuiltBackbone:
     dispatched: bool = False
     """Whether the weights are already on their devices."""
     weights_directory: Path | None = None
-    """Directory with the pretrained weights as safetensors files, from which a pooler may load weights, too.
+    """Directory with the files of the pretrained weights, from which a pooler may load weights, too.
 
     None if the weights are random, or come from a saved encoder.
     """
@@ -304,7 +304,7 @@ class Pooler(Component):
         return width
 
     def load_pretrained(self, module: Module, directory: Path) -> None:
-        """Load pretrained weights from the safetensors files in `directory` into `module`, the result of `build`.
+        """Load pretrained weights from the files in `directory` into `module`, the result of `build`.
 
         Called once, before training, if the pooler has the trait `pretrained`. By default, each inner pooler with
         this trait loads its weights into the submodule that is named like the inner pooler's field.

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     )
     from sentbed_common.hub_problems import causes_of, hub_errors, hub_problem
     from sentbed_common.in_memory_dataset import InMemoryDataset
-    from sentbed_common.limited_program import run_program
     from sentbed_common.lock_files import is_locked
     from sentbed_common.nearest_neighbours import (
         DOCUMENT_BLOCK,

@@ -200,8 +200,8 @@ def _blocks(
         yield rows, left, right
 
 
-def short_text(text: str, length: int = 60) -> str:
-    """Return a text for a message, shortened to at most `length` characters."""
-    if len(text) <= length:
+def short_text(text: str) -> str:
+    """Return a text for a message, shortened to at most 60 characters."""
+    if len(text) <= 60:
         return text
-    return text[: length - 1] + "…"
+    return text[:59] + "…"

@@ -42,8 +42,7 @@ class Cuda(Distributed, Runtime):
     in bf16 and fp16."""
     compile: bool = False
     """Whether to compile training and encoding with `torch.compile`, which needs Triton. The start takes
-    minutes, the steps are faster. Batches to encode are padded to few shapes, and each shape is compiled once.
-    If false, the backbones `bert`, `t5`, `opt` and `causal` encode without padding where they can."""
+    minutes, the steps are faster. Batches to encode are padded to few shapes, and each shape is compiled once."""
     deterministic: bool = False
     """Whether to refuse operations whose results may differ from run to run, and to let cuBLAS add in a fixed
     order."""

@@ -11,6 +11,7 @@ import attrs
 from attrs.validators import ge, optional
 from sentbed import ModelError
 from sentbed.errors import listed
+from sentbed.helpers import read_json
 from sentbed.protocols import Importer, TextTask, TokenIds
 from sentbed.tools import INSTRUCTION, MASK, TEXT, Prompt
 
@@ -79,7 +80,6 @@ class FromSentenceTransformers(Importer):
         from sentbed_interop._torch.importer_common import (
             backbone_for,
             encoder_of,
-            read_json,
         )
         from sentbed_interop._torch.sentence_transformers_modules import (
             read_modules,
@@ -153,7 +153,6 @@ class FromSentenceTransformers(Importer):
             ModelError: if the folder is no `SentenceTransformer`, or has settings that are not supported.
         """
         from sentbed_interop._torch.importer_common import (
-            read_json,
             require_supported,
         )
 
@@ -311,8 +310,6 @@ def _set_dense_weights(encoder: Encoder, modules: Any) -> None:
 
 def _require_right_truncation(model: Path) -> None:
     """Raise `ModelError` if the tokenizer truncates texts at the left."""
-    from sentbed_interop._torch.importer_common import read_json
-
     config_file, whole_file = model / "tokenizer_config.json", model / "tokenizer.json"
     file = config_file
     side = None
@@ -374,8 +371,6 @@ def _limit(
 
 def _tokenizer_limit(model: Path) -> float:
     """Return the tokenizer's limit of tokens; `NO_LIMIT` if its files have none."""
-    from sentbed_interop._torch.importer_common import read_json
-
     file = model / "tokenizer_config.json"
     if not file.is_file():
         return NO_LIMIT

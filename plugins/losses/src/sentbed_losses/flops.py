@@ -9,7 +9,7 @@ from attrs.validators import and_, ge, le
 from sentbed.errors import listed
 from sentbed.protocols import Loss, LossTraits, Module
 
-from sentbed_losses.nested_loss_base import VECTORS, Nested, inner_module
+from sentbed_losses.nested_loss_base import VECTORS, Nested
 
 
 @attrs.frozen
@@ -82,7 +82,7 @@ class Flops(Nested):
             module = StatefulFlopsLoss
 
         return module(
-            inner_module(self.loss, width),
+            self.loss.build(width),
             name=self.loss.name,
             traits=traits,
             query=self.query,

@@ -10,7 +10,7 @@ from attrs.validators import deep_iterable, ge, min_len
 from sentbed.errors import RunError
 from sentbed.protocols import Loss, LossTraits, Module
 
-from sentbed_losses.nested_loss_base import VECTORS, Nested, inner_module
+from sentbed_losses.nested_loss_base import VECTORS, Nested
 
 
 def _distinct(
@@ -85,7 +85,7 @@ class Matryoshka(Nested):
                 "vectors; choose `dimensions` of at most their width"
             )
 
-        losses = {size: inner_module(self.loss, size) for size in self.dimensions}
+        losses = {size: self.loss.build(size) for size in self.dimensions}
         traits = self.loss.traits
         module = MatryoshkaLoss
         if traits.stateful:

@@ -5,20 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sentbed.errors import listed
-from sentbed.protocols import LABEL, Loss, LossTraits, Module, Output, inner_parts
+from sentbed.protocols import LABEL, Loss, LossTraits, Output, inner_parts
 
 VECTORS = frozenset[Output]({"vector", "sparse"})
 """The kinds of encoder outputs that a loss with inner losses can read."""
-
-
-def inner_module(loss: Loss, width: int) -> Module:
-    """Return the module of an inner loss for vectors of this width.
-
-    Raises:
-        PluginError: if its `build` does not return a module.
-    """
-
-    return loss.build(width)
 
 
 def _different_classes(losses: Sequence[Loss]) -> Iterator[str]:

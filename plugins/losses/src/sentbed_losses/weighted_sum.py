@@ -9,7 +9,7 @@ import attrs
 from attrs.validators import deep_iterable, ge, min_len
 from sentbed.protocols import Loss, Module
 
-from sentbed_losses.nested_loss_base import Nested, inner_module
+from sentbed_losses.nested_loss_base import Nested
 
 
 @attrs.frozen
@@ -52,7 +52,7 @@ class WeightedSum(Nested):
             if seen[name] > 1:
                 name = f"{name}-{seen[name]}"
 
-            losses[name] = inner_module(loss, width)
+            losses[name] = loss.build(width)
 
         module = Parts
         if self.traits.stateful:

@@ -126,7 +126,7 @@ def _hyphens(name: str) -> str:
 
 
 def recorded_cost(record: Mapping[str, Any]) -> RecordedCost | None:
-    """Return the cost of a run from its `report.json`; None if it has none, as in earlier versions.
+    """Return the cost of a run from its `report.json`; None if it has none.
 
     Rows for other amounts than those of `RunCost` are ignored.
 

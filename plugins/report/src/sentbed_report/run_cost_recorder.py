@@ -44,7 +44,7 @@ class RunCostRecorder:
         """Start with the cost in the checkpoint; without a checkpoint, start with a cost of zero.
 
         If the run starts from shared stages, the cost in their checkpoint is the cost of another run. If the
-        checkpoint has no cost, as in earlier versions, the cost of the run is unknown.
+        checkpoint has no cost, the cost of the run is unknown.
         """
         if not states:
             self._begin(run, NOTHING, {})

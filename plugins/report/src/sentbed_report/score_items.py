@@ -209,8 +209,7 @@ def _items_of(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Items]:
         key = json.dumps(_key(read_score(entry.pop("score"))))
         entry["statistic"] = _statistic_named(entry["statistic"], modules)
         for field in ARRAYS:
-            # Items of earlier versions have no clusters.
-            entry[field] = arrays.get(entry.get(field))
+            entry[field] = arrays.get(entry[field])
         items[key] = Items(**entry)
     return items
 

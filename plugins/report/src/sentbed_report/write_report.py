@@ -21,8 +21,7 @@ def write_report(
 ) -> Path:
     """Write `report.json`, `report.md` and `report.html` into `directory`; return the path of `report.html`.
 
-    `summaries` are the result of `run_summaries`, if it has
-    been computed already.
+    `summaries` are the result of `run_summaries`, if it has been computed already.
 
     Raises:
         RunError: if a file cannot be written; each file is written atomically.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeAlias
@@ -120,14 +120,6 @@ class Study:
     def prompts(self) -> tuple[str, ...]:
         """Labels of the prompts, without repetition; empty in a study without `prompts`."""
         return tuple(dict.fromkeys(cell.prompt for cell in self.cells if cell.prompt))
-
-    def cells_of(self, names: Collection[str], seeds: Collection[int]) -> list[Cell]:
-        """Return the cells with these names and seeds, under all prompts."""
-        cells = []
-        for cell in self.cells:
-            if cell.name in names and cell.seed in seeds:
-                cells.append(cell)
-        return cells
 
     def only(self, entries: Entries) -> Study:
         """Return the study with only the cells, excluded ones too, that match one of `entries`.

@@ -343,8 +343,8 @@ def plot(
 ) -> None:
     """Write figures of the study in DIRECTORY as files for papers: the figures called NAME, or all.
 
-    The kinds are `ranks`, `numbers`, `cost`, `geometry`, `trajectory`, `ranking` and
-    `learning`; the second figure of a kind is called `cost-2`, for example. The paths of the files are printed.
+    The kinds are `ranks`, `numbers`, `cost`, `geometry`, `trajectory` and `learning`; the second figure of a kind
+    is called `cost-2`, for example. The paths of the files are printed.
     """
     from sentbed.errors import RunError
     from sentbed_report.figures.figure_files import write_figure

@@ -230,7 +230,7 @@ class Planner:
         loss, columns = stage.loss, stage.columns_used
         if encoder.recipe.pooler.traits.output == "tokens":
             what = "how many token vectors it compares is each text's own"
-            return f"the loss `{loss.name}`: {what}; memory and time of their products are left out"
+            return f"the loss `{loss.name}`: {what}; memory and operations of their products are left out"
         width = encoder.width(training=True)
 
         def count_loss() -> LossSize:

@@ -17,7 +17,7 @@ import transformers
 from sentbed import ModelError
 from sentbed.errors import NotFiniteError, suggest
 from sentbed.helpers import read_json
-from sentbed_common import is_finite_tensor, read_tensors, weight_files
+from sentbed_common import is_finite_tensor, read_tensors
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
@@ -26,6 +26,7 @@ from sentbed_backbones._torch.weight_dtypes import cast
 from sentbed_backbones.adaptation import (
     ADAPTER_WEIGHTS,
     ALL_LINEAR,
+    PICKLED_ADAPTER,
     Freeze,
     LoRA,
     problems_of_adapter,
@@ -112,11 +113,11 @@ def load_adapter(model: Any, directory: Path) -> peft.PeftModel:
         )
 
     config = peft.LoraConfig.from_pretrained(str(directory))
-    weights: dict[str, Tensor] = {}
-    for file in weight_files(directory):
-        weights |= read_tensors(file)
-
-    weights = _without_head(model, config, weights)
+    # The directory may also have the weights of a whole model.
+    file = directory / ADAPTER_WEIGHTS
+    if not file.is_file():
+        file = directory / PICKLED_ADAPTER
+    weights = _without_head(model, config, read_tensors(file))
     _require_additive(config, directory)
 
     config.task_type = peft.TaskType.FEATURE_EXTRACTION

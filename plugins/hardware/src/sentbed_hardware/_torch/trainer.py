@@ -134,7 +134,7 @@ class TorchTrainer(Trainer):
         component = training.optimizer
         optimizer = component.build(list(self.optimized.items()))
         self.optimizer = optimizer
-        settings = loss_parameter_settings(self.loss, training.loss, "loss.")
+        settings = loss_parameter_settings(self.loss, training.loss)
         self.rate_factors = separate(
             self.optimizer, self.optimized, settings, component
         )

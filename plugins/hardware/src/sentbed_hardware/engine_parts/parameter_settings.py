@@ -11,14 +11,12 @@ from torch import nn
 
 
 def loss_parameter_settings(
-    module: nn.Module,
-    loss: Loss,
-    prefix: str,
+    module: nn.Module, loss: Loss
 ) -> dict[str, ParameterSettings]:
-    """Return the `parameter_settings` of a loss's module and its submodules, as `prefix` + name -> settings.
+    """Return the `parameter_settings` of a loss's module and its submodules, as `loss.NAME` -> settings.
 
     Raises:
-        PluginError: if there is no parameter with the name, or the settings are no `ParameterSettings`.
+        PluginError: if there is no parameter with the name.
     """
     parameters = dict(module.named_parameters())
     settings: dict[str, ParameterSettings] = {}
@@ -31,8 +29,7 @@ def loss_parameter_settings(
                 wrong = f"built a module with `parameter_settings` of `{path}`, which is no parameter of it"
                 raise fault(loss, "build", wrong)
 
-            special = value
-            settings[prefix + path] = special
+            settings[f"loss.{path}"] = value
 
     return settings
 

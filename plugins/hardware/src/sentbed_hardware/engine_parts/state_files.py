@@ -51,7 +51,7 @@ def read_state(
 
     Raises:
         ModelError: if a file cannot be read, or if the two files belong to different states: they differ in the
-            names of the tensors or in the digest of the values. Files of older versions have no digest.
+            names of the tensors or in the digest of the values.
     """
     path = directory / VALUES_FILE
     try:

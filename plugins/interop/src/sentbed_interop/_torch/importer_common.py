@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,6 @@ import torch
 from sentbed import Encoder, ModelError, RecipeError
 
 T5 = ("t5", "mt5", "umt5")
-
-
-def read_json(file: Path) -> Any:
-    """Return the content of a JSON file."""
-    return json.loads(file.read_text("utf-8"))
 
 
 def require_supported(

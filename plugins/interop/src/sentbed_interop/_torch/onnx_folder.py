@@ -36,7 +36,7 @@ def export(
 ) -> None:
     """Write graph, tokenizer and README into `directory`; see `to_onnx.ToONNX`."""
     require_plain_prompt(encoder, "the graph")
-    require_no_task_prompts(encoder, "the graph's tokenizer")
+    require_no_task_prompts(encoder)
     _require_fp32(encoder)
     tokenizer = _tokenizer(encoder)
     _require_same_ids(encoder, tokenizer.backend_tokenizer)

@@ -34,12 +34,12 @@ def require_plain_prompt(encoder: Encoder, target: str) -> None:
         )
 
 
-def require_no_task_prompts(encoder: Encoder, target: str) -> None:
-    """Raise `ModelError` if an encoder has prompts for tasks: the format has one prompt for all texts."""
+def require_no_task_prompts(encoder: Encoder) -> None:
+    """Raise `ModelError` if an encoder has prompts for tasks: a graph has one prompt for all texts."""
     if encoder.recipe.task_prompts:
         raise ModelError(
-            f"the encoder has prompts for {listed(encoder.recipe.task_prompts)}, and {target} has one prompt "
-            "for all texts; take `task_prompts` out, and put them before the texts yourself"
+            f"the encoder has prompts for {listed(encoder.recipe.task_prompts)}, and the graph's tokenizer has "
+            "one prompt for all texts; take `task_prompts` out, and put them before the texts yourself"
         )
 
 

@@ -10,13 +10,13 @@ import attrs
 import torch
 from sentbed import ModelError
 from sentbed.errors import listed
+from sentbed.helpers import read_json
 from sentbed.kinds import KINDS
 from sentbed.protocols import PoolerTraits
 from sentbed.tools import Plugins, load_plugins
 from sentbed_common import read_tensors, weight_files
 
 from sentbed_interop._torch.importer_common import (
-    read_json,
     require_supported,
 )
 from sentbed_interop._torch.sentence_transformers_names import POOLING

@@ -118,15 +118,12 @@ def draw_curve(
     points: Points,
     index: int,
     label: str = "",
-    joined: bool = True,
     width: float = 1.6,
 ) -> None:
     """Draw curve number `index`, with markers if it has few points; `label` is its name in the legend."""
     style = line_style(index)
     if len(points) > MOST_MARKED:
         style["marker"] = ""
-    if not joined:
-        style["linestyle"] = ""
     axes.plot(
         *thinned(points).T,
         **style,

@@ -39,8 +39,7 @@ class AxisInfo:
     numbers: tuple[float, ...] | None = None
     """Number that each label sets in the recipe, for plots; None if any label sets no number or several."""
     paths: tuple[str, ...] = ()
-    """Paths of the recipe that the labels set; a stage stands in a path by its name. Empty in studies of
-    earlier versions."""
+    """Paths of the recipe that the labels set; a stage stands in a path by its name."""
 
 
 @attrs.frozen(eq=False, repr=False)

@@ -30,8 +30,8 @@ class RunRecord:
     """Hash of everything in the recipe that determines the run's weights."""
     directory: str
     """Run directory, relative to the study's directory."""
-    evaluations: tuple[str, ...] | None = None
-    """Keys of the run's evaluations, see `read_run`; None in studies of earlier versions."""
+    evaluations: tuple[str, ...]
+    """Keys of the run's evaluations, see `read_run`."""
     prompt: str = ""
     """Label of the run's prompt; empty without `[study] prompts`."""
 
@@ -56,7 +56,7 @@ class ConfirmationRecord:
 
 @attrs.frozen(kw_only=True)
 class StudyRecord:
-    """Content of `study.json`, in the order of its keys. Studies of earlier versions lack some keys."""
+    """Content of `study.json`, in the order of its keys."""
 
     schema: int = SCHEMA
     name: str

@@ -284,7 +284,7 @@ class JaxTrainer(Trainer):
         first step."""
         self.steps = 0
         self.key = jax.random.fold_in(key, 1)
-        self.settings = loss_parameter_settings(loss, training.loss, "loss.")
+        self.settings = loss_parameter_settings(loss, training.loss)
         require_decay(self.settings, training.optimizer)
         self.rate_factors = {}
         """Name of a parameter of the loss with settings of its own -> multiplier of its learning rate. It is 1
