@@ -17,6 +17,7 @@ from sentbed import (
     hookimpl,
     protocols,
 )
+from sentbed._files import sha256
 from sentbed._recipe.recipe import Validate, Watch
 from sentbed._run.context import Kept, RunContext
 from sentbed._run.encoder_building import build_encoder, build_encoders
@@ -861,6 +862,18 @@ def test_what_a_stage_keeps_is_told_to_the_run_with_its_hash(train, tmp_path):
         match="`checkpoints/pull/kept-00000004/encoder` is not what was written",
     ):
         Kept.of(run.directory, kept.table(run.directory))
+
+
+def test_kept_weights_are_in_the_run_directory(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    table = {
+        "paths": {"encoder": ["../elsewhere", sha256(tmp_path / "elsewhere")]},
+        "step": 2,
+        "score": 1.0,
+        "misses": 0,
+    }
+    with pytest.raises(ValueError, match="is not what was written"):
+        Kept.of(tmp_path / "run", table)
 
 
 @pytest.mark.parametrize(("patience", "score"), [(None, 1), (9, 1)])

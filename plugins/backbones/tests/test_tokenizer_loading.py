@@ -14,6 +14,7 @@ import pytest
 import sentencepiece
 import tokenizers
 import transformers
+from sentbed import ModelError
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
 from sentbed_backbones._torch.tokenizer_loading import (
     add_placeholder,
@@ -389,6 +390,31 @@ def test_a_sentencepiece_model_alone_starts_texts_as_its_class_does(trained, tmp
     tokenizer = BulkTokenizer(load_tokenizer(tmp_path, False))
     expected = published_ids("llama", processor, ["vou dé"])
     assert rows_of(tokenizer, ["vou dé"]) == expected
+
+
+@pytest.mark.parametrize("empty", ["", {"content": "", "lstrip": False}])
+def test_empty_special_tokens_are_named(save_model, edit_json, empty):
+    directory = save_model("llama")
+    edit_json(directory / "tokenizer_config.json", eos_token=empty)
+    with pytest.raises(ModelError, match="has an empty text as `eos_token`"):
+        load_tokenizer(directory, False)
+
+
+def test_byt5_has_the_ids_of_transformers(save_model, no_texts, tmp_path):
+    directory = save_model("t5-1.1", vocab_size=384)
+    (directory / "tokenizer.json").unlink()
+    reference = transformers.ByT5Tokenizer()
+    reference.save_pretrained(directory)
+    backbone = T5(model=str(directory))
+    assert list(backbone.check()) == []
+    built = backbone.build(no_texts)
+    built.save(tmp_path / "saved")
+    saved = backbone.build(attrs.evolve(no_texts, saved=tmp_path / "saved"))
+
+    texts = [*HARD_TEXTS, "vou <extra_id_0> d\u00e9", "a </s> b"]
+    expected = reference(texts)["input_ids"]
+    assert rows_of(built.tokenizer, texts) == expected
+    assert rows_of(saved.tokenizer, texts) == expected
 
 
 def roberta_files(directory):

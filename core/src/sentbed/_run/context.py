@@ -51,12 +51,13 @@ class Kept:
         """Return the kept weights that a table describes.
 
         Raises:
-            ValueError: if a directory with weights has changed.
+            ValueError: if a directory with weights has changed, or is not in the run directory.
         """
         paths, sums = {}, {}
         for name, (place, expected) in table["paths"].items():
             path = run / place
-            if not path.is_dir() or sha256(path) != expected:
+            is_inside = path.resolve().is_relative_to(run.resolve())
+            if not is_inside or not path.is_dir() or sha256(path) != expected:
                 raise ValueError(f"`{place}` is not what was written")
             paths[name] = path
             sums[name] = expected

@@ -87,7 +87,7 @@ def problems_of(
         yield f"`{config}` cannot be read ({error}); fetch the model again"
         return
 
-    if not files_like(directory, TOKENIZERS):
+    if not files_like(directory, TOKENIZERS) and not _is_byt5(directory):
         yield f"`{directory}` holds no tokenizer; save it there with the tokenizer's `save_pretrained`"
 
     if "auto_map" in content and not trust_remote_code and not _is_known(content):
@@ -99,6 +99,15 @@ def problems_of(
 
     if needs_weights:
         yield from _problems_of_weights(directory, content)
+
+
+def _is_byt5(directory: Path) -> bool:
+    """Whether a directory's tokenizer is ByT5's, whose vocabulary is that of all bytes and has no file."""
+    file = directory / "tokenizer_config.json"
+    if not file.is_file():
+        return False
+
+    return bool(read_json(file).get("tokenizer_class") == "ByT5Tokenizer")
 
 
 def _is_known(config: Mapping[str, Any]) -> bool:

@@ -17,7 +17,7 @@ import transformers
 from sentbed import ModelError
 from sentbed.helpers import read_json
 from tokenizers import normalizers
-from transformers.convert_slow_tokenizer import generate_merges
+from transformers.convert_slow_tokenizer import bytes_to_unicode, generate_merges
 
 from sentbed_backbones._torch.tokenizer import EMBEDDED_TOKENS
 
@@ -44,16 +44,20 @@ and `add_eos_token`, whatever `tokenizer.json` says. transformers 5 ignores the 
 
 
 def load_tokenizer(directory: Path, trust_remote_code: bool) -> Any:
-    """Return the tokenizer in a model's directory, as a fast tokenizer of transformers."""
+    """Return the tokenizer in a model's directory, as a fast tokenizer of transformers.
+
+    Raises:
+        ModelError: if a special token is empty.
+    """
+    settings = _read_settings(directory)
     tokenizer: Any = transformers.AutoTokenizer.from_pretrained(
         directory, trust_remote_code=trust_remote_code
     )
+    if isinstance(tokenizer, transformers.ByT5Tokenizer):
+        return _fast_byt5(tokenizer)
+
     if not tokenizer.is_fast:
         return tokenizer
-
-    settings: dict[str, Any] = {}
-    if (directory / "tokenizer_config.json").is_file():
-        settings = read_json(directory / "tokenizer_config.json")
 
     definition = directory / "tokenizer.json"
     if definition.is_file():
@@ -69,6 +73,29 @@ def load_tokenizer(directory: Path, trust_remote_code: bool) -> Any:
 
     _put_start_and_end(tokenizer, settings, definition)
     return tokenizer
+
+
+def _read_settings(directory: Path) -> dict[str, Any]:
+    """Return the content of `tokenizer_config.json`; empty if there is no such file.
+
+    Raises `ModelError` for an empty special token: transformers would look for its id without end.
+    """
+    file = directory / "tokenizer_config.json"
+    if not file.is_file():
+        return {}
+
+    settings: dict[str, Any] = read_json(file)
+    for name in ("bos_token", "eos_token", "unk_token"):
+        token = settings.get(name)
+        if isinstance(token, dict):
+            token = token.get("content")
+        if token == "":
+            raise ModelError(
+                f"`{file}` has an empty text as `{name}`, expected a token; write the token that the model was "
+                f"trained with, or take `{name}` out for the one of the tokenizer's class"
+            )
+
+    return settings
 
 
 def _take_definition(tokenizer: Any, written: Mapping[str, Any]) -> None:
@@ -93,6 +120,31 @@ def _take_definition(tokenizer: Any, written: Mapping[str, Any]) -> None:
 def _redefine(tokenizer: Any, definition: Mapping[str, Any]) -> None:
     """Give a tokenizer of transformers another definition; transformers has no public method for this."""
     tokenizer._tokenizer = tokenizers.Tokenizer.from_str(json.dumps(definition))
+
+
+def _fast_byt5(original: Any) -> Any:
+    """Return ByT5's tokenizer, which transformers has in Python alone, as a fast one: each byte is a token."""
+    added = original.added_tokens_decoder
+    vocabulary = {str(token): number for number, token in added.items()}
+    for byte, character in bytes_to_unicode().items():
+        vocabulary[character] = byte + original.offset
+
+    backend = tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, []))
+    backend.add_tokens(list(added.values()))
+    backend.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(
+        add_prefix_space=False, use_regex=False
+    )
+    backend.decoder = tokenizers.decoders.ByteLevel()
+    end, end_id = original.eos_token, original.eos_token_id
+    backend.post_processor = tokenizers.processors.TemplateProcessing(
+        single=f"$A {end}", special_tokens=[(end, end_id)]
+    )
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        eos_token=end,
+        pad_token=original.pad_token,
+        unk_token=original.unk_token,
+    )
 
 
 def _put_start_and_end(
