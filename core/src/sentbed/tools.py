@@ -14,7 +14,6 @@ from sentbed._lazy_exports import lazy as _lazy
 if TYPE_CHECKING:
     from sentbed._cli.common import (
         FAILED,
-        done_elsewhere,
         echo,
         set_option,
         trust_option,
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
     from sentbed._locations import mentions
     from sentbed._recipe.checks import check
     from sentbed._recipe.component_compatibility import (
-        REASONS,
-        TEMPLATE,
         misfits,
         runtime_misfits,
     )
@@ -91,8 +88,8 @@ if TYPE_CHECKING:
     from sentbed._run.batch_sampling import Sampler
     from sentbed._run.best_weights import CHECKPOINTS
     from sentbed._run.context import RunContext
-    from sentbed._run.encoder_building import build_encoder, head_seed
-    from sentbed._run.manifest import MANIFEST, describe
+    from sentbed._run.encoder_building import head_seed
+    from sentbed._run.manifest import MANIFEST
     from sentbed._run.report_json import plain, record_json, score_record
     from sentbed._run.resume import newest_state, resume
     from sentbed._run.run_directory import ENCODER, new_directory, saved_encoders

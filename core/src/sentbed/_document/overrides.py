@@ -79,7 +79,6 @@ def _toml_value(text: str) -> Any:
 def set_values(
     document: Document,
     values: Mapping[str, Any],
-    what: str,
 ) -> Document:
     """Return the document with each dotted path set to its value.
 
@@ -88,12 +87,11 @@ def set_values(
     Args:
         document: The document, which does not change.
         values: The value for each dotted path; `TAKEN_OUT` removes the key.
-        what: What messages call a path: `the override`.
 
     Raises:
         RecipeError: if a path does not exist. The error lists all such paths.
     """
-    return _with_values(document, values, what, None)
+    return _with_values(document, values, "the axes' path", None)
 
 
 def _with_values(
@@ -102,7 +100,10 @@ def _with_values(
     what: str,
     origin: str | None,
 ) -> Document:
-    """Return the result of `set_values`, with `origin`, unless it is None, as the file of each value."""
+    """Return the result of `set_values`, with `origin`, unless it is None, as the file of each value.
+
+    `what` is what messages call a path, such as `the override`.
+    """
 
     data: Any = copy.deepcopy(dict(document.data))
     problems = []

@@ -22,13 +22,13 @@ def cell_document(
     settings = dict(combination.settings)
     problems = []
     try:
-        cell = set_values(cell, settings, "the axes' path")
+        cell = set_values(cell, settings)
     except RecipeError as error:
         for problem in error.problems:
             del settings[problem.path]
             file, line = places[problem.path]
             problems.append(attrs.evolve(problem, file=file, line=line))
-        cell = set_values(cell, settings, "the axes' path")
+        cell = set_values(cell, settings)
 
     for path, value in settings.items():
         if value is False and path.rpartition(".")[2].isdigit():

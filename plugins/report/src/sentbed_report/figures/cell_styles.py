@@ -149,15 +149,11 @@ def best_cells(
 def sentence_on_choice(
     drawn: int,
     cells: int,
-    what: str,
 ) -> str:
-    """Return a sentence on the number of cells that are drawn; it is empty if all cells are drawn.
-
-    `what` names the number by which `best_cells` chose the cells.
-    """
+    """Return a sentence on the number of cells that are drawn; it is empty if all cells are drawn."""
     if drawn >= cells:
         return ""
-    return f"Of {cells:,} cells {drawn} are drawn: the baseline and those with the highest {what}."
+    return f"Of {cells:,} cells {drawn} are drawn: the baseline and those with the highest validation score."
 
 
 def sentence_on_missing(

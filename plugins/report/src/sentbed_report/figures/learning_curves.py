@@ -75,7 +75,7 @@ def _plot(
     captions = [sentence_on_mean(curves)]
     if data.baseline in cells:
         captions.append("Thick: the baseline.")
-    captions.append(sentence_on_choice(len(cells), len(of_cells), "validation score"))
+    captions.append(sentence_on_choice(len(cells), len(of_cells)))
     captions.append(sentence_on_missing(data, set(means["cell"]), "validations"))
 
     points = {}
