@@ -12,6 +12,9 @@ from sentbed.helpers import read_json
 TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
 """Files each of which defines a tokenizer. Without any of them, transformers makes a tokenizer without words."""
 
+TOKENIZER_CONFIG = "tokenizer_config.json"
+"""Settings of a tokenizer, as transformers writes them."""
+
 WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 """Files of weights; pickled ones are read if there are no others."""
 
@@ -103,11 +106,17 @@ def problems_of(
 
 def _is_byt5(directory: Path) -> bool:
     """Whether a directory's tokenizer is ByT5's, whose vocabulary is that of all bytes and has no file."""
-    file = directory / "tokenizer_config.json"
-    if not file.is_file():
-        return False
+    return bool(tokenizer_settings(directory).get("tokenizer_class") == "ByT5Tokenizer")
 
-    return bool(read_json(file).get("tokenizer_class") == "ByT5Tokenizer")
+
+def tokenizer_settings(directory: Path) -> dict[str, Any]:
+    """Return the content of `tokenizer_config.json` in a model's directory; empty if there is no such file."""
+    file = directory / TOKENIZER_CONFIG
+    if not file.is_file():
+        return {}
+
+    settings: dict[str, Any] = read_json(file)
+    return settings
 
 
 def _is_known(config: Mapping[str, Any]) -> bool:

@@ -20,6 +20,7 @@ from tokenizers import normalizers
 from transformers.convert_slow_tokenizer import bytes_to_unicode, generate_merges
 
 from sentbed_backbones._torch.tokenizer import EMBEDDED_TOKENS
+from sentbed_backbones.model_file_checks import TOKENIZER_CONFIG, tokenizer_settings
 
 SPACE = "▁"
 """The character by which sentencepiece represents a space."""
@@ -49,7 +50,8 @@ def load_tokenizer(directory: Path, trust_remote_code: bool) -> Any:
     Raises:
         ModelError: if a special token is empty.
     """
-    settings = _read_settings(directory)
+    settings = tokenizer_settings(directory)
+    _require_special_tokens(settings, directory)
     tokenizer: Any = transformers.AutoTokenizer.from_pretrained(
         directory, trust_remote_code=trust_remote_code
     )
@@ -75,27 +77,18 @@ def load_tokenizer(directory: Path, trust_remote_code: bool) -> Any:
     return tokenizer
 
 
-def _read_settings(directory: Path) -> dict[str, Any]:
-    """Return the content of `tokenizer_config.json`; empty if there is no such file.
-
-    Raises `ModelError` for an empty special token: transformers would look for its id without end.
-    """
-    file = directory / "tokenizer_config.json"
-    if not file.is_file():
-        return {}
-
-    settings: dict[str, Any] = read_json(file)
+def _require_special_tokens(settings: Mapping[str, Any], directory: Path) -> None:
+    """Raise `ModelError` for an empty special token: transformers would look for its id without end."""
     for name in ("bos_token", "eos_token", "unk_token"):
         token = settings.get(name)
         if isinstance(token, dict):
             token = token.get("content")
         if token == "":
             raise ModelError(
-                f"`{file}` has an empty text as `{name}`, expected a token; write the token that the model was "
-                f"trained with, or take `{name}` out for the one of the tokenizer's class"
+                f"`{directory / TOKENIZER_CONFIG}` has an empty text as `{name}`, expected a token; write the "
+                f"token that the model was trained with, or take `{name}` out for the one of the tokenizer's "
+                "class"
             )
-
-    return settings
 
 
 def _take_definition(tokenizer: Any, written: Mapping[str, Any]) -> None:
