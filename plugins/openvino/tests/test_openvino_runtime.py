@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sentbed import Encoder, RuntimeUnavailableError
 from sentbed.tools import Document, EncoderRecipe, load_plugins, structure
+from sentbed_openvino._torch.engine import streams_on
 from sentbed_openvino.openvino_runtime import OpenVino
 from sentbed_testing import SENTENCES
 
@@ -26,6 +27,24 @@ def build(table):
     engine = plugins.find("runtime", "cpu").cls(threads=1).build()
     engine.seed(8)
     return Encoder.build(recipe, engine, lambda: SENTENCES)
+
+
+@pytest.mark.parametrize(
+    ("threads", "streams"),
+    [
+        (1, 1),
+        (2, 2),
+        (3, 3),
+        (4, 4),
+        (5, 1),
+        (6, 3),
+        (8, 4),
+        (10, 2),
+        (64, 4),
+    ],
+)
+def test_no_thread_is_left_without_a_stream(threads, streams):
+    assert streams_on(threads) == streams
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,4 @@
-"""Default sizes of batches and numbers of threads and streams, and required instruction sets, on the CPU.
-
-Each stream encodes one batch, on an equal share of the threads. So several batches are encoded at a time.
-"""
+"""Default sizes of batches and numbers of threads, and required instruction sets, on the CPU."""
 
 from __future__ import annotations
 
@@ -17,12 +14,6 @@ TOKEN_BUDGET = 4096
 """Tokens per batch. Matrix products are fastest from about 2,000 tokens on, and larger batches than this do not
 fit into the processor's cache."""
 
-MOST_STREAMS = 4
-"""Largest default number of streams.
-
-More would not help: each stream also runs Python code, and that does not run in parallel.
-"""
-
 
 def default_threads() -> int:
     """Return the default number of threads of this process.
@@ -34,15 +25,6 @@ def default_threads() -> int:
         return int(of_openmp)
 
     return max(1, usable_cores() // processes_on_this_machine())
-
-
-def streams_on(threads: int) -> int:
-    """Return the default number of streams: the largest divisor of the threads up to `MOST_STREAMS`.
-
-    So all streams have the same number of threads.
-    """
-    counts = range(1, MOST_STREAMS + 1)
-    return max(count for count in counts if threads % count == 0)
 
 
 def require_instructions(precision: str, remedy: str) -> None:

@@ -15,7 +15,6 @@ from sentbed_common import present_instructions, processor_capabilities
 from sentbed_hardware.engine_parts.cpu_defaults import (
     default_threads,
     require_instructions,
-    streams_on,
 )
 from sentbed_hardware.engine_parts.encoder_module import EncoderModule, TraceableEncoder
 from sentbed_hardware.engine_parts.encoding_engine import (
@@ -33,6 +32,12 @@ from sentbed_hardware.engine_parts.tracing import (
 )
 
 from sentbed_openvino._torch.quantization import int8_protocol, quantized
+
+MOST_STREAMS = 4
+"""Largest default number of streams, each of which encodes one batch on an equal share of the threads.
+
+More would not help: each stream also runs Python code, and that does not run in parallel.
+"""
 
 
 def build_engine(
@@ -61,6 +66,15 @@ def build_engine(
         "streams": streams,
     }
     return OpenVinoEngine(facts, streams=streams)
+
+
+def streams_on(threads: int) -> int:
+    """Return the default number of streams: the largest divisor of the threads up to `MOST_STREAMS`.
+
+    So all streams have the same number of threads.
+    """
+    counts = range(1, MOST_STREAMS + 1)
+    return max(count for count in counts if threads % count == 0)
 
 
 class OpenVinoEngine(EncodingEngine):
