@@ -67,7 +67,6 @@ if TYPE_CHECKING:
         short_text,
         tensors_of,
     )
-    from sentbed_common.whitening import whitening_of
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = _lazy(__name__)
