@@ -152,27 +152,16 @@ def test_a_source_that_is_not_there_is_said(saved, tmp_path):
 def test_the_commands_print_where_it_is(saved, tmp_path):
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "numbers.txt").write_text("1\n2\n")
-    done = CliRunner().invoke(
-        main,
-        [
-            "import",
-            str(tmp_path / "source"),
-            str(tmp_path / "out"),
-            "--from",
-            "numbers",
-        ],
-    )
+    arguments = [
+        "import",
+        str(tmp_path / "source"),
+        str(tmp_path / "out"),
+        "--from",
+        "numbers",
+    ]
+    done = CliRunner().invoke(main, arguments)
     assert (done.exit_code, done.output.split(":")[0]) == (0, str(tmp_path / "out"))
-    done = CliRunner().invoke(
-        main,
-        [
-            "import",
-            str(tmp_path / "source"),
-            str(tmp_path / "out"),
-            "--from",
-            "numbers",
-        ],
-    )
+    done = CliRunner().invoke(main, arguments)
     assert (done.exit_code, done.output) == (
         1,
         f"error: `{tmp_path / 'out'}` is not empty; name a new directory\n",

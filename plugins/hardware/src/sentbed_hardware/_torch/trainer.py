@@ -517,7 +517,7 @@ class TorchTrainer(Trainer):
                 "resume it with as many"
             )
         require_same_tensors(
-            _unlike_optimizer(tensors), self._tensors_to_save(), directory
+            _without_optimizer(tensors), self._tensors_to_save(), directory
         )
         # The other processes get the names, shapes and dtypes; `read_by_all` then sends them the values.
         without_values = {name: value.to("meta") for name, value in tensors.items()}
@@ -616,7 +616,7 @@ def _gradients_of(parameters: Iterable[nn.Parameter]) -> list[Tensor]:
     return gradients
 
 
-def _unlike_optimizer(tensors: Tensors) -> Tensors:
+def _without_optimizer(tensors: Tensors) -> Tensors:
     """Return the tensors of a state, except those of the optimiser and of random generators."""
     return {
         name: value
