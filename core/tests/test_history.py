@@ -208,7 +208,6 @@ def test_time_that_a_run_was_stopped_does_not_count(info, monkeypatch):
     states = dict([history.tracker_state()])
     clock += 3600
     resumed = History()
-    clock += 1
     resumed.run_resumed(states)
     clock += 5
 

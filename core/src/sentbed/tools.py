@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         self_contained,
     )
     from sentbed._files import locked
+    from sentbed._json import from_plain, plain
     from sentbed._locations import mentions
     from sentbed._recipe.checks import check
     from sentbed._recipe.component_compatibility import (
@@ -90,7 +91,7 @@ if TYPE_CHECKING:
     from sentbed._run.context import RunContext
     from sentbed._run.encoder_building import head_seed
     from sentbed._run.manifest import MANIFEST
-    from sentbed._run.report_json import plain, record_json, score_record
+    from sentbed._run.report_json import record_json
     from sentbed._run.resume import newest_state, resume
     from sentbed._run.run_directory import ENCODER, new_directory, saved_encoders
     from sentbed._run.runner import execute

@@ -11,9 +11,9 @@ import pytest
 from sentbed import RunError
 from sentbed._registry.registry import load_plugins
 from sentbed.protocols import Items, Score
-from sentbed.tools import score_record
+from sentbed.tools import from_plain, plain
 from sentbed_report import score_items as items
-from sentbed_report.report_json import read_record, read_score
+from sentbed_report.report_json import read_record
 
 GOLD = np.arange(4.0)
 PAIRS = Items("spearman", GOLD, np.array([0.1, 0.3, 0.2, 0.9]))
@@ -141,10 +141,8 @@ def test_items_of_a_score_with_a_long_protocol_are_found(tmp_path):
     ]
     items.keep_items(tmp_path, scores)
     file = tmp_path / "report.json"
-    file.write_text(
-        json.dumps({"scores": [score_record(bare) for bare in without(*scores)]})
-    )
-    read = [read_score(record) for record in read_record(file)["scores"]]
+    file.write_text(json.dumps(plain(without(*scores))))
+    read = from_plain(read_record(file), list[Score])
     attached = items.attach_items(tmp_path, read)
     for restored, whole in zip(attached, scores, strict=True):
         same(restored.items, whole.items)
@@ -314,10 +312,3 @@ def test_a_file_names_no_other_code(name, tmp_path):
         match=r"there is no statistic `|belongs to no plugin|is not a function",
     ):
         items.attach_items(tmp_path, without(score()))
-
-
-def test_a_protocol_with_a_part_that_is_no_table_is_an_error():
-    record = score_record(score())
-    record["protocol"]["more"] = 1
-    with pytest.raises(TypeError, match="no table `more`"):
-        read_score(record)

@@ -16,6 +16,7 @@ import pluggy
 
 from sentbed._encoder.encoder import Encoder, engine_of, pair_name
 from sentbed._files import sha256, write_atomic
+from sentbed._json import plain
 from sentbed._machine_resources import peak_memory
 from sentbed._recipe.checks import require_available
 from sentbed._recipe.data_overlap import (
@@ -36,7 +37,7 @@ from sentbed._run.encoder_building import build_encoders, build_on_engine
 from sentbed._run.evaluations import files_of_evaluations
 from sentbed._run.history import History
 from sentbed._run.manifest import MANIFEST, describe
-from sentbed._run.report_json import RECORD, plain, record_json
+from sentbed._run.report_json import RECORD, record_json
 from sentbed._run.run_directory import (
     alone,
     free_name,

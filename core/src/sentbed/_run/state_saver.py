@@ -9,12 +9,12 @@ from typing import Any
 import attrs
 
 from sentbed._files import write_atomic
+from sentbed._json import plain
 from sentbed._recipe.recipe import RESOLVED, resolved_toml
 from sentbed._run import training_states as states
 from sentbed._run.batch_sampling import Sampler
 from sentbed._run.best_weights import Keeper, prune_weights
 from sentbed._run.context import RunContext
-from sentbed._run.report_json import plain
 from sentbed.errors import PluginError
 from sentbed.protocols import Trainer
 
