@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Callable, Iterable, Set
 from types import NoneType
@@ -30,6 +32,12 @@ def from_plain(data: Any, cls: type[Result]) -> Result:
         KeyError, TypeError, ValueError: if the data is not that of an instance.
     """
     return _CONVERTER.structure(data, cls)
+
+
+def key_of(*parts: Any) -> str:
+    """Return the hash of values, which is equal if their JSON data is: 32 hexadecimal digits."""
+    text = json.dumps(plain(parts), sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def _hook_of_unknown(cls: Any) -> Callable[[Any], Any]:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from sentbed._run.context import RunContext
-from sentbed.protocols import Evaluation, Score, StepResult
+from sentbed.protocols import Evaluation, Run, Score, StepResult
 from sentbed_trackers import console
 from sentbed_trackers.console import ConsoleTracker
 from sentbed_trackers.jsonl import JsonlTracker
@@ -27,7 +26,7 @@ def tracker():
 @pytest.fixture
 def info(recipe_of, tmp_path):
     (tmp_path / "out").mkdir()
-    return RunContext("my-run", tmp_path / "out", recipe_of())
+    return Run("my-run", tmp_path / "out", recipe_of(), {})
 
 
 def lines(info):
@@ -356,7 +355,7 @@ def test_warnings_and_watched_scores_are_a_line_each(info, capsys):
 @pytest.mark.usefixtures("no_terminal")
 @pytest.mark.parametrize("name", ["[red]runs", "[1]", "runs[/]"])
 def test_brackets_in_names_are_shown_as_they_are(name, info, tmp_path, capsys):
-    bracketed = RunContext("r", tmp_path / name, info.recipe)
+    bracketed = Run("r", tmp_path / name, info.recipe, {})
     tracker = ConsoleTracker()
     tracker.run_started(bracketed)
     tracker.scores_ready(Evaluation((Score(name, "spearman", 1.0, {}),), 1.0))
