@@ -143,7 +143,9 @@ def _spearman(x: Floats, y: Floats) -> Result:
 
     # One more item with a value raises the centred ranks of all higher values by 1/2, and lowers those of all
     # lower values by 1/2.
-    of_product = rx * ry - _centred_ranks(x, ry) - _centred_ranks(y, rx)
+    of_product = rx * ry
+    of_product -= _centred_ranks(x, ry)
+    of_product -= _centred_ranks(y, rx)
     of_x = rx * rx - 2 * _centred_ranks(x, rx)
     of_y = ry * ry - 2 * _centred_ranks(y, ry)
     return _correlation(
@@ -177,10 +179,10 @@ def _matthews(x: Floats, y: Floats) -> Result:
 
 def _centred_indicators(values: Floats, classes: Floats) -> Floats:
     """Return whether each item has each class, minus the share of items with the class, `(n, classes)`."""
-    indicators = (values[:, None] == classes).astype(float)
-
-    shares: Floats = indicators.mean(axis=0)
-    return indicators - shares
+    has_class = values[:, None] == classes
+    indicators: Floats = has_class.astype(float)
+    indicators -= indicators.mean(axis=0)
+    return indicators
 
 
 def _correlation(
