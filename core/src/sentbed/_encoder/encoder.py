@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import attrs
 
 from sentbed._document.structuring import structure, unstructure
-from sentbed._document.toml import Document, parse
+from sentbed._document.toml import Document, dotted, parse
 from sentbed._encoder.batching import Progress, encode_into, encode_tokens
 from sentbed._files import (
     SUMS_FILE,
@@ -23,6 +23,7 @@ from sentbed._files import (
 )
 from sentbed._recipe.component_compatibility import (
     misfits,
+    misfits_within,
     name_at_test,
     runtime_misfits,
 )
@@ -224,7 +225,7 @@ class Encoder:
         )
         if not problems:
             for path, message in misfits(recipe):
-                problems.append(Problem(message, path))
+                problems.append(Problem(message, dotted(path)))
         if problems:
             raise RecipeError(problems)
 
@@ -520,10 +521,8 @@ class Encoder:
             bar: Counts the texts that have been encoded, over several evaluations.
         """
         info = (plugins or load_plugins()).origin(type(evaluator))
-        if self.similarity is not None:
-            messages = evaluator.similarity_misfits(self.similarity)
-            for message in messages:
-                raise RunError(message)
+        for _, message in misfits_within(evaluator, Evaluator, self.recipe):
+            raise RunError(message)
         if prepared is None:
             prepared = evaluator.prepare()
 

@@ -379,9 +379,7 @@ def _read_data(
     remarks = context.evaluations.prepare(recipe)
     digest = cache(sha256)
     _record_files(context, digest)
-    problems = []
-    for i, message in training_on_test_data(context.recipe, digest):
-        problems.append(recipe.document.problem(message, ("stage", i, "data")))
+    problems = list(training_on_test_data(context.recipe, digest))
     if problems:
         raise RecipeError(problems)
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         Pooler,
         Schedule,
         Similarity,
+        StagePlace,
         Tracker,
         inner_parts,
     )

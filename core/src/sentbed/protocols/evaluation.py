@@ -458,14 +458,6 @@ class Evaluator(Component):
         """
         return EvaluatorTraits.of(*inner_parts(self, Evaluator))
 
-    def similarity_misfits(self, similarity: Similarity) -> Iterator[str]:
-        """Yield reasons why the evaluator cannot score an encoder with this similarity, each with a remedy.
-
-        By default, yield those of the inner evaluators.
-        """
-        for inner in inner_parts(self, Evaluator):
-            yield from inner.similarity_misfits(similarity)
-
     @abstractmethod
     def prepare(self) -> Prepared | DrivesEncoder:
         """Read all data, and return the prepared evaluation.
