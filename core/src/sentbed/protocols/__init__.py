@@ -44,7 +44,6 @@ if TYPE_CHECKING:
         Head,
         PlacedEncoder,
         Runtime,
-        SharedWork,
         StepResult,
         Trainer,
         Training,
@@ -52,8 +51,10 @@ if TYPE_CHECKING:
         Transform,
     )
     from sentbed.protocols.evaluation import (
+        ANY_TASK,
         Direction,
         DrivesEncoder,
+        Encoded,
         Evaluation,
         Evaluator,
         PartProgress,
