@@ -217,17 +217,20 @@ def test_the_line_of_a_file_is_checked_as_a_template_is(recipe_of, plugins, tmp_
     recipe = recipe_of(RECIPE).encoders["encoder"]
     first = Prompt(file=f"{tmp_path}/templates.txt")
     ((where, problem),) = misfits(attrs.evolve(recipe, prompt=first))
-    assert (where, "put the prompt into `task_prompts`" in problem) == ("prompt", True)
+    assert (where, "put the prompt into `task_prompts`" in problem) == (
+        ("prompt",),
+        True,
+    )
     twice = {"query": attrs.evolve(first, line=2)}
     ((where, problem),) = misfits(attrs.evolve(recipe, task_prompts=twice))
-    assert (where, "write `{text}` once" in problem) == ("task_prompts", True)
+    assert (where, "write `{text}` once" in problem) == (("task_prompts",), True)
 
 
 def test_an_instruction_in_the_encoders_own_prompt_is_refused(recipe_of, plugins):
     recipe = recipe_of(RECIPE).encoders["encoder"]
     recipe = attrs.evolve(recipe, prompt=Prompt("{instruction}: {text}"))
     ((where, problem),) = misfits(recipe)
-    assert where == "prompt"
+    assert where == ("prompt",)
     assert "put the prompt into `task_prompts`" in problem
 
 

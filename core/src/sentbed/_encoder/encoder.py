@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import attrs
 
 from sentbed._document.structuring import structure, unstructure
-from sentbed._document.toml import Document
+from sentbed._document.toml import Document, dotted
 from sentbed._encoder.batching import Progress, encode, require_texts
 from sentbed._encoder.evaluated_encoder import EncodeBar, EvaluatedEncoder
 from sentbed._encoder.saved_encoder import (
@@ -24,6 +24,7 @@ from sentbed._encoder.saved_encoder import (
 from sentbed._files import write_atomic, write_directory, write_sums
 from sentbed._recipe.component_compatibility import (
     misfits,
+    misfits_within,
     name_at_test,
     runtime_misfits,
 )
@@ -211,7 +212,7 @@ class Encoder(TextEncoder):
         )
         if not problems:
             for path, message in misfits(recipe):
-                problems.append(Problem(message, path))
+                problems.append(Problem(message, dotted(path)))
         if problems:
             raise RecipeError(problems)
 
@@ -510,10 +511,8 @@ class Encoder(TextEncoder):
             bar: Counts the texts that have been encoded, over several evaluations.
         """
         info = (plugins or load_plugins()).origin(type(evaluator))
-        if self.similarity is not None:
-            messages = evaluator.similarity_misfits(self.similarity)
-            for message in messages:
-                raise RunError(message)
+        for _, message in misfits_within(evaluator, Evaluator, self.recipe):
+            raise RunError(message)
         if prepared is None:
             prepared = evaluator.prepare()
 

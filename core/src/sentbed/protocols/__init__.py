@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         Pooler,
         Schedule,
         Similarity,
+        StagePlace,
         Tracker,
         inner_parts,
     )
@@ -68,7 +69,7 @@ if TYPE_CHECKING:
         Vectors,
         VectorStore,
     )
-    from sentbed.protocols.items import ItemGroup, Items
+    from sentbed.protocols.items import Items, Statistic
     from sentbed.protocols.recipe_parts import (
         EvaluateParts,
         EvaluatorUse,

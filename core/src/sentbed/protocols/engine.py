@@ -65,10 +65,6 @@ class Transform(Component):
 
     __slots__ = ()
 
-    def misfits(self, encoder: EncoderParts) -> Iterator[str]:
-        """Yield reasons why the transform cannot be fitted to an encoder."""
-        return iter(())
-
     @abstractmethod
     def output_width(self, width: int) -> int:
         """Return the dimension of the transformed vectors; `width` is that of the given vectors.
@@ -418,19 +414,6 @@ class Runtime(Component):
     def traits(self) -> RuntimeTraits:
         """Number of processes, and other properties."""
         return RuntimeTraits()
-
-    def misfits(
-        self,
-        backbone: Backbone,
-        pooler: Pooler,
-        head: Head,
-    ) -> Iterator[str]:
-        """Yield reasons why the runtime cannot run an encoder of these parts, each a sentence with a remedy.
-
-        Called for each encoder of a recipe, and before an encoder is loaded. The method must not import heavy
-        libraries.
-        """
-        return iter(())
 
     @abstractmethod
     def build(self) -> Engine:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -176,7 +176,7 @@ class Score:
         eq=False,
         repr=False,
     )
-    """Items from which the score was computed; None if it cannot be resampled."""
+    """Items from which the score was computed; None if it has no confidence interval."""
     plugin: str = ""
     """Distribution and version of the evaluator. The runner sets it; it is not part of the protocol."""
 
@@ -423,14 +423,6 @@ class Evaluator(Component):
         By default, these are the traits of its inner evaluators, those in its fields.
         """
         return EvaluatorTraits.of(*inner_parts(self, Evaluator))
-
-    def similarity_misfits(self, similarity: Similarity) -> Iterator[str]:
-        """Yield reasons why the evaluator cannot score an encoder with this similarity, each with a remedy.
-
-        By default, yield those of the inner evaluators.
-        """
-        for inner in inner_parts(self, Evaluator):
-            yield from inner.similarity_misfits(similarity)
 
     @abstractmethod
     def prepare(self) -> Prepared | DrivesEncoder:
