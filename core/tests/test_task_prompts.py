@@ -56,10 +56,10 @@ class Lists(Evaluator):
         return Prepared(self.lists, self._score)
 
     def _score(self, vectors):
-        scores = tuple(
-            Score(name, "first", float(vectors[name][0, 0]), {}) for name in self.lists
-        )
-        return Evaluation(scores, 0.0)
+        scores = []
+        for name in self.lists:
+            scores.append(Score(name, "first", float(vectors[name][0, 0]), {}))
+        return Evaluation(tuple(scores), 0.0)
 
 
 def score_of(encoder, *tasks, second=None):
@@ -120,7 +120,7 @@ def test_each_task_has_the_prompts_of_its_own_texts_and_a_mean_all_of_them(recip
         def _evaluate(self, encoder):
             for task in ("Facts", "Notes"):
                 for side in ("query", "document"):
-                    encoder.for_task(TextTask(task, "Retrieval", side)).encode([TEXT])
+                    encoder.encode([TEXT], TextTask(task, "Retrieval", side))
             scores = [
                 Score(name, "first", 0.0, {}) for name in ("Facts", "Notes", "AVG")
             ]

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
         Head,
         PlacedEncoder,
         Runtime,
-        SharedWork,
         StepResult,
         Trainer,
         Training,
@@ -53,8 +52,10 @@ if TYPE_CHECKING:
         Transform,
     )
     from sentbed.protocols.evaluation import (
+        ANY_TASK,
         Direction,
         DrivesEncoder,
+        Encoded,
         Evaluation,
         Evaluator,
         PartProgress,
