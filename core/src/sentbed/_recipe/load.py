@@ -15,13 +15,12 @@ from sentbed._document.extends import EXTENDS, extend
 from sentbed._document.overrides import apply_overrides
 from sentbed._document.structuring import fields_by_key, structure
 from sentbed._document.toml import Document, KeyPath
-from sentbed._files import read_file
 from sentbed._recipe.checks import check
 from sentbed._recipe.recipe import MAIN_ENCODER, SCHEMA, Recipe
 from sentbed._registry.distribution_catalog import owner_of
 from sentbed._registry.plugin_offer_rules import TABLE
 from sentbed._registry.registry import Plugins, load_plugins
-from sentbed.errors import DataError, PluginError, Problem, RecipeError, unknown_keys
+from sentbed.errors import PluginError, Problem, RecipeError, unknown_keys
 from sentbed.protocols import RecipeTable
 
 T = TypeVar("T")
@@ -95,12 +94,10 @@ def read_document(path: str | Path, overrides: Sequence[str] = ()) -> Document:
         RecipeError: if a file cannot be read or is not TOML, or an override is wrong.
     """
     try:
-        content = read_file(Path(path))
+        content = Path(path).read_bytes()
     except OSError as error:
         message = f"cannot read the recipe: {error.strerror or error}; check the path"
         raise RecipeError([Problem(message, file=str(path))]) from error
-    except DataError as error:
-        raise RecipeError([Problem(f"cannot read the recipe: {error}")]) from error
     return apply_overrides(extend(content, str(path), SCHEMA), overrides)
 
 
