@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from sentbed.errors import Problem, RecipeError
+from sentbed.errors import Level, Problem, RecipeError
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """Path of a value in a document: the keys of tables, and the indices (from 0) of array elements."""
@@ -148,7 +148,7 @@ class Document:
         self,
         message: str,
         path: KeyPath,
-        misfit: bool = False,
+        level: Level = "error",
     ) -> Problem:
         """Return a problem at `path`, with its file, its line and its dotted path.
 
@@ -162,7 +162,7 @@ class Document:
             if parent is not None and isinstance(key, int):
                 name = _name(parent, key)
             keys.append(name or str(key))
-        return Problem(message, dotted(tuple(keys)), *self.place(path), misfit)
+        return Problem(message, dotted(tuple(keys)), *self.place(path), level)
 
     def key_path(self, path: str) -> KeyPath:
         """Return the `KeyPath` of a dotted path, in which array elements are given by index or name."""
