@@ -456,7 +456,8 @@ def test_a_damaged_file_is_removed_even_where_nothing_is_written(store):
 def test_what_a_killed_writer_left_is_no_vector_and_goes(store, calls):
     kept(store, ["a"])
     (path,) = segments(store)
-    old, new = (path.with_name(f".{path.name}.{end}") for end in ("old.tmp", "new.tmp"))
+    old = path.with_name(f".{path.name}.old.tmp")
+    new = path.with_name(f".{path.name}.new.tmp")
     for left in (old, new):
         left.write_bytes(path.read_bytes()[:50])
     path.unlink()
