@@ -6,7 +6,7 @@ from sentbed import RecipeError, load_recipe
 from sentbed._recipe.component_compatibility import REASONS, misfits
 from sentbed._recipe.prompts import Demonstration, Prompt
 from sentbed._recipe.recipe import EncoderRecipe
-from sentbed._registry.plugin_info import ComponentInfo
+from sentbed._registry.offers import Offer
 from sentbed.protocols import Backbone, BackboneTraits, Head, Pooler, PoolerTraits
 from toy_plugin import RECIPE
 
@@ -74,10 +74,10 @@ def offering(plugins, backbones, poolers):
         ("pooler", cls) for cls in poolers
     ]
     more = {
-        (kind, cls.name): ComponentInfo(kind, cls.name, cls, "parts", "1.0")
+        (kind, cls.name): [Offer(kind, cls.name, cls, "parts", "1.0")]
         for kind, cls in kinds
     }
-    return attrs.evolve(plugins, components={**plugins.components, **more})
+    return attrs.evolve(plugins, offers={**plugins.offers, **more})
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def encoder_of(
     **fields,
 ):
     def make(kind, name):
-        cls = parts.find(kind, name).cls
+        cls = parts.load(kind, name)
         return cls(
             **{
                 field.alias: fields[field.name]

@@ -439,7 +439,7 @@ def test_an_evaluator_to_install_is_named_inside_validate(recipe_of):
         if fault[1] == "stage.pull.validate.with.use"
     ]
     assert len(faults) == 1
-    assert faults[0][2].endswith("install it with `pip install sentbed-evaluators`")
+    assert faults[0][2].endswith("`pip install sentbed-evaluators`")
 
 
 @pytest.mark.parametrize(

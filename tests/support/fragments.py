@@ -66,7 +66,7 @@ def toml_faults(text, plugins):
     for name in [
         name
         for name in data
-        if name not in _keys(Recipe) | {"encoder", *plugins.tables}
+        if name not in _keys(Recipe) | {"encoder", *plugins.names("recipe table")}
     ]:
         owner, place = next(
             (
@@ -222,10 +222,10 @@ def understood(words, plugins):
         _, words, _ = command.make_parser(context).parse_args(list(words))
         if not words:
             return None
-        if command is main and words[0] in plugins.commands:
+        if command is main and words[0] in plugins.names("command"):
             # Also of a plugin that is not installed, such as an example.
             name, *words = words
-            subcommand = plugins.commands[name].value
+            subcommand = plugins.load("command", name)
         else:
             name, subcommand, words = command.resolve_command(context, words)
         assert subcommand is not None
@@ -245,7 +245,7 @@ def _names_fault(command, parameters, plugins):
     if command == "show" and parameters.get("name"):
         kind, names = parameters["kind"], [parameters["name"]]
     for name in filter(None, names):
-        if kind and str(name).islower() and (kind, name) not in plugins.components:
+        if kind and str(name).islower() and (kind, name) not in plugins.offers:
             return f"there is no {kind} `{name}`"
     for value in parameters.values():
         for text in value if isinstance(value, tuple) else (value,):

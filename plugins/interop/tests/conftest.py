@@ -42,7 +42,7 @@ def build(table):
         dict(table), EncoderRecipe, Document({}), plugins, Path.cwd()
     )
     assert not problems, problems
-    engine = plugins.find("runtime", "cpu").cls().build()
+    engine = plugins.load("runtime", "cpu")().build()
     engine.seed(8)
     return Encoder.build(recipe, engine, lambda: SENTENCES).fit_transform()
 

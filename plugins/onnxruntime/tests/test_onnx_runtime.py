@@ -22,7 +22,7 @@ def test_int8_is_close_and_says_what_it_is(tmp_path):
         TABLE, EncoderRecipe, Document({}), plugins, Path.cwd()
     )
     assert not problems
-    engine = plugins.find("runtime", "cpu").cls(threads=1).build()
+    engine = plugins.load("runtime", "cpu")(threads=1).build()
     engine.seed(8)
     on_cpu = Encoder.build(recipe, engine, lambda: SENTENCES)
     on_cpu.save(tmp_path / "encoder")

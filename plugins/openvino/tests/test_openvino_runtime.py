@@ -24,7 +24,7 @@ def build(table):
         table, EncoderRecipe, Document({}), plugins, Path.cwd()
     )
     assert not problems
-    engine = plugins.find("runtime", "cpu").cls(threads=1).build()
+    engine = plugins.load("runtime", "cpu")(threads=1).build()
     engine.seed(8)
     return Encoder.build(recipe, engine, lambda: SENTENCES)
 

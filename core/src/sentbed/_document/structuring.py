@@ -300,6 +300,10 @@ def _mapping(
     return _collect(converter, items)
 
 
+_QUALIFIED_NAMES: dict[type[Any], str] = {}
+"""Name of each class that a recipe names with its distribution, such as `sentbed-mine:mean`."""
+
+
 def _component(
     converter: cattrs.Converter,
     plugins: InstalledPlugins | None,
@@ -323,11 +327,13 @@ def _component(
         choices = listed(plugins.names(kind))
         raise _invalid(f"the {kind} has no `use`; name one of {choices or 'a plugin'}")
     try:
-        info = plugins.find(kind, name)
+        cls = plugins.load(kind, name)
     except PluginError as error:
         raise _InvalidError([(("use",), str(error))]) from error
 
-    component: Component = converter.structure(fields, info.cls)
+    if ":" in name:
+        _QUALIFIED_NAMES[cls] = name
+    component: Component = converter.structure(fields, cls)
     if check and (problems := _problems(component)):
         raise _InvalidError([((), message) for message in problems])
     return component
@@ -545,7 +551,7 @@ def unstructure(part: Any) -> Any:
     if attrs.has(type(part)):
         table: dict[str, Any] = {}
         if isinstance(part, Component):
-            table["use"] = part.name
+            table["use"] = _QUALIFIED_NAMES.get(type(part), part.name)
         for attribute in attrs.fields(type(part)):
             value = getattr(part, attribute.name)
             if value is None or attribute.metadata.get("skip"):

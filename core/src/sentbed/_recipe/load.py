@@ -19,7 +19,7 @@ from sentbed._files import read_file
 from sentbed._recipe.checks import check
 from sentbed._recipe.recipe import MAIN_ENCODER, SCHEMA, Recipe
 from sentbed._registry.distribution_catalog import owner_of
-from sentbed._registry.plugin_offer_rules import TABLE
+from sentbed._registry.offers import TABLE
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed.errors import DataError, PluginError, Problem, RecipeError, unknown_keys
 from sentbed.protocols import RecipeTable
@@ -169,24 +169,12 @@ def _take_tables(
     tables: dict[str, RecipeTable] = {}
     problems = []
     for key in list(data):
-        owner = owner_of("tables", key)
-        clash = plugins.clash(TABLE, key)
-        if key not in plugins.tables and owner is None and clash is None:
+        if (TABLE, key) not in plugins.offers and owner_of(TABLE, key) is None:
             continue
 
         table = data.pop(key)
-        if clash is not None:
-            problems.append(document.problem(clash, (key,)))
-            continue
-        if key not in plugins.tables:
-            message = (
-                f"the table `[{key}]` belongs to `{owner}`, which is not installed or not loaded; "
-                f"install it with `pip install {owner}`"
-            )
-            problems.append(document.problem(message, (key,)))
-            continue
         try:
-            cls: type[RecipeTable] = plugins.tables[key].value
+            cls: type[RecipeTable] = plugins.load(TABLE, key)
         except PluginError as error:
             problems.append(document.problem(str(error), (key,)))
             continue
@@ -205,7 +193,7 @@ def _take_unknown_keys(
     """Remove unknown top-level keys from `data`; return a problem for each."""
     fields = fields_by_key(Recipe)
     # These keys are not fields of `Recipe`, but messages should suggest them.
-    choices = sorted({*fields, *plugins.tables, MAIN_ENCODER, EXTENDS})
+    choices = sorted({*fields, *plugins.names(TABLE), MAIN_ENCODER, EXTENDS})
     unknown = [key for key in data if key not in fields]
     problems = []
     for key, advice in zip(unknown, unknown_keys(unknown, choices), strict=True):

@@ -27,7 +27,7 @@ def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
     plugin_facts = []
     for plugin in plugins.plugins:
         distributions.add(plugin.distribution)
-        plugin_facts.append(fields(plugin, "name distribution version status problem"))
+        plugin_facts.append(fields(plugin, "name distribution version status reason"))
     memory = physical_memory()
     memory_gib = round(memory / 2**30, 1) if memory else None
     return {

@@ -10,6 +10,7 @@ import tomli
 
 from sentbed._files import read_file
 from sentbed._recipe.recipe import RESOLVED, UNDECISIVE, Recipe, resolved_toml
+from sentbed._registry.offers import TABLE
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import training_states as states
 from sentbed._run.context import Kept, RunContext
@@ -86,9 +87,9 @@ def _deciding(text: str, plugins: Plugins) -> Mapping[str, Any]:
         data["run"].pop(key, None)
     for key in UNDECISIVE:
         data.pop(key, None)
+    tables = plugins.names(TABLE)
     for key in list(data):
-        offer = plugins.tables.get(key)
-        if offer is not None and not offer.value.traits.decides:
+        if key in tables and not plugins.load(TABLE, key).traits.decides:
             del data[key]
     return data
 

@@ -123,7 +123,7 @@ def _plugin_modules() -> tuple[str, ...]:
     modules = []
     for info in load_plugins().plugins:
         if info.status == "loaded":
-            modules.append(info.value)
+            modules.append(info.module)
     return tuple(modules)
 
 
