@@ -17,7 +17,6 @@ MODULES = (
     "sentbed",
     "sentbed.protocols",
     "sentbed.helpers",
-    "sentbed.statistics",
     "sentbed.tools",
     "sentbed.errors",
     "sentbed.hookspecs",

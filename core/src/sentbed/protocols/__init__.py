@@ -67,7 +67,7 @@ if TYPE_CHECKING:
         Vectors,
         VectorStore,
     )
-    from sentbed.protocols.items import ItemGroup, Items
+    from sentbed.protocols.items import Items, Statistic
     from sentbed.protocols.recipe_parts import (
         EvaluateParts,
         EvaluatorUse,

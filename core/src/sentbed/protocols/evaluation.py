@@ -178,7 +178,7 @@ class Score:
         eq=False,
         repr=False,
     )
-    """Items from which the score was computed; None if it cannot be resampled."""
+    """Items from which the score was computed; None if it has no confidence interval."""
     plugin: str = ""
     """Distribution and version of the evaluator. The runner sets it; it is not part of the protocol."""
 

@@ -281,11 +281,13 @@ def _score_key(score: Score) -> tuple[str, str, str]:
 
 def items(subject: Subject) -> Findings:
     """Each score can be computed from its items, and `item_texts` has the encoded texts of each item."""
+    from sentbed_common import item_score
+
     evaluation, _ = _first_evaluation(subject)
     for score in evaluation.scores:
         if score.items is None:
             continue
-        recomputed = score.items.value()
+        recomputed = item_score(score.items)
         if not abs(recomputed - score.value) <= ROUNDING:
             yield (
                 f"the score {score.task}/{score.metric} is {score.value!r}, and its items give {recomputed!r}",
@@ -361,7 +363,7 @@ def _aggregate_findings(subject: Subject, score: Score) -> Findings:
             f"the score {score.task}/{score.metric} is the mean of {len(items.x)} value(s), and the vector of "
             f"any text changes at least {100 * min(changed_shares):.0f} % of them: they are no items",
             'give the items themselves and their statistic, such as `Items("average-precision", gold, '
-            "predicted)` or a function of your module; or an `example` with more items",
+            "predicted)`; or an `example` with more items",
         )
 
 
