@@ -94,8 +94,9 @@ def fault_of(kind: str, name: str, value: Any) -> str:
         return fault
     if not attrs.has(value) or value.__setattr__ is object.__setattr__:
         return f"`{value.__qualname__}` is no frozen attrs class; decorate it with `@attrs.frozen`"
-    if kind in KINDS and value.name != name:
-        return f"`{value.__qualname__}` has the name {value.name!r}, and is offered as `{name}`"
+    name_in_class = getattr(value, "name", None)
+    if kind in KINDS and name_in_class != name:
+        return f"`{value.__qualname__}` has the name {name_in_class!r}, and is offered as `{name}`"
     return ""
 
 

@@ -76,11 +76,13 @@ def _readable(plugins: Plugins, warn: Callable[[str], object]) -> Plugins:
     """Return the plugins without components and recipe tables whose fields cannot be read."""
     without_offers = attrs.evolve(plugins, offers={})
     readable = {}
+
     for kind in (*KINDS, TABLE):
         for name in plugins.names(kind):
             offer = plugins.find(kind, name)
             if _is_readable(offer, without_offers, warn):
                 readable[kind, name] = [offer]
+
     return attrs.evolve(plugins, offers=readable)
 
 
