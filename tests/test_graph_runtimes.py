@@ -12,8 +12,8 @@ import pytest
 import torch
 from random_encoders import random_encoder
 from sentbed import Encoder, ModelError, RecipeError, load_recipe
-from sentbed.protocols import Head, Pooler
-from sentbed.tools import load_plugins
+from sentbed.protocols import Pooler
+from sentbed.tools import EncoderRecipe, load_plugins
 from sentbed_common import fingerprint_of
 from sentbed_onnxruntime.onnx_runtime import OnnxRuntime
 from sentbed_openvino.openvino_runtime import OpenVino
@@ -187,7 +187,8 @@ def test_an_intervention_is_refused(runtime):
     plugins = load_plugins()
     intervention = plugins.load("intervention", "token-prepending")()
     backbone = plugins.load("backbone", "opt")(init="random", intervention=intervention)
-    (message,) = runtime().misfits(backbone, plugins.load("pooler", "last")(), Head())
+    encoder = EncoderRecipe(backbone, plugins.load("pooler", "last")())
+    (message,) = runtime().misfits(encoder)
     assert message.startswith(f"the runtime `{runtime.name}` has no interventions")
 
 

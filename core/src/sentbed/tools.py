@@ -24,13 +24,12 @@ if TYPE_CHECKING:
     from sentbed._document.structuring import parts_in, structure, unstructure
     from sentbed._document.toml import Document, KeyPath
     from sentbed._encoder.batching import WINDOW, Progress, distinct_texts
-    from sentbed._encoder.encoder import (
+    from sentbed._encoder.encoder import engine_of, self_contained
+    from sentbed._encoder.saved_encoder import (
         BACKBONE,
         ENCODER_FILE,
         encoder_table,
-        engine_of,
         saved_recipe,
-        self_contained,
     )
     from sentbed._files import locked
     from sentbed._locations import mentions

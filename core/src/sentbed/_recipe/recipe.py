@@ -15,7 +15,7 @@ from attrs.validators import and_, ge, gt, le, lt, matches_re, min_len, optional
 from sentbed._document.structuring import parts_in, unstructure
 from sentbed._document.toml import Document, KeyPath
 from sentbed._recipe.prompts import Prompt, ResolvedPrompt
-from sentbed.errors import SentbedError
+from sentbed.errors import Level, Problem, SentbedError
 from sentbed.protocols import (
     LABEL,
     Backbone,
@@ -466,6 +466,16 @@ class Recipe:
         if len(self.encoders) != 1:
             return MAIN_ENCODER
         return next(iter(self.encoders))
+
+    def problem(
+        self,
+        message: str,
+        path: KeyPath,
+        level: Level = "error",
+    ) -> Problem:
+        """Return a problem at the path of a key, with the file and the line of the key."""
+        path_in_file = written_path(self.document.data, path)
+        return self.document.problem(message, path_in_file, level)
 
     def trained(self, stage: Stage) -> tuple[str, ...]:
         """Return the names of the encoders that a stage trains."""

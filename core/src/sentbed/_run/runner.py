@@ -292,9 +292,7 @@ def _require_no_overlap(
         RecipeError: if a stage trains on test data, and the recipe does not allow it.
     """
     recipe = context.recipe
-    problems = []
-    for i, message in training_on_test_data(recipe, digest):
-        problems.append(recipe.document.problem(message, ("stage", i, "data")))
+    problems = list(training_on_test_data(recipe, digest))
     if problems:
         raise RecipeError(problems)
 

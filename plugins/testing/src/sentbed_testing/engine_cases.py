@@ -9,7 +9,16 @@ from typing import Any, TypeAlias
 
 import attrs
 from sentbed.errors import RecipeError
-from sentbed.protocols import LABEL, Backbone, Head, Loss, Optimizer, Pooler, Runtime
+from sentbed.protocols import (
+    LABEL,
+    Backbone,
+    Head,
+    Loss,
+    Optimizer,
+    Pooler,
+    Runtime,
+    StagePlace,
+)
 from sentbed.tools import Document, EncoderRecipe, Plugins, Prompt, misfits, structure
 
 ROWS = 6
@@ -217,7 +226,7 @@ def fixed_columns(loss: Any) -> frozenset[str] | None:
     that the loss accepts none of them.
     """
     for fixed in (frozenset[str](), frozenset({"positive"}), loss.traits.targets):
-        if not any(loss.misfits(ROWS, fixed)):
+        if not any(loss.misfits(StagePlace(ROWS, fixed))):
             return fixed
     return None
 
