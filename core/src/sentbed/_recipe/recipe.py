@@ -511,6 +511,19 @@ def first_stages(recipe: Recipe, count: int) -> Recipe:
     )
 
 
+def decisive(recipe: Recipe) -> Recipe:
+    """Return the recipe with constant values for all settings that cannot affect a score."""
+    run = attrs.evolve(recipe.run, name="any", cache=True, allow_overlap=False)
+    tables = {}
+    for key, table in recipe.tables.items():
+        if table.traits.decides:
+            tables[key] = table
+
+    bare = Recipe(recipe.schema, recipe.run, recipe.runtime, recipe.encoders)
+    defaults = {key: getattr(bare, key) for key in UNDECISIVE}
+    return attrs.evolve(recipe, run=run, tables=tables, **defaults)
+
+
 def written_path(data: Mapping[str, Any], path: KeyPath) -> KeyPath:
     """Return the path that a key of a `Recipe` has in the TOML data of the recipe.
 

@@ -102,7 +102,7 @@ def render(
     values["differences"] = [_markdown(text) for text in export.differences]
     values["recipe"] = tomli_w.dumps(recipe_table(encoder, record))
     values["needed"] = " ".join(distributions)
-    values["foreign"] = sorted(distributions.keys() - set(catalog()))
+    values["foreign"] = sorted(distributions.keys() - {*catalog().values()})
     values |= _sections_of_run(encoder, record)
     card = _environment().from_string(text).render(values)
     return str(card).rstrip() + "\n"
