@@ -233,7 +233,7 @@ def test_after_training_the_filter_is_that_of_the_trained_embedding(
         (
             ["encoder.head.transform.tau=1"],
             "encoder.head.transform.tau",
-            "expected more than 1",
+            "must be > 1",
         ),
         (
             ["encoder.head.transform.use=embed-filtre"],

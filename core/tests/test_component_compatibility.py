@@ -297,7 +297,7 @@ def test_a_demonstration_can_stand_in_the_template_of_the_pooler(parts):
             "prompt = { line = 0 }",
             "encoder.prompt.line",
             "prompt",
-            "expected at least 1",
+            "must be >= 1: 0",
         ),
         (
             "end",

@@ -102,7 +102,7 @@ def toml_faults(text, plugins):
         )
     if bases is not None and not isinstance(bases, str | list):
         return ["`extends` names a file, or several"]
-    document = Document(_filled(data, WHOLE))
+    document = Document.of(_filled(data, WHOLE))
     try:
         structure_recipe(document, plugins, Path.cwd(), check_files=False)
     except RecipeError as error:

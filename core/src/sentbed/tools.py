@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sentbed._document.extends import EXTENDS
     from sentbed._document.overrides import apply_overrides, set_values
     from sentbed._document.structuring import parts_in, structure, unstructure
-    from sentbed._document.toml import Document, KeyPath
+    from sentbed._document.toml import Document, KeyPath, node_of
     from sentbed._encoder.batching import WINDOW, Progress, distinct_texts
     from sentbed._encoder.encoder import engine_of, self_contained
     from sentbed._encoder.saved_encoder import (

@@ -48,17 +48,15 @@ class Subject:
     def _make_as_recipe(self) -> Any:
         """Create the component as a recipe with the example's fields does; None if no recipe can hold them."""
         try:
-            part, problems = structure(
-                dict(self.example),
+            return structure(
+                Document.of(self.example),
                 self.cls,
-                Document({}),
                 installed(),
                 Path.cwd(),
                 check=False,
             )
         except Exception:  # noqa: BLE001 - what no recipe can have may still be created in Python
             return None
-        return None if problems else part
 
     def change_example(self, example: Mapping[str, Any]) -> None:
         """Test an instance with these fields from now on. Results of another instance are dropped."""

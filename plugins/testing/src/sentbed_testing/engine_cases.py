@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import attrs
-from sentbed.errors import RecipeError
 from sentbed.protocols import (
     LABEL,
     Backbone,
@@ -282,11 +281,8 @@ def part(
     Raises:
         RecipeError: if the table is invalid.
     """
-    parts, problems = structure(
-        {kind: dict(table)}, _Parts, Document({}), plugins, Path.cwd()
-    )
-    if problems:
-        raise RecipeError(problems)
+    document = Document.of({kind: table})
+    parts = structure(document, _Parts, plugins, Path.cwd())
     return getattr(parts, kind)
 
 
