@@ -10,9 +10,9 @@ import sentbed
 import sentbed_common
 from docs_code import cli, module_page, public_names
 from docs_markdown import cell, fields, first_line, page, prose, signature, table
-from sentbed import helpers, hookspecs, protocols, statistics, tools
+from sentbed import helpers, hookspecs, protocols, tools
 from sentbed.kinds import KINDS
-from sentbed.tools import ComponentInfo, Plugins, Recipe
+from sentbed.tools import Offer, Plugins, Recipe
 from sentbed_workbench.component_docs import example as example_of
 from sentbed_workbench.component_docs import tables, traits_lines
 
@@ -41,12 +41,6 @@ def reference(plugins: Plugins, hooks_page: str) -> dict[str, str]:
             helpers,
             public_names(helpers),
         ),
-        "reference/statistics.md": module_page(
-            "Statistics",
-            "What gives a score of items, and its interval, in `sentbed.statistics`.",
-            statistics,
-            public_names(statistics),
-        ),
         "reference/common.md": module_page(
             "Shared",
             "What plugins may import from `sentbed_common`, of the distribution `sentbed-common`.",
@@ -65,8 +59,9 @@ def reference(plugins: Plugins, hooks_page: str) -> dict[str, str]:
         pages[f"reference/hooks/{name}.md"] = _hook(name, hook, hooks_page, plugins)
     for kind in KINDS:
         pages[f"reference/{kind}/index.md"] = _kind(kind, plugins)
-    for info in plugins.components.values():
-        pages[f"reference/{info.kind}/{info.name}.md"] = component(info)
+        for name in plugins.names(kind):
+            offer = plugins.find(kind, name)
+            pages[f"reference/{kind}/{name}.md"] = component(offer)
     return pages
 
 
@@ -79,30 +74,30 @@ def hooks() -> dict[str, Any]:
     }
 
 
-def component(info: ComponentInfo) -> str:
+def component(offer: Offer) -> str:
     """Return the page of a component: its docstring, its traits, its fields and an example."""
-    kind = f"[{info.kind}](index.md)"
+    kind = f"[{offer.kind}](index.md)"
     parts = [
-        f"# {info.name}",
-        f"{kind} of `{info.distribution}` {info.version}, class `{info.cls.__qualname__}`",
+        f"# {offer.name}",
+        f"{kind} of `{offer.distribution}` {offer.version}, class `{offer.load().__qualname__}`",
     ]
     parts += [
-        prose(inspect.getdoc(info.cls) or ""),
-        *_traits(info),
-        *fields(info.cls, "##"),
+        prose(inspect.getdoc(offer.load()) or ""),
+        *_traits(offer),
+        *fields(offer.load(), "##"),
     ]
-    language = "console" if KINDS[info.kind].on_command_line else "toml"
+    language = "console" if KINDS[offer.kind].on_command_line else "toml"
     sign = "$ " if language == "console" else ""
     parts += [
         "## Example",
-        f"```{language}\n{sign}{example_of(info)}\n```",
-        f"`sentbed show {info.kind} {info.name}`",
+        f"```{language}\n{sign}{example_of(offer)}\n```",
+        f"`sentbed show {offer.kind} {offer.name}`",
     ]
     return page(parts)
 
 
-def _traits(info: ComponentInfo) -> list[str]:
-    return ["\n".join(f"- {line}" for line in traits_lines(info))]
+def _traits(offer: Offer) -> list[str]:
+    return ["\n".join(f"- {line}" for line in traits_lines(offer))]
 
 
 def _front(plugins: Plugins) -> str:
@@ -123,7 +118,6 @@ def _front(plugins: Plugins) -> str:
             "- [Hooks](hooks/index.md): what a plugin implements\n"
             "- [Protocols](protocols.md): what its classes promise\n"
             "- [Helpers](helpers.md): `sentbed.helpers`, for components\n"
-            "- [Statistics](statistics.md): `sentbed.statistics`, for evaluators\n"
             "- [Shared](common.md): `sentbed_common`, for plugins that offer data sets\n"
             "- [Tools](tools.md): `sentbed.tools`, for commands and other tools\n"
             "- [Python](python.md): `import sentbed`",
@@ -132,29 +126,30 @@ def _front(plugins: Plugins) -> str:
 
 
 def _kind(kind: str, plugins: Plugins) -> str:
-    infos = [plugins.find(kind, name) for name in plugins.names(kind)]
-    rows = (
-        [f"[{info.name}]({info.name}.md)", cell(info.summary), f"`{info.distribution}`"]
-        for info in infos
-    )
+    offers = [plugins.find(kind, name) for name in plugins.names(kind)]
+    rows = []
+    for offer in offers:
+        summary = cell(first_line(offer.load()))
+        link = f"[{offer.name}]({offer.name}.md)"
+        rows.append([link, summary, f"`{offer.distribution}`"])
     protocol, hook = KINDS[kind].base.__name__, KINDS[kind].hook
+    components = "None is installed."
+    if offers:
+        components = table(["name", "what it is", "distribution"], iter(rows))
     return page(
         [
             f"# {kind}",
             f"Offered by the hook [{hook}](../hooks/{hook}.md), as classes that inherit from "
             f"[{protocol}](../protocols.md#{protocol.lower()}).",
-            table(["name", "what it is", "distribution"], rows)
-            if infos
-            else "None is installed.",
+            components,
         ]
     )
 
 
 def _hooks_index() -> str:
-    rows = (
-        [f"[{name}]({name}.md)", cell(first_line(hook))]
-        for name, hook in hooks().items()
-    )
+    rows = []
+    for name, hook in hooks().items():
+        rows.append([f"[{name}]({name}.md)", cell(first_line(hook))])
     return page(
         [
             "# Hooks",
@@ -193,8 +188,15 @@ def _hook(name: str, hook: Any, hooks_page: str, plugins: Plugins) -> str:
 
 
 def _recipe(plugins: Plugins) -> str:
-    parts = ["# Recipe", "The tables of a recipe. `sentbed show TABLE` prints one."]
-    parts += ["## The whole", prose(inspect.getdoc(Recipe) or ""), *fields(Recipe)]
-    for name, cls in tables(plugins).items():
-        parts += [f"## {name}", prose(inspect.getdoc(cls) or ""), *fields(cls)]
+    parts = [
+        "# Recipe",
+        "The tables of a recipe. `sentbed show TABLE` prints one.",
+    ]
+    classes: dict[str, type[Any]] = {"The whole": Recipe, **tables(plugins)}
+    for name, cls in classes.items():
+        parts += [
+            f"## {name}",
+            prose(inspect.getdoc(cls) or ""),
+            *fields(cls),
+        ]
     return page(parts)

@@ -224,9 +224,9 @@ class OnlyEncodesMeans(Runtime):
     name = "only-encodes-means"
     traits = RuntimeTraits(untrainable="it only encodes; train with `cpu`")
 
-    def misfits(self, backbone, pooler, head):
-        if pooler.name != "mean":
-            yield f"it has no `{pooler.name}`; take `mean`"
+    def misfits(self, place):
+        if place.pooler.name != "mean":
+            yield f"it has no `{place.pooler.name}`; take `mean`"
 
     def build(self):
         raise NotImplementedError
@@ -254,7 +254,8 @@ class WithoutHeads(OnlyEncodesMeans):
 
     name = "without-heads"
 
-    def misfits(self, backbone, pooler, head):
+    def misfits(self, place):
+        head = place.head
         if head.projection is not None or head.transform is not None:
             yield "it has no layers; take `projection` and `transform` out"
 
@@ -361,8 +362,8 @@ def test_a_loss_gets_the_fixed_columns_that_it_wants(refused, expected):
     class Choosy:
         traits = LossTraits(needs=frozenset())
 
-        def misfits(self, batch_size, fixed):
-            return ["no"] if fixed in refused else []
+        def misfits(self, place):
+            return ["no"] if place.fixed in refused else []
 
     assert fixed_columns(Choosy()) == expected
 

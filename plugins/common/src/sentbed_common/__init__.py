@@ -26,6 +26,13 @@ if TYPE_CHECKING:
     )
     from sentbed_common.hub_problems import causes_of, hub_errors, hub_problem
     from sentbed_common.in_memory_dataset import InMemoryDataset
+    from sentbed_common.item_statistics import (
+        ItemGroup,
+        item_groups,
+        item_influences,
+        item_score,
+        score_range,
+    )
     from sentbed_common.lock_files import is_locked
     from sentbed_common.nearest_neighbours import (
         DOCUMENT_BLOCK,
@@ -51,8 +58,10 @@ if TYPE_CHECKING:
     from sentbed_common.text_digests import first_of_equal, text_digest
     from sentbed_common.text_files import open_text, readable
     from sentbed_common.text_lines import (
+        LONGEST_LINE,
         csv_rows,
         decoded_line,
+        in_utf_16,
         json_object,
     )
     from sentbed_common.text_pair_similarities import (

@@ -8,8 +8,16 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import attrs
-from sentbed.errors import RecipeError
-from sentbed.protocols import LABEL, Backbone, Head, Loss, Optimizer, Pooler, Runtime
+from sentbed.protocols import (
+    LABEL,
+    Backbone,
+    Head,
+    Loss,
+    Optimizer,
+    Pooler,
+    Runtime,
+    StagePlace,
+)
 from sentbed.tools import Document, EncoderRecipe, Plugins, Prompt, misfits, structure
 
 ROWS = 6
@@ -217,7 +225,7 @@ def fixed_columns(loss: Any) -> frozenset[str] | None:
     that the loss accepts none of them.
     """
     for fixed in (frozenset[str](), frozenset({"positive"}), loss.traits.targets):
-        if not any(loss.misfits(ROWS, fixed)):
+        if not any(loss.misfits(StagePlace(ROWS, fixed))):
             return fixed
     return None
 
@@ -273,11 +281,8 @@ def part(
     Raises:
         RecipeError: if the table is invalid.
     """
-    parts, problems = structure(
-        {kind: dict(table)}, _Parts, Document({}), plugins, Path.cwd()
-    )
-    if problems:
-        raise RecipeError(problems)
+    document = Document.of({kind: table})
+    parts = structure(document, _Parts, plugins, Path.cwd())
     return getattr(parts, kind)
 
 
@@ -327,6 +332,6 @@ def _with_default_fields(
 ) -> Iterator[tuple[str, Any]]:
     """Yield the name and an instance of each component that has no required field."""
     for name in names:
-        cls = plugins.find(kind, name).cls
+        cls = plugins.load(kind, name)
         if all(field.default is not attrs.NOTHING for field in attrs.fields(cls)):
             yield name, cls()

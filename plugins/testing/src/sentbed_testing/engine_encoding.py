@@ -118,7 +118,8 @@ def _encode(
 ) -> NDArray[np.float32]:
     """Return the vectors of some rows of `tokens`, encoded as one batch."""
     batch = pad(tokens, rows, encoder.backbone.tokenizer.pad_id)
-    return encoder.placed.encode(batch)
+    vectors: NDArray[np.float32] = encoder.placed.encode(batch)
+    return vectors
 
 
 def check_saved(
