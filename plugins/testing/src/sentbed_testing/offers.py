@@ -6,19 +6,17 @@ from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any
 
-from sentbed.protocols import Lazy
 
-
-def offered(hook_result: Mapping[str, Lazy] | Iterable[type[Any]]) -> list[type[Any]]:
+def offered(hook_result: Mapping[str, str] | Iterable[type[Any]]) -> list[type[Any]]:
     """Return the component classes in what a plugin's hook returns, such as `offered(my_plugin.poolers())`.
 
-    A class that the hook returns as `Lazy` is imported.
+    A class that the hook returns as a string is imported.
     """
     if not isinstance(hook_result, Mapping):
         return list(hook_result)
 
     classes = []
-    for lazy in hook_result.values():
-        module, _, name = lazy.target.partition(":")
+    for target in hook_result.values():
+        module, _, name = target.partition(":")
         classes.append(getattr(import_module(module), name))
     return classes
