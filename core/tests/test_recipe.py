@@ -162,7 +162,6 @@ TRAINING = (
 micro_batch = 2
 max_length = 9
 distinct = true
-shuffle_buffer = 50
 max_grad_norm = 0
 weights = { zh = "pretrained" }
 validate = { every = 3, with = { use = "lottery" }, encoder = "zh", patience = 4 }
@@ -201,7 +200,7 @@ def test_everything_that_a_stage_can_say_is_read(recipe_of):
     )
     for stage in (pairs, tune):
         assert (stage.micro_batch, stage.max_length, stage.max_grad_norm) == (2, 9, 0)
-        assert (stage.distinct, stage.shuffle_buffer) == (True, 50)
+        assert stage.distinct
         assert stage.weights == {"zh": "pretrained"}
         assert stage.validate == Validate(3, Lottery(), encoder="zh", patience=4)
         assert stage.watch == (
@@ -223,11 +222,7 @@ def test_a_stage_that_says_nothing_trains_the_only_encoder_on_every_column(recip
         {},
         (),
     )
-    assert (stage.micro_batch, stage.shuffle_buffer, stage.distinct) == (
-        None,
-        None,
-        False,
-    )
+    assert (stage.micro_batch, stage.distinct) == (None, False)
     assert recipe.trained(stage) == ("encoder",)
     assert recipe.towers(stage) == {"anchor": "encoder", "positive": "encoder"}
     assert recipe.checkpoint == Checkpoint(every=None, minutes=10.0, keep=2)
@@ -261,7 +256,6 @@ def test_the_columns_of_a_stage_are_those_that_the_loss_needs_or_takes(recipe_of
     ("override", "message"),
     [
         ("stage.pairs.micro_batch=0", "expected at least 1"),
-        ("stage.pairs.shuffle_buffer=1", "expected at least 2"),
         ("stage.pairs.max_grad_norm=-1", "expected at least 0"),
         ("stage.pairs.validate.every=0", "expected at least 1"),
         ("stage.pairs.validate.patience=0", "expected at least 1"),

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
         Intervention,
         Loss,
         LossOutput,
-        Mixture,
         Optimizer,
         ParameterSettings,
         Pooler,
         Schedule,
         Similarity,
         Tracker,
+        cut_into_batches,
         inner_parts,
     )
     from sentbed.protocols.engine import (
