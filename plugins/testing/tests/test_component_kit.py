@@ -30,7 +30,6 @@ from sentbed_testing import (
 )
 from sentbed_testing.component_under_test import deduce_kind, installed
 from sentbed_testing.conformance import MODULES, is_in_package
-from sentbed_testing.engine_cases import BACKBONES, part
 
 sentences, tiny_encoder, token_states = (
     fixtures.sentences,
@@ -660,7 +659,7 @@ def test_an_encoder_is_built_around_a_pooler(tiny_encoder, sentences):
 
 def test_a_backbone_that_does_not_suit_the_pooler_fails_with_the_reason(tiny_encoder):
     plugins = installed()
-    static = part("backbone", BACKBONES["static"], plugins)
+    static = plugins.find("backbone", "static").cls(init="random")
     decoder = plugins.find("pooler", "decoder").cls()
     message = (
         "pooler: the pooler `decoder` needs .*, and the backbone `static` has none"
