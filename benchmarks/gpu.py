@@ -38,7 +38,7 @@ from common import (
     write_figures,
 )
 from sentbed import RunError, RuntimeUnavailableError
-from sentbed._encoder.batching import encode_into
+from sentbed._encoder.batching import encode
 from sentbed.protocols import BuildContext, Head, TokenIds, Tokenizer, Training
 from sentbed.tools import Plugins, load_plugins
 from sentbed_backbones._torch.bert import BertFamily
@@ -135,10 +135,8 @@ class Bench:
 
         def run(batches: int) -> float:
             texts = [str(number) for number in range(batches * rows)]
-            output = np.empty((len(texts), placed.width), np.float32)
             start = time.perf_counter()
-            encode_into(
-                output,
+            output = encode(
                 texts,
                 self.tokens,
                 placed,

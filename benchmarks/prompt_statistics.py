@@ -81,7 +81,7 @@ def scores_of(values: np.ndarray, are_sample: bool) -> dict[int, PromptScores]:
 
 def judged_by(values: np.ndarray) -> Mapping[str, Judged]:
     """Return the result of each analysis for differences `(prompts, seeds, items)`."""
-    store = ComponentStore(1)
+    store = ComponentStore()
     zeros = np.zeros_like(values)
     results = {}
     for name, are_sample in (("sampled", True), ("averaged", False)):
@@ -200,7 +200,7 @@ def best_prompt_is_claimed(setting: Setting, rng: Generator) -> tuple[bool, bool
     alone = values[best : best + 1]
     zeros = np.zeros_like(alone)
     of_best = judge_cell(
-        scores_of(zeros, False), scores_of(alone, False), ComponentStore(1)
+        scores_of(zeros, False), scores_of(alone, False), ComponentStore()
     )
     of_all = judged_by(values)["sampled"]
     return _is_better(of_best), _is_better(of_all)

@@ -31,7 +31,6 @@ from scipy import stats
 from sentbed.protocols import Items, Score
 from sentbed_report.statistics.item_components import ComponentStore
 from sentbed_report.statistics.significance import (
-    RESAMPLES,
     Scored,
     judge_cell,
     mean_column,
@@ -63,7 +62,7 @@ def score_of(
 
 def p_value_of(baseline: Scored, cell: Scored) -> float:
     """Return the p-value of a cell against the baseline, without a correction."""
-    judged = judge_cell(baseline, cell, ComponentStore(RESAMPLES))
+    judged = judge_cell(baseline, cell, ComponentStore())
     assert judged.p_value is not None
     return judged.p_value
 

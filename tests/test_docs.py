@@ -200,14 +200,13 @@ def test_every_command_and_option_is_in_the_reference(built):
 
 
 def test_all_that_is_public_is_in_the_reference():
-    from sentbed import helpers, protocols, statistics, tools
+    from sentbed import helpers, protocols, tools
 
     texts = docs_pages.generated()
     public = {
         "python": sentbed,
         "protocols": protocols,
         "helpers": helpers,
-        "statistics": statistics,
         "tools": tools,
     }
     for page, names in {

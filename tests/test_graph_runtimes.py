@@ -12,8 +12,8 @@ import pytest
 import torch
 from random_encoders import random_encoder
 from sentbed import Encoder, ModelError, RecipeError, load_recipe
-from sentbed.protocols import Head, Pooler
-from sentbed.tools import load_plugins
+from sentbed.protocols import Pooler
+from sentbed.tools import EncoderRecipe, load_plugins
 from sentbed_common import fingerprint_of
 from sentbed_onnxruntime.onnx_runtime import OnnxRuntime
 from sentbed_openvino.openvino_runtime import OpenVino
@@ -189,9 +189,8 @@ def test_an_intervention_is_refused(runtime):
     backbone = plugins.find("backbone", "opt").cls(
         init="random", intervention=intervention
     )
-    (message,) = runtime().misfits(
-        backbone, plugins.find("pooler", "last").cls(), Head()
-    )
+    encoder = EncoderRecipe(backbone, plugins.find("pooler", "last").cls())
+    (message,) = runtime().misfits(encoder)
     assert message.startswith(f"the runtime `{runtime.name}` has no interventions")
 
 

@@ -60,7 +60,6 @@ LIGHT = {
     "filelock",
     "numpy",
     "pluggy",
-    "scipy",  # Student's distribution; loaded for an interval
     "tomli",
     "tomli-w",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
@@ -58,7 +58,7 @@ def _type(hint: Any) -> str:
     return re.sub(r"^Optional\[(.*)\]$", r"\1 | None", text).replace("'", '"')
 
 
-def table(head: list[str], rows: Iterator[list[str]]) -> str:
+def table(head: list[str], rows: Iterable[list[str]]) -> str:
     """Return a table of cells that are Markdown already."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -10,7 +10,7 @@ import sentbed
 import sentbed_common
 from docs_code import cli, module_page, public_names
 from docs_markdown import cell, fields, first_line, page, prose, signature, table
-from sentbed import helpers, hookspecs, protocols, statistics, tools
+from sentbed import helpers, hookspecs, protocols, tools
 from sentbed.kinds import KINDS
 from sentbed.tools import ComponentInfo, Plugins, Recipe
 from sentbed_workbench.component_docs import example as example_of
@@ -40,12 +40,6 @@ def reference(plugins: Plugins, hooks_page: str) -> dict[str, str]:
             "What components may import from `sentbed.helpers`.",
             helpers,
             public_names(helpers),
-        ),
-        "reference/statistics.md": module_page(
-            "Statistics",
-            "What gives a score of items, and its interval, in `sentbed.statistics`.",
-            statistics,
-            public_names(statistics),
         ),
         "reference/common.md": module_page(
             "Shared",
@@ -123,7 +117,6 @@ def _front(plugins: Plugins) -> str:
             "- [Hooks](hooks/index.md): what a plugin implements\n"
             "- [Protocols](protocols.md): what its classes promise\n"
             "- [Helpers](helpers.md): `sentbed.helpers`, for components\n"
-            "- [Statistics](statistics.md): `sentbed.statistics`, for evaluators\n"
             "- [Shared](common.md): `sentbed_common`, for plugins that offer data sets\n"
             "- [Tools](tools.md): `sentbed.tools`, for commands and other tools\n"
             "- [Python](python.md): `import sentbed`",
@@ -138,23 +131,23 @@ def _kind(kind: str, plugins: Plugins) -> str:
         for info in infos
     )
     protocol, hook = KINDS[kind].base.__name__, KINDS[kind].hook
+    components = "None is installed."
+    if infos:
+        components = table(["name", "what it is", "distribution"], rows)
     return page(
         [
             f"# {kind}",
             f"Offered by the hook [{hook}](../hooks/{hook}.md), as classes that inherit from "
             f"[{protocol}](../protocols.md#{protocol.lower()}).",
-            table(["name", "what it is", "distribution"], rows)
-            if infos
-            else "None is installed.",
+            components,
         ]
     )
 
 
 def _hooks_index() -> str:
-    rows = (
-        [f"[{name}]({name}.md)", cell(first_line(hook))]
-        for name, hook in hooks().items()
-    )
+    rows = []
+    for name, hook in hooks().items():
+        rows.append([f"[{name}]({name}.md)", cell(first_line(hook))])
     return page(
         [
             "# Hooks",
@@ -193,8 +186,15 @@ def _hook(name: str, hook: Any, hooks_page: str, plugins: Plugins) -> str:
 
 
 def _recipe(plugins: Plugins) -> str:
-    parts = ["# Recipe", "The tables of a recipe. `sentbed show TABLE` prints one."]
-    parts += ["## The whole", prose(inspect.getdoc(Recipe) or ""), *fields(Recipe)]
-    for name, cls in tables(plugins).items():
-        parts += [f"## {name}", prose(inspect.getdoc(cls) or ""), *fields(cls)]
+    parts = [
+        "# Recipe",
+        "The tables of a recipe. `sentbed show TABLE` prints one.",
+    ]
+    classes: dict[str, type[Any]] = {"The whole": Recipe, **tables(plugins)}
+    for name, cls in classes.items():
+        parts += [
+            f"## {name}",
+            prose(inspect.getdoc(cls) or ""),
+            *fields(cls),
+        ]
     return page(parts)

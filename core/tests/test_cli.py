@@ -218,7 +218,7 @@ def test_check_of_a_stage_with_an_unknown_encoder_says_which_there_are(
     result = invoke("check", put("broken.toml", text))
     assert result.exit_code == 2
     assert result.output.startswith(
-        "there is no encoder `nobody`, the recipe has `encoder`; name one of them @ "
+        "there is no encoder `nobody`; name one of `encoder` @ "
     )
 
 

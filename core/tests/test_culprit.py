@@ -77,7 +77,7 @@ def run(installed_toy, distribute, put, tmp_path):
             f"def build(self, width):\n        {FORWARD}\n        return weights",
         ),
         ("losses", f"def build(self, width): {RAISE}"),
-        ("losses", f"def misfits(self, batch_size, fixed): {RAISE}"),
+        ("losses", f"def misfits(self, place): {RAISE}"),
         ("losses", f"@property\n    def traits(self): {RAISE}"),
         ("data_sources", f"def open(self): {RAISE}"),
         ("data_sources", f"@property\n    def columns(self): {RAISE}"),
@@ -191,7 +191,7 @@ def test_a_fault_of_check_is_a_problem_of_the_recipe_and_hides_no_other(
 def test_a_component_that_raises_in_check_does_not_hide_the_next_recipe(
     check, tmp_path
 ):
-    (problem,) = check(f"def misfits(self, batch_size, fixed): {RAISE}", FAULTY)
+    (problem,) = check(f"def misfits(self, place): {RAISE}", FAULTY)
     assert problem.startswith(
         "the loss `faulty` of `faulty-parts` 1.0 raised ValueError: broken @ "
     )

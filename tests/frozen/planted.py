@@ -19,6 +19,7 @@ from sentbed.protocols import (
     Texts,
     Vectors,
 )
+from sentbed_common import item_score
 
 REPLICATE: dict[str, Any] = {}
 """Seed and template of the run that is evaluated."""
@@ -83,7 +84,7 @@ class Planted(Evaluator):
         if self.items:
             x, y = self.item_columns(seed, prompt)
             items = Items(self.statistic, x, y)
-            value = items.value()
+            value = item_score(items)
         protocol = {"id": "planted", "split": self.split}
         score = Score(
             self.task,

@@ -513,10 +513,10 @@ class Chase(Loss):
 
         return loss
 
-    def misfits(self, batch_size, fixed):
-        if batch_size > self.most:
-            yield f"a batch of {batch_size} is more than {self.most}; make it smaller"
-        if "anchor" in fixed:
+    def misfits(self, place):
+        if place.batch_size > self.most:
+            yield f"a batch of {place.batch_size} is more than {self.most}; make it smaller"
+        if "anchor" in place.fixed:
             yield "the anchor is fixed; train its encoder"
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import attrs
 import numpy as np
 from sentbed.protocols import Items, Score
+from sentbed_common import item_score
 from sentbed_report.study.published_number_config import Published
 from sentbed_report.study.study_data import (
     AxisInfo,
@@ -41,7 +42,9 @@ def sts(task, quality, seed, evaluator="senteval-sts"):
     items = Items("spearman", gold, cosine)
     facts = {"id": evaluator, "aggregation": "all", "data": f"{task} v1"}
     protocol = {"encoder": {"pooler": "any"}, "evaluator": facts}
-    return Score(task, "spearman", items.value(), protocol, "encoder", evaluator, items)
+    return Score(
+        task, "spearman", item_score(items), protocol, "encoder", evaluator, items
+    )
 
 
 def transfer(task, quality, seed):
@@ -53,7 +56,13 @@ def transfer(task, quality, seed):
     items = Items("mean", correct.astype(float))
     protocol = {"encoder": {}, "evaluator": {"id": "transfer"}}
     return Score(
-        task, "accuracy", items.value(), protocol, "encoder", "senteval-transfer", items
+        task,
+        "accuracy",
+        item_score(items),
+        protocol,
+        "encoder",
+        "senteval-transfer",
+        items,
     )
 
 
@@ -112,9 +121,9 @@ def study(
     cells = []
     for number, labels in enumerate(itertools.product(*(axis.labels for axis in axes))):
         name = ", ".join(labels)
-        quality = sum(
-            _EFFECTS.get(label, -0.002 * (number * 7 % 11)) for label in labels
-        )
+        quality = 0.0
+        for label in labels:
+            quality += _EFFECTS.get(label, -0.002 * (number * 7 % 11))
         runs = []
         for seed in seeds:
             cell_seed = seed + 1000 * number
@@ -123,10 +132,9 @@ def study(
             )
             scores = [sts(task, jittered, cell_seed) for task in TASKS]
             if several:
-                scores += [
-                    *(transfer(task, jittered, cell_seed) for task in ("MR", "CR")),
-                    *geometry(jittered, cell_seed),
-                ]
+                scores.append(transfer("MR", jittered, cell_seed))
+                scores.append(transfer("CR", jittered, cell_seed))
+                scores.extend(geometry(jittered, cell_seed))
             directory = Path("cells") / f"cell-{number}-{seed}" / f"seed-{seed}"
             report = record(quality, cell_seed)
             runs.append(
@@ -256,34 +264,43 @@ def study_of(
 ):
     """A study out of cell -> seed -> task -> score; the labels of a cell are its name's parts."""
 
-    def scores(tasks, seed):
-        return tuple(
-            Score(
-                task.partition("/")[0],
-                task.partition("/")[2] or "accuracy",
-                value,
-                {"encoder": {}, "evaluator": {"id": "p", **(protocol or {})}},
-                "en",
-                "transfer",
-                hits(value / 100, seed) if items else None,
+    def scores_of(tasks, seed):
+        scores = []
+        for key, value in tasks.items():
+            task, _, metric = key.partition("/")
+            of_score = None
+            if items:
+                of_score = hits(value / 100, seed)
+            facts = {"encoder": {}, "evaluator": {"id": "p", **(protocol or {})}}
+            scores.append(
+                Score(
+                    task,
+                    metric or "accuracy",
+                    value,
+                    facts,
+                    "en",
+                    "transfer",
+                    of_score,
+                )
             )
-            for task, value in tasks.items()
-        )
+        return tuple(scores)
 
     cells = []
+    all_seeds = {}
     for name, seeds in numbers.items():
-        labels = dict(
-            zip((axis.name for axis in axes), name.split(", "), strict=bool(axes))
-        )
-        status = (statuses or {}).get(name, "finished")
-        runs = tuple(
-            CellRun(
-                name, seed, "finished" if tasks else status, scores=scores(tasks, seed)
-            )
-            for seed, tasks in seeds.items()
-        )
-        cells.append(CellInfo(name, labels if axes else {}, runs))
-    seeds_found = dict.fromkeys(seed for seeds in numbers.values() for seed in seeds)
+        labels = {}
+        if axes:
+            names = [axis.name for axis in axes]
+            labels = dict(zip(names, name.split(", "), strict=True))
+        runs = []
+        for seed, tasks in seeds.items():
+            all_seeds[seed] = None
+            status = "finished"
+            if not tasks and statuses:
+                status = statuses.get(name, status)
+            scores = scores_of(tasks, seed)
+            runs.append(CellRun(name, seed, status, scores=scores))
+        cells.append(CellInfo(name, labels, tuple(runs)))
     return StudyData(
-        "toy", tuple(axes), tuple(cells), baseline, tuple(seeds_found), **more
+        "toy", tuple(axes), tuple(cells), baseline, tuple(all_seeds), **more
     )

@@ -12,11 +12,17 @@ def vectors(seed, rows, width=7):
 
 def naive(queries, documents, k):
     """Sort all documents for each query by their exact product, then by number."""
-    a, b = queries.astype(float).tolist(), documents.astype(float).tolist()
-    products = [[sum(x * y for x, y in zip(u, v, strict=True)) for v in b] for u in a]
-    return [
-        sorted(range(len(b)), key=lambda j, of=of: (-of[j], j))[:k] for of in products
-    ]
+    neighbours = []
+    for query in queries.astype(float):
+        products = []
+        for number, document in enumerate(documents.astype(float)):
+            product = 0.0
+            for x, y in zip(query, document, strict=True):
+                product += x * y
+            products.append((-product, number))
+        best = sorted(products)[:k]
+        neighbours.append([number for _, number in best])
+    return neighbours
 
 
 @pytest.mark.parametrize("query_block", [1, 5, 13, 100])
@@ -103,10 +109,10 @@ def test_a_collapsed_space_ranks_by_number():
 
 
 def test_fewer_documents_than_k_are_all_ranked():
-    queries, documents = vectors(4, 2), vectors(5, 3)
-    assert nearest(queries, [documents], 10).places.tolist() == naive(
-        queries, documents, 10
-    )
+    queries = vectors(4, 2)
+    documents = vectors(5, 3)
+    neighbours = nearest(queries, [documents], 10)
+    assert neighbours.places.tolist() == naive(queries, documents, 10)
 
 
 def test_documents_that_only_float64_tells_apart_are_in_its_order():
@@ -117,11 +123,16 @@ def test_documents_that_only_float64_tells_apart_are_in_its_order():
 
 
 def test_products_of_unit_rows_are_cosines():
-    a, b = 1e-12 * vectors(6, 4), 1e12 * vectors(7, 5)
-    neighbours = nearest(unit_rows(a), [unit_rows(b)], 5)
-    wide, other = a.astype(float), b.astype(float)
-    norms = np.linalg.norm(wide, axis=1)[:, None] * np.linalg.norm(other, axis=1)
-    expected = np.take_along_axis(wide @ other.T / norms, neighbours.places, axis=1)
+    queries = 1e-12 * vectors(6, 4)
+    documents = 1e12 * vectors(7, 5)
+    neighbours = nearest(unit_rows(queries), [unit_rows(documents)], 5)
+
+    queries = queries.astype(float)
+    documents = documents.astype(float)
+    queries /= np.linalg.norm(queries, axis=1, keepdims=True)
+    documents /= np.linalg.norm(documents, axis=1, keepdims=True)
+    cosines = queries @ documents.T
+    expected = np.take_along_axis(cosines, neighbours.places, axis=1)
     np.testing.assert_allclose(neighbours.similarities, expected, atol=1e-6)
 
 

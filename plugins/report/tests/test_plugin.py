@@ -9,6 +9,7 @@ import attrs
 import pytest
 from sentbed import load_recipe, run
 from sentbed.tools import load_plugins
+from sentbed_common import item_score
 from sentbed_report.run_page import scores_section
 from sentbed_report.score_items import attach_items
 from sentbed_report.study.build_summary_tables import summarise
@@ -35,7 +36,7 @@ def test_a_run_says_how_sure_its_scores_are(load, plugins, tmp_path):
 
     before, _, after, _ = (attrs.evolve(score, items=None) for score in result.scores)
     kept = attach_items(out, (before, after))
-    assert [score.items.value() for score in kept if score.items] == [
+    assert [item_score(score.items) for score in kept if score.items] == [
         before.value,
         after.value,
     ]

@@ -9,11 +9,10 @@ import attrs
 import numpy as np
 import pytest
 from sentbed import RunError
-from sentbed._registry.registry import load_plugins
 from sentbed.protocols import Items, Score
-from sentbed.tools import score_record
+from sentbed.tools import from_plain, plain
 from sentbed_report import score_items as items
-from sentbed_report.report_json import read_record, read_score
+from sentbed_report.report_json import read_record
 
 GOLD = np.arange(4.0)
 PAIRS = Items("spearman", GOLD, np.array([0.1, 0.3, 0.2, 0.9]))
@@ -141,10 +140,8 @@ def test_items_of_a_score_with_a_long_protocol_are_found(tmp_path):
     ]
     items.keep_items(tmp_path, scores)
     file = tmp_path / "report.json"
-    file.write_text(
-        json.dumps({"scores": [score_record(bare) for bare in without(*scores)]})
-    )
-    read = [read_score(record) for record in read_record(file)["scores"]]
+    file.write_text(json.dumps(plain(without(*scores))))
+    read = from_plain(read_record(file), list[Score])
     attached = items.attach_items(tmp_path, read)
     for restored, whole in zip(attached, scores, strict=True):
         same(restored.items, whole.items)
@@ -254,70 +251,3 @@ def test_declared_sizes_that_are_not_true_are_refused(tmp_path):
 def test_what_is_no_array_of_numbers_is_refused(tmp_path, content, reason):
     add_array(kept_file(tmp_path), content)
     assert reason in refused(tmp_path)
-
-
-STATISTIC = '''
-"""A statistic."""
-
-from sentbed import hookimpl
-
-
-def largest(x, y):
-    return float(max(x[y > 0], default=0.0))
-
-
-@hookimpl
-def evaluators():
-    return []
-'''
-
-
-def test_a_plugins_statistic_is_found_again_where_the_plugin_is_installed(
-    tmp_path, distribute, monkeypatch
-):
-    distribute("mine", {"my_statistics": STATISTIC})
-    import my_statistics
-
-    plugin_items = Items(my_statistics.largest, GOLD, np.array([1.0, -1, 1, -1]))
-    assert plugin_items.value() == 200.0
-    items.keep_items(tmp_path, [score(of=plugin_items)])
-    (back,) = items.attach_items(tmp_path, without(score()))
-    assert back.items.statistic is my_statistics.largest
-    monkeypatch.setattr(items, "load_plugins", lambda: load_plugins([]))
-    with pytest.raises(
-        RunError,
-        match="`my_statistics:largest` belongs to no plugin that is installed and loaded",
-    ):
-        items.attach_items(tmp_path, without(score()))
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "os:system",
-        "sentbed_report.statistics.same_items:Items",
-        "sentbed_report.statistics.same_items:no",
-    ],
-)
-def test_a_file_names_no_other_code(name, tmp_path):
-    items.keep_items(tmp_path, [score()])
-    (path,) = (tmp_path / "items").iterdir()
-    with np.load(path) as archive:
-        arrays = {key: archive[key] for key in archive.files}
-    arrays["index"] = np.array(
-        str(arrays["index"]).replace('"spearman", "x"', f'"{name}", "x"')
-    )
-    assert name in str(arrays["index"])
-    np.savez(path.with_suffix(""), **arrays)
-    with pytest.raises(
-        RunError,
-        match=r"there is no statistic `|belongs to no plugin|is not a function",
-    ):
-        items.attach_items(tmp_path, without(score()))
-
-
-def test_a_protocol_with_a_part_that_is_no_table_is_an_error():
-    record = score_record(score())
-    record["protocol"]["more"] = 1
-    with pytest.raises(TypeError, match="no table `more`"):
-        read_score(record)

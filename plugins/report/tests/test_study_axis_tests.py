@@ -51,7 +51,7 @@ def test_an_effect_in_one_context_is_the_comparison_of_two_cells(study_of, items
     first, mean = data.cells
     before = {run.seed: run.scores[0] for run in first.runs}
     after = {run.seed: run.scores[0] for run in mean.runs}
-    pair = judge_cell(before, after, ComponentStore(500))
+    pair = judge_cell(before, after, ComponentStore())
     assert pair.basis == ("items and seeds" if items else "seeds")
     for field in ("difference", "interval", "p_value", "item_variance", "basis"):
         assert getattr(test, field) == pytest.approx(getattr(pair, field)), field

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from sentbed import RunError
+from sentbed_common import item_score
 from sentbed_report.study.read_cell_run import read_run
 
 
@@ -17,7 +18,7 @@ def test_a_finished_run_has_scores_with_items_and_its_record(run_of, tmp_path):
     )
     assert run.directory == Path("../a")
     (score,) = run.scores
-    assert score.items.value() == score.value
+    assert item_score(score.items) == score.value
     assert run.record["name"] == "a"
 
 

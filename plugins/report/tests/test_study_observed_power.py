@@ -53,7 +53,7 @@ def test_the_spread_over_seeds_is_pooled_by_its_degrees():
 
 def test_the_spread_over_items_is_their_mean_variance():
     data = study()
-    (summary, *_) = summarise(data, resamples=100)
+    (summary, *_) = summarise(data)
     power = observed_power([summary])[0]
     of_items = []
     of_seeds = []

@@ -77,14 +77,14 @@ class Report:
 
 
 def report_of(directory, data):
-    path = write_study_report(directory, data, summarise(data, resamples=50))
+    path = write_study_report(directory, data, summarise(data))
     assert path == directory / "report.html"
     return Report(data, path.read_text(), (directory / "report.md").read_text())
 
 
 def report_without_figures(data):
     """The report without its figures, which take most of the time."""
-    page = study_page(data, summarise(data, resamples=50), [])
+    page = study_page(data, summarise(data), [])
     sections = [attrs.evolve(section, plots=()) for section in page.sections]
     page = attrs.evolve(page, sections=tuple(sections))
     return Report(data, page_html(page), page_markdown(page))
@@ -285,7 +285,7 @@ def with_references(data):
 
 def test_published_references_are_rows():
     data = with_references(study(seeds=(1,)))
-    (summary,) = summarise(data, resamples=10)
+    (summary,) = summarise(data)
     (untrained,) = (
         row.cells[-1].value for row in summary.rows if row.cell == "first, 0.25"
     )

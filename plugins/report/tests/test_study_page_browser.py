@@ -66,7 +66,7 @@ def act(page, tmp_path, script, *options):
 def report(tmp_path_factory):
     hostile = "</title><script>document.title = 'owned'; throw 1</script>"
     data = study(several=True, name=hostile)
-    summaries = summarise(data, resamples=50)
+    summaries = summarise(data)
     return write_study_report(tmp_path_factory.mktemp("study"), data, summaries)
 
 
@@ -231,7 +231,7 @@ def eight_cells(tmp_path_factory):
         "temperature", ("0.01", "0.05", "0.1", "0.25"), (0.01, 0.05, 0.1, 0.25)
     )
     data = study((POOLER, temperature), several=True)
-    summaries = summarise(data, resamples=50)
+    summaries = summarise(data)
     return write_study_report(tmp_path_factory.mktemp("eight"), data, summaries)
 
 

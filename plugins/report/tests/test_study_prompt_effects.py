@@ -86,7 +86,7 @@ def test_what_is_by_chance_in_the_lead_of_the_best_prompt_is_that_of_a_loop():
     of_runs = 0.3 * rng.normal(size=(4, 3, 30))
     of_prompts = 0.2 * rng.normal(size=(4, 1, 1))
     values = of_runs + of_prompts
-    best = best_prompt(column_of(values), ComponentStore(1), lower=False)
+    best = best_prompt(column_of(values), ComponentStore(), lower=False)
 
     means = values.mean((1, 2))
     mean = means.mean()
@@ -114,7 +114,7 @@ def test_where_lower_is_better_the_best_prompt_has_the_lowest_score():
         np.random.default_rng(2).normal(size=(4, 2, 30))
         + np.arange(4)[:, None, None] * 5
     )
-    best = best_prompt(column_of(values), ComponentStore(1), lower=True)
+    best = best_prompt(column_of(values), ComponentStore(), lower=True)
     assert best.prompt == "p"
     assert best.score < best.mean
     assert 0 < best.optimism < 0.1 * best.lead
@@ -125,7 +125,7 @@ def test_one_seed_without_items_says_nothing_of_chance():
         prompt: attrs.evolve(score_of(np.array([number])), items=None)
         for prompt, number in zip("pq", (1, 2), strict=True)
     }
-    best = best_prompt({1: PromptScores(scores)}, ComponentStore(1), lower=False)
+    best = best_prompt({1: PromptScores(scores)}, ComponentStore(), lower=False)
     assert (best.prompt, best.optimism) == ("q", None)
 
 
@@ -140,7 +140,7 @@ def test_the_expected_loss_of_the_best_of_eight_is_found_in_simulated_studies(
         true = prompt_std * rng.normal(size=8)
         values = true[:, None, None] + 0.1 * rng.normal(size=(8, 3, 1))
         values = values + rng.normal(size=(8, 1, 100))
-        best = best_prompt(column_of(values), ComponentStore(1), lower=False)
+        best = best_prompt(column_of(values), ComponentStore(), lower=False)
         # What moves all prompts alike, such as easy items, is not what makes one the best.
         moved = best.mean - true.mean()
         losses.append(best.score - true[PROMPTS.index(best.prompt)] - moved)

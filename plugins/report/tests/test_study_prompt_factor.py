@@ -47,7 +47,7 @@ def scores_of(values, are_sample=True, task="T"):
 
 
 def judged(baseline, cell):
-    return judge_cell(baseline, cell, ComponentStore(500))
+    return judge_cell(baseline, cell, ComponentStore())
 
 
 def naive_interval(differences):
@@ -128,7 +128,7 @@ def test_prompts_that_are_all_of_interest_are_averaged_and_have_no_variance():
     for cell in values.mean(1):
         averaged.append({seed: score_of(of_seed) for seed, of_seed in enumerate(cell)})
 
-    expected = judge_cell(averaged[0], averaged[1], ComponentStore(500))
+    expected = judge_cell(averaged[0], averaged[1], ComponentStore())
     assert fixed.basis == "items and seeds"
     assert fixed.p_value == pytest.approx(expected.p_value)
     assert fixed.interval == pytest.approx(expected.interval)
@@ -175,7 +175,7 @@ def test_a_mean_over_tasks_has_the_mean_over_tasks_under_each_prompt():
             columns.append(scores_of(of_task, task=f"T{number}"))
         means.append(mean_column(columns))
 
-    comparison = judge_cell(means[0], means[1], ComponentStore(500))
+    comparison = judge_cell(means[0], means[1], ComponentStore())
     difference = values[1] - values[0]
     assert comparison.difference == pytest.approx(difference.mean())
     for number, prompt in enumerate(PROMPTS[:3]):
@@ -227,7 +227,7 @@ def test_pairs_and_contrasts_of_a_table_count_the_prompts():
     values += rng.normal(size=(3, 4, 1, 1))
     first, second, third = values
     column = {"0": scores_of(first), "1": scores_of(second), "2": scores_of(third)}
-    table = TableScores(column, ComponentStore(500))
+    table = TableScores(column, ComponentStore())
 
     pair = table.pairs(["0", "1"])["0", "1"]
     _, *interval = naive_interval(second - first)

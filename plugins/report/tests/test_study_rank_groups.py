@@ -6,6 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from sentbed.protocols import Items, Score
+from sentbed_common import item_score
 from sentbed_report.statistics.rank_intervals import not_comparable, rank_intervals
 from sentbed_report.statistics.significance import Judged
 from sentbed_report.study import rank_groups as module
@@ -15,7 +16,7 @@ from toy_study import with_fields
 
 
 def groups_of(data):
-    groups = summarise(data, resamples=200)[0].groups
+    groups = summarise(data)[0].groups
     assert groups is not None
     return groups
 
@@ -32,7 +33,7 @@ def test_rank_intervals_are_those_counted_by_hand():
 
 def score_of(task, items):
     protocol = {"encoder": {}, "evaluator": {"id": "p", "aggregation": "all"}}
-    return Score(task, "x", items.value(), protocol, "en", "e", items)
+    return Score(task, "x", item_score(items), protocol, "en", "e", items)
 
 
 def study_of_scores(cells):

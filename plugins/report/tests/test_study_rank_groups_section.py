@@ -29,7 +29,7 @@ def many_tasks(study_of, **more):
 
 def test_cells_stand_by_rank_with_mean_and_interval():
     data = study()
-    summaries = summarise(data, resamples=100)
+    summaries = summarise(data)
     groups = summaries[0].groups
     section = rank_groups_section(data, summaries)
     table = section.tables[0]
@@ -56,7 +56,7 @@ def test_cells_stand_by_rank_with_mean_and_interval():
 
 def test_results_have_the_groups(study_of):
     data = many_tasks(study_of)
-    summaries = summarise(data, resamples=100)
+    summaries = summarise(data)
     (table,) = json.loads(to_json(data, summaries))["tables"]
     groups = summaries[0].groups
     json_groups = table["groups"]
@@ -82,7 +82,7 @@ def test_the_pairs_of_a_table_are_compared_once_for_results_and_report(
 
     monkeypatch.setattr(TableScores, "pairs", counted)
     data = study()
-    summaries = summarise(data, resamples=50)
+    summaries = summarise(data)
     write_exports(tmp_path, data, summaries)
     write_study_report(tmp_path, data, summaries)
     (rows,) = compared

@@ -66,7 +66,7 @@ def test_three_runs_are_a_table_with_significance_against_the_first(run_of):
         *(run_of("a1", 0.5, use="mean"), run_of("a2", 0.5, seed=2, use="mean")),
         *(run_of("b1", 0.8, use="first"), run_of("b2", 0.8, seed=2, use="first")),
     ]
-    result = invoke("compare", *runs, "--resamples", 200)
+    result = invoke("compare", *runs)
     assert result.exit_code == 0
     assert "a (baseline)" in result.output
     assert "Student's t over items" in result.output
@@ -151,7 +151,7 @@ def test_studies_and_runs_stand_in_one_table(study_in, run_of, tmp_path):
     # A run that comes first is the baseline.
     assert runs_as_study([alone, first], tmp_path).baseline == "alone"
     assert study.cells[0].differences == ("encoder.pooler.use: 'mean' -> 'first'",)
-    text = invoke("compare", first, alone, second, "--resamples", 100).output
+    text = invoke("compare", first, alone, second).output
     assert "alone (1 seed)" in text
     assert (
         "Tested only over the seeds that both have, not 1: alone against one: mean."

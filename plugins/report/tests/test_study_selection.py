@@ -44,7 +44,7 @@ def make(study_of):
 
 
 def chosen(data):
-    selection = select(data, summarise(data, resamples=10))
+    selection = select(data, summarise(data))
     assert selection is not None
     return selection
 
@@ -86,9 +86,9 @@ def test_the_best_on_development_data_is_chosen_and_reported_on_test_data(make):
 
 def test_nothing_is_chosen_without_being_asked_for(make):
     data = make(THREE, None)
-    assert select(data, summarise(data, resamples=10)) is None
+    assert select(data, summarise(data)) is None
     assert selection_section(None) is None
-    assert json.loads(to_json(data, summarise(data, resamples=10)))["chosen"] is None
+    assert json.loads(to_json(data, summarise(data)))["chosen"] is None
 
 
 def test_of_equally_good_cells_the_first_in_the_recipes_order_is_chosen(make):

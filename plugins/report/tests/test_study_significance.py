@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 from sentbed.protocols import Items, Score
+from sentbed_common import item_score
 from sentbed_report.statistics.item_components import (
     ComponentStore,
     MeanScore,
@@ -31,7 +32,7 @@ from statsmodels.stats.multitest import multipletests
 def score_of(items, number=math.nan):
     """A score with the value of its items, or a number without items."""
     if items is not None:
-        number = items.value()
+        number = item_score(items)
     return Score(
         "T",
         "spearman",
@@ -60,8 +61,8 @@ def means_of(rows, names=None):
     return {seed: mean_of(row, names) for seed, row in enumerate(rows)}
 
 
-def judged(baseline, cell, resamples=1000):
-    judged = judge_cell(baseline, cell, ComponentStore(resamples))
+def judged(baseline, cell):
+    judged = judge_cell(baseline, cell, ComponentStore())
     return corrected({"cell": judged})["cell"]
 
 
@@ -297,25 +298,6 @@ def test_holms_correction_is_that_of_statsmodels(p_values):
     )
 
 
-def test_the_items_of_each_score_are_used_once(monkeypatch):
-    used = []
-
-    components = Items.components
-
-    def counted(items, draws):
-        used.append(items)
-        return components(items, draws)
-
-    monkeypatch.setattr(Items, "components", counted)
-    rows = np.random.default_rng(0).random((3, 2, 200))
-    store = ComponentStore(500)
-    baseline = means_of(rows[0])
-    good = judge_cell(baseline, means_of(rows[1] + 0.4), store)
-    like = judge_cell(baseline, means_of(rows[2]), store)
-    assert len(used) == 6
-    assert good.p_value < 0.01 < 0.1 < like.p_value
-
-
 def spearman_cells(cells, seeds, items, rng):
     gold = rng.normal(size=items)
     columns = {}
@@ -333,7 +315,7 @@ def spearman_cells(cells, seeds, items, rng):
 def test_each_pair_is_judged_as_against_a_baseline(tasks):
     rng = np.random.default_rng(tasks)
     cells = average_column([spearman_cells(4, 3, 60, rng) for _ in range(tasks)], {})
-    store = ComponentStore(500)
+    store = ComponentStore()
     expected = {
         pair: judge_cell(cells[pair[0]], cells[pair[1]], store)
         for pair in combinations(cells, 2)
@@ -346,7 +328,7 @@ def test_only_seeds_of_both_are_paired():
         "a": without_items(1.0, 2.0, 9.0),
         "b": {1: score_of(None, 3.0), 0: score_of(None, 2.5)},
     }
-    comparison = TableScores(cells, ComponentStore(500)).pairs(["a", "b"])["a", "b"]
+    comparison = TableScores(cells, ComponentStore()).pairs(["a", "b"])["a", "b"]
     assert dict(comparison.differences) == {0: 1.5, 1: 1.0}
     assert comparison.unpaired == (2,)
 
@@ -356,7 +338,7 @@ def test_rows_are_compared_in_the_order_that_is_asked_for():
     for name in "abc":
         cells[name] = {seed: score_of(None, ord(name) * seed) for seed in (1, 2)}
 
-    pairs = TableScores(cells, ComponentStore(500)).pairs(["c", "a"])
+    pairs = TableScores(cells, ComponentStore()).pairs(["c", "a"])
     assert list(pairs) == [("c", "a")]
     assert pairs["c", "a"].difference == pytest.approx(-3)
 
@@ -366,7 +348,7 @@ def test_pairs_of_sixty_cells_are_judged_in_seconds():
     """1,770 pairs of three seeds."""
     cells = spearman_cells(60, 3, 1500, np.random.default_rng(3))
     start = time.process_time()
-    assert len(TableScores(cells, ComponentStore(500)).pairs(list(cells))) == 1770
+    assert len(TableScores(cells, ComponentStore()).pairs(list(cells))) == 1770
     assert time.process_time() - start < 5
 
 

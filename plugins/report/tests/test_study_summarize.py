@@ -206,7 +206,7 @@ def test_further_metrics_have_tables_of_their_own_after_the_first(study_of):
         judged = summaries[place].rows[1].cells[0].judged
         assert (
             judged.item_variance
-            == judge_cell(before, after, ComponentStore(500)).item_variance
+            == judge_cell(before, after, ComponentStore()).item_variance
         )
 
 
@@ -373,7 +373,7 @@ def test_every_value_is_judged_against_the_baseline_over_items_and_seeds(study_o
     tasks = [column_of(0), column_of(1)]
     columns = [*tasks, average_column(tasks, {})]
     for cell, column in zip(mean.cells, columns, strict=True):
-        judged = judge_cell(column["first"], column["mean"], ComponentStore(500))
+        judged = judge_cell(column["first"], column["mean"], ComponentStore())
         assert cell.judged == corrected({"mean": judged})["mean"]
 
     assert mean.cells[0].judged.basis == "items and seeds"

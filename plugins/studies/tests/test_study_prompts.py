@@ -263,7 +263,7 @@ def test_a_study_with_prompts_is_run_read_and_tested_over_them(finished):
                     )
             column[seed] = PromptScores(of_prompts)
         columns.append(column)
-    expected = judge_cell(columns[0], columns[1], ComponentStore(1))
+    expected = judge_cell(columns[0], columns[1], ComponentStore())
     assert judged.interval == pytest.approx(expected.interval)
     values = [
         score.value

@@ -661,9 +661,7 @@ def test_a_backbone_that_does_not_suit_the_pooler_fails_with_the_reason(tiny_enc
     plugins = installed()
     static = plugins.find("backbone", "static").cls(init="random")
     decoder = plugins.find("pooler", "decoder").cls()
-    message = (
-        "pooler: the pooler `decoder` needs .*, and the backbone `static` has none"
-    )
+    message = "the pooler `decoder` needs .*, and the backbone `static` has none"
     with pytest.raises(pytest.fail.Exception, match=message):
         tiny_encoder(backbone=static, pooler=decoder)
 

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from sentbed.errors import Problem, RecipeError
+from sentbed.errors import Level, Problem, RecipeError
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """Path of a value in a document: the keys of tables, and the indices (from 0) of array elements."""
@@ -91,7 +91,7 @@ class Document:
         self,
         message: str,
         path: KeyPath,
-        misfit: bool = False,
+        level: Level = "error",
     ) -> Problem:
         """Return a problem at `path`, with its file, its line and its dotted path.
 
@@ -104,7 +104,7 @@ class Document:
             # If two stages have this name, `--set` finds only the first of them.
             if name and self.key_path(f"stage.{name}") == path[:2]:
                 path_in_message = ("stage", name, *path[2:])
-        return Problem(message, dotted(path_in_message), *self.place(path), misfit)
+        return Problem(message, dotted(path_in_message), *self.place(path), level)
 
     def key_path(self, path: str) -> KeyPath:
         """Return the `KeyPath` of a dotted path, in which array elements are given by index or name."""

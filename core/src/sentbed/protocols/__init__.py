@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         Pooler,
         Schedule,
         Similarity,
+        StagePlace,
         Tracker,
         inner_parts,
     )
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
         Head,
         PlacedEncoder,
         Runtime,
-        SharedWork,
         StepResult,
         Trainer,
         Training,
@@ -52,8 +52,10 @@ if TYPE_CHECKING:
         Transform,
     )
     from sentbed.protocols.evaluation import (
+        ANY_TASK,
         Direction,
         DrivesEncoder,
+        Encoded,
         Evaluation,
         Evaluator,
         PartProgress,
@@ -67,7 +69,7 @@ if TYPE_CHECKING:
         Vectors,
         VectorStore,
     )
-    from sentbed.protocols.items import ItemGroup, Items
+    from sentbed.protocols.items import Items, Statistic
     from sentbed.protocols.recipe_parts import (
         EvaluateParts,
         EvaluatorUse,

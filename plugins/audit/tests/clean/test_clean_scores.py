@@ -8,6 +8,7 @@ from scipy import stats
 from sentbed.protocols import Items, Score
 from sentbed_audit.clean.clean_scores import clean_score, paired_difference
 from sentbed_audit.clean.overlap import SeenItems
+from sentbed_common import item_score
 
 
 def score_of(items):
@@ -54,7 +55,8 @@ def test_the_variance_of_the_difference_is_that_of_resamples(statistic, clustere
     seen = draw.random(number) < 0.3
 
     def score(rows):
-        return Items(statistic, x[rows], None if y is None else y[rows]).value()
+        items = Items(statistic, x[rows], None if y is None else y[rows])
+        return item_score(items)
 
     units = clusters.max() + 1
     differences = []

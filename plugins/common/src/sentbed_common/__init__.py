@@ -26,6 +26,13 @@ if TYPE_CHECKING:
     )
     from sentbed_common.hub_problems import causes_of, hub_errors, hub_problem
     from sentbed_common.in_memory_dataset import InMemoryDataset
+    from sentbed_common.item_statistics import (
+        ItemGroup,
+        item_groups,
+        item_influences,
+        item_score,
+        score_range,
+    )
     from sentbed_common.lock_files import is_locked
     from sentbed_common.nearest_neighbours import (
         DOCUMENT_BLOCK,

@@ -48,7 +48,9 @@ def fingerprint_of(
     """
     from sentbed.tools import components_of, unstructure
 
-    recipe, engine, placed = encoder.recipe, encoder.engine, encoder.placed
+    recipe = encoder.recipe
+    engine = encoder.engine
+    placed = encoder.placed
     tokenizer = encoder.backbone.tokenizer.fingerprint
     parts = components_of((recipe.backbone, recipe.pooler, recipe.head))
     code = code_of(*parts, type(engine), type(placed), *ENCODING)
@@ -62,13 +64,17 @@ def fingerprint_of(
     prompts = []
     for prompt in recipe.resolved_prompts:
         prompts.append(prompt and attrs.asdict(prompt))
+    engine_facts = {
+        "token_budget": engine.token_budget,
+        **engine.describe(),
+    }
     key = {
         "weights": weights,
         "tokenizer": tokenizer,
         "recipe": unstructure(recipe),
         "counts prompt": encoder.counts_prompt,
         "prompt": prompts,
-        "engine": {"token_budget": engine.token_budget, **engine.describe()},
+        "engine": engine_facts,
         "protocol": dict(placed.protocol),
         "code": [__version__, code],
     }

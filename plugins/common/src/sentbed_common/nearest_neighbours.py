@@ -86,9 +86,11 @@ def nearest(
                 rows = queries[start : start + query_block]
                 products = rows @ chunk.T
 
-                pairs = excluded_by_start[start]
-                pairs = pairs[(pairs[:, 1] >= seen) & (pairs[:, 1] < seen + len(chunk))]
-                products[pairs[:, 0] - start, pairs[:, 1] - seen] = -np.inf
+                row, place = excluded_by_start[start].T
+                is_in_chunk = (place >= seen) & (place < seen + len(chunk))
+                row_in_block = row[is_in_chunk] - start
+                place_in_chunk = place[is_in_chunk] - seen
+                products[row_in_block, place_in_chunk] = -np.inf
 
                 limits = _limits(best[start], k, rows, longest)
                 candidates = _candidates(products, k + _SPARE, limits)
@@ -204,7 +206,9 @@ def _candidates(
     for row in np.flatnonzero(np.count_nonzero(above, axis=1) > count):
         values = products[row]
         limit = np.partition(values, -count)[-count]
-        better, equal = np.flatnonzero(values > limit), np.flatnonzero(values == limit)
+        better = np.flatnonzero(values > limit)
+        equal = np.flatnonzero(values == limit)
+
         above[row] = False
         above[row, better] = True
         above[row, equal[: count - len(better)]] = True
@@ -254,7 +258,9 @@ def _padded(
     """Return `values` widened to `width` columns, which are filled with `fill`."""
     import numpy as np
 
-    return np.pad(values, ((0, 0), (0, width - values.shape[1])), constant_values=fill)
+    missing = width - values.shape[1]
+    padding = ((0, 0), (0, missing))
+    return np.pad(values, padding, constant_values=fill)
 
 
 def _merge(

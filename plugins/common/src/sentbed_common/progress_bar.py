@@ -14,12 +14,15 @@ def progress_bars() -> Progress:
     from rich.console import Console
 
     console = Console(stderr=True)
-    return progress.Progress(
+    columns = [
         progress.TextColumn("{task.description}", markup=False),
         progress.BarColumn(),
         progress.MofNCompleteColumn(),
         progress.TimeElapsedColumn(),
         progress.TimeRemainingColumn(),
+    ]
+    return progress.Progress(
+        *columns,
         console=console,
         disable=not console.is_terminal,
     )

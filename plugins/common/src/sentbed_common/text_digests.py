@@ -27,8 +27,12 @@ def first_of_equal(digests: bytearray) -> NDArray[np.int64]:
     halves = np.frombuffer(digests, np.uint64).reshape(-1, 2)
     # A stable order: equal digests stay in the order in which they were added.
     order = np.lexsort((halves[:, 1], halves[:, 0]))
+
+    ordered = halves[order]
+    differs = ordered[1:] != ordered[:-1]
     starts_group = np.ones(len(order), bool)
-    starts_group[1:] = (halves[order[1:]] != halves[order[:-1]]).any(axis=1)
+    starts_group[1:] = differs.any(axis=1)
+
     group_of = np.cumsum(starts_group) - 1
     first_of_group = order[starts_group]
     first = np.empty(len(order), np.int64)

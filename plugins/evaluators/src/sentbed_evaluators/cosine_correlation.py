@@ -116,7 +116,7 @@ def correlation_score(
 ) -> Score:
     """Return Spearman's correlation as a score; its items are the gold scores and the similarities.
 
-    An undefined correlation has no items, as it cannot be resampled.
+    An undefined correlation has no items, since it has no interval.
     `zeros` are notes on zero vectors. `clusters` has a number per pair; pairs that were drawn together, such as
     from one passage, have the same number.
     """

@@ -199,7 +199,7 @@ def _means_over_subsets(
     """Yield the two means over the subsets of a task; `score` is the correlation over all pairs of the task.
 
     If the correlation of a subset is undefined, so are the means.
-    `clusters` has a number per pair; pairs with the same two texts have the same number, and are resampled
+    `clusters` has a number per pair; pairs with the same two texts have the same number, and count as
     together.
     """
     import numpy as np

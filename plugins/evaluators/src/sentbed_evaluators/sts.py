@@ -70,7 +70,7 @@ class STS(Evaluator):
     `train`. Default: not stated."""
     cluster: str | None = None
     """Column that names the passage, speaker or the like from which a pair was drawn, if several pairs
-    come from the same one. Confidence intervals and tests resample all pairs with the same name together.
+    come from the same one. Confidence intervals and tests count all pairs with the same name as one item.
     Default: each pair was drawn independently."""
 
     @property

@@ -28,13 +28,6 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="Of every run; given again, of each run.",
 )
-@click.option(
-    "--resamples",
-    type=click.IntRange(100),
-    default=1000,
-    show_default=True,
-    help="Draws for a statistic of a plugin.",
-)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
     "--out",
@@ -44,7 +37,6 @@ if TYPE_CHECKING:
 def compare(
     runs: Sequence[str],
     encoders: tuple[str, ...],
-    resamples: int,
     as_json: bool,
     out: str | None,
 ) -> None:
@@ -87,7 +79,7 @@ def compare(
     else:
         is_row_each = len(runs) == 2 and base is None and not study
         data = runs_as_study(directories, base, is_row_each)
-    summaries = summarise(data, resamples=resamples)
+    summaries = summarise(data)
     if not summaries:
         raise RunError(
             "none of the runs has finished with scores; add an `[[evaluate]]` to their recipes"

@@ -16,7 +16,7 @@ from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.score_protocols import evaluation_protocol
 from sentbed_report.statistics.item_components import ComponentStore
 from sentbed_report.statistics.score_interval import judged_mean
-from sentbed_report.statistics.significance import RESAMPLES, Judged, judge_cell
+from sentbed_report.statistics.significance import Judged, judge_cell
 
 _SEED = 0
 
@@ -32,18 +32,12 @@ class ScoreInterval:
 
 
 def score_intervals(scores: Sequence[Score]) -> tuple[ScoreInterval, ...]:
-    """Return the interval of each score that has items and is not degenerate.
-
-    Scores with a statistic that a plugin defines are left out: their intervals need bootstrap samples, which may
-    be slow.
-    """
+    """Return the interval of each score that has items and is not degenerate."""
     starts = _scores_before_training(scores)
-    store = ComponentStore(RESAMPLES)
+    store = ComponentStore()
     intervals = []
     for score in scores:
-        if score.items is None or callable(score.items.statistic):
-            continue
-        if degenerate_of(score):
+        if score.items is None or degenerate_of(score):
             continue
         interval = judged_mean({_SEED: score}, store).interval
         if interval is None:

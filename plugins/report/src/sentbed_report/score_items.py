@@ -7,14 +7,12 @@ names of its arrays. A score is identified by all its fields except its value.
 from __future__ import annotations
 
 import hashlib
-import inspect
 import io
 import json
 import math
 import re
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
-from importlib import import_module
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -22,12 +20,12 @@ import attrs
 from sentbed.errors import RunError
 from sentbed.helpers import foreign, read_file, write_atomic
 from sentbed.protocols import Items, Score
-from sentbed.tools import load_plugins, plain, score_record
+from sentbed.tools import from_plain, plain
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-from sentbed_report.report_json import printable_data, read_score
+from sentbed_report.report_json import printable_data
 
 DIRECTORY = "items"
 """Subdirectory of a run for the items of its scores."""
@@ -60,7 +58,6 @@ def keep_items(run: Path, scores: Iterable[Score]) -> None:
         if score.items is None:
             continue
         entry = {"score": _key(score), **attrs.asdict(score.items, recurse=False)}
-        entry["statistic"] = score.items.statistic_name
         for field in ARRAYS:
             if entry[field] is None:
                 continue
@@ -112,19 +109,11 @@ def attach_items(run: Path, scores: Iterable[Score]) -> tuple[Score, ...]:
 
 def _key(score: Score) -> Mapping[str, Any]:
     """Return the fields that identify a score within its run, as JSON data: all except its value."""
-    record: dict[str, Any] = plain({**score_record(score), "value": None})
+    record: dict[str, Any] = {**plain(score), "value": None}
     protocol = record["protocol"]
     for side, part in protocol.items():
         protocol[side] = dict(sorted(part.items()))
     return record
-
-
-def _plugin_modules() -> tuple[str, ...]:
-    modules = []
-    for info in load_plugins().plugins:
-        if info.status == "loaded":
-            modules.append(info.value)
-    return tuple(modules)
 
 
 def _read_arrays(path: Path, most: int) -> dict[str, NDArray[Any]]:
@@ -201,44 +190,10 @@ def _items_of(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Items]:
     """Return the items in the arrays of a file: key of a score (see `_key`), as JSON text -> its items."""
     # The keys are made printable, to equal the keys of scores that were read from a report.
     index = printable_data(json.loads(str(arrays["index"])))
-    modules: tuple[str, ...] = ()
-    if any(":" in entry["statistic"] for entry in index):
-        modules = _plugin_modules()
     items = {}
     for entry in index:
-        key = json.dumps(_key(read_score(entry.pop("score"))))
-        entry["statistic"] = _statistic_named(entry["statistic"], modules)
+        key = json.dumps(_key(from_plain(entry.pop("score"), Score)))
         for field in ARRAYS:
             entry[field] = arrays.get(entry[field])
         items[key] = Items(**entry)
     return items
-
-
-def _statistic_named(name: str, modules: Iterable[str]) -> str | Callable[..., float]:
-    """Return a statistic by name: a built-in statistic, or a function of a plugin, as `MODULE:FUNCTION`.
-
-    `modules` are the modules of the loaded plugins; the function must be in a package of one of them.
-
-    Raises:
-        RunError: if the function is in another package, or does not exist.
-    """
-    module, _, function = name.partition(":")
-    if not function:
-        return name
-    packages = set()
-    for plugin in modules:
-        packages.add(plugin.partition(".")[0])
-    if module.partition(".")[0] not in packages:
-        raise RunError(
-            f"the statistic `{name}` belongs to no plugin that is installed and loaded; install the plugin "
-            "that computed the score"
-        )
-    try:
-        statistic: Callable[..., float] = getattr(import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise RunError(
-            f"there is no statistic `{name}`: {error}; score again"
-        ) from error
-    if not inspect.isfunction(statistic):
-        raise RunError(f"the statistic `{name}` is not a function; score again")
-    return statistic

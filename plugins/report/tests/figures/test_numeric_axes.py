@@ -14,7 +14,7 @@ SIZES = AxisInfo("model", ("opt-125m", "opt-1.3b", "opt-6.7b"), (125e6, 1.3e9, 6
 
 def test_scores_are_drawn_over_every_axis_of_numbers():
     data = study((SIZES, TEMPERATURE, POOLER), seeds=(1, 2), baseline=None, expected={})
-    (summary,) = summarise(data, resamples=10)
+    (summary,) = summarise(data)
     sizes, temperatures = numeric_axis_plots(data, summary)
     assert axis_labels(sizes) == ("model", "Avg (spearman)")
     assert axis_labels(temperatures)[0] == "temperature"

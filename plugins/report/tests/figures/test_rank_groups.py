@@ -15,7 +15,7 @@ from toy_study import study
 def test_the_plot_has_a_row_for_each_of_the_best_cells(limit, monkeypatch):
     monkeypatch.setattr(rank_groups, "MOST_ROWS", limit)
     data = study()
-    (summary,) = summarise(data, resamples=100)
+    (summary,) = summarise(data)
     plot = rank_groups_plot(data, summary)
     texts = re.findall(r"<text[^>]*>([^<]+)</text>", plot.element("f-"))
     for place, row in enumerate(summary.groups.rows):

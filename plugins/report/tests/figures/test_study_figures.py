@@ -29,7 +29,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def summaries(data):
-    return summarise(data, resamples=10)
+    return summarise(data)
 
 
 def of(data, task):

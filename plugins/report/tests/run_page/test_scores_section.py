@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from sentbed.protocols import Items
+from sentbed_common import item_score
 from sentbed_report.formatting import number
 from sentbed_report.page.markdown import page_markdown
 from sentbed_report.run_page.run_page import run_page
@@ -80,7 +81,9 @@ def test_intervals_of_scores_and_of_their_changes_stand_in_a_section_of_their_ow
     scores = list(data.scores)
     for place, of_score in ((0, right[0]), (2, right[1])):
         items = Items("mean", of_score)
-        scores[place] = attrs.evolve(scores[place], value=items.value(), items=items)
+        scores[place] = attrs.evolve(
+            scores[place], value=item_score(items), items=items
+        )
     page = run_page(attrs.evolve(data, scores=tuple(scores)))
     markdown = page_markdown(page)
     section = markdown.partition("## Intervals")[2].partition("\n## ")[0]

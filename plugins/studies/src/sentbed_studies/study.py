@@ -277,13 +277,13 @@ def _check_combinations(
         if recipes:
             seeds = reader.table.seeds
             checked.cells.extend(_cells_of_seeds(combination, recipes, seeds))
-        elif all(problem.misfit for problem in problems):
+        elif all(problem.level == "misfit" for problem in problems):
             reasons = tuple(problem.message for problem in problems)
             checked.excluded.append(Excluded(name, reasons, labels))
         else:
             for problem in problems:
                 # A misfit is no fault: it only excludes a cell.
-                if not problem.misfit:
+                if problem.level != "misfit":
                     checked.faults.setdefault(problem, []).append(name)
     return checked
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed.protocols import (
+    ANY_TASK,
     DrivesEncoder,
     Evaluation,
     PlacedEncoder,
@@ -18,6 +19,7 @@ from sentbed.protocols import (
     Score,
     TextEncoder,
     Texts,
+    TextTask,
     TokenBatch,
     Vectors,
 )
@@ -50,7 +52,9 @@ class LetterEncoder(TextEncoder):
         self.changed_text: str | None = None
         """Text that has another vector than its hash gives; None if there is no such text."""
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def encode(
+        self, texts: Sequence[str], task: TextTask = ANY_TASK
+    ) -> NDArray[np.float32]:
         """Return one vector per text."""
         import numpy as np
 
@@ -100,7 +104,7 @@ class _CodePointEncoder(TextEncoder):
 
     placed: PlacedEncoder
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def encode(self, texts: Sequence[str], task: TextTask = ANY_TASK) -> Any:
         import numpy as np
 
         longest = max(map(len, texts), default=0)
@@ -197,7 +201,7 @@ class _RecordingVectors(Vectors):
         """Names of the lists that were read."""
         return set()
 
-    def __getitem__(self, name: str) -> NDArray[np.float32]:
+    def __getitem__(self, name: str) -> Any:
         self.read_names.add(name)
         return super().__getitem__(name)
 
@@ -281,11 +285,13 @@ def _score_key(score: Score) -> tuple[str, str, str]:
 
 def items(subject: Subject) -> Findings:
     """Each score can be computed from its items, and `item_texts` has the encoded texts of each item."""
+    from sentbed_common import item_score
+
     evaluation, _ = _first_evaluation(subject)
     for score in evaluation.scores:
         if score.items is None:
             continue
-        recomputed = score.items.value()
+        recomputed = item_score(score.items)
         if not abs(recomputed - score.value) <= ROUNDING:
             yield (
                 f"the score {score.task}/{score.metric} is {score.value!r}, and its items give {recomputed!r}",
@@ -361,7 +367,7 @@ def _aggregate_findings(subject: Subject, score: Score) -> Findings:
             f"the score {score.task}/{score.metric} is the mean of {len(items.x)} value(s), and the vector of "
             f"any text changes at least {100 * min(changed_shares):.0f} % of them: they are no items",
             'give the items themselves and their statistic, such as `Items("average-precision", gold, '
-            "predicted)` or a function of your module; or an `example` with more items",
+            "predicted)`; or an `example` with more items",
         )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 from sentbed.protocols import Items, Score
-from sentbed.statistics import EstimatedDifference, Source
+from sentbed_report.statistics.estimated_difference import EstimatedDifference, Source
 from sentbed_report.statistics.levels import CONFIDENCE
 
 from sentbed_audit.clean.overlap import SeenItems
@@ -33,8 +33,7 @@ class CleanScore:
     difference: float | None
     """Score on clean items minus score on all items; None without a score on clean items."""
     interval: tuple[float, float] | None
-    """95 % confidence interval of the difference, paired by item; None without a difference, or if the statistic
-    is a function of a plugin."""
+    """95 % confidence interval of the difference, paired by item; None without a difference."""
 
     @property
     def value_on_clean(self) -> float | None:
@@ -48,6 +47,8 @@ def clean_score(score: Score, seen: SeenItems) -> CleanScore:
     Raises:
         RunError: if the score cannot be computed from its items.
     """
+    from sentbed_common import item_score
+
     items = score.items
     if items is None:
         return CleanScore(score, seen, None, None, None)
@@ -57,12 +58,9 @@ def clean_score(score: Score, seen: SeenItems) -> CleanScore:
         return CleanScore(score, seen, None, None, None)
 
     clean_items = _select(items, is_kept)
-    value_on_clean = clean_items.value()
-    difference = value_on_clean - items.value()
+    value_on_clean = item_score(clean_items)
+    difference = value_on_clean - item_score(items)
     clean = attrs.evolve(score, value=value_on_clean, items=clean_items)
-    if callable(items.statistic):
-        return CleanScore(score, seen, clean, difference, None)
-
     estimate = paired_difference(items, is_kept, difference)
     return CleanScore(score, seen, clean, difference, estimate.interval(CONFIDENCE))
 
@@ -101,9 +99,10 @@ def paired_difference(
     them.
     """
     import numpy as np
+    from sentbed_common import item_influences
 
-    influences = -items.influences()
-    influences[kept] += _select(items, kept).influences()
+    influences = -item_influences(items)
+    influences[kept] += item_influences(_select(items, kept))
     if items.clusters is not None:
         _, cluster = np.unique(items.clusters, return_inverse=True)
         influences = np.bincount(cluster, influences).astype(np.float64)

@@ -24,7 +24,7 @@ from sentbed_report.unique_names import LONGEST, unique_name
 
 if TYPE_CHECKING:
     from jinja2 import Template
-    from sentbed.statistics.named_statistics import Floats
+    from sentbed_common.item_statistics import Floats
 
 DIRECTORY = "pages"
 """Name of the directory of item pages in the study's directory."""

@@ -20,12 +20,12 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 from sentbed.errors import RunError
-from sentbed.statistics import ItemComponents
 
 from sentbed_report.statistics.item_components import (
     ComponentStore,
     PromptScores,
 )
+from sentbed_report.statistics.sampling_error import ItemComponents
 
 
 @attrs.frozen

@@ -1,4 +1,4 @@
-"""Scores of a table's cells, and their components per item (`sentbed.statistics.ItemComponents`).
+"""Scores of a table's cells, and their components per item (`ItemComponents`).
 
 The components of a score have one entry per item or cluster of items. They are what the variance of the score
 over the items is computed from.
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 from sentbed.errors import RunError
 from sentbed.protocols import Score
-from sentbed.statistics import ItemComponents
 
 from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.statistics.same_items import require_same
+from sentbed_report.statistics.sampling_error import ItemComponents, components_of
 
 if TYPE_CHECKING:
-    from sentbed.statistics.named_statistics import Floats
+    from sentbed_common.item_statistics import Floats
 
 
 @attrs.frozen
@@ -99,14 +99,9 @@ def require_same_items(scores: Sequence[AnyScore]) -> None:
 
 
 class ComponentStore:
-    """Cache of the item components of a table's scores.
+    """Cache of the item components of a table's scores."""
 
-    The components are computed from influence values; for a statistic that a plugin defines, from `resamples`
-    bootstrap resamples.
-    """
-
-    def __init__(self, resamples: int) -> None:
-        self._resamples = resamples
+    def __init__(self) -> None:
         # The keys are ids, so the scores are kept as well: the id of a deleted score could be reused.
         self._components: dict[
             tuple[type, tuple[int, ...]],
@@ -165,7 +160,7 @@ class ComponentStore:
         items = parts[0].items
         if items is None:
             return None
-        return items.components(self._resamples)
+        return components_of(items)
 
 
 def _mean(parts: Sequence[ItemComponents]) -> ItemComponents:

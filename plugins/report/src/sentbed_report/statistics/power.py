@@ -28,12 +28,12 @@ from typing import TYPE_CHECKING
 
 import attrs
 from sentbed.errors import RunError
-from sentbed.statistics import EstimatedDifference, Source
 
+from sentbed_report.statistics.estimated_difference import EstimatedDifference, Source
 from sentbed_report.statistics.significance import Judged
 
 if TYPE_CHECKING:
-    from sentbed.statistics.named_statistics import Floats
+    from sentbed_common.item_statistics import Floats
 
 LEVEL = 0.05
 POWER = 0.8

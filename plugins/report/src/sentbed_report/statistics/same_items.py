@@ -25,7 +25,7 @@ def _why_not_same(a: Items, b: Items) -> str:
     if len(a.x) != len(b.x):
         return f"one was scored on {len(a.x):,} items, the other on {len(b.x):,}"
     if (a.statistic, a.scale, a.weighted) != (b.statistic, b.scale, b.weighted):
-        names = f"one is a `{a.statistic_name}`, the other a `{b.statistic_name}`"
+        names = f"one is a `{a.statistic}`, the other a `{b.statistic}`"
         return f"{names} or of another scale or weighting"
     # For a mean, `x` has not the gold values but the value of each item, which differs between encoders.
     if a.statistic != "mean" and _differ(a.x, b.x):

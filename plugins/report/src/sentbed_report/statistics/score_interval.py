@@ -51,12 +51,14 @@ def judged_mean(
 
 def _range_of_mean(scores: Scored) -> tuple[float, float]:
     """Return the smallest and the largest value that the mean of these scores can have."""
+    from sentbed_common import score_range
+
     smallest = []
     largest = []
     for part in chain.from_iterable(map(parts_of, scores.values())):
         low, high = -math.inf, math.inf
         if part.items is not None:
-            low, high = part.items.range()
+            low, high = score_range(part.items)
         smallest.append(low)
         largest.append(high)
     return fmean(smallest), fmean(largest)

@@ -57,8 +57,8 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 import attrs
 from sentbed.errors import RunError
 from sentbed.protocols import Score
-from sentbed.statistics import EstimatedDifference, ItemComponents, Source
 
+from sentbed_report.statistics.estimated_difference import EstimatedDifference, Source
 from sentbed_report.statistics.item_components import (
     AnyScore,
     ComponentStore,
@@ -68,9 +68,10 @@ from sentbed_report.statistics.item_components import (
     parts_of,
 )
 from sentbed_report.statistics.levels import CONFIDENCE, SIGNIFICANT
+from sentbed_report.statistics.sampling_error import ItemComponents
 
 if TYPE_CHECKING:
-    from sentbed.statistics.named_statistics import Floats
+    from sentbed_common.item_statistics import Floats
 
 Basis: TypeAlias = Literal[
     "items and seeds",
@@ -83,10 +84,6 @@ Basis: TypeAlias = Literal[
 ]
 
 SourceName: TypeAlias = Literal["items", "seeds", "prompts"]
-
-RESAMPLES = 500
-"""Number of bootstrap resamples for a statistic that a plugin defines; estimated standard deviations are then
-off by about 3 %."""
 
 _BASES: dict[tuple[bool, bool, bool], Basis] = {
     (True, False, False): "items",

@@ -10,7 +10,7 @@ from sentbed.protocols import START
 
 from sentbed_report.formatting import cost_digits
 from sentbed_report.statistics.item_components import ComponentStore
-from sentbed_report.statistics.significance import RESAMPLES, TableScores
+from sentbed_report.statistics.significance import TableScores
 from sentbed_report.study.baseline_comparisons import (
     rows_of_baseline,
     with_comparisons,
@@ -38,7 +38,6 @@ from sentbed_report.tables.estimate import Estimate
 def summarise(
     data: StudyData,
     start: bool = False,
-    resamples: int = RESAMPLES,
 ) -> tuple[Summary, ...]:
     """Return the tables of a study: one per evaluator and protocol id, and one per further metric.
 
@@ -52,7 +51,7 @@ def summarise(
 
     summaries = []
     for comparable in comparable_scores(measured, data.prompts):
-        summaries.append(_summary(data, comparable, resamples))
+        summaries.append(_summary(data, comparable))
     summaries = with_corrections(data, summaries)
     return with_published(data, summaries)
 
@@ -75,7 +74,6 @@ def _without_start(measured: Sequence[Measurement]) -> list[Measurement]:
 def _summary(
     data: StudyData,
     comparable: ComparableScores,
-    resamples: int,
 ) -> Summary:
     """Return the table of comparable scores; p-values are not corrected yet."""
     unmarked = scored_columns(data, comparable)
@@ -84,7 +82,7 @@ def _summary(
     if not pairs_seeds:
         unmarked = list(map(under_one_seed, unmarked))
 
-    components = ComponentStore(resamples)
+    components = ComponentStore()
     # Costs may be far larger than the scores, so each column of costs has its own number of decimals.
     scores = [scored for scored in unmarked if not scored.column.cost]
     digits = score_digits(_values(scores))
@@ -111,7 +109,6 @@ def _summary(
         columns=_printed_columns(columns, digits, data.baseline or ""),
         rows=rows,
         baseline=data.baseline,
-        resamples=resamples,
         seeds=_scored_seeds(data, rows),
         pairs_seeds=pairs_seeds,
         ranked_within=data.ranked_within,

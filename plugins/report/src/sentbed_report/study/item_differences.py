@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas
     from numpy.typing import NDArray
-    from sentbed.statistics.named_statistics import Floats
+    from sentbed_common.item_statistics import Floats
 
 
 SUMS = ("mean", "pearson", "spearman")
@@ -54,7 +54,9 @@ class CellItems:
     @property
     def score(self) -> float:
         """Mean score over the runs."""
-        return fmean(items.value() for items in self.of_runs)
+        from sentbed_common import item_score
+
+        return fmean(item_score(items) for items in self.of_runs)
 
     @property
     def predictions(self) -> Floats:
@@ -266,16 +268,15 @@ def _has_same_items(items: Items, first: Items) -> bool:
 
 
 def item_shares(items: Items) -> Floats:
-    """Return the share of each item in the score, `(n,)`; zeros if the statistic is a plugin's function."""
+    """Return the share of each item in the score, `(n,)`."""
     import numpy as np
+    from sentbed_common import item_groups, item_influences
 
-    if callable(items.statistic):
-        return np.zeros(len(items.x))
     if items.statistic not in SUMS:
-        return items.influences()
+        return item_influences(items)
 
     shares = np.zeros(len(items.x))
-    for group in items.by_group():
+    for group in item_groups(items):
         values = group.columns[0]
         if items.statistic != "mean":
             x, y = group.columns

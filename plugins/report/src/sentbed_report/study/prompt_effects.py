@@ -64,7 +64,7 @@ def rows_under_prompts(summary: Summary) -> tuple[RowUnderPrompts, ...]:
     if not summary.prompts or column.cost or not summary.measured:
         return ()
 
-    store = ComponentStore(summary.resamples)
+    store = ComponentStore()
     if summary.scores is not None:
         store = summary.scores.components
 

@@ -326,7 +326,7 @@ def _scores_of_row(
 
     `deciding` has encoder, evaluator, protocol and task of the scores that decided.
     """
-    store = ComponentStore(summary.resamples)
+    store = ComponentStore()
     for column, measured, scores in zip(
         summary.columns, row.cells, summary.measured, strict=True
     ):

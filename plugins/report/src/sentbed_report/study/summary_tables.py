@@ -62,8 +62,6 @@ class Summary:
     rows: tuple[SummaryRow, ...]
     baseline: str | None
     """Name of the cell with which others are compared."""
-    resamples: int
-    """Number of bootstrap resamples of the items, for scores whose statistic is a function of a plugin."""
     seeds: tuple[int, ...]
     """Seeds under which any row has a score, in the study's order."""
     references: tuple[ReferenceRow, ...] = ()

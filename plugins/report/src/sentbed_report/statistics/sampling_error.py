@@ -18,8 +18,8 @@ import attrs
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from sentbed.statistics.named_statistics import Floats
+    from sentbed.protocols import Items
+    from sentbed_common.item_statistics import Floats
 
 
 @attrs.frozen
@@ -74,10 +74,44 @@ class ItemComponents:
                 parts.append((float(part @ part), block.degrees))
         if self.shared is not None:
             return min((degrees for _, degrees in parts), default=math.inf)
-        return satterthwaite(parts)
+        return _satterthwaite(parts)
 
 
-def satterthwaite(parts: Sequence[tuple[float, float]]) -> float:
+def components_of(items: Items) -> ItemComponents | None:
+    """Return the components of the score of items; None if every group has one independent item."""
+    import numpy as np
+    from sentbed_common import item_groups, item_influences
+
+    total = 0.0
+    biased = 0.0
+    parts = []
+    for group in item_groups(items):
+        size = len(group.members)
+        if items.clusters is not None:
+            size = len(np.unique(items.clusters[group.members]))
+        if size < 2:
+            continue
+        # Variance of the group's part of the score, up to a constant, if all items have the same variance.
+        variance = float(size) if items.weighted else 1 / size
+        total += variance
+        # The squares of n influence values give (n - 1) / n of the variance.
+        biased += variance * (size - 1) / size
+        parts.append((variance, size - 1.0))
+    if not parts:
+        return None
+
+    values = item_influences(items)
+    clusters = items.clusters
+    if clusters is not None:
+        clusters, cluster_of_item = np.unique(clusters, return_inverse=True)
+        values = np.bincount(cluster_of_item, values).astype(float)
+    values = values * math.sqrt(total / biased)
+    return ItemComponents(
+        values, (Block(len(values), _satterthwaite(parts)),), clusters
+    )
+
+
+def _satterthwaite(parts: Sequence[tuple[float, float]]) -> float:
     """Return Satterthwaite's degrees of freedom of a sum of variances.
 
     `parts` has each variance and its degrees of freedom.

@@ -4,7 +4,7 @@ import math
 
 import pytest
 from scipy import stats
-from sentbed.statistics import EstimatedDifference, Source
+from sentbed_report.statistics.estimated_difference import EstimatedDifference, Source
 
 
 def test_one_source_is_students_t():
@@ -24,9 +24,8 @@ def test_a_known_variance_is_the_normal_distribution():
 
 def test_two_sources_weight_their_critical_values():
     both = EstimatedDifference(0.0, (Source(1.0, 2), Source(3.0, 50)))
-    expected = math.sqrt(
-        (stats.t(2).isf(0.01) ** 2 + 3 * stats.t(50).isf(0.01) ** 2) / 4
-    )
+    few, many = stats.t(2).isf(0.01), stats.t(50).isf(0.01)
+    expected = math.sqrt((few**2 + 3 * many**2) / 4)
     assert both.critical(0.01) == pytest.approx(expected)
     # The p-value is the level at which the estimate is critical.
     beyond = EstimatedDifference(2 * expected, both.sources)
