@@ -439,7 +439,7 @@ class Recipe:
     )
     """Tables that belong to plugins, such as `[study]`, by key."""
     document: Document = attrs.field(
-        factory=lambda: Document({}),
+        factory=lambda: Document.of({}),
         metadata={"skip": True},
         eq=False,
     )

@@ -102,7 +102,7 @@ def parts_of(record: RunRecord) -> Any:
     """
     try:
         return structure_recipe(
-            Document(dict(record.recipe)), load_plugins(), Path.cwd(), check_files=False
+            Document.of(record.recipe), load_plugins(), Path.cwd(), check_files=False
         )
     except RecipeError:
         return None

@@ -40,7 +40,7 @@ def installed(kind: str, name: str) -> Any:
     plugins = load_plugins()
     if name not in plugins.names(kind):
         pytest.skip(f"the {kind} `{name}` is not installed, with which it is compared")
-    return plugins.find(kind, name).cls
+    return plugins.load(kind, name)
 
 
 class RuntimeContract:
