@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from sentbed._files import locked, read_json, remove_directory
+from sentbed._files import TEMPORARY, locked, read_json, remove_directory
 from sentbed._run import training_states as states
 from sentbed._run.best_weights import prune_weights
 from sentbed._run.manifest import MANIFEST
@@ -154,15 +153,8 @@ def tidy(
     for stage, weights in kept.items():
         prune_weights(directory, stage, weights)
 
-    for path in list(directory.rglob(".*")):
-        # `_files.atomic_file` and `write_directory` give temporary files such names.
-        match = re.fullmatch(r"\.(.+)\.[a-z0-9_]{8}(\.old)?", path.name)
-        if match is None or not (path.parent / match[1]).exists():
-            continue
-        if path.is_dir():
-            remove_directory(path)
-        else:
-            path.unlink(missing_ok=True)
+    for path in list(directory.rglob(f".*{TEMPORARY}")):
+        remove_directory(path)
 
     if not keeps_state:
         remove_directory(directory / states.STATES)
