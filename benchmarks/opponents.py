@@ -36,7 +36,7 @@ from encode import MODEL
 from numpy.typing import NDArray
 from sentbed import Encoder, SentbedError, locate
 from sentbed.helpers import pad, plan_batches, usable_cores
-from sentbed.protocols import Prepared, TextEncoder
+from sentbed.protocols import ANY_TASK, Prepared, TextEncoder, TextTask
 from sentbed_common import processor_capabilities
 from sentbed_evaluators.senteval_sts import SentEvalSTS
 
@@ -69,7 +69,9 @@ class Known(TextEncoder):
 
     vectors: Mapping[str, NDArray[np.float32]]
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def encode(
+        self, texts: Sequence[str], task: TextTask = ANY_TASK
+    ) -> NDArray[np.float32]:
         """Return one row per text."""
         return np.stack([self.vectors[text] for text in texts])
 

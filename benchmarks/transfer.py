@@ -21,10 +21,9 @@ import numpy as np
 import torch
 from common import matmul_peak, parser_of, write_figures
 from encode import encoder
-from numpy.typing import NDArray
 from sentbed.errors import DataError
 from sentbed.helpers import peak_memory
-from sentbed.protocols import TextEncoder, Vectors
+from sentbed.protocols import ANY_TASK, TextEncoder, TextTask, Vectors
 from sentbed_evaluators.classifier_training import PENALTIES, Classifier, Examples
 from sentbed_evaluators.data_directories import TaskFiles
 from sentbed_evaluators.transfer import (
@@ -46,7 +45,7 @@ ORIGINAL = {"TREC": 101.8, "MRPC": 66.8, "SST2": 105.9, "SUBJ": 1219.2, "MR": 12
 class MiniLM(TextEncoder):
     """The pretrained model, as an evaluation sees it."""
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def encode(self, texts: Sequence[str], task: TextTask = ANY_TASK) -> Any:
         """Return one row a text."""
         return encoder("fp32").encode(texts)
 

@@ -12,8 +12,8 @@ import pytest
 import torch
 from random_encoders import random_encoder
 from sentbed import Encoder, ModelError, RecipeError, load_recipe
-from sentbed.protocols import Head, Pooler
-from sentbed.tools import load_plugins
+from sentbed.protocols import Pooler
+from sentbed.tools import EncoderRecipe, load_plugins
 from sentbed_common import fingerprint_of
 from sentbed_onnxruntime.onnx_runtime import OnnxRuntime
 from sentbed_openvino.openvino_runtime import OpenVino
@@ -185,13 +185,10 @@ def test_what_a_graph_has_no_form_of_is_refused_before_anything_is_built(
 
 def test_an_intervention_is_refused(runtime):
     plugins = load_plugins()
-    intervention = plugins.find("intervention", "token-prepending").cls()
-    backbone = plugins.find("backbone", "opt").cls(
-        init="random", intervention=intervention
-    )
-    (message,) = runtime().misfits(
-        backbone, plugins.find("pooler", "last").cls(), Head()
-    )
+    intervention = plugins.load("intervention", "token-prepending")()
+    backbone = plugins.load("backbone", "opt")(init="random", intervention=intervention)
+    encoder = EncoderRecipe(backbone, plugins.load("pooler", "last")())
+    (message,) = runtime().misfits(encoder)
     assert message.startswith(f"the runtime `{runtime.name}` has no interventions")
 
 

@@ -10,7 +10,6 @@ from sentbed import (
     ModelError,
     RecipeError,
     RunError,
-    SentbedError,
     load_recipe,
 )
 from sentbed.protocols import Training
@@ -69,7 +68,7 @@ def pairs(tmp_path):
 
 def built(recipe, *settings):
     part = load_recipe(recipe, list(settings)).encoders["encoder"]
-    engine = load_plugins().find("runtime", "cpu").cls().build()
+    engine = load_plugins().load("runtime", "cpu")().build()
     engine.seed(0)
     return Encoder.build(part, engine, lambda: SENTENCES)
 
@@ -81,27 +80,19 @@ def maxsim(first, second):
 def test_an_encoder_gives_the_vectors_of_its_tokens(recipe, tmp_path):
     encoder = built(recipe)
     texts = [*SENTENCES[:5], SENTENCES[0]]
-    vectors = encoder.encode_tokens(texts)
+    vectors = encoder.encode(texts)
     tokens = encoder.tokenizer().encode(texts, 24)
     assert vectors.lengths.tolist() == tokens.lengths.tolist()
     assert vectors.rows.shape == (len(tokens.ids), 16)
     np.testing.assert_allclose(np.linalg.norm(vectors.rows, axis=1), 1, rtol=1e-5)
     for text, together in zip(texts, vectors, strict=True):
-        alone = encoder.encode_tokens([text])[0]
+        alone = encoder.encode([text])[0]
         np.testing.assert_allclose(alone, together, atol=1e-5)
 
     encoder.save(tmp_path / "saved")
     loaded = Encoder.load(tmp_path / "saved")
     assert loaded.similarity == MaxSim()
-    np.testing.assert_array_equal(loaded.encode_tokens(texts).rows, vectors.rows)
-
-
-def test_where_one_vector_is_needed_a_sentence_says_so(recipe):
-    with pytest.raises(SentbedError, match="call `encode_tokens`"):
-        built(recipe).encode(["a"])
-    mean = "encoder.similarity=", "encoder.pooler.use=mean"
-    with pytest.raises(SentbedError, match="call `encode`"):
-        built(recipe, *mean).encode_tokens(["a"])
+    np.testing.assert_array_equal(loaded.encode(texts).rows, vectors.rows)
 
 
 @pytest.mark.parametrize("exporter", [ToONNX(), ToSentenceTransformers()])
@@ -113,7 +104,7 @@ def test_formats_of_one_vector_refuse_them(exporter, recipe, tmp_path):
 
 def test_pairs_and_documents_are_compared_by_maxsim(recipe, pairs):
     encoder = built(recipe)
-    first, second = (encoder.encode_tokens(SENTENCES[a : a + 6]) for a in (0, 6))
+    first, second = (encoder.encode(SENTENCES[a : a + 6]) for a in (0, 6))
     every = np.array([[maxsim(a, b) for b in second] for a in first])
 
     scores = encoder.evaluate(STS(pairs), "encoder").scores
@@ -143,8 +134,7 @@ def test_retrieval_shows_what_a_document_and_a_pair_take(recipe, pairs):
         if score.axis == "cost"
     }
     queries, documents = (
-        encoder.encode_tokens(SENTENCES[start : start + 6]).lengths.mean()
-        for start in (0, 6)
+        encoder.encode(SENTENCES[start : start + 6]).lengths.mean() for start in (0, 6)
     )
     assert costs == pytest.approx(
         {
@@ -224,7 +214,7 @@ def test_token_vectors_are_trained_and_a_micro_batch_changes_nothing(
         results.append(trainer.gradients(columns))
     (whole, gradients), (parts, of_parts) = results
 
-    texts = encoder.encode_tokens([*SENTENCES[:12]])
+    texts = encoder.encode([*SENTENCES[:12]])
     every = torch.tensor([[maxsim(a, b) for b in texts[6:]] for a in texts[:6]])
     expected = torch.nn.functional.cross_entropy(every, torch.arange(6))
     assert whole == pytest.approx(float(expected), rel=1e-5)

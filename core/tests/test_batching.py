@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sentbed import DataError
-from sentbed._encoder import batching as encode
+from sentbed._encoder import batching
 from sentbed._encoder.batching import (
     BATCH_COST,
     PREFIX_PAYS,
-    encode_into,
     pad,
     plan_batches,
     shared_prefix_length,
@@ -200,7 +199,7 @@ def test_the_shared_prefix_is_the_longest_that_a_naive_comparison_finds(rows):
     assert shared_prefix_length(tokens(*rows)) == (longest if pays else 0)
 
 
-# --- encode_into -------------------------------------------------------------------------------------------
+# --- encode ------------------------------------------------------------------------------------------------
 
 TEXTS = [
     "one",
@@ -230,10 +229,8 @@ def encode_all(
     tokenizer=None,
     progress=None,
 ):
-    output = np.full((len(texts), 6), np.nan, np.float32)
     tokenizer = tokenizer or CharacterTokenizer()
-    encode_into(output, texts, tokenizer, encoder, max_length, budget, progress)
-    return output
+    return batching.encode(texts, tokenizer, encoder, max_length, budget, progress)
 
 
 def one_by_one(placed, texts, max_length):
@@ -252,7 +249,7 @@ def one_by_one(placed, texts, max_length):
 def test_every_text_has_its_own_vector_at_its_own_place(
     budget, window, placed, monkeypatch
 ):
-    monkeypatch.setattr(encode, "WINDOW", window)
+    monkeypatch.setattr(batching, "WINDOW", window)
     expected = one_by_one(placed, TEXTS, 12)
     vectors = encode_all(TEXTS, placed, budget, 12)
     np.testing.assert_allclose(vectors, expected, rtol=1e-6)
@@ -267,7 +264,7 @@ def test_a_repeated_text_is_encoded_once(placed):
 
 
 def test_repeats_are_dropped_within_a_window_of_texts(placed, monkeypatch):
-    monkeypatch.setattr(encode, "WINDOW", 3)
+    monkeypatch.setattr(batching, "WINDOW", 3)
     tokenizer = CharacterTokenizer()
     encode_all("aabbbca", placed, tokenizer=tokenizer)
     assert tokenizer.seen == ["a", "b", "b", "c", "a"]
@@ -276,23 +273,12 @@ def test_repeats_are_dropped_within_a_window_of_texts(placed, monkeypatch):
 @pytest.mark.parametrize("window", [2, 100])
 @pytest.mark.parametrize("budget", [1, 30, 10_000])
 def test_progress_adds_up_to_the_number_of_texts(window, budget, placed, monkeypatch):
-    monkeypatch.setattr(encode, "WINDOW", window)
+    monkeypatch.setattr(batching, "WINDOW", window)
     done = []
     encode_all(TEXTS, placed, budget, progress=done.append)
     assert sum(done) == len(TEXTS)
     assert min(done) >= 1
     assert len(done) == len(placed.batches)
-
-
-def test_vectors_can_go_into_a_memory_map(placed, tmp_path):
-    output = np.lib.format.open_memmap(
-        tmp_path / "v.npy", mode="w+", dtype=np.float32, shape=(len(TEXTS), 6)
-    )
-    encode_into(output, TEXTS, CharacterTokenizer(), placed, 12, 64)
-    output.flush()
-    np.testing.assert_allclose(
-        np.load(tmp_path / "v.npy"), one_by_one(placed, TEXTS, 12), rtol=1e-6
-    )
 
 
 def test_no_texts_need_no_batch(placed):
@@ -309,7 +295,7 @@ def test_no_batch_is_over_the_budget_of_the_engine(placed):
     assert len(placed.batches) < len(set(texts))
 
 
-# --- encode_into with a shared prefix ----------------------------------------------------------------------
+# --- encode with a shared prefix ----------------------------------------------------------------------
 
 
 class Sharing(Placed):
@@ -420,14 +406,14 @@ def test_a_text_that_the_others_begin_with_keeps_its_last_token(sharing):
 
 
 def test_each_window_has_its_own_prefix(sharing, monkeypatch):
-    monkeypatch.setattr(encode, "WINDOW", 2)
+    monkeypatch.setattr(batching, "WINDOW", 2)
     texts = ["aaaaax", "aaaaay", "bbbbbbx", "bbbbbby", "ccccc"]
     encode_all(texts, sharing)
     assert prefix_lengths(sharing) == [6, 7, None]
     assert encoded_rows(sharing) == ids_of(texts)
 
 
-# --- encode_into with an encoder that runs ahead of the host ------------------------------------------------
+# --- encode with an encoder that runs ahead of the host ------------------------------------------------
 
 
 class Ahead(Placed):
@@ -466,7 +452,7 @@ def ahead(placed):
 def test_vectors_that_come_later_go_to_their_places(
     budget, window, placed, ahead, monkeypatch
 ):
-    monkeypatch.setattr(encode, "WINDOW", window)
+    monkeypatch.setattr(batching, "WINDOW", window)
     done = []
     tokenizer = Threads()
     vectors = encode_all(TEXTS, ahead, budget, 12, tokenizer, done.append)
@@ -477,7 +463,7 @@ def test_vectors_that_come_later_go_to_their_places(
 
 
 def test_the_next_window_is_tokenised_while_one_is_encoded(ahead, monkeypatch):
-    monkeypatch.setattr(encode, "WINDOW", 1)
+    monkeypatch.setattr(batching, "WINDOW", 1)
     second = Event()
 
     class Tells(CharacterTokenizer):
@@ -497,7 +483,7 @@ def test_the_next_window_is_tokenised_while_one_is_encoded(ahead, monkeypatch):
 
 
 def test_what_goes_wrong_in_the_thread_is_raised_here(ahead, monkeypatch):
-    monkeypatch.setattr(encode, "WINDOW", 1)
+    monkeypatch.setattr(batching, "WINDOW", 1)
 
     class Fails(CharacterTokenizer):
         def encode(self, texts, max_length):

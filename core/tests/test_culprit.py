@@ -34,7 +34,6 @@ def {hook}():
 '''
 
 RAISE = 'raise ValueError("broken")'
-FORWARD = f"def weights(mask):\n            {RAISE}"
 ADVICE = "; test it with `sentbed_testing`"
 USE = {
     "backbones": ("backbone", "Characters", "encoder.backbone.use"),
@@ -72,12 +71,8 @@ def run(installed_toy, distribute, put, tmp_path):
     [
         ("backbones", f"def build(self, context): {RAISE}"),
         ("poolers", f"def build(self, width): {RAISE}"),
-        (
-            "poolers",
-            f"def build(self, width):\n        {FORWARD}\n        return weights",
-        ),
         ("losses", f"def build(self, width): {RAISE}"),
-        ("losses", f"def misfits(self, batch_size, fixed): {RAISE}"),
+        ("losses", f"def misfits(self, place): {RAISE}"),
         ("losses", f"@property\n    def traits(self): {RAISE}"),
         ("data_sources", f"def open(self): {RAISE}"),
         ("data_sources", f"@property\n    def columns(self): {RAISE}"),
@@ -191,7 +186,7 @@ def test_a_fault_of_check_is_a_problem_of_the_recipe_and_hides_no_other(
 def test_a_component_that_raises_in_check_does_not_hide_the_next_recipe(
     check, tmp_path
 ):
-    (problem,) = check(f"def misfits(self, batch_size, fixed): {RAISE}", FAULTY)
+    (problem,) = check(f"def misfits(self, place): {RAISE}", FAULTY)
     assert problem.startswith(
         "the loss `faulty` of `faulty-parts` 1.0 raised ValueError: broken @ "
     )

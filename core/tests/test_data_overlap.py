@@ -72,10 +72,10 @@ def test_choosing_weights_by_test_data_is_a_warning_of_check_and_report(
     pairs, read_by_gap, recipe_of, run_recipe
 ):
     read_by_gap(pairs)
-    remarks, _ = remarks_of([recipe_of(VALIDATED)])
-    (remark,) = remarks
-    assert "the validation chooses weights by" in remark
+    (remark,) = remarks_of([recipe_of(VALIDATED)])
+    assert remark.level == "remark"
+    assert "the validation chooses weights by" in remark.message
 
     report = json.loads((run_recipe(VALIDATED).directory / "report.json").read_text())
-    assert report["warnings"] == [remark]
-    assert not remarks_of([recipe_of(VALIDATED, "stage.pull.validate.keep=last")])[0]
+    assert report["warnings"] == [remark.message]
+    assert not remarks_of([recipe_of(VALIDATED, "stage.pull.validate.keep=last")])

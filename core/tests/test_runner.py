@@ -25,7 +25,6 @@ from sentbed._run import run_directory, runner
 from sentbed._run.encoder_building import build_encoder, build_encoders
 from sentbed._run.run_directory import alone, remove_unfinished
 from sentbed._run.runner import RunResult
-from sentbed.protocols import ReportSection
 from toy_dataset import ToyDataset
 from toy_fixtures import exactly
 from toy_plugin import (
@@ -117,30 +116,13 @@ def test_the_record_has_the_sections_of_plugins(out, run_recipe):
     run_recipe(RECIPE + "\n[dice]\nsides = 20\n")
     assert read(out, "report.json")["sections"] == {
         "dice": {
+            "key": "dice",
             "title": "Dice",
             "columns": ["sides", "status"],
             "rows": [[20, "finished"]],
             "note": "They are fair.",
         }
     }
-
-
-def test_of_two_sections_with_one_key_the_second_is_left_out_with_a_warning(
-    plugins, out, run_recipe
-):
-    class Other:
-        @hookimpl(trylast=True)
-        def report_sections(self):
-            return [ReportSection("dice", "Other", ("a",), ((1,),))]
-
-    plugins.manager.register(Other())
-    run_recipe(RECIPE + "\n[dice]\nsides = 20\n")
-
-    record = read(out, "report.json")
-    assert record["sections"]["dice"]["title"] == "Dice"
-    assert record["warnings"] == [
-        "the report's section `Other` is left out: `Dice` has its key `dice`, too; its plugin must choose another"
-    ]
 
 
 def test_what_an_evaluator_remarks_on_its_data_is_a_warning_in_log_and_report(
@@ -737,22 +719,6 @@ def test_two_trackers_that_keep_their_state_under_one_name_are_told_so(
         ),
     ):
         run_recipe()
-
-
-def test_an_encoder_that_cannot_be_saved_does_not_cost_the_others(
-    out, monkeypatch, run_recipe
-):
-    save = Encoder.save
-
-    def fail(self, path, plugins):
-        if path == out / "encoder" / "en":
-            raise RunError("no space for it")
-        save(self, path)
-
-    monkeypatch.setattr(Encoder, "save", fail)
-    with pytest.raises(RunError, match="no space for it"):
-        run_recipe(TOWERS)
-    assert names(out / "encoder") == {"zh"}
 
 
 # --- expected numbers --------------------------------------------------------------------------------------

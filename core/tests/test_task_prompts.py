@@ -56,10 +56,10 @@ class Lists(Evaluator):
         return Prepared(self.lists, self._score)
 
     def _score(self, vectors):
-        scores = tuple(
-            Score(name, "first", float(vectors[name][0, 0]), {}) for name in self.lists
-        )
-        return Evaluation(scores, 0.0)
+        scores = []
+        for name in self.lists:
+            scores.append(Score(name, "first", float(vectors[name][0, 0]), {}))
+        return Evaluation(tuple(scores), 0.0)
 
 
 def score_of(encoder, *tasks, second=None):
@@ -120,7 +120,7 @@ def test_each_task_has_the_prompts_of_its_own_texts_and_a_mean_all_of_them(recip
         def _evaluate(self, encoder):
             for task in ("Facts", "Notes"):
                 for side in ("query", "document"):
-                    encoder.for_task(TextTask(task, "Retrieval", side)).encode([TEXT])
+                    encoder.encode([TEXT], TextTask(task, "Retrieval", side))
             scores = [
                 Score(name, "first", 0.0, {}) for name in ("Facts", "Notes", "AVG")
             ]
@@ -217,17 +217,20 @@ def test_the_line_of_a_file_is_checked_as_a_template_is(recipe_of, plugins, tmp_
     recipe = recipe_of(RECIPE).encoders["encoder"]
     first = Prompt(file=f"{tmp_path}/templates.txt")
     ((where, problem),) = misfits(attrs.evolve(recipe, prompt=first))
-    assert (where, "put the prompt into `task_prompts`" in problem) == ("prompt", True)
+    assert (where, "put the prompt into `task_prompts`" in problem) == (
+        ("prompt",),
+        True,
+    )
     twice = {"query": attrs.evolve(first, line=2)}
     ((where, problem),) = misfits(attrs.evolve(recipe, task_prompts=twice))
-    assert (where, "write `{text}` once" in problem) == ("task_prompts", True)
+    assert (where, "write `{text}` once" in problem) == (("task_prompts",), True)
 
 
 def test_an_instruction_in_the_encoders_own_prompt_is_refused(recipe_of, plugins):
     recipe = recipe_of(RECIPE).encoders["encoder"]
     recipe = attrs.evolve(recipe, prompt=Prompt("{instruction}: {text}"))
     ((where, problem),) = misfits(recipe)
-    assert where == "prompt"
+    assert where == ("prompt",)
     assert "put the prompt into `task_prompts`" in problem
 
 

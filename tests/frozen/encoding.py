@@ -101,7 +101,7 @@ def form_numbers(key: str, encoder: sentbed.Encoder) -> Iterator[Number]:
         yield Number(f"{key} ids {position}", ragged_list(tokens.ids, tokens.offsets))
 
     if encoder.output == "tokens":
-        yield from vector_numbers(f"{key} vectors", encoder.encode_tokens(TEXTS).rows)
+        yield from vector_numbers(f"{key} vectors", encoder.encode(TEXTS).rows)
         return
 
     vectors = encoder.encode(TEXTS)
@@ -174,7 +174,7 @@ def similarities(recipe: Path) -> Iterator[Compared]:
         yield Compared(f"similarity/{name}", values, expected, "scipy", 1e-4)
 
     encoder = build_encoder(recipe, [BERT, *CASES["forms"]["any"]["tokens"]])
-    tokens = encoder.encode_tokens(TEXTS)
+    tokens = encoder.encode(TEXTS)
     similarity = encoder.similarity
 
     rows = [torch.from_numpy(text) for text in tokens]

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Literal, TypeAlias
 
 import attrs
 
@@ -125,6 +126,14 @@ class RecipeError(SentbedError):
         return type(self), (self.problems,)
 
 
+Level: TypeAlias = Literal["error", "misfit", "remark"]
+"""How serious a problem is.
+
+A misfit is a combination of parts, each of them valid, that cannot work; a study leaves it out. A remark stops
+nothing.
+"""
+
+
 @attrs.frozen
 class Problem:
     """A problem in a recipe."""
@@ -136,11 +145,7 @@ class Problem:
     file: str | None = None
     line: int | None = None
     """Line in the file, from 1; None if it is unknown."""
-    misfit: bool = False
-    """Whether the problem is that parts of the recipe, each of them valid, cannot be combined.
-
-    A study leaves out such combinations.
-    """
+    level: Level = "error"
 
     def __str__(self) -> str:
         message = shortened(self.message)

@@ -41,7 +41,6 @@ from sentbed.protocols import (
     Exporter,
     Importer,
     Items,
-    Lazy,
     Loss,
     LossOutput,
     LossTraits,
@@ -513,10 +512,10 @@ class Chase(Loss):
 
         return loss
 
-    def misfits(self, batch_size, fixed):
-        if batch_size > self.most:
-            yield f"a batch of {batch_size} is more than {self.most}; make it smaller"
-        if "anchor" in fixed:
+    def misfits(self, place):
+        if place.batch_size > self.most:
+            yield f"a batch of {place.batch_size} is more than {self.most}; make it smaller"
+        if "anchor" in place.fixed:
             yield "the anchor is fixed; train its encoder"
 
 
@@ -1192,7 +1191,7 @@ def executors():
 
 @hookimpl
 def commands():
-    return {"greet": Lazy("toy_command:greet", "Greet somebody.")}
+    return {"greet": "toy_command:greet"}
 
 
 @hookimpl

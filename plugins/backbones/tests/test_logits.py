@@ -7,6 +7,7 @@ import torch
 import transformers
 from sentbed import ModelError
 from sentbed.protocols import BuildContext
+from sentbed.tools import EncoderRecipe, load_plugins
 from sentbed_backbones.bert import Bert
 
 LOGITS = frozenset({"logits"})
@@ -109,5 +110,7 @@ def test_random_weights_have_a_random_head(sentences):
 
 
 def test_layers_to_read_are_refused():
-    problems = Bert(init="random", layers=(1,)).misfits(LOGITS)
+    pooler = load_plugins().load("pooler", "splade")()
+    backbone = Bert(init="random", layers=(1,))
+    problems = backbone.misfits(EncoderRecipe(backbone, pooler))
     assert "logits of the last layer" in next(problems)

@@ -65,7 +65,7 @@ class Encoder(TextEncoder):
     def __init__(self, similarity=None):
         self.similarity = similarity
 
-    def encode(self, texts):
+    def encode(self, texts, task=None):
         return np.array([TABLE[text] for text in texts], np.float32)
 
 
@@ -74,9 +74,9 @@ class TokenEncoder(Encoder):
 
     output = "tokens"
 
-    def encode_tokens(self, texts):
+    def encode(self, texts, task=None):
         lengths = np.array([1 + len(text) % 2 for text in texts])
-        rows = np.repeat(self.encode(texts), lengths, axis=0)
+        rows = np.repeat(super().encode(texts), lengths, axis=0)
         return RaggedVectors(rows, np.concatenate([[0], lengths.cumsum()]))
 
 
@@ -102,7 +102,7 @@ def test_token_vectors_are_compared_by_their_similarity():
 
 def test_many_pairs_are_compared_in_blocks():
     class Random(Encoder):
-        def encode(self, texts):
+        def encode(self, texts, task=None):
             seeds = [int(text) for text in texts]
             rows = np.random.default_rng(0).normal(size=(400, 3))
             return rows[seeds].astype(np.float32)

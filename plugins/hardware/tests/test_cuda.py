@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from sentbed import RuntimeUnavailableError
-from sentbed._encoder.batching import encode_into
+from sentbed._encoder.batching import encode
 from sentbed.protocols import BuildContext, Head
 from sentbed_hardware._torch.cuda import AHEAD, CudaEngine, budget
 from sentbed_hardware._torch.loss_scaling import ScalingTrainer
@@ -246,15 +246,12 @@ def test_texts_are_encoded_as_on_a_processor(
     room_for,
 ):
     tokenizer, plain = encoder.backbone.tokenizer, assemble()
-    expected, actual = (
-        np.full((len(TEXTS), encoder.width), np.nan, np.float32) for _ in range(2)
-    )
-    encode_into(expected, TEXTS, tokenizer, plain, 32, 4096)
+    expected = encode(TEXTS, tokenizer, plain, 32, 4096)
     # The batches that are planned do not fit; the engine halves them.
     tried = room_for(8)
     messages = []
     encoder.say = messages.append
-    encode_into(actual, TEXTS, tokenizer, encoder, 32, 4096)
+    actual = encode(TEXTS, tokenizer, encoder, 32, 4096)
     np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-6)
     assert max(tried) > 8
     assert messages

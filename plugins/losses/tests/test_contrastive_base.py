@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from sentbed.errors import RunError
+from sentbed.protocols import StagePlace
 from sentbed_losses.info_nce import InfoNCE
 from sentbed_losses.momentum import Momentum
 from sentbed_losses.queue import Queue
@@ -201,7 +202,7 @@ def test_a_learnable_temperature_lies_between_positive_bounds(
 @pytest.mark.parametrize("threshold", [-1.0, 1.0, 90.0, math.nan])
 def test_a_threshold_that_no_cosine_can_pass_is_a_problem(threshold):
     loss = InfoNCE(false_negative_threshold=threshold)
-    (problem,) = loss.misfits(8, frozenset())
+    (problem,) = loss.misfits(StagePlace(8))
     assert "between -1 and 1" in problem
 
 
@@ -214,7 +215,7 @@ def test_a_threshold_that_no_cosine_can_pass_is_a_problem(threshold):
     ],
 )
 def test_what_a_similarity_can_pass_is_no_problem(parameters):
-    assert list(parameters.misfits(8, frozenset())) == []
+    assert list(parameters.misfits(StagePlace(8))) == []
 
 
 @pytest.mark.parametrize("of", ["batch", "own", "none"])

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import attrs
 import pytest
 import torch
-from sentbed.protocols import Similarity, SimilarityTraits, TokenVectors
+from sentbed.protocols import Similarity, SimilarityTraits, StagePlace, TokenVectors
 from sentbed_losses.cosine_mse import CosineMSE
 from sentbed_losses.flops import Flops
 from sentbed_losses.info_nce import InfoNCE
@@ -76,12 +76,12 @@ def test_losses_within_losses_are_told_of_it():
 
 @pytest.mark.parametrize("loss", [InfoNCE, Momentum])
 def test_a_loss_does_not_contradict_the_encoder(loss):
-    contrary = WeightedSum((loss(similarity="cosine"),)).compared_by(Near())
-    (problem,) = contrary.misfits(8, frozenset())
+    contrary = loss(similarity="cosine").compared_by(Near())
+    (problem,) = contrary.misfits(StagePlace(8))
     assert "is `cosine`, and the encoder names `near`" in problem
 
     silent = loss(false_negative_threshold=90.0).compared_by(Near())
-    assert list(silent.misfits(8, frozenset())) == []
+    assert list(silent.misfits(StagePlace(8))) == []
 
 
 def test_a_loss_says_whether_it_trains_token_vectors():

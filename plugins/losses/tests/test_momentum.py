@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from sentbed.protocols import StagePlace
 from sentbed_losses.momentum import Momentum
 from sentbed_losses.queue import Queue
 
@@ -60,7 +61,7 @@ def test_positives_are_the_keys_and_the_average_is_slow():
 
 
 def test_it_is_a_queue_that_may_train_its_tower():
-    assert list(Momentum().misfits(64, frozenset())) == []
+    assert list(Momentum().misfits(StagePlace(64))) == []
     assert type(Momentum().build(4)) is type(Queue().build(4))
 
 

@@ -153,21 +153,11 @@ def test_traits_are_those_of_the_losses_together():
     ],
 )
 def test_losses_that_cannot_share_a_batch_are_problems(loss, message):
-    assert [problem for problem in loss.check() if message in problem]
+    assert message in " ".join(loss.check())
 
 
-def test_a_queue_within_a_sum_needs_positives_that_are_not_trained():
-    loss = WeightedSum((Queue(), SpreadOut()))
-    (problem,) = loss.misfits(8, frozenset())
-    assert "the loss `queue` remembers the positives" in problem
-    assert list(loss.misfits(8, frozenset({"positive"}))) == []
-
-
-def test_what_inner_losses_say_of_a_stage_is_passed_on():
+def test_negatives_of_inner_losses_count():
     queue = Matryoshka(Queue(), dimensions=(4,))
-    assert list(queue.misfits(64, frozenset())) == list(
-        Queue().misfits(64, frozenset())
-    )
     assert queue.negatives(64, frozenset()) == 63 + 10_000
     assert (
         WeightedSum((CoSENT(), InfoNCE())).negatives(8, frozenset({"negative"})) == 15

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from sentbed.protocols import StagePlace
 from sentbed_losses.info_nce import InfoNCE
 from sentbed_losses.queue import Queue
 
@@ -160,10 +161,10 @@ def test_without_a_memory_it_is_info_nce_and_has_no_state(
 
 
 def test_a_memory_of_a_tower_in_training_is_a_misfit():
-    (problem,) = Queue().misfits(64, frozenset({"anchor"}))
+    (problem,) = Queue().misfits(StagePlace(64, frozenset({"anchor"})))
     assert "stale" in problem
     assert "`momentum`" in problem
-    assert list(Queue(size=0).misfits(64, frozenset())) == []
+    assert list(Queue(size=0).misfits(StagePlace(64))) == []
 
 
 def test_a_negative_size_is_refused():

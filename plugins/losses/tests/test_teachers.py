@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from sentbed.errors import RunError
+from sentbed.protocols import StagePlace
 from sentbed_losses.distill import Distill
 from sentbed_losses.gist import Gist
 from sentbed_losses.margin_mse import MarginMSE
@@ -158,8 +159,8 @@ def test_a_teacher_that_the_stage_trains_is_a_misfit(loss):
     assert targets >= {
         name for name in loss.traits.needs if name.startswith("teacher_")
     }
-    assert list(loss.misfits(8, targets)) == []
-    problem, *_ = loss.misfits(8, frozenset())
+    assert list(loss.misfits(StagePlace(8, targets))) == []
+    problem, *_ = loss.misfits(StagePlace(8))
     assert "takes the column `teacher_anchor` from a teacher" in problem
     assert "in `freeze`" in problem
 

@@ -44,22 +44,17 @@ def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
             files = _files(Path(recipe))
 
         for file in files:
-            problems: list[str] = []
             try:
-                lines, problems = _check(
-                    file, overrides, plugins, fragments=file != recipe
-                )
+                lines = _check(file, overrides, plugins, fragments=file != recipe)
             except RecipeError as error:
-                lines = problems = list(error.lines())
+                lines, bad = list(error.lines()), True
             except SentbedError as error:
-                lines = problems = [f"{error} @ {file}"]
+                lines, bad = [f"{error} @ {file}"], True
             except Exception as error:  # noqa: BLE001 - a plugin's fault must not hide the other recipes
-                lines = problems = [f"{blame(error, plugins)} @ {file}"]
+                lines, bad = [f"{blame(error, plugins)} @ {file}"], True
 
             if lines:
                 is_empty = False
-            if problems:
-                bad = True
             for line in lines:
                 echo(line)
 
@@ -85,52 +80,65 @@ def _check(
     overrides: Sequence[str],
     plugins: Plugins,
     fragments: bool,
-) -> tuple[list[str], list[str]]:
-    """Return the lines to print for a recipe, and those of the lines that are problems which a server reports.
+) -> list[str]:
+    """Return the lines to print for a recipe.
 
     A recipe may name a model on a server. The server is then asked whether it has the model. With `fragments`, a
-    file without `schema` is skipped: both lists are empty.
+    file without `schema` is skipped: there are no lines.
 
     Raises:
-        RecipeError: if the recipe itself has problems. The error has all of them.
+        RecipeError: if the recipe has problems, or a server reports some. The error has all of them.
     """
     from sentbed._document.overrides import apply_overrides
     from sentbed._recipe.checks import check as check_recipe
     from sentbed._recipe.load import read_document, structure_recipe
     from sentbed._recipe.remarks import remarks_of
+    from sentbed._registry.offers import TABLE
     from sentbed.errors import Problem, RecipeError
 
     document = read_document(file)
     if fragments and "schema" not in document.data:
-        return [], []
+        return []
     document = apply_overrides(document, overrides)
     base = Path(file).resolve().parent
 
     table = None
-    for key, offer in plugins.tables.items():
-        if key in document.data and offer.value.traits.variants:
-            table = offer.value
+    for key in plugins.names(TABLE):
+        if key not in document.data:
+            continue
+        cls = plugins.load(TABLE, key)
+        if cls.traits.variants:
+            table = cls
             break
 
     counts = ""
     excluded: Mapping[str, str] = {}
+    problems: list[Problem] = []
+    remarks: list[str] = []
     if table is None:
         recipe = structure_recipe(document, plugins, base)
         try:
             check_recipe(recipe, plugins)
         except RecipeError as error:
             # Servers are asked nevertheless, so that all problems are reported at once.
-            _, refused = remarks_of([recipe])
-            raise RecipeError([*error.problems, *map(Problem, refused)]) from error
-        remarks, problems = remarks_of([recipe])
+            problems += error.problems
+        problems += remarks_of([recipe])
     else:
         variants = table.variants(document, plugins, base)
-        remarks, problems = remarks_of(variants.recipes)
-        remarks = [*variants.remarks, *remarks]
+        problems += remarks_of(variants.recipes)
+        remarks += variants.remarks
         excluded = variants.excluded
         counts = f", {len(variants.names)} {variants.noun}, {len(excluded)} excluded"
 
-    lines = list(problems or [f"{file}: no problems{counts}"])
+    errors = []
+    for problem in problems:
+        if problem.level == "remark":
+            remarks.append(str(problem))
+        else:
+            errors.append(problem)
+    if errors:
+        raise RecipeError(errors)
+    lines = [f"{file}: no problems{counts}"]
     lines += [f"  {name}: {reason}" for name, reason in excluded.items()]
     lines += [f"  {remark}" for remark in remarks]
-    return lines, problems
+    return lines

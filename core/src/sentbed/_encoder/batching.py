@@ -7,13 +7,20 @@ padding. Vectors are returned in the order of the texts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
-from sentbed.protocols import PlacedEncoder, RaggedVectors, TokenIds, Tokenizer
+from sentbed.errors import SentbedError
+from sentbed.protocols import (
+    Encoded,
+    PlacedEncoder,
+    RaggedVectors,
+    TokenIds,
+    Tokenizer,
+)
 from sentbed.protocols.tokens import pad
 
 if TYPE_CHECKING:
@@ -39,60 +46,67 @@ Progress: TypeAlias = Callable[[int], None]
 """Function to call with the number of texts that were encoded since its last call."""
 
 
-def encode_into(
-    output: NDArray[np.float32],
+def encode(
     texts: Sequence[str],
     tokenizer: Tokenizer,
     encoder: PlacedEncoder,
     max_length: int,
     token_budget: int,
     progress: Progress | None = None,
-) -> None:
-    """Write one vector per text into `output`, `(len(texts), width)`, in the order of `texts`.
+    ragged: bool = False,
+) -> Encoded:
+    """Return the vectors of texts, in their order: float32 `(len(texts), width)`.
 
-    `output` may be a memory map.
+    With `ragged`, the encoder computes a vector of each token, and the result is a `RaggedVectors`.
     """
     import numpy as np
 
+    parts = []
+    output = None
+    if not ragged:
+        output = np.empty((len(texts), encoder.width), np.float32)
+
     start = 0
     for window in _windows(texts, tokenizer, encoder, max_length):
-        vectors = np.empty((len(window.tokens), output.shape[1]), np.float32)
-        plan = _plan(window, encoder, token_budget)
-        # A generator, so that only the batches that are being encoded are in memory.
-        batches = (pad(window.tokens, rows, tokenizer.pad_id) for rows in plan)
-        results = encoder.encode_batches(batches)
-        for rows, batch_vectors in zip(plan, results, strict=True):
-            vectors[rows] = batch_vectors
-            if progress is not None:
-                progress(int(window.counts[rows].sum()))
-        output[start : start + len(window.inverse)] = vectors[window.inverse]
-        start += len(window.inverse)
+        vectors = _encode_window(
+            window, tokenizer.pad_id, encoder, token_budget, progress
+        )
+        stop = start + len(window.inverse)
+        if output is None:
+            parts.append(vectors)
+        else:
+            output[start:stop] = vectors
+        start = stop
+
+    if output is None:
+        return RaggedVectors.join([RaggedVectors.of([], encoder.width), *parts])
+    return output
 
 
-def encode_tokens(
-    width: int,
-    texts: Sequence[str],
-    tokenizer: Tokenizer,
+def _encode_window(
+    window: _Window,
+    pad_id: int,
     encoder: PlacedEncoder,
-    max_length: int,
     token_budget: int,
-    progress: Progress | None = None,
-) -> RaggedVectors:
-    """Return the token vectors of each text, in the order of `texts`; each vector has the dimension `width`."""
+    progress: Progress | None,
+) -> Encoded:
+    """Return the vectors of the texts of a window, in their order."""
     import numpy as np
 
-    parts = [RaggedVectors.of([], width)]
-    for window in _windows(texts, tokenizer, encoder, max_length):
-        vectors = []
-        plan = _plan(window, encoder, token_budget)
-        for rows in plan:
-            batch = pad(window.tokens, rows, tokenizer.pad_id)
-            vectors.append(encoder.encode_tokens(batch))
-            if progress is not None:
-                progress(int(window.counts[rows].sum()))
-        position_of_row = np.argsort(np.concatenate(plan))
-        parts.append(RaggedVectors.join(vectors)[position_of_row[window.inverse]])
-    return RaggedVectors.join(parts)
+    plan = _plan(window, encoder, token_budget)
+    # A generator, so that only the batches that are being encoded are in memory.
+    batches = (pad(window.tokens, rows, pad_id) for rows in plan)
+    results = []
+    for rows, vectors in zip(plan, encoder.encode_batches(batches), strict=True):
+        results.append(vectors)
+        if progress is not None:
+            progress(int(window.counts[rows].sum()))
+
+    position_of_row = np.argsort(np.concatenate(plan))
+    position_of_text = position_of_row[window.inverse]
+    if isinstance(results[0], RaggedVectors):
+        return RaggedVectors.join(results)[position_of_text]
+    return np.concatenate(results)[position_of_text]
 
 
 def _windows(
@@ -259,3 +273,31 @@ def plan_batches(
         rows = order[ends[first] : ends[last]]
         batch_count = -(-len(rows) // batch_size)
         yield from np.array_split(rows, batch_count)
+
+
+def require_texts(texts: Sequence[object]) -> None:
+    """Raise `SentbedError` if `texts` is not a list of strings that can be encoded as UTF-8."""
+    require_list(texts)
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise SentbedError(f"text {row} is {text!r}, expected a string")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            message = (
+                f"text {row} holds half of a surrogate pair; decode it as UTF-8 again"
+            )
+            raise SentbedError(message) from error
+
+
+def require_list(texts: object) -> None:
+    """Raise `SentbedError` if `texts` is a single string, or has no length or no order."""
+    if isinstance(texts, str):
+        raise SentbedError(
+            "`encode` takes a list of texts, found one string; put it in a list"
+        )
+    if not hasattr(texts, "__len__") or isinstance(texts, Mapping | Set):
+        found = type(texts).__name__
+        raise SentbedError(
+            f"`encode` takes a list of texts, found {found}; make a list of it"
+        )

@@ -4,32 +4,33 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import attrs
 
 from sentbed._document.structuring import structure, unstructure
-from sentbed._document.toml import Document, parse
-from sentbed._encoder.batching import Progress, encode_into, encode_tokens
-from sentbed._files import (
-    SUMS_FILE,
-    read_file,
-    verified_sums,
-    write_atomic,
-    write_directory,
-    write_sums,
+from sentbed._document.toml import Document, dotted
+from sentbed._encoder.batching import Progress, encode, require_texts
+from sentbed._encoder.evaluated_encoder import EncodeBar, EvaluatedEncoder
+from sentbed._encoder.saved_encoder import (
+    BACKBONE,
+    ENCODER_FILE,
+    encoder_table,
+    saved_recipe,
+    verified_backbone_sums,
 )
+from sentbed._files import write_atomic, write_directory, write_sums
 from sentbed._recipe.component_compatibility import (
     misfits,
+    misfits_within,
     name_at_test,
     runtime_misfits,
 )
 from sentbed._recipe.load import component_of
-from sentbed._recipe.prompts import Prompt, PromptTokenizer
-from sentbed._recipe.recipe import SCHEMA, SHORTEST, EncoderRecipe
-from sentbed._registry.computing_code import components_of
+from sentbed._recipe.prompts import PromptTokenizer
+from sentbed._recipe.recipe import SHORTEST, EncoderRecipe
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed.errors import (
     ModelError,
@@ -38,11 +39,12 @@ from sentbed.errors import (
     RecipeError,
     RunError,
     SentbedError,
-    printable,
 )
 from sentbed.protocols import (
+    ANY_TASK,
     BuildContext,
     BuiltBackbone,
+    Encoded,
     Engine,
     Evaluation,
     Evaluator,
@@ -51,7 +53,6 @@ from sentbed.protocols import (
     PlacedEncoder,
     Preparation,
     Prepared,
-    RaggedVectors,
     Runtime,
     Score,
     Similarity,
@@ -62,25 +63,11 @@ from sentbed.protocols import (
 )
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-
-BACKBONE = "backbone"
-"""Subdirectory of a saved encoder that has the backbone."""
-
-ENCODER_FILE = "encoder.toml"
-"""File of a saved encoder that has the encoder's part of the recipe."""
-
-DISTRIBUTIONS = "distributions"
-"""Table in `encoder.toml` with the versions of the distributions that have the encoder's components."""
-
-_ANY_SIDE = "text"
-"""Key, in a score's protocol, of the prompt for texts that are neither queries nor documents."""
+    pass
 
 
 @attrs.define(eq=False, repr=False)
-class Encoder:
+class Encoder(TextEncoder):
     """A sentence encoder: computes vectors of sentences."""
 
     recipe: EncoderRecipe
@@ -127,7 +114,9 @@ class Encoder:
             template=recipe.template,
         )
         if saved is not None:
-            context = attrs.evolve(context, saved=saved / BACKBONE, sums=_sums(saved))
+            context = attrs.evolve(
+                context, saved=saved / BACKBONE, sums=verified_backbone_sums(saved)
+            )
         backbone = recipe.backbone.build(context)
 
         if head_seed is not None:
@@ -139,8 +128,7 @@ class Encoder:
         for task_recipe in recipe.task_recipes:
             (prompt,) = task_recipe.prompts
             prompt = prompt.instructed(TextTask(instruction=" "))
-            # Called only for its check: it raises if the prompt leaves no tokens for a text.
-            encoder._with_task_prompt(attrs.evolve(task_recipe, prompt=prompt))
+            encoder._require_room(attrs.evolve(task_recipe, prompt=prompt))
 
         transform = recipe.head.transform
         if saved is None and transform is not None:
@@ -219,12 +207,11 @@ class Encoder:
             RecipeError: if the table has problems. The error lists all of them.
         """
         plugins = plugins or load_plugins()
-        recipe, problems = structure(
-            table, EncoderRecipe, Document({}), plugins, Path.cwd()
-        )
-        if not problems:
-            for path, message in misfits(recipe):
-                problems.append(Problem(message, path))
+        document = Document.of(table)
+        recipe = structure(document, EncoderRecipe, plugins, Path.cwd())
+        problems = []
+        for path, message in misfits(recipe):
+            problems.append(Problem(message, dotted(path)))
         if problems:
             raise RecipeError(problems)
 
@@ -253,12 +240,22 @@ class Encoder:
         return self.placed.width
 
     @property
-    def output(self) -> Output:
+    def device(self) -> str:
+        """Device of the engine, such as `cpu` or `cuda:0`."""
+        return str(self.engine.device)
+
+    @property
+    def machine(self) -> Mapping[str, Any]:
+        """Description of the engine: device, threads, precision."""
+        return self.engine.describe()
+
+    @property
+    def output(self) -> Output:  # type: ignore[override]  # that of the pooler, and read only
         """What the encoder computes for a text: `vector`, `tokens` or `sparse`."""
         return self.recipe.pooler.traits.output
 
     @property
-    def similarity(self) -> Similarity | None:
+    def similarity(self) -> Similarity | None:  # type: ignore[override]  # as `output`
         """Similarity for comparing the encoder's texts; None for the cosine."""
         return self.recipe.similarity
 
@@ -323,32 +320,46 @@ class Encoder:
         recipe = self.recipe.for_task(task)
         if recipe.prompt is self.recipe.prompt:
             return attrs.evolve(self, recipe=recipe)
-        return self._with_task_prompt(recipe)
+        self._require_room(recipe)
+        longest = self._longest_input()
+        return attrs.evolve(
+            self,
+            recipe=attrs.evolve(recipe, max_length=longest),
+            counts_prompt=recipe.resolved_prompt is not None,
+        )
 
-    def _with_task_prompt(self, recipe: EncoderRecipe) -> Encoder:
-        """Return the encoder with the prompt of `recipe`, which is one of `task_prompts`; see `for_task`.
-
-        Raises:
-            ModelError: if the prompt leaves no tokens for a text.
-        """
+    def _longest_input(self) -> int:
+        """Return how many tokens a prompt of `task_prompts` and its text may have together."""
         longest = self.recipe.max_length
         if self.recipe.resolved_prompt is not None:
             longest += _tokens_around_text(self.tokenizer())
-        longest = min(longest, self.backbone.max_length)
+        return min(longest, self.backbone.max_length)
 
-        encoder = attrs.evolve(self, recipe=attrs.evolve(recipe, max_length=longest))
-        prompt = encoder.recipe.resolved_prompt
+    def _require_room(self, recipe: EncoderRecipe) -> None:
+        """Raise `ModelError` if the prompt of `recipe`, one of `task_prompts`, leaves no tokens for a text."""
+        prompt = recipe.resolved_prompt
         if prompt is None:
-            return encoder
-
-        around = _tokens_around_text(encoder.tokenizer())
+            return
+        longest = self._longest_input()
+        tokenizer = PromptTokenizer(
+            self.backbone.tokenizer, prompt, self.backbone.max_length
+        )
+        around = _tokens_around_text(tokenizer)
         if around + SHORTEST > longest:
             raise ModelError(
                 f"the prompt {str(prompt.template)!r} of `task_prompts` has {around} tokens, and an input has "
                 f"up to {longest}: too few are left for a text; raise `max_length`, or shorten the prompt"
             )
-        encoder.counts_prompt = True
-        return encoder
+
+    def prompt_facts(self) -> dict[str, Any]:
+        """Return the entries of a task's prompt in a score's protocol; empty if the encoder has no prompt."""
+        prompt = self.recipe.resolved_prompt
+        if prompt is None:
+            return {}
+        facts = prompt.describe()
+        if self.counts_prompt:
+            facts["max_length_with_prompt"] = self.recipe.max_length
+        return facts
 
     def protocol(self) -> dict[str, Any]:
         """Return the encoder's part of a score's protocol: how vectors are computed from texts."""
@@ -385,92 +396,55 @@ class Encoder:
     def encode(
         self,
         texts: Sequence[str],
-        progress: Progress | None = None,
+        task: TextTask = ANY_TASK,
         *,
+        progress: Progress | None = None,
         max_length: int | None = None,
         normalize: bool = True,
-    ) -> NDArray[np.float32]:
+    ) -> Encoded:
         """Return one vector per text, float32 `(len(texts), width)`, in the order of `texts`.
+
+        If `output` is `tokens`, return the token vectors of each text, as `RaggedVectors`.
 
         Args:
             texts: The texts.
-            progress: Called with the number of texts that were encoded since its last call.
+            task: What the texts are for. They get the prompt of `task_prompts` for it, if there is one.
+            progress: Called with the number of texts that were encoded since its last call. With several
+                prompts, there is a pass for each of them, and only the last pass is reported.
             max_length: Maximum number of tokens of a text; by default that of the recipe.
             normalize: Whether the text rules of the prompt (`prompt.normalizer`) change each text before it is
                 encoded. This has nothing to do with the length of vectors.
         """
-        import numpy as np
-
-        _require_list(texts)
-        if self.output == "tokens":
-            raise SentbedError(
-                f"the pooler `{self.recipe.pooler.name}` gives a vector of each token, and here one vector "
-                "of each text is needed; call `encode_tokens`, or choose another pooler, such as `mean`"
-            )
-        output = np.empty((len(texts), self.width), np.float32)
-        self.encode_into(
-            output, texts, progress, max_length=max_length, normalize=normalize
-        )
-        return output
-
-    def encode_tokens(
-        self,
-        texts: Sequence[str],
-        progress: Progress | None = None,
-        *,
-        max_length: int | None = None,
-        normalize: bool = True,
-    ) -> RaggedVectors:
-        """Return the token vectors of each text, in the order of `texts`.
-
-        The encoder's `output` must be `tokens`. The arguments are those of `encode`.
-        """
-        _require_texts(texts)
-        if self.output != "tokens":
-            raise SentbedError(
-                f"the pooler `{self.recipe.pooler.name}` gives one vector of each text, not of each token; "
-                "call `encode`, or choose another pooler, such as `tokens`"
-            )
-        length, budget = self._length(max_length), self.engine.token_budget
-        tokenizer = self.tokenizer(normalize)
-        return encode_tokens(
-            self.width, texts, tokenizer, self.placed, length, budget, progress
-        )
-
-    def encode_into(
-        self,
-        output: NDArray[np.float32],
-        texts: Sequence[str],
-        progress: Progress | None = None,
-        *,
-        max_length: int | None = None,
-        normalize: bool = True,
-    ) -> None:
-        """Write one vector per text into `output`, `(len(texts), width)`, which may be a memory map.
-
-        The other arguments are those of `encode`. With several prompts, there is a pass for each of them;
-        `progress` reports only the last pass.
-        """
-        import numpy as np
-
-        _require_texts(texts)
-        expected = (len(texts), self.width)
-        if output.shape != expected:
-            raise SentbedError(
-                f"`output` has the shape {output.shape}; give an array of the shape {expected}"
-            )
-        length, budget = self._length(max_length), self.engine.token_budget
-        *others, last = self.tokenizers(normalize)
+        require_texts(texts)
+        encoder = self.for_task(task)
+        length = encoder._length(max_length)
+        *others, last = encoder.tokenizers(normalize)
         if not others:
-            encode_into(output, texts, last, self.placed, length, budget, progress)
-            return
+            return encoder._pass(texts, last, length, progress)
 
-        total = np.zeros(output.shape, np.float32)
-        for tokenizer in others:
-            encode_into(output, texts, tokenizer, self.placed, length, budget)
-            total += output
-        encode_into(output, texts, last, self.placed, length, budget, progress)
-        output[:] = (output + total) / (len(others) + 1)
+        total = encoder._pass(texts, others[0], length)
+        for tokenizer in others[1:]:
+            total += encoder._pass(texts, tokenizer, length)
+        vectors = encoder._pass(texts, last, length, progress)
+        return (vectors + total) / (len(others) + 1)
+
+    def _pass(
+        self,
+        texts: Sequence[str],
+        tokenizer: Tokenizer,
+        max_length: int,
+        progress: Progress | None = None,
+    ) -> Encoded:
+        """Return the vectors of texts under one prompt."""
+        return encode(
+            texts,
+            tokenizer,
+            self.placed,
+            max_length,
+            self.engine.token_budget,
+            progress,
+            ragged=self.output == "tokens",
+        )
 
     def _length(self, max_length: int | None) -> int:
         """Return the maximum number of tokens of a text: `max_length`, or that of the recipe if it is None.
@@ -490,9 +464,25 @@ class Encoder:
             self.require_positions(max_length)
         return max_length
 
-    def as_text_encoder(self) -> TextEncoder:
-        """Return the encoder for evaluators, with its similarity, its output and its prompts for tasks."""
-        return _EvaluatedEncoder(self)
+    def prompt_for(self, task: TextTask) -> object:
+        """Return the prompts that the texts of a task get."""
+        return self.recipe.for_task(task).prompts
+
+    def at_length(self, max_length: int) -> Encoder:
+        """Return a copy of the encoder that truncates texts to `max_length` tokens.
+
+        Raises:
+            ModelError: if the backbone has too few positions.
+        """
+        # The copy's recipe has the length: what is timed does not check it in each call.
+        self.require_positions(max_length)
+        return attrs.evolve(
+            self, recipe=attrs.evolve(self.recipe, max_length=max_length)
+        )
+
+    def through(self, wrap: Callable[[PlacedEncoder], PlacedEncoder]) -> Encoder:
+        """Return a copy of the encoder that encodes with `wrap(placed)`."""
+        return attrs.evolve(self, placed=wrap(self.placed))
 
     def evaluate(
         self,
@@ -520,31 +510,23 @@ class Encoder:
             bar: Counts the texts that have been encoded, over several evaluations.
         """
         info = (plugins or load_plugins()).origin(type(evaluator))
-        if self.similarity is not None:
-            messages = evaluator.similarity_misfits(self.similarity)
-            for message in messages:
-                raise RunError(message)
+        for _, message in misfits_within(evaluator, Evaluator, self.recipe):
+            raise RunError(message)
         if prepared is None:
             prepared = evaluator.prepare()
 
-        type_of_tasks = evaluator.name
-        first_encoder = _EvaluatedEncoder(
-            self, progress, store, task_type=type_of_tasks
-        )
+        if bar is None and isinstance(prepared, Prepared):
+            bar = EncodeBar(prepared.size)
+        first_encoder = EvaluatedEncoder(self, evaluator.name, progress, store, bar)
         second_encoder = None
         protocol = self.protocol()
         second_protocol: dict[str, Any] = {}
         if second is not None:
             second_name, encoder = second
-            second_encoder = _EvaluatedEncoder(
-                encoder, progress, store, task_type=type_of_tasks
-            )
+            second_encoder = attrs.evolve(first_encoder, encoder=encoder)
             second_protocol = {"encoder": second_name, **encoder.protocol()}
 
         if isinstance(prepared, Prepared):
-            first_encoder.bar = bar or EncodeBar(prepared.size)
-            if second_encoder is not None:
-                second_encoder.bar = first_encoder.bar
             evaluation = prepared.evaluate(
                 first_encoder,
                 second_encoder,
@@ -576,9 +558,8 @@ class Encoder:
         import numpy as np
 
         # Vectors of finite weights may overflow.
-        encode = self.encode_tokens if self.output == "tokens" else self.encode
         try:
-            return bool(np.isfinite(encode(["a sentence"])[0]).all())
+            return bool(np.isfinite(self.encode(["a sentence"])[0]).all())
         except NotFiniteError:
             return False
 
@@ -633,138 +614,9 @@ def _completed(
     )
 
 
-def encoder_table(
-    recipe: EncoderRecipe,
-    plugins: Plugins | None = None,
-) -> dict[str, Any]:
-    """Return the data of `encoder.toml` for a saved encoder.
-
-    The plugins of the encoder's components are found among `plugins`, which are loaded by default.
-    """
-    table = {"schema": SCHEMA, **unstructure(recipe)}
-    plugins = plugins or load_plugins()
-    releases: dict[str, str] = {}
-    for cls in components_of(recipe):
-        info = plugins.origin(cls)
-        if info is not None:
-            releases[info.distribution] = info.version
-    if releases:
-        table[DISTRIBUTIONS] = dict(sorted(releases.items()))
-    return table
-
-
-def saved_recipe(
-    directory: Path,
-    plugins: Plugins,
-    trust_remote_code: bool = False,
-) -> EncoderRecipe:
-    """Return the recipe of the encoder that is saved in a directory.
-
-    Raises:
-        ModelError: if the directory is not an encoder, or it would run code without `trust_remote_code`.
-        RecipeError: if `encoder.toml` has problems, such as a component that is not installed.
-    """
-    file = directory / ENCODER_FILE
-    try:
-        is_file = file.is_file()
-    except OSError as error:
-        raise ModelError(
-            f"`{directory}` cannot be a path: {error.strerror}; check the path"
-        ) from error
-    if not is_file:
-        raise ModelError(_no_encoder(directory))
-
-    document = parse(read_file(file), str(file))
-    table = dict(document.data)
-    if (schema := table.pop("schema", None)) != SCHEMA:
-        raise ModelError(
-            f"`{file}` has `schema = {schema}`, this version of sentbed reads {SCHEMA}"
-        )
-    releases = table.pop(DISTRIBUTIONS, {})
-
-    base = directory.resolve()
-    recipe, problems = structure(
-        table, EncoderRecipe, document, plugins, base, check=False
-    )
-    if problems:
-        missing = _missing_distributions(releases, document, plugins)
-        raise RecipeError([*missing, *problems])
-    if recipe.runs_code and not trust_remote_code:
-        raise ModelError(
-            f"the encoder in `{directory}` wants to run Python code that comes with its model "
-            f"(`{directory / BACKBONE}/*.py`, or the hub's); read it, then pass `trust_remote_code=True` "
-            "or, on the command line, `--trust-remote-code`"
-        )
-    return recipe
-
-
-def _missing_distributions(
-    releases: Any,
-    document: Document,
-    plugins: Plugins,
-) -> Iterator[Problem]:
-    """Yield a problem for each distribution that is not installed, but has a component of a saved encoder."""
-    if not isinstance(releases, dict):
-        return
-    installed = {plugin.distribution for plugin in plugins.plugins}
-    for name, release in releases.items():
-        if name in installed:
-            continue
-        yield document.problem(
-            f"the encoder has parts of {printable(f'{name} {release}')}, which is not installed; "
-            f"`pip install {printable(name)}`",
-            (DISTRIBUTIONS, name),
-        )
-
-
 def _tokens_around_text(tokenizer: Tokenizer) -> int:
     """Return the number of tokens of a prompt without a text, including special tokens."""
     return int(tokenizer.encode([""], SHORTEST).lengths[0])
-
-
-def _sums(saved: Path) -> dict[str, str]:
-    """Return the verified SHA-256 of each file of a saved encoder's backbone.
-
-    The result is empty if the directory has no file of checksums.
-
-    Raises:
-        ModelError: if a file has changed.
-    """
-    if not (saved / SUMS_FILE).exists():
-        return {}
-    try:
-        sums = verified_sums(saved)
-    except ValueError as error:
-        raise ModelError(
-            f"the encoder in `{saved}` has changed since it was saved: {error}; copy or save it again, "
-            f"or, if you have edited it, delete its `{SUMS_FILE}`"
-        ) from error
-    backbone_sums = {}
-    for name, digest in sums.items():
-        if name.startswith(f"{BACKBONE}/"):
-            backbone_sums[name.removeprefix(f"{BACKBONE}/")] = digest
-    return backbone_sums
-
-
-def _no_encoder(directory: Path) -> str:
-    """Return the message for a directory that is not a saved encoder."""
-    files = [
-        *directory.glob(f"*/{ENCODER_FILE}"),
-        *directory.glob(f"encoder/*/{ENCODER_FILE}"),  # those of a run with several
-    ]
-    encoders = sorted(f"`{file.parent}`" for file in files)
-    if encoders:
-        return f"`{directory}` is not an encoder, it holds some; use {' or '.join(encoders)}"
-    if (directory / "modules.json").is_file():
-        return (
-            f"`{directory}` is a folder of sentence-transformers, not an encoder of sentbed; make one of it "
-            f"with `sentbed import {directory} NEW_DIRECTORY --from sentence-transformers`, and name that"
-        )
-    fault = f"holds no `{ENCODER_FILE}`" if directory.exists() else "does not exist"
-    return (
-        f"`{directory}` is not an encoder (it {fault}); "
-        "name the directory `encoder` of a run that has finished, or one that `Encoder.save` wrote"
-    )
 
 
 def pair_name(name: str, second: str | None) -> str:
@@ -775,156 +627,6 @@ def pair_name(name: str, second: str | None) -> str:
     if second is None:
         return name
     return f"{name}+{second}"
-
-
-@attrs.define(eq=False)
-class EncodeBar:
-    """Counts the texts that have been encoded, over all lists of texts of one or several evaluations."""
-
-    total: int
-    """Number of texts in all lists."""
-    done: int = 0
-    """Number of texts in the lists that are finished."""
-
-    def advance(self, finished: int, count: int) -> int:
-        """Return how many texts of all lists are encoded, when `finished` of `count` of the current list are."""
-        done = min(self.done + finished, self.total)
-        if finished == count:
-            self.done += count
-        return done
-
-
-@attrs.define(eq=False)
-class _EvaluatedEncoder(TextEncoder):
-    """The text encoder that evaluators receive: an encoder that reports progress and uses a vector store."""
-
-    encoder: Encoder
-    report_progress: PartProgress | None = None
-    store: VectorStore | None = None
-    bar: EncodeBar | None = None
-    """Counts the texts over all lists; if None, each list is counted by itself."""
-    task_type: str = ""
-    """Name of the evaluator. It is the type of tasks that do not set a type."""
-    task_prompts: dict[str, dict[str, Any]] = attrs.field(factory=dict)
-    """Prompts that the texts of each task had, by side, if the recipe has `task_prompts`; for protocols."""
-    variants: dict[Prompt, _EvaluatedEncoder] = attrs.field(factory=dict)
-    """For each prompt of a task that has been used, the encoder with this prompt."""
-    space: Any = attrs.field(init=False)
-    """Key under which the store has the encoder's vectors; None without a store."""
-
-    @space.default
-    def _space(self) -> Any:
-        if self.store is None:
-            return None
-        return self.store.space(self.encoder)
-
-    @property
-    def output(self) -> Output:  # type: ignore[override]  # the encoder's, and read only
-        return self.encoder.output
-
-    @property
-    def similarity(self) -> Similarity | None:  # type: ignore[override]  # as `output`
-        return self.encoder.similarity
-
-    @property
-    def device(self) -> str:
-        return str(self.encoder.engine.device)
-
-    @property
-    def machine(self) -> Mapping[str, Any]:
-        return self.encoder.engine.describe()
-
-    def for_task(self, task: TextTask) -> _EvaluatedEncoder:
-        if not self.encoder.recipe.task_prompts:
-            return self
-        task = attrs.evolve(task, type=task.type or self.task_type)
-        encoder = self.encoder.for_task(task)
-        (prompt,) = encoder.recipe.prompts
-        if prompt not in self.variants:
-            self.variants[prompt] = _EvaluatedEncoder(
-                encoder, self.report_progress, self.store, self.bar
-            )
-        facts: dict[str, Any] = {}
-        if encoder.recipe.resolved_prompt is not None:
-            facts = encoder.recipe.resolved_prompt.describe()
-        if encoder.counts_prompt:
-            facts["max_length_with_prompt"] = encoder.recipe.max_length
-        self.task_prompts.setdefault(task.name, {})[task.side or _ANY_SIDE] = facts
-        return self.variants[prompt]
-
-    def prompt_facts(self, score: Score) -> dict[str, Any]:
-        """Return the prompts with which the texts of a score were encoded, for its protocol.
-
-        The result is empty if the recipe has no `task_prompts`.
-        """
-        if not self.task_prompts:
-            return {}
-        prompts = self.task_prompts.get(score.task) or self.task_prompts.get("")
-        if prompts is None:
-            # The score is a mean over tasks; without `of`, over all tasks.
-            tasks = score.protocol.get("of", self.task_prompts)
-            prompts_by_task = {}
-            for task, prompts_of_task in self.task_prompts.items():
-                if task in tasks:
-                    prompts_by_task[task] = prompts_of_task
-            return {"prompt": prompts_by_task}
-        if prompts.keys() == {_ANY_SIDE}:
-            return {"prompt": prompts[_ANY_SIDE]}
-        return {"prompt": prompts}
-
-    def at_length(self, max_length: int) -> _EvaluatedEncoder:
-        # The copy's recipe has the length: what is timed does not check it in each call.
-        self.encoder.require_positions(max_length)
-        recipe = attrs.evolve(self.encoder.recipe, max_length=max_length)
-        return _EvaluatedEncoder(attrs.evolve(self.encoder, recipe=recipe))
-
-    def through(
-        self, wrap: Callable[[PlacedEncoder], PlacedEncoder]
-    ) -> _EvaluatedEncoder:
-        encoder = attrs.evolve(self.encoder, placed=wrap(self.encoder.placed))
-        return _EvaluatedEncoder(encoder)
-
-    def _counter(self, count: int) -> Progress:
-        """Return a function that is called with the progress within a list of `count` texts, and reports it."""
-        finished = 0
-        bar = self.bar or EncodeBar(count)
-
-        def advance(more: int) -> None:
-            nonlocal finished
-            before, finished = finished, min(finished + more, count)
-            if finished > before:
-                self.progress("encode", bar.advance(finished, count), bar.total)
-
-        return advance
-
-    def encode_tokens(self, texts: Sequence[str]) -> RaggedVectors:
-        # The store is not used, since it stores one vector per text.
-        advance = self._counter(len(texts))
-        return self.encoder.encode_tokens(texts, advance)
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        advance = self._counter(len(texts))
-        if self.store is None:
-            return self.encoder.encode(texts, advance)
-        _require_texts(texts)
-        vectors = self.store.encode(
-            self.space,
-            texts,
-            lambda missing: self.encoder.encode(missing, advance),
-            self.encoder.width,
-            advance,
-        )
-        advance(len(texts))
-        return vectors
-
-    def progress(
-        self,
-        what: str,
-        done: int,
-        total: int,
-    ) -> None:
-        if self.report_progress is not None:
-            self.report_progress(what, done, total)
 
 
 def self_contained(recipe: EncoderRecipe) -> EncoderRecipe:
@@ -940,34 +642,6 @@ def self_contained(recipe: EncoderRecipe) -> EncoderRecipe:
     if isinstance(recipe.prompt, tuple):
         return attrs.evolve(recipe, prompt=prompts)
     return attrs.evolve(recipe, prompt=prompts[0])
-
-
-def _require_texts(texts: Sequence[object]) -> None:
-    """Raise `SentbedError` if `texts` is not a list of strings that can be encoded as UTF-8."""
-    _require_list(texts)
-    for row, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise SentbedError(f"text {row} is {text!r}, expected a string")
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            message = (
-                f"text {row} holds half of a surrogate pair; decode it as UTF-8 again"
-            )
-            raise SentbedError(message) from error
-
-
-def _require_list(texts: object) -> None:
-    """Raise `SentbedError` if `texts` is a single string, or has no length or no order."""
-    if isinstance(texts, str):
-        raise SentbedError(
-            "`encode` takes a list of texts, found one string; put it in a list"
-        )
-    if not hasattr(texts, "__len__") or isinstance(texts, Mapping | Set):
-        found = type(texts).__name__
-        raise SentbedError(
-            f"`encode` takes a list of texts, found {found}; make a list of it"
-        )
 
 
 def runtime_of(

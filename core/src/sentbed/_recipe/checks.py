@@ -1,18 +1,21 @@
-"""Checks of a structured recipe: unknown names, and parts that cannot be combined."""
+"""Rules of a recipe as a whole: names that stand for nothing, and parts that cannot be combined.
+
+A rule is a function that yields a `Fault` for each problem. `check` calls all rules.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import TypeAlias
 
-import attrs
-
+from sentbed._document.toml import KeyPath
 from sentbed._recipe.component_compatibility import (
+    VECTORS,
     beyond_positions,
     misfits,
+    misfits_within,
     runtime_misfits,
     unread_output,
 )
@@ -25,20 +28,31 @@ from sentbed._recipe.recipe import (
     Stage,
     Validate,
     Watch,
-    written_path,
 )
 from sentbed._registry.registry import Plugins
 from sentbed.errors import (
+    Level,
     Problem,
     RecipeError,
     RuntimeUnavailableError,
     SentbedError,
     listed,
 )
-from sentbed.protocols import LABEL, Evaluator, Loss, Output, Runtime, Similarity
+from sentbed.protocols import (
+    LABEL,
+    Component,
+    Evaluator,
+    Loss,
+    Runtime,
+    Similarity,
+    StagePlace,
+)
 
-Add = Callable[..., None]
-"""Function to call with each problem: a message, and the path of its key as further arguments."""
+Fault: TypeAlias = tuple[str, KeyPath]
+"""A message, and the path of its key: in the recipe, or in the stage that a rule is about."""
+
+Rule: TypeAlias = Callable[[Recipe], Iterator[Fault]]
+StageRule: TypeAlias = Callable[[Recipe, Stage], Iterator[Fault]]
 
 
 def check(
@@ -53,55 +67,39 @@ def check(
     Raises:
         RecipeError: if the recipe has problems. The error lists all of them.
     """
-    problems: list[Problem] = []
-
-    def add(
-        message: str,
-        *path: str | int,
-        misfit: bool = False,
-    ) -> None:
-        place = written_path(recipe.document.data, path)
-        problems.append(recipe.document.problem(message, place, misfit))
-
-    for name, encoder in recipe.encoders.items():
-        _check_encoder(recipe, name, encoder, add)
-    for i, stage in enumerate(recipe.stage):
-        _check_stage(recipe, i, stage, _below(add, "stage", i))
+    problems = [
+        *_problems(recipe, RULES, "error"),
+        *_problems(recipe, FITS, "misfit"),
+    ]
+    for index, stage in enumerate(recipe.stage):
+        problems += _problems_of_stage(recipe, stage, ("stage", index))
     if check_files:
-        for i, message in training_on_test_data(recipe, Path.resolve):
-            add(message, "stage", i, "data")
-    for i, evaluate in enumerate(recipe.evaluate):
-        _check_evaluate(recipe, evaluate, _below(add, "evaluate", i))
+        problems += training_on_test_data(recipe, Path.resolve)
     for key, table in recipe.tables.items():
         for path, message in table.problems(recipe, plugins, check_files):
-            add(message, key, *path)
-    for i, tracker in enumerate(recipe.tracker):
-        if tracker in recipe.tracker[:i]:
-            message = f"the tracker `{tracker.name}` is there twice; take one out"
-            add(message, "tracker", i)
-    if recipe.expected and not recipe.evaluate:
-        add(
-            "`[expected]` has numbers, but the recipe has no `[[evaluate]]` that could give them",
-            "expected",
-        )
+            problems.append(recipe.problem(message, (key, *path)))
     if problems:
-        raise RecipeError(problems)
+        each_once = dict.fromkeys(problems)
+        raise RecipeError(sorted(each_once, key=lambda problem: problem.line or 0))
 
 
-def _check_encoder(
-    recipe: Recipe,
-    name: str,
-    encoder: EncoderRecipe,
-    add: Add,
-) -> None:
-    """Add the problems of an encoder and of its name."""
-    for path, message in misfits(encoder):
-        add(message, "encoders", name, *path.split("."), misfit=True)
-    for message in runtime_misfits(recipe.runtime, encoder):
-        add(message, "runtime", misfit=True)
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", name):
-        message = f"{name!r} cannot name an encoder; use at most 100 letters, digits, `_` and `-`"
-        add(message, "encoders", name)
+def _problems(recipe: Recipe, rules: Iterable[Rule], level: Level) -> Iterator[Problem]:
+    """Yield the problems that rules of a recipe find."""
+    for rule in rules:
+        for message, path in rule(recipe):
+            yield recipe.problem(message, path, level)
+
+
+def _problems_of_stage(
+    recipe: Recipe, stage: Stage, path: KeyPath
+) -> Iterator[Problem]:
+    """Yield the problems that rules of a stage find; `path` is that of the stage."""
+    rules: dict[StageRule, Level] = dict.fromkeys(STAGE_RULES, "error")
+    if _is_complete(recipe, stage):
+        rules |= dict.fromkeys(STAGE_FITS, "misfit")
+    for rule, level in rules.items():
+        for message, key in rule(recipe, stage):
+            yield recipe.problem(message, (*path, *key), level)
 
 
 def require_available(runtime: Runtime) -> None:
@@ -111,233 +109,6 @@ def require_available(runtime: Runtime) -> None:
         raise RuntimeUnavailableError(reason)
 
 
-def _below(add: Add, *prefix: str | int) -> Add:
-    """Return a function that adds problems of keys below the path `prefix`."""
-
-    def add_below(
-        message: str,
-        *path: str | int,
-        misfit: bool = False,
-    ) -> None:
-        add(message, *prefix, *path, misfit=misfit)
-
-    return add_below
-
-
-def _check_encoder_name(
-    recipe: Recipe,
-    name: str | None,
-    add: Add,
-    *path: str | int,
-) -> bool:
-    """Whether `name` is an encoder of the recipe; otherwise add a problem.
-
-    None is allowed if the recipe has only one encoder.
-    """
-    names = listed(recipe.encoders)
-    if name is not None and name not in recipe.encoders:
-        add(
-            f"there is no encoder `{name}`, the recipe has {names}; name one of them",
-            *path,
-        )
-        return False
-    if name is None and len(recipe.encoders) > 1:
-        add(
-            f"the recipe has several encoders ({names}); say which one with `{path[-1]}`",
-            *path,
-        )
-        return False
-    return True
-
-
-def _check_evaluate(
-    recipe: Recipe,
-    evaluate: Evaluate,
-    add: Add,
-) -> None:
-    """Add the problems of an entry of `[[evaluate]]`."""
-    _check_encoder_name(recipe, evaluate.encoder, add, "encoder")
-    _check_use(recipe, evaluate.evaluator, evaluate.encoder, evaluate.second, add)
-    if "start" in evaluate.at and not recipe.stage:
-        add(
-            '`at` has "start", but the recipe has no stage before which to evaluate; remove it'
-        )
-
-
-def _check_use(
-    recipe: Recipe,
-    evaluator: Evaluator,
-    name: str | None,
-    second: str | None,
-    add: Add,
-) -> None:
-    """Add a problem for each reason why an evaluator cannot score an encoder, or a pair of encoders."""
-    encoder = recipe.encoders.get(name or recipe.main_encoder)
-    if encoder is not None:
-        if encoder.similarity is not None:
-            messages = evaluator.similarity_misfits(encoder.similarity)
-            for message in messages:
-                add(message, misfit=True)
-        label = f"the evaluator `{evaluator.name}`"
-        problem = unread_output(encoder.pooler, label, evaluator.traits.reads)
-        if problem is not None:
-            add(problem, misfit=True)
-
-    if second is None:
-        return
-    if _check_encoder_name(recipe, second, add, "second") and encoder is not None:
-        for what in unlike_parts([encoder, recipe.encoders[second]]):
-            message = f"the two encoders have different {what}, and cannot be compared; give both the same"
-            add(message, "second", misfit=True)
-    if not evaluator.traits.two_sided:
-        add(
-            f"the evaluator `{evaluator.name}` has no use for a `second` encoder; take it out",
-            "second",
-        )
-
-
-def unlike_parts(encoders: Sequence[EncoderRecipe]) -> Iterator[str]:
-    """Yield what differs between encoders whose texts are compared: their outputs, or their similarities."""
-    if len({encoder.pooler.traits.output for encoder in encoders}) > 1:
-        yield "outputs (one vector, token vectors or sparse vectors)"
-    similarities = [encoder.similarity for encoder in encoders]
-    if any(similarity != similarities[0] for similarity in similarities):
-        yield "similarities"
-
-
-def _check_stage(
-    recipe: Recipe,
-    index: int,
-    stage: Stage,
-    add: Add,
-) -> None:
-    """Add the problems of a stage."""
-    if stage.name in (earlier.name for earlier in recipe.stage[:index]):
-        add(f"two stages are named `{stage.name}`; give each its own name", "name")
-    if stage.name == PRETRAINED:
-        add(
-            f"`{PRETRAINED}` cannot name a stage: it names the weights before the first one",
-            "name",
-        )
-    _check_sizes(recipe, stage, add)
-    _check_columns(stage, add)
-    if _check_encoders(recipe, stage, add):
-        _check_loss(recipe, stage, add)
-    _check_weights(recipe, index, stage, add)
-    _check_watches(recipe, stage, add)
-    _check_validation(recipe, stage, add)
-
-
-def _check_sizes(
-    recipe: Recipe,
-    stage: Stage,
-    add: Add,
-) -> None:
-    """Add a problem for each number of a stage that conflicts with another setting."""
-    if (stage.epochs is None) == (stage.steps is None):
-        count = "neither" if stage.steps is None else "both"
-        add(f"the stage has {count} of `epochs` and `steps`; give exactly one")
-    if stage.micro_batch is not None and stage.micro_batch > stage.batch_size:
-        add(
-            f"`micro_batch` is {stage.micro_batch}, more than the batch of {stage.batch_size}; take it out",
-            "micro_batch",
-        )
-    if stage.max_length is None:
-        return
-    for name in dict.fromkeys((*recipe.trained(stage), *stage.freeze)):
-        encoder = recipe.encoders.get(name)
-        if encoder is None:
-            continue
-        if problem := beyond_positions(encoder, stage.max_length):
-            add(problem, "max_length", misfit=True)
-
-
-def _check_columns(stage: Stage, add: Add) -> None:
-    """Add a problem for each column that the loss needs, but that the data lacks or has with other values."""
-    loss, data = stage.loss, stage.data
-    numbers_of_loss, numbers_of_data = loss.traits.numbers, data.traits.numbers
-    if missing := sorted(loss.traits.needs - set(data.columns)):
-        add(
-            f"the loss `{loss.name}` needs the column `{missing[0]}`, the data source "
-            f"`{data.name}` gives {', '.join(data.columns)}; "
-            f"{_setting_for(loss, data.columns)}choose another loss or data source",
-            "loss",
-            misfit=True,
-        )
-
-    for column in stage.columns_used:
-        if (column in numbers_of_loss) == (column in numbers_of_data):
-            continue
-        wants, has = "texts", "numbers"
-        if column in numbers_of_loss:
-            wants, has = "numbers", "texts"
-        add(
-            f"the loss `{loss.name}` takes {wants} in the column `{column}`, of which the data source "
-            f"`{data.name}` gives {has}; choose another loss or data source",
-            "loss",
-            misfit=True,
-        )
-
-    if LABEL in loss.traits.needs - numbers_of_loss and not loss.traits.classes:
-        add(
-            f"the loss `{loss.name}` needs the column `{LABEL}` and does not say which `classes` "
-            "it may hold; that is for its plugin to say",
-            "loss",
-        )
-
-
-def _check_watches(
-    recipe: Recipe,
-    stage: Stage,
-    add: Add,
-) -> None:
-    """Add the problems of a stage's `watch`."""
-    for i, watch in enumerate(stage.watch):
-        _check_evaluation_in_stage(recipe, stage, watch, _below(add, "watch", i))
-
-
-def _check_evaluation_in_stage(
-    recipe: Recipe,
-    stage: Stage,
-    evaluation: Validate | Watch,
-    add: Add,
-) -> None:
-    """Add the problems of an evaluation that is repeated during a stage."""
-    trained = recipe.trained(stage)
-    if evaluation.encoder is not None or len(trained) > 1:
-        _check_encoder_name(recipe, evaluation.encoder, add, "encoder")
-    name = evaluation.encoder or trained[0]
-    _check_use(recipe, evaluation.evaluator, name, evaluation.second, add)
-
-
-def _check_validation(
-    recipe: Recipe,
-    stage: Stage,
-    add: Add,
-) -> None:
-    """Add the problems of a stage's `validate`."""
-    validate = stage.validate
-    if validate is None:
-        return
-    add_below = _below(add, "validate")
-    _check_evaluation_in_stage(recipe, stage, validate, add_below)
-    name = validate.encoder
-    if name in recipe.encoders and name not in recipe.trained(stage):
-        add_below(
-            f"the stage does not train `{name}`, whose validation would choose nothing; name one that it "
-            "trains, or use `watch`",
-            "encoder",
-        )
-    if validate.chooses and not validate.evaluator.traits.development:
-        add_below(
-            "a validation chooses weights, so it must not see test data, and "
-            f"`{validate.evaluator.name}` does not say that it scores development data only; choose an "
-            "evaluator that does, or say in this one that its data is a development set, such as "
-            '`split = "dev"` or `tasks = ["STSB-dev"]`',
-            "with",
-        )
-
-
 def loss_of(stage: Stage, similarity: Similarity | None) -> Loss:
     """Return the loss of a stage, changed to use a similarity; with None, the loss is not changed."""
     if similarity is None:
@@ -345,226 +116,324 @@ def loss_of(stage: Stage, similarity: Similarity | None) -> Loss:
     return stage.loss.compared_by(similarity)
 
 
-def _setting_for(loss: Any, columns: Iterable[str]) -> str:
-    """Return advice to change a field of a loss, so that it needs only these columns; empty if no change helps.
+# --- encoders, evaluators and trackers --------------------------------------------------------------------
 
-    Only fields of `Literal` types are tried, such as `rows` of losses for triplets or scored pairs.
+
+def names_of_encoders(recipe: Recipe) -> Iterator[Fault]:
+    """Yield a fault for each name that an encoder cannot have."""
+    for name in recipe.encoders:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", name):
+            yield (
+                f"{name!r} cannot name an encoder; use at most 100 letters, digits, `_` and `-`",
+                ("encoders", name),
+            )
+
+
+def unknown_encoders(recipe: Recipe) -> Iterator[Fault]:
+    """Yield a fault for each name of an encoder that does not exist, or is missing."""
+    names = listed(recipe.encoders)
+    for name, path in _named_encoders(recipe):
+        if name is not None and name not in recipe.encoders:
+            yield f"there is no encoder `{name}`; name one of {names}", path
+        elif name is None and len(recipe.encoders) > 1:
+            yield f"the recipe has several encoders; name one of {names}", path
+
+
+def _named_encoders(recipe: Recipe) -> Iterator[tuple[str | None, KeyPath]]:
+    """Yield each name of an encoder in the recipe, and its path; the name is None if it may be missing."""
+    for path, entry, name in _entries(recipe):
+        if entry.encoder is not None or name is None:
+            yield name, (*path, "encoder")
+        if entry.second is not None:
+            yield entry.second, (*path, "second")
+    for index, stage in enumerate(recipe.stage):
+        for name in stage.train or (None,):
+            yield name, ("stage", index, "train")
+        for name in stage.freeze:
+            yield name, ("stage", index, "freeze")
+        for column, name in stage.columns.items():
+            yield name, ("stage", index, "columns", column)
+        for name in stage.weights:
+            yield name, ("stage", index, "weights", name)
+
+
+def _entries(
+    recipe: Recipe,
+) -> Iterator[tuple[KeyPath, Evaluate | Validate | Watch, str | None]]:
+    """Yield the path of each entry with an evaluator, the entry, and the name of the encoder that it scores.
+
+    The name is None if the entry has none, and there are several.
     """
-    types_of_fields = get_type_hints(type(loss))
-    for field in attrs.fields(type(loss)):
-        for value in get_args(types_of_fields.get(field.name)):
-            if not isinstance(value, str) or value == getattr(loss, field.name):
-                continue
-            with suppress(ValueError, TypeError, SentbedError):
-                changed = attrs.evolve(loss, **{field.alias or field.name: value})
-                if changed.traits.needs <= set(columns):
-                    return f'set `{field.name} = "{value}"` of the loss, or '
-    return ""
+    for number, evaluate in enumerate(recipe.evaluate):
+        name = evaluate.encoder
+        if name is None and len(recipe.encoders) == 1:
+            name = recipe.main_encoder
+        yield ("evaluate", number), evaluate, name
+
+    for index, stage in enumerate(recipe.stage):
+        entries: dict[KeyPath, Validate | Watch] = {}
+        if stage.validate is not None:
+            entries["validate",] = stage.validate
+        for number, watch in enumerate(stage.watch):
+            entries["watch", number] = watch
+        trained = recipe.trained(stage)
+        for path, entry in entries.items():
+            name = entry.encoder
+            if name is None and len(trained) == 1:
+                name = trained[0]
+            yield ("stage", index, *path), entry, name
 
 
-def _check_encoders(
-    recipe: Recipe,
-    stage: Stage,
-    add: Add,
-) -> bool:
-    """Add the problems of a stage's encoders and of the columns they encode; return whether there are none."""
-    if not stage.train and not _check_encoder_name(recipe, None, add, "train"):
-        return False
-    names_exist = True
-    for name in stage.train:
-        names_exist = _check_encoder_name(recipe, name, add, "train") and names_exist
-    for name in stage.freeze:
-        names_exist = _check_encoder_name(recipe, name, add, "freeze") and names_exist
-    for column, name in stage.columns.items():
-        exists = _check_encoder_name(recipe, name, add, "columns", column)
-        names_exist = exists and names_exist
-    if not names_exist:
-        return False
-
-    problems = list(_encoders_named_twice(recipe, stage))
-    problems += _column_problems(recipe, stage)
-    if not problems:
-        problems += _encoders_without_column(recipe, stage)
-    for message, *path in problems:
-        add(message, *path)
-    for name in recipe.trained(stage):
-        if len(recipe.encoders[name].prompts) > 1:
-            message = f"the encoder `{name}` has several prompts, and a stage trains one; give it one prompt"
-            add(message, "train", misfit=True)
-    return not problems
+def evaluations(recipe: Recipe) -> Iterator[Fault]:
+    """Yield what no evaluation uses: a second encoder, a start without a stage, an expected number."""
+    for path, entry, _ in _entries(recipe):
+        if entry.second is not None and not entry.evaluator.traits.two_sided:
+            yield (
+                f"the evaluator `{entry.evaluator.name}` has no use for a `second` encoder; take it out",
+                (*path, "second"),
+            )
+    for number, evaluate in enumerate(recipe.evaluate):
+        if "start" in evaluate.at and not recipe.stage:
+            yield (
+                '`at` has "start", but the recipe has no stage before which to evaluate; remove it',
+                ("evaluate", number, "at"),
+            )
+    if recipe.expected and not recipe.evaluate:
+        yield (
+            "`[expected]` has numbers, but the recipe has no `[[evaluate]]` that could give them",
+            ("expected",),
+        )
 
 
-def _encoders_named_twice(recipe: Recipe, stage: Stage) -> Iterator[tuple[str, ...]]:
-    """Yield a message and its key for each encoder that a stage names twice."""
-    trained = recipe.trained(stage)
-    encoders = (*trained, *stage.freeze)
-    for name in dict.fromkeys(encoders):
-        if encoders.count(name) == 1:
+def repeated_trackers(recipe: Recipe) -> Iterator[Fault]:
+    """Yield a fault for each tracker that is there twice."""
+    for number, tracker in enumerate(recipe.tracker):
+        if tracker in recipe.tracker[:number]:
+            message = f"the tracker `{tracker.name}` is there twice; take one out"
+            yield message, ("tracker", number)
+
+
+def parts_of_encoders(recipe: Recipe) -> Iterator[Fault]:
+    """Yield why the parts of an encoder cannot be combined with each other, or with the runtime."""
+    for name, encoder in recipe.encoders.items():
+        for path, message in misfits(encoder):
+            yield message, ("encoders", name, *path)
+        for message in runtime_misfits(recipe.runtime, encoder):
+            yield message, ("runtime",)
+
+
+def evaluated_encoders(recipe: Recipe) -> Iterator[Fault]:
+    """Yield why an evaluator cannot score the encoder of its entry, or compare both encoders."""
+    for path, entry, name in _entries(recipe):
+        encoder = recipe.encoders.get(name or "")
+        if encoder is None:
             continue
-        key = "freeze" if name in stage.freeze else "train"
-        how = "named twice"
-        if name in trained and name in stage.freeze:
-            how = "trained and frozen"
-        yield f"the encoder `{name}` is {how}; name it once", key
+        evaluator = entry.evaluator
+        for _, message in misfits_within(evaluator, Evaluator, encoder):
+            yield message, path
+        for message in unread_output(encoder, "the evaluator", evaluator.traits.reads):
+            yield message, path
+        second = recipe.encoders.get(entry.second or "", encoder)
+        if not _are_comparable(encoder, second):
+            yield NOT_COMPARABLE, (*path, "second")
 
 
-def _column_problems(recipe: Recipe, stage: Stage) -> Iterator[tuple[str, ...]]:
-    """Yield a message, and the path of its key, for each column that is not used or has no encoder."""
-    trained, texts = recipe.trained(stage), stage.texts
-    encoders = (*trained, *stage.freeze)
+NOT_COMPARABLE = (
+    "the encoders differ in the `output` of their poolers, or in `similarity`, so that their texts cannot be "
+    "compared; give all the same"
+)
+
+
+def _are_comparable(first: EncoderRecipe, second: EncoderRecipe) -> bool:
+    """Whether a text of one encoder can be compared with a text of the other."""
+    if first.similarity != second.similarity:
+        return False
+    return first.pooler.traits.output == second.pooler.traits.output
+
+
+RULES: tuple[Rule, ...] = (
+    names_of_encoders,
+    unknown_encoders,
+    evaluations,
+    repeated_trackers,
+)
+
+FITS: tuple[Rule, ...] = (parts_of_encoders, evaluated_encoders)
+"""Rules whose faults are misfits."""
+
+
+# --- stages -----------------------------------------------------------------------------------------------
+
+
+def name_of_stage(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
+    """Yield a fault if a stage has the name of another one, or of the weights before the first one."""
+    names = [PRETRAINED, *(stage.name for stage in recipe.stage)]
+    if names.count(stage.name) > 1:
+        message = f"`{stage.name}` names another stage, or the weights before the first; choose another name"
+        yield message, ("name",)
+
+
+def sizes(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
+    """Yield a fault for each number that conflicts with another one."""
+    if (stage.epochs is None) == (stage.steps is None):
+        yield "give exactly one of `epochs` and `steps`", ()
+    if stage.micro_batch is not None and stage.micro_batch > stage.batch_size:
+        message = (
+            f"`micro_batch` is more than the batch of {stage.batch_size}; take it out"
+        )
+        yield message, ("micro_batch",)
+
+
+def classes_of_labels(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
+    """Yield a fault if a loss needs class names and does not say which ones."""
+    traits = stage.loss.traits
+    if LABEL in traits.needs - traits.numbers and not traits.classes:
+        message = "the loss needs labels and does not say which `classes` they may be; its plugin must say it"
+        yield message, ("loss",)
+
+
+def encoders_of_columns(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
+    """Yield a fault for each column without its encoder, and each encoder without its column."""
+    encoders, texts = (*recipe.trained(stage), *stage.freeze), stage.texts
+    if not {*encoders, *stage.columns.values()} <= recipe.encoders.keys():
+        return
+    if len(set(encoders)) < len(encoders):
+        message = "an encoder is named twice in `train` and `freeze`; name it once"
+        yield message, ("freeze" if stage.freeze else "train",)
+
     for column in stage.columns:
-        if column in texts:
-            continue
-        why = "is not used by this stage's data and loss"
-        if column in stage.columns_used:
-            why = "holds no text"
-        message = f"the column `{column}` {why}; the columns are {', '.join(texts)}"
-        yield message, "columns", column
+        if column not in texts:
+            message = f"the loss takes no text from the column `{column}`, but from {listed(texts)}"
+            yield message, ("columns", column)
 
+    encoders_by_column = dict(stage.columns)
+    if len(encoders) == 1:
+        encoders_by_column = recipe.towers(stage)
     for column in texts:
-        tower = stage.columns.get(column)
-        if tower is None and len(encoders) > 1:
-            message = (
-                f"the stage has several encoders, and nothing says which one encodes the column `{column}`; "
-                f'add `columns = {{ {column} = "{trained[0]}", ... }}`'
+        if encoders_by_column.get(column) not in encoders:
+            yield (
+                f"none of the stage's encoders, {listed(encoders)}, encodes the column `{column}`; name one in "
+                "`columns`, or add its encoder to `train` or `freeze`",
+                ("columns", column),
             )
-            yield message, "columns"
-        elif tower is not None and tower not in encoders:
-            message = (
-                f"the column `{column}` is encoded by `{tower}`, which the stage neither trains nor "
-                "freezes; name it in `train` or `freeze`"
+    for name in encoders:
+        if name not in recipe.towers(stage).values():
+            message = f"no column is encoded by `{name}`; give it one in `columns`, or take it out"
+            yield message, ("columns",)
+
+
+def sources_of_weights(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
+    """Yield a fault for each of the `weights` that no earlier stage has trained."""
+    sources = {}
+    for earlier in recipe.stage[: recipe.stage.index(stage)]:
+        sources[earlier.name] = recipe.trained(earlier)
+    for name, source in stage.weights.items():
+        if source != PRETRAINED and name not in sources.get(source, ()):
+            yield (
+                f"no earlier stage `{source}` trains `{name}`; the stages before are {listed(sources)}, and "
+                f"`{PRETRAINED}` stands for the weights before the first",
+                ("weights", name),
             )
-            yield message, "columns", column
 
 
-def _encoders_without_column(recipe: Recipe, stage: Stage) -> Iterator[tuple[str, str]]:
-    """Yield a message, and its key, for each encoder of a stage that encodes no column."""
-    used = set(recipe.towers(stage).values())
-    for key, names in (("train", recipe.trained(stage)), ("freeze", stage.freeze)):
-        for name in names:
-            if name not in used:
-                message = f"no column is encoded by `{name}`; give it one in `columns`, or take it out"
-                yield message, key
+def choosing_validation(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
+    """Yield why a validation cannot choose weights."""
+    validate = stage.validate
+    if validate is None:
+        return
+    name = validate.encoder
+    if name in recipe.encoders and name not in recipe.trained(stage):
+        yield (
+            f"the stage does not train `{name}`, whose validation would choose nothing; name one that it "
+            "trains, or use `watch`",
+            ("validate", "encoder"),
+        )
+    if validate.chooses and not validate.evaluator.traits.development:
+        yield (
+            "a validation chooses weights, so it must not see test data, and its evaluator does not say that "
+            "it scores development data only; choose one that does, or say in this one that its data is a "
+            'development set, such as `split = "dev"` or `tasks = ["STSB-dev"]`',
+            ("validate", "with"),
+        )
 
 
-def _check_loss(
-    recipe: Recipe,
-    stage: Stage,
-    add: Add,
-) -> None:
-    """Add a problem for each reason why a stage's loss cannot train its encoders."""
-    towers = recipe.towers(stage)
-    encoders = [recipe.encoders[name] for name in dict.fromkeys(towers.values())]
-    trained = [recipe.encoders[name].backbone for name in recipe.trained(stage)]
-    for part in (recipe.runtime, *trained):
-        if reason := part.traits.untrainable:
-            add(reason, misfit=True)
+STAGE_RULES: tuple[StageRule, ...] = (
+    name_of_stage,
+    sizes,
+    classes_of_labels,
+    encoders_of_columns,
+    sources_of_weights,
+    choosing_validation,
+)
 
-    _check_outputs(recipe, stage, add)
+
+def _is_complete(recipe: Recipe, stage: Stage) -> bool:
+    """Whether all encoders of a stage exist, and each column of texts has its encoder."""
+    names = {*recipe.trained(stage), *stage.freeze, *stage.columns.values()}
+    if not names <= recipe.encoders.keys():
+        return False
+    return not any(encoders_of_columns(recipe, stage))
+
+
+# --- stages whose encoders are known ----------------------------------------------------------------------
+
+
+def columns_of_data(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
+    """Yield a fault for each column that the data lacks, or has with other values than the loss takes."""
+    loss, data = stage.loss.traits, stage.data.traits
+    columns = listed(stage.data.columns)
+    for column in sorted(loss.needs - set(stage.data.columns)):
+        message = f"the loss needs the column `{column}`, and the data has {columns}; choose another of the two"
+        yield message, ("loss",)
+    for column in sorted(loss.numbers ^ data.numbers):
+        if column in stage.columns_used:
+            yield (
+                f"the column `{column}` holds numbers for one of loss and data, and texts for the other; "
+                "choose another of the two",
+                ("loss",),
+            )
+
+
+def trainable_parts(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
+    """Yield why the encoders of a stage cannot be trained or frozen, whatever the loss."""
+    parts: list[Component] = [recipe.runtime]
+    for name in recipe.trained(stage):
+        encoder = recipe.encoders[name]
+        parts.append(encoder.backbone)
+        if len(encoder.prompts) > 1:
+            message = f"`{name}` has several prompts, and a stage trains one; give it one prompt"
+            yield message, ("train",)
+    for part in parts:
+        if part.traits.untrainable is not None:
+            yield part.traits.untrainable, ()
+
+    for name in stage.freeze:
+        encoder = recipe.encoders[name]
+        if encoder.head.transform is not None:
+            message = f"`{name}` has a transform, which is fitted after all stages; take it out to freeze it"
+            yield message, ("freeze",)
+        for message in unread_output(encoder, "a stage that freezes it", VECTORS):
+            yield message, ("freeze",)
+
+
+def lengths(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
+    """Yield a fault if a stage reads longer texts than a backbone has positions."""
+    if stage.max_length is None:
+        return
+    for name in {*recipe.trained(stage), *stage.freeze}:
+        for message in beyond_positions(recipe.encoders[name], stage.max_length):
+            yield message, ("max_length",)
+
+
+def text_rules(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
+    """Yield a fault if `normalize_text` is on, and no prompt of the stage's encoders has text rules."""
+    encoders = [recipe.encoders[name] for name in recipe.towers(stage).values()]
     if stage.normalize_text and not any(map(_has_text_rules, encoders)):
-        add(
+        yield (
             "`normalize_text` is on, but the encoder's prompt has no text rules; "
             'set `normalizer = "prompt-eol"` in its `prompt`, or take `normalize_text` out',
-            "normalize_text",
+            ("normalize_text",),
         )
-
-    fixed = set()
-    for column, name in towers.items():
-        if name in stage.freeze:
-            fixed.add(column)
-    loss = loss_of(stage, recipe.encoders[recipe.trained(stage)[0]].similarity)
-    messages = loss.misfits(stage.batch_size, frozenset(fixed))
-    for message in messages:
-        add(message, "loss", misfit=True)
-
-    for name in stage.freeze:
-        if recipe.encoders[name].head.transform is not None:
-            add(
-                f"`{name}` has a transform, which is fitted after all stages; take it out to freeze it",
-                "freeze",
-            )
-    for message in _keys_without_training(recipe, stage):
-        add(message, "loss", misfit=True)
-
-
-def _check_outputs(
-    recipe: Recipe,
-    stage: Stage,
-    add: Add,
-) -> None:
-    """Add a problem for each encoder whose output the loss cannot train or compare."""
-    traits = stage.loss.traits
-    towers = recipe.towers(stage)
-    for name in dict.fromkeys(towers.values()):
-        pooler = recipe.encoders[name].pooler
-        problem = unread_output(pooler, f"the loss `{stage.loss.name}`", traits.reads)
-        if problem is not None:
-            add(problem, "loss", misfit=True)
-
-    outputs_of_frozen: frozenset[Output] = frozenset({"vector", "sparse"})
-    for name in stage.freeze:
-        pooler = recipe.encoders[name].pooler
-        problem = unread_output(
-            pooler, "a stage with frozen encoders", outputs_of_frozen
-        )
-        if problem is not None:
-            add(problem, "freeze", misfit=True)
-
-    compared = []
-    for column, name in towers.items():
-        if column not in traits.targets:
-            compared.append(recipe.encoders[name])
-    for what in unlike_parts(compared):
-        message = f"the encoders of the stage have different {what}, and the loss compares their texts"
-        add(f"{message}; give all the same", "train", misfit=True)
-
-
-def _keys_without_training(recipe: Recipe, stage: Stage) -> Iterator[str]:
-    """Yield a message for each column that a loss encodes by the moving average of an untrained encoder.
-
-    An encoder is trained if it also encodes a column directly, and is not frozen.
-    """
-    towers = recipe.towers(stage)
-    keys = stage.loss.traits.keys
-    trained = {tower for column, tower in towers.items() if column not in keys}
-    trained -= set(stage.freeze)
-    for key in sorted(keys & towers.keys()):
-        if towers[key] not in trained:
-            yield (
-                f"the loss `{stage.loss.name}` encodes the column `{key}` by a moving average of "
-                f"`{towers[key]}`, which no other column trains; encode all columns by one encoder, "
-                "or use a loss that keeps none"
-            )
-
-
-def _check_weights(
-    recipe: Recipe,
-    index: int,
-    stage: Stage,
-    add: Add,
-) -> None:
-    """Add a problem for each entry of a stage's `weights` that names an unknown encoder or a wrong source.
-
-    The source must be `pretrained`, or an earlier stage that trains the encoder.
-    """
-    earlier = {other.name: other for other in recipe.stage[:index]}
-    for name, source in stage.weights.items():
-        is_encoder = _check_encoder_name(recipe, name, add, "weights", name)
-        if not is_encoder or source == PRETRAINED:
-            continue
-        if source not in earlier:
-            names = listed([*earlier, PRETRAINED])
-            add(
-                f"there is no earlier stage `{source}`; the weights can come from {names}",
-                "weights",
-                name,
-            )
-        elif name not in recipe.trained(earlier[source]):
-            add(
-                f"the stage `{source}` does not train `{name}`; name one that does",
-                "weights",
-                name,
-            )
 
 
 def _has_text_rules(encoder: EncoderRecipe) -> bool:
@@ -574,3 +443,56 @@ def _has_text_rules(encoder: EncoderRecipe) -> bool:
     except SentbedError:
         return True
     return any(prompt is not None and prompt.normalizer != "none" for prompt in prompts)
+
+
+def encoders_of_loss(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
+    """Yield why a loss cannot train the encoders of its stage, or compare their texts."""
+    traits = stage.loss.traits
+    first = recipe.encoders[recipe.trained(stage)[0]]
+    fixed = set()
+    compared = None
+    for column, name in recipe.towers(stage).items():
+        encoder = recipe.encoders[name]
+        for message in unread_output(encoder, "the loss", traits.reads):
+            yield message, ("loss",)
+        if name in stage.freeze:
+            fixed.add(column)
+        if column in traits.targets:
+            continue
+        compared = compared or encoder
+        if not _are_comparable(compared, encoder):
+            yield NOT_COMPARABLE, ("columns", column)
+
+    place = StagePlace(stage.batch_size, frozenset(fixed))
+    loss = loss_of(stage, first.similarity)
+    for path, message in misfits_within(loss, Loss, place):
+        yield message, ("loss", *path)
+
+
+def moving_averages(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
+    """Yield a fault for each column that a loss encodes by the moving average of an untrained encoder.
+
+    An encoder is trained if it also encodes a column directly, and is not frozen.
+    """
+    towers = recipe.towers(stage)
+    keys = stage.loss.traits.keys
+    trained = {name for column, name in towers.items() if column not in keys}
+    trained -= set(stage.freeze)
+    for key in sorted(keys & towers.keys()):
+        if towers[key] not in trained:
+            yield (
+                f"the loss encodes the column `{key}` by a moving average of `{towers[key]}`, which no other "
+                "column trains; encode all columns by one encoder, or use a loss that keeps none",
+                ("loss",),
+            )
+
+
+STAGE_FITS: tuple[StageRule, ...] = (
+    columns_of_data,
+    trainable_parts,
+    lengths,
+    text_rules,
+    encoders_of_loss,
+    moving_averages,
+)
+"""Rules whose faults are misfits. They are asked if each column of texts has an encoder."""

@@ -6,11 +6,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
-from sentbed._component_faults import release_of
 from sentbed._document.structuring import parts_in
-from sentbed._document.toml import KeyPath, dotted
+from sentbed._document.toml import KeyPath
 from sentbed._recipe.prompts import (
     INSTRUCTION,
     MASK,
@@ -25,6 +22,7 @@ from sentbed.protocols import (
     Output,
     Pooler,
     Runtime,
+    Transform,
     inner_parts,
 )
 
@@ -46,14 +44,8 @@ REASONS: Mapping[str, str] = MappingProxyType(
 )
 """How messages describe each need of a pooler (`PoolerTraits.needs`)."""
 
-OUTPUTS: Mapping[Output, str] = MappingProxyType(
-    {
-        "vector": "one vector of each text",
-        "tokens": "a vector of each token",
-        "sparse": "a sparse vector of each text",
-    }
-)
-"""How messages describe each output of a pooler (`protocols.Output`)."""
+VECTORS: frozenset[Output] = frozenset({"vector", "sparse"})
+"""Outputs of poolers that are one vector of each text."""
 
 TEMPLATE = "template"
 """Need of a pooler that the recipe's prompt must meet, not the backbone."""
@@ -62,39 +54,60 @@ NEEDS_OF_ONE_TEMPLATE = frozenset({"template-alone", "template-alone-from-0"})
 """Needs of a pooler that subtracts the state of the template without a sentence."""
 
 
-def misfits(encoder: EncoderRecipe) -> Iterator[tuple[str, str]]:
-    """Yield the path of a key and a message for each reason why the parts of an encoder cannot be combined.
-
-    The path is dotted, and begins below `[encoder]`.
-    """
-    backbone, pooler = encoder.backbone, encoder.pooler
-    needs, offers = pooler.traits.needs, backbone.traits.offers
-    if undeclared := _undeclared_needs(pooler):
-        yield undeclared
-        return
-    if offers is not None and (unmet := needs - offers - {TEMPLATE}):
-        path, label = _pooler_with_needs(pooler, unmet)
-        yield (
-            path,
-            f"the pooler {label} needs {_reasons(unmet)}, and the backbone `{backbone.name}` has none; "
-            "choose another of the two",
-        )
-        # Problems of the prompt do not matter, since the pooler or the backbone must be changed first.
+def misfits(encoder: EncoderRecipe) -> Iterator[tuple[KeyPath, str]]:
+    """Yield the path of a key, below `[encoder]`, and a message for each reason why parts cannot be combined."""
+    unmet = list(_unmet_needs(encoder))
+    if unmet:
+        # Of a pooler and the one within it, the inner one has the need. Other problems can wait, since the pooler
+        # or the backbone must be changed first.
+        yield unmet[-1]
         return
 
     yield from _pooler_misfits(encoder)
-    yield from _output_misfits(encoder)
-    for message in backbone.misfits(needs):
-        yield "backbone", message
-    if (transform := encoder.head.transform) is not None:
-        for message in transform.misfits(encoder):
-            yield "head", message
-    if (problem := beyond_positions(encoder, encoder.max_length)) is not None:
-        yield "max_length", problem
-    yield from _misfits_of_prompts(encoder)
+    yield from _similarity_misfits(encoder)
+    yield from misfits_within(encoder.backbone, Backbone, encoder, "backbone")
+    yield from misfits_within(encoder.head, Transform, encoder, "head")
+    for message in beyond_positions(encoder, encoder.max_length):
+        yield ("max_length",), message
+    for key, message in _misfits_of_prompts(encoder):
+        yield (key,), message
     if encoder.task_prompts is not None:
         for message in _task_prompt_misfits(encoder, encoder.task_prompts):
-            yield "task_prompts", message
+            yield ("task_prompts",), message
+
+
+def _unmet_needs(encoder: EncoderRecipe) -> Iterator[tuple[KeyPath, str]]:
+    """Yield the path and a message for each pooler, outer ones first, whose needs the backbone does not meet."""
+    backbone = encoder.backbone
+    offers = backbone.traits.offers
+    if offers is None:
+        return
+    for path, pooler in parts_in(encoder.pooler, ("pooler",)):
+        if not isinstance(pooler, Pooler):
+            continue
+        unmet = pooler.traits.needs - offers - {TEMPLATE}
+        if unmet:
+            yield (
+                path,
+                f"the pooler `{pooler.name}` needs {_reasons(unmet)}, and the backbone `{backbone.name}` has "
+                "none; choose another of the two",
+            )
+
+
+def misfits_within(
+    part: Any,
+    base: type[Any],
+    place: Any,
+    *path: str | int,
+) -> Iterator[tuple[KeyPath, str]]:
+    """Yield the path and the message of each misfit of the components of a class in a part of a recipe.
+
+    `place` is where the components stand; see `Component.misfits`. `path` is the path of `part`.
+    """
+    for path_of_component, component in parts_in(part, path):
+        if isinstance(component, base):
+            for message in component.misfits(place):
+                yield path_of_component, message
 
 
 def _misfits_of_prompts(encoder: EncoderRecipe) -> Iterator[tuple[str, str]]:
@@ -129,87 +142,37 @@ def _reasons(needs: frozenset[str]) -> str:
     return " and ".join(REASONS.get(need, f"`{need}`") for need in sorted(needs))
 
 
-def _pooler_with_needs(pooler: Pooler, needs: frozenset[str]) -> tuple[str, str]:
-    """Return the dotted path and the label of the innermost pooler that has all these needs.
-
-    It is `pooler` itself, or one of its inner poolers.
-    """
-    path: KeyPath = ("pooler",)
-    label = f"`{pooler.name}`"
-    for inner_path, inner in parts_in(pooler, ("pooler",)):
-        if not isinstance(inner, Pooler) or not needs <= inner.traits.needs:
-            continue
-        if len(inner_path) > len(path):
-            path = inner_path
-            label = f"`{inner.name}` within `{pooler.name}`"
-    return dotted(path), label
-
-
-def _undeclared_needs(pooler: Pooler) -> tuple[str, str] | None:
-    """Return the path of a key and a message if the traits of a pooler lack a need of a pooler within it."""
-    for path, inner in parts_in(pooler, ("pooler",)):
-        if not isinstance(inner, Pooler):
-            continue
-        if undeclared := inner.traits.needs - pooler.traits.needs:
-            release = release_of(type(pooler).__module__)
-            message = (
-                f"the pooler `{inner.name}` within `{pooler.name}` needs {_reasons(undeclared)}, and "
-                f"`{pooler.name}` of {release} does not say so; choose another, or "
-                "let its plugin write `traits` as `PoolerTraits.of(...)` of the poolers in its fields"
-            )
-            return dotted(path), message
-    return None
-
-
-def _output_misfits(encoder: EncoderRecipe) -> Iterator[tuple[str, str]]:
-    """Yield the problems of a similarity, of prompts and of a head that cannot work with the pooler's output."""
+def _similarity_misfits(encoder: EncoderRecipe) -> Iterator[tuple[KeyPath, str]]:
+    """Yield why a similarity, several prompts or a transform cannot work with the pooler's output."""
     output = encoder.pooler.traits.output
     similarity = encoder.similarity
-    label = "the cosine"
-    compares = frozenset[Output]({"vector", "sparse"})
+    compares = VECTORS
     if similarity is not None:
-        label = f"the similarity `{similarity.name}`"
         compares = similarity.traits.compares
-    if output not in compares:
-        yield (
-            "similarity",
-            f"the pooler `{encoder.pooler.name}` gives {OUTPUTS[output]}, which {label} does not compare; "
-            "set another `similarity`",
-        )
-
-    if output != "tokens":
-        return
-    if len(encoder.prompts) > 1:
-        yield (
-            "prompt",
-            f"{len(encoder.prompts)} prompts give vectors of other tokens each, which cannot be joined; "
-            "give one",
-        )
+    for message in unread_output(encoder, "the similarity", compares):
+        yield ("similarity",), message
+    if output == "tokens" and len(encoder.prompts) > 1:
+        message = "several prompts give vectors of other tokens each, which cannot be joined; give one"
+        yield ("prompt",), message
     if encoder.head.transform is not None:
-        yield (
-            "head",
-            "a transform is fitted to one vector of each text, and the pooler "
-            f"`{encoder.pooler.name}` gives {OUTPUTS[output]}; take it out",
-        )
+        for message in unread_output(encoder, "a transform", VECTORS):
+            yield ("head",), message
 
 
 def unread_output(
-    pooler: Pooler,
-    part: str,
+    encoder: EncoderRecipe,
+    reader: str,
     reads: frozenset[Output],
-) -> str | None:
-    """Return a message if a part of a recipe, such as a loss, cannot use a pooler's output; else None.
-
-    `reads` has the outputs that it can use.
-    """
+) -> Iterator[str]:
+    """Yield a message if what reads the output of an encoder's pooler, such as a loss, does not read this one."""
+    pooler = encoder.pooler
     output = pooler.traits.output
-    if output in reads:
-        return None
-    usable = [description for name, description in OUTPUTS.items() if name in reads]
-    return (
-        f"{part} reads {' or '.join(usable)}, and the pooler `{pooler.name}` gives {OUTPUTS[output]}; "
-        "use another of the two"
-    )
+    if output not in reads:
+        names = listed(sorted(reads))
+        yield (
+            f"the pooler `{pooler.name}` has the output `{output}`, and {reader} reads {names}; use another of "
+            "the two"
+        )
 
 
 def runtime_misfits(runtime: Runtime, encoder: EncoderRecipe) -> Iterator[str]:
@@ -224,59 +187,35 @@ def runtime_misfits(runtime: Runtime, encoder: EncoderRecipe) -> Iterator[str]:
             f"the runtime `{runtime.name}`, as it is set, takes no prompt that hides tokens, chooses layers "
             "or has a placeholder; use another, such as `cpu`, or another prompt"
         )
-    problem = unread_output(
-        encoder.pooler,
-        f"the runtime `{runtime.name}`, as it is set,",
-        runtime.traits.outputs,
-    )
-    if problem is not None:
-        yield problem
-    messages: list[str] = []
-    for backbone in encoder.backbones:
-        reasons = runtime.misfits(backbone, encoder.pooler, encoder.head)
-        messages += list(reasons)
-    yield from dict.fromkeys(messages)
+    yield from unread_output(encoder, "the runtime", runtime.traits.outputs)
+    yield from runtime.misfits(encoder)
 
 
-def beyond_positions(encoder: EncoderRecipe, max_length: int) -> str | None:
-    """Return a message if the backbone of an encoder has fewer positions than `max_length`; else None."""
+def beyond_positions(encoder: EncoderRecipe, max_length: int) -> Iterator[str]:
+    """Yield a message if the backbone of an encoder has fewer positions than `max_length`."""
     positions = encoder.backbone.most_tokens()
-    if positions is None or max_length <= positions:
-        return None
-    return (
-        f"`max_length` is {max_length:,}, and the backbone `{encoder.backbone.name}` has positions for "
-        f"{positions:,} tokens; set `max_length` to {positions} or less"
-    )
+    if positions is not None and max_length > positions:
+        yield (
+            f"`max_length` is {max_length:,}, and the backbone `{encoder.backbone.name}` has positions for "
+            f"{positions:,} tokens; set `max_length` to {positions} or less"
+        )
 
 
-def _pooler_misfits(encoder: EncoderRecipe) -> Iterator[tuple[str, str]]:
-    """Yield a problem if the backbone has no pretrained weights for the pooler.
-
-    Also yield one if the head has a projection, but the pooler computes something else in eval mode.
-    """
+def _pooler_misfits(encoder: EncoderRecipe) -> Iterator[tuple[KeyPath, str]]:
+    """Yield why a pooler cannot take its weights, or a projection its vectors."""
     backbone, pooler, head = encoder.backbone, encoder.pooler, encoder.head
     if pooler.traits.pretrained and not backbone.traits.pretrained:
         yield (
-            "pooler",
-            f"the pooler `{pooler.name}` starts with weights of the backbone's model, and those of the "
-            f"backbone `{backbone.name}` are random; name a pretrained `model` in the backbone, or take "
-            "`pretrained` out of the pooler",
+            ("pooler",),
+            f"the pooler starts with weights of the backbone's model, and those of `{backbone.name}` are "
+            "random; name a pretrained `model`, or take `pretrained` out of the pooler",
         )
     if pooler.traits.at_test is not None and head.projection is not None:
         yield (
-            "head",
+            ("head",),
             f"`projection` is trained on what the pooler `{pooler.name}` computes in training, and encoding "
-            f"would apply it to something else, `{name_at_test(pooler)}`; take `projection` out"
-            f"{_width(pooler)}",
+            f"would apply it to something else, `{name_at_test(pooler)}`; take `projection` out",
         )
-
-
-def _width(pooler: Any) -> str:
-    """Return advice to set the pooler's field for the width in training; empty if it has no such field."""
-    for field in attrs.fields(type(pooler)):
-        if field.name.endswith("width"):
-            return f", and where vectors need another width in training, set `{field.name}` of the pooler"
-    return ""
 
 
 def _prompt_misfits(
@@ -312,24 +251,23 @@ def _prompt_misfits(
         return
 
     if resolved.layers:
-        for message in _misfits_of_layers(backbone, resolved.layers, needs):
+        for message in _misfits_of_layers(encoder, resolved.layers):
             yield "prompt", message
     for message in _template_misfits(encoder, resolved.template):
         yield "prompt", message
 
 
 def _misfits_of_layers(
-    backbone: Backbone,
+    encoder: EncoderRecipe,
     layers: tuple[int, ...],
-    needs: frozenset[str],
 ) -> Iterator[str]:
     """Yield reasons why a prompt cannot select these layers of a backbone."""
-    reading = backbone.reading(layers)
+    reading = encoder.backbone.reading(layers)
     if reading is None:
-        yield f"the backbone `{backbone.name}` lets no prompt choose `layers`; take them out"
+        yield f"the backbone `{encoder.backbone.name}` lets no prompt choose `layers`; take them out"
         return
-    messages = (*reading.check(), *reading.misfits(needs))
-    yield from messages
+    yield from reading.check()
+    yield from reading.misfits(encoder)
 
 
 def name_at_test(pooler: Pooler) -> str:

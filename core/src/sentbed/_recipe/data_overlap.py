@@ -10,7 +10,7 @@ from typing import TypeAlias, get_type_hints
 from sentbed._document.structuring import parts_in
 from sentbed._locations import HUB, FilePath, locate, mentions
 from sentbed._recipe.recipe import Recipe
-from sentbed.errors import SentbedError
+from sentbed.errors import Problem, SentbedError
 from sentbed.protocols import DataSource, Evaluator
 
 Identity: TypeAlias = Callable[[Path], Hashable]
@@ -50,10 +50,8 @@ def _files_of_part(part: DataSource | Evaluator) -> Iterator[Path]:
                 yield path
 
 
-def training_on_test_data(
-    recipe: Recipe, identity: Identity
-) -> Iterator[tuple[int, str]]:
-    """Yield the index of each stage that trains on test data, with a message, unless the recipe allows it."""
+def training_on_test_data(recipe: Recipe, identity: Identity) -> Iterator[Problem]:
+    """Yield a problem for each file of test data that a stage trains on, unless the recipe allows it."""
     if recipe.run.allow_overlap or not recipe.stage:
         return
 
@@ -72,11 +70,11 @@ def training_on_test_data(
                     f"`{evaluator}`; train on other data, say in the evaluation that it is no test data (such "
                     'as `split = "train"`), or set `allow_overlap = true` in `[run]`'
                 )
-                yield i, message
+                yield recipe.problem(message, ("stage", i, "data"))
 
 
 def choosing_by_test_data(recipe: Recipe, identity: Identity) -> Iterator[str]:
-    """Yield a warning for each file of test data by which a validation chooses weights."""
+    """Yield a remark for each file of test data by which a validation chooses weights."""
     tests = _test_files(recipe, identity)
     for stage in recipe.stage:
         validate = stage.validate

@@ -15,7 +15,7 @@ from attrs.validators import and_, ge, gt, le, lt, matches_re, min_len, optional
 from sentbed._document.structuring import parts_in, unstructure
 from sentbed._document.toml import Document, KeyPath
 from sentbed._recipe.prompts import Prompt, ResolvedPrompt
-from sentbed.errors import SentbedError
+from sentbed.errors import Level, Problem, SentbedError
 from sentbed.protocols import (
     LABEL,
     Backbone,
@@ -437,7 +437,7 @@ class Recipe:
     )
     """Tables that belong to plugins, such as `[study]`, by key."""
     document: Document = attrs.field(
-        factory=lambda: Document({}),
+        factory=lambda: Document.of({}),
         metadata={"skip": True},
         eq=False,
     )
@@ -464,6 +464,16 @@ class Recipe:
         if len(self.encoders) != 1:
             return MAIN_ENCODER
         return next(iter(self.encoders))
+
+    def problem(
+        self,
+        message: str,
+        path: KeyPath,
+        level: Level = "error",
+    ) -> Problem:
+        """Return a problem at the path of a key, with the file and the line of the key."""
+        path_in_file = written_path(self.document.data, path)
+        return self.document.problem(message, path_in_file, level)
 
     def trained(self, stage: Stage) -> tuple[str, ...]:
         """Return the names of the encoders that a stage trains."""
@@ -497,6 +507,19 @@ def first_stages(recipe: Recipe, count: int) -> Recipe:
         expected={},
         tables={},
     )
+
+
+def decisive(recipe: Recipe) -> Recipe:
+    """Return the recipe with constant values for all settings that cannot affect a score."""
+    run = attrs.evolve(recipe.run, name="any", cache=True, allow_overlap=False)
+    tables = {}
+    for key, table in recipe.tables.items():
+        if table.traits.decides:
+            tables[key] = table
+
+    bare = Recipe(recipe.schema, recipe.run, recipe.runtime, recipe.encoders)
+    defaults = {key: getattr(bare, key) for key in UNDECISIVE}
+    return attrs.evolve(recipe, run=run, tables=tables, **defaults)
 
 
 def written_path(data: Mapping[str, Any], path: KeyPath) -> KeyPath:

@@ -8,40 +8,34 @@ from pathlib import Path
 
 from sentbed._document.structuring import parts_in
 from sentbed._recipe.data_overlap import choosing_by_test_data
-from sentbed._recipe.recipe import Recipe, written_path
-from sentbed.errors import SentbedError
+from sentbed._recipe.recipe import Recipe
+from sentbed.errors import Problem, SentbedError
 from sentbed.protocols import Component
 
 
-def remarks_of(recipes: Iterable[Recipe]) -> tuple[list[str], list[str]]:
-    """Return the remarks on recipes and their components, and the problems that components report as errors.
+def remarks_of(recipes: Iterable[Recipe]) -> list[Problem]:
+    """Return the remarks on recipes and their components, and the errors that a server reports.
 
-    Of several equal components, only one is asked. A problem names the file, the line and the key of its
-    component.
+    Of several equal components, only one is asked.
     """
-    remarks: list[str] = []
-    problems: dict[str, str] = {}
+    problems: list[Problem] = []
     components: list[Component] = []
     for recipe in recipes:
-        remarks += untrained_layers(recipe)
+        remarks = [*untrained_layers(recipe)]
         remarks += choosing_by_test_data(recipe, Path.resolve)
+        if reason := recipe.runtime.unavailable():
+            # This is not an error, since the recipe may be meant for another machine.
+            remarks.append(f"not on this machine: {reason}")
         for path, component in parts_in(recipe):
             if not isinstance(component, Component) or component in components:
                 continue
             components.append(component)
             try:
-                remarks += list(component.remarks())
+                remarks += component.remarks()
             except SentbedError as error:
-                message = str(error)
-                path_in_file = written_path(recipe.document.data, path)
-                problem = recipe.document.problem(message, path_in_file)
-                problems.setdefault(message, str(problem))
-
-        if reason := recipe.runtime.unavailable():
-            # This is not a problem, since the recipe may be meant for another machine.
-            remarks.append(f"not on this machine: {reason}")
-    # Several backbones with the same model have the same remarks.
-    return list(dict.fromkeys(remarks)), list(problems.values())
+                problems.append(recipe.problem(str(error), path))
+        problems += [Problem(remark, level="remark") for remark in remarks]
+    return list(dict.fromkeys(problems))
 
 
 def untrained_layers(recipe: Recipe) -> Iterator[str]:

@@ -8,7 +8,8 @@ from typing import TypeAlias
 
 import attrs
 
-from sentbed._encoder.encoder import EncodeBar, Encoder, pair_name
+from sentbed._encoder.encoder import Encoder, pair_name
+from sentbed._encoder.evaluated_encoder import EncodeBar
 from sentbed._recipe.data_overlap import files_of
 from sentbed._recipe.recipe import Evaluate, Recipe, Validate, Watch
 from sentbed._registry.registry import Plugins

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         Pooler,
         Schedule,
         Similarity,
+        StagePlace,
         Tracker,
         cut_into_batches,
         inner_parts,
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
         Head,
         PlacedEncoder,
         Runtime,
-        SharedWork,
         StepResult,
         Trainer,
         Training,
@@ -52,8 +52,10 @@ if TYPE_CHECKING:
         Transform,
     )
     from sentbed.protocols.evaluation import (
+        ANY_TASK,
         Direction,
         DrivesEncoder,
+        Encoded,
         Evaluation,
         Evaluator,
         PartProgress,
@@ -78,7 +80,6 @@ if TYPE_CHECKING:
         StageParts,
     )
     from sentbed.protocols.recipe_tables import (
-        Lazy,
         RecipeTable,
         TableTraits,
         Variants,

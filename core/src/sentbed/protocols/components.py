@@ -52,6 +52,17 @@ class Component(ABC):
         """
         return iter(())
 
+    def misfits(self, place: Any) -> Iterator[str]:
+        """Yield why the component cannot stand in its place. Each reason is a sentence that ends with a remedy.
+
+        The place of a backbone, a pooler or a transform is its encoder (`EncoderParts`). A runtime is asked about
+        each encoder that it is to run, and an evaluator about the one that it is to score. The place of a loss is
+        its stage (`StagePlace`). Core asks inner components, too.
+
+        A study leaves out combinations of parts that do not fit.
+        """
+        return iter(())
+
     def remarks(self) -> Iterator[str]:
         """Yield facts that a user should know before a run, one sentence each, such as what will be downloaded.
 
@@ -230,14 +241,6 @@ class Backbone(Component):
         """
         return None
 
-    def misfits(self, needs: frozenset[str]) -> Iterator[str]:
-        """Yield a problem for each field that conflicts with a pooler's needs.
-
-        By default, yield the problems of the inner backbone.
-        """
-        for inner in inner_parts(self, Backbone):
-            yield from inner.misfits(needs)
-
 
 class Intervention(Component):
     """Changes the states within a backbone. It has no trained weights and keeps nothing between calls."""
@@ -407,6 +410,16 @@ class ParameterSettings:
     """Decoupled weight decay; None for that of the stage's optimiser."""
 
 
+@attrs.frozen
+class StagePlace:
+    """What a stage says of the place of its loss; see `Component.misfits`."""
+
+    batch_size: int
+    """Number of rows of a batch."""
+    fixed: frozenset[str] = frozenset()
+    """Columns that frozen encoders encode."""
+
+
 class Loss(Component):
     """Computes a scalar to minimise from the sentence vectors of a batch."""
 
@@ -452,14 +465,6 @@ class Loss(Component):
                 changes[field.alias or field.name] = _compared(value, similarity)
         changed: Loss = attrs.evolve(loss, **changes)
         return changed
-
-    def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
-        """Yield a problem for each field that conflicts with batches of `batch_size` rows.
-
-        The columns in `fixed` are encoded by frozen encoders. By default, yield the problems of the inner losses.
-        """
-        for inner in inner_parts(self, Loss):
-            yield from inner.misfits(batch_size, fixed)
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int | None:
         """Return the maximum number of negatives per anchor, in a full batch of data with these columns.

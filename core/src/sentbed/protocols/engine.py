@@ -20,7 +20,7 @@ from sentbed.protocols.components import (
     Schedule,
     Similarity,
 )
-from sentbed.protocols.tokens import Module, RaggedVectors, TokenBatch, TokenIds
+from sentbed.protocols.tokens import Module, TokenBatch, TokenIds
 from sentbed.protocols.traits import RuntimeTraits
 
 if TYPE_CHECKING:
@@ -64,10 +64,6 @@ class Transform(Component):
     """Affine map of sentence vectors. It is not trained, but fitted to vectors after training."""
 
     __slots__ = ()
-
-    def misfits(self, encoder: EncoderParts) -> Iterator[str]:
-        """Yield reasons why the transform cannot be fitted to an encoder."""
-        return iter(())
 
     @abstractmethod
     def output_width(self, width: int) -> int:
@@ -140,33 +136,10 @@ class Head:
             )
 
 
-class SharedWork:
-    """Optional methods of a placed encoder that shares work between texts or between encoders."""
-
-    shares_prefix: bool = False
-    """Whether `encode` accepts a batch with a `prefix`."""
-    twin: Path | None = None
-    """Directory of a saved encoder with the same backbone weights. `save` may hard-link its files."""
-
-    def beside(self, others: Sequence[PlacedEncoder]) -> PlacedEncoder | None:
-        """Return an encoder that concatenates the vectors of this encoder and of `others` along the width.
-
-        All encoders were assembled from the same built backbone, so one forward pass of the backbone is enough.
-        The vectors must be bit-identical to those that each encoder's `encode` returns. Return None if that
-        cannot be guaranteed.
-        """
-        return None
-
-    def fingerprints(self) -> Sequence[str | None] | None:
-        """Return the fingerprint of each encoder joined by `beside`; None if the caller must ask each encoder."""
-        return None
-
-
-class PlacedEncoder(SharedWork):
+class PlacedEncoder:
     """An encoder on an engine's device: backbone, pooler and head.
 
-    A subclass must have `width`, `encode`, `transformed` and `save`, and `encode_tokens` if it supports poolers
-    with `output = "tokens"`.
+    A subclass must have `width`, `encode`, `transformed` and `save`.
     """
 
     width: int
@@ -180,6 +153,10 @@ class PlacedEncoder(SharedWork):
     """Number of all parameters, and of trainable parameters; None if the engine does not count them."""
     fitted_on: Mapping[str, Any] | None = None
     """Facts about the texts on which the head's transform was fitted; None if there is no fitted transform."""
+    shares_prefix: bool = False
+    """Whether `encode` accepts a batch with a `prefix`."""
+    twin: Path | None = None
+    """Directory of a saved encoder with the same backbone weights. `save` may hard-link its files."""
     asynchronous: bool = False
     """Whether the host is idle during `encode_batches`. Later texts are then tokenised in a thread meanwhile."""
     module: Module = None
@@ -198,17 +175,14 @@ class PlacedEncoder(SharedWork):
         """
         return {}
 
-    def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
-        """Return the sentence vectors, `(batch, width)`, computed in eval mode and without gradient."""
+    def encode(self, batch: TokenBatch) -> Any:
+        """Return the vectors of a batch, computed in eval mode and without gradient.
+
+        They are float32 `(batch, width)`, or `RaggedVectors` for a pooler with `output = "tokens"`.
+        """
         raise NotImplementedError
 
-    def encode_tokens(self, batch: TokenBatch) -> RaggedVectors:
-        """Return the token vectors of each text, computed in eval mode, for a pooler with `output = "tokens"`."""
-        raise NotImplementedError
-
-    def encode_batches(
-        self, batches: Iterable[TokenBatch]
-    ) -> Iterator[NDArray[np.float32]]:
+    def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[Any]:
         """Yield the result of `encode` for each batch, in order.
 
         The method may consume later batches before it yields the vectors of an earlier one.
@@ -220,6 +194,19 @@ class PlacedEncoder(SharedWork):
 
         This is for devices that compile code for each shape of a batch.
         """
+        return None
+
+    def beside(self, others: Sequence[PlacedEncoder]) -> PlacedEncoder | None:
+        """Return an encoder that concatenates the vectors of this encoder and of `others` along the width.
+
+        All encoders were assembled from the same built backbone, so one forward pass of the backbone is enough.
+        The vectors must be bit-identical to those that each encoder's `encode` returns. Return None if that
+        cannot be guaranteed.
+        """
+        return None
+
+    def fingerprints(self) -> Sequence[str | None] | None:
+        """Return the fingerprint of each encoder joined by `beside`; None if the caller must ask each encoder."""
         return None
 
     def fingerprint(self) -> str | None:
@@ -357,7 +344,7 @@ class Engine:
     An engine that also trains is a `TrainingEngine`. The runtime of an engine that does not train sets the trait
     `untrainable`. Core uses one engine in one process and passes it whole batches. An engine with several
     devices or processes distributes the rows of a batch and gathers the vectors itself. `docs/engines.md`
-    describes the contract, and `sentbed_testing` compares engines with each other.
+    describes the contract, and `sentbed_testing` compares an engine with that of `cpu`.
     """
 
     token_budget: int
@@ -427,19 +414,6 @@ class Runtime(Component):
     def traits(self) -> RuntimeTraits:
         """Number of processes, and other properties."""
         return RuntimeTraits()
-
-    def misfits(
-        self,
-        backbone: Backbone,
-        pooler: Pooler,
-        head: Head,
-    ) -> Iterator[str]:
-        """Yield reasons why the runtime cannot run an encoder of these parts, each a sentence with a remedy.
-
-        Called for each encoder of a recipe, and before an encoder is loaded. The method must not import heavy
-        libraries.
-        """
-        return iter(())
 
     @abstractmethod
     def build(self) -> Engine:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import attrs
-from attrs.converters import optional
 
 from sentbed.errors import RunError, printable
 from sentbed.protocols.components import (
@@ -68,23 +67,22 @@ class TextTask:
         return tuple(key.lower() for key in keys)
 
 
+ANY_TASK = TextTask()
+"""Task of texts of which nothing is known."""
+
+Encoded: TypeAlias = Any
+"""Vectors of texts: float32 `(n, width)`, or `RaggedVectors` if the encoder's `output` is `tokens`."""
+
+
 class TextEncoder(ABC):
-    """An encoder for evaluations."""
+    """Computes the vectors of texts: a `sentbed.Encoder`, or an object that wraps one."""
 
     __slots__ = ()
 
     output: Output = "vector"
-    """What the encoder computes for a text. If it is `tokens`, `encode_tokens` is called instead of `encode`."""
+    """What `encode` computes for a text."""
     similarity: Similarity | None = None
     """Similarity for comparing the encoder's texts; None for the cosine."""
-
-    @property
-    def second(self) -> TextEncoder | None:
-        """Encoder of the second sentence of each pair, such as one for another language; None for the same one.
-
-        Only evaluators with the trait `two_sided` use it.
-        """
-        return None
 
     @property
     def device(self) -> str:
@@ -97,12 +95,16 @@ class TextEncoder(ABC):
         return {"device": self.device}
 
     @abstractmethod
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one vector per text, `(n, width)`, in the order of the texts."""
+    def encode(self, texts: Sequence[str], task: TextTask = ANY_TASK) -> Encoded:
+        """Return one vector per text, float32 `(n, width)`, in the order of the texts.
 
-    def encode_tokens(self, texts: Sequence[str]) -> RaggedVectors:
-        """Return the token vectors of each text, in the order of the texts. Called if `output` is `tokens`."""
-        raise NotImplementedError
+        If `output` is `tokens`, return the token vectors of each text, as `RaggedVectors`. The texts get the
+        prompt that the encoder has for the task.
+        """
+
+    def prompt_for(self, task: TextTask) -> object:
+        """Return the prompt that the texts of a task get. Texts with equal prompts can be encoded together."""
+        return None
 
     def progress(
         self,
@@ -112,10 +114,6 @@ class TextEncoder(ABC):
     ) -> None:
         """Report the progress of a part of the evaluation other than encoding, which `encode` reports itself."""
         return
-
-    def for_task(self, task: TextTask) -> TextEncoder:
-        """Return the encoder with its prompt for a task's texts; by default the encoder itself."""
-        return self
 
     def at_length(self, max_length: int) -> TextEncoder | None:
         """Return a copy of the encoder that truncates texts to `max_length` tokens, including special tokens.
@@ -282,30 +280,6 @@ class Texts:
 
 
 @attrs.frozen(eq=False)
-class _OnlyEncodes(TextEncoder):
-    """Text encoder that wraps any object with a method `encode(texts)`."""
-
-    encoder: Any
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        vectors: NDArray[np.float32] = self.encoder.encode(texts)
-        return vectors
-
-
-def text_encoder(encoder: TextEncoder | Any) -> TextEncoder:
-    """Return an encoder, or any object with `encode(texts)`, as a text encoder.
-
-    A `sentbed.Encoder` keeps its similarity, its output and its prompts for tasks.
-    """
-    if isinstance(encoder, TextEncoder):
-        return encoder
-    if hasattr(encoder, "as_text_encoder"):
-        evaluated: TextEncoder = encoder.as_text_encoder()
-        return evaluated
-    return _OnlyEncodes(encoder)
-
-
-@attrs.frozen(eq=False)
 class Vectors:
     """The vectors of prepared lists of texts, by the name of the list: `vectors["queries"]`.
 
@@ -314,10 +288,8 @@ class Vectors:
     """
 
     lists: Mapping[str, Texts]
-    encoder: TextEncoder = attrs.field(converter=text_encoder)
-    second: TextEncoder | None = attrs.field(
-        default=None, converter=optional(text_encoder)
-    )
+    encoder: TextEncoder
+    second: TextEncoder | None = None
     """Encoder of the second sentences of pairs; None means `encoder`."""
     device: str = "cpu"
     """torch device for evaluators that train a classifier: `cpu`, `cuda:0`."""
@@ -326,10 +298,7 @@ class Vectors:
 
     @property
     def output(self) -> Output:
-        """What the encoder computes for a text.
-
-        If it is `tokens`, call `tokens(name)` for the vectors of a list.
-        """
+        """What the encoder computes for a text."""
         return self.encoder.output
 
     @property
@@ -337,48 +306,45 @@ class Vectors:
         """Similarity for comparing the encoder's texts; None for the cosine."""
         return self.encoder.similarity
 
-    def __getitem__(self, name: str) -> NDArray[np.float32]:
-        """Return the vectors of a list, float32 `(texts, width)`: those of `Texts.first`, then of `Texts.second`.
+    def __getitem__(self, name: str) -> Encoded:
+        """Return the vectors of a list: those of `Texts.first`, then of `Texts.second`.
+
+        They are float32 `(texts, width)`, or `RaggedVectors` if `output` is `tokens`.
 
         Raises:
             RunError: if the vectors of two encoders have different widths.
         """
-        import numpy as np
-
-        parts = [encoder.encode(texts) for encoder, texts in self._passes(name)]
-        _require_equal_widths([np.shape(part)[-1] for part in parts])
-        if len(parts) == 1:
-            return parts[0]
-        return np.concatenate(parts)
-
-    def tokens(self, name: str) -> RaggedVectors:
-        """Return the token vectors of each text of a list: of `Texts.first`, then of `Texts.second`.
-
-        Raises:
-            RunError: if the vectors of two encoders have different widths.
-        """
-        parts = [encoder.encode_tokens(texts) for encoder, texts in self._passes(name)]
-        _require_equal_widths([part.width for part in parts])
-        return RaggedVectors.join(parts)
-
-    def _passes(self, name: str) -> Iterator[tuple[TextEncoder, list[str]]]:
-        """Yield each encoder that encodes texts of a list, with its prompt for the task, and these texts."""
         texts = self.lists[name]
-        if self.second is None:
-            yield self.encoder.for_task(texts.task), texts.both
-            return
-        if texts.first or not texts.second:
-            yield self.encoder.for_task(texts.task), list(texts.first)
-        if texts.second:
-            yield self.second.for_task(texts.task), list(texts.second)
+        if self.second is None or not texts.second:
+            return self.encoder.encode(texts.both, texts.task)
+        second = self.second.encode(list(texts.second), texts.task)
+        if not texts.first:
+            return second
+        first = self.encoder.encode(list(texts.first), texts.task)
+        return _joined(first, second)
 
 
-def _require_equal_widths(widths: Sequence[int]) -> None:
-    """Raise `RunError` if the vectors of two encoders have different widths; `widths` has one or two."""
-    if widths[0] != widths[-1]:
+def _joined(first: Encoded, second: Encoded) -> Encoded:
+    """Return the vectors of two encoders as one object.
+
+    Raises:
+        RunError: if their vectors have different widths.
+    """
+    import numpy as np
+
+    if isinstance(first, RaggedVectors):
+        _require_equal_widths(first.width, second.width)
+        return RaggedVectors.join([first, second])
+    _require_equal_widths(np.shape(first)[-1], np.shape(second)[-1])
+    return np.concatenate([first, second])
+
+
+def _require_equal_widths(first: int, second: int) -> None:
+    """Raise `RunError` if the vectors of two encoders have different widths."""
+    if first != second:
         raise RunError(
-            f"the encoder of the first sentences gives vectors of width {widths[0]}, that of the "
-            f"second ones of width {widths[-1]}, which cannot be compared; give both heads the "
+            f"the encoder of the first sentences gives vectors of width {first}, that of the "
+            f"second ones of width {second}, which cannot be compared; give both heads the "
             "same `projection`"
         )
 
@@ -415,7 +381,7 @@ class Prepared:
         device: str = "cpu",
         progress: PartProgress | None = None,
     ) -> Evaluation:
-        """Encode the lists and return the scores. An encoder may be any object with `encode(texts)`."""
+        """Encode the lists and return the scores."""
         if progress is None:
             progress = _ignore_progress
         return self.score(Vectors(self.lists, encoder, second, device, progress))
@@ -431,9 +397,9 @@ class DrivesEncoder:
     """Returns texts for training the tokenizer of a randomly initialised encoder, used if no training stage has
     texts for it."""
 
-    def evaluate(self, encoder: TextEncoder | Any) -> Evaluation:
-        """Return the scores of an encoder, which may be any object with `encode(texts)`."""
-        return self.drive(text_encoder(encoder))
+    def evaluate(self, encoder: TextEncoder) -> Evaluation:
+        """Return the scores of an encoder."""
+        return self.drive(encoder)
 
 
 Preparation: TypeAlias = Prepared | DrivesEncoder
@@ -457,14 +423,6 @@ class Evaluator(Component):
         By default, these are the traits of its inner evaluators, those in its fields.
         """
         return EvaluatorTraits.of(*inner_parts(self, Evaluator))
-
-    def similarity_misfits(self, similarity: Similarity) -> Iterator[str]:
-        """Yield reasons why the evaluator cannot score an encoder with this similarity, each with a remedy.
-
-        By default, yield those of the inner evaluators.
-        """
-        for inner in inner_parts(self, Evaluator):
-            yield from inner.similarity_misfits(similarity)
 
     @abstractmethod
     def prepare(self) -> Prepared | DrivesEncoder:

@@ -329,7 +329,7 @@ class EvaluatorTraits(ComponentTraits):
     Only such an evaluator may choose the best weights (`validate`).
     """
     two_sided: bool = False
-    """Whether the evaluator encodes the second sentences of pairs with `TextEncoder.second`."""
+    """Whether another encoder may encode the second sentences of pairs."""
     reads: frozenset[Output] = attrs.field(
         default=frozenset({"vector"}),
         validator=_OUTPUTS,

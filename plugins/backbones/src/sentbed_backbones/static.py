@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 from attrs.validators import ge, optional
 from sentbed import FilePath, ModelId, SentbedError, locate
-from sentbed.protocols import Backbone, BackboneTraits, BuildContext, BuiltBackbone
+from sentbed.protocols import (
+    Backbone,
+    BackboneTraits,
+    BuildContext,
+    BuiltBackbone,
+    EncoderParts,
+)
 
 from sentbed_backbones.model_file_checks import (
     is_local,
@@ -112,9 +118,9 @@ class Static(Backbone):
 
             yield hub_remark(self.model, self.revision, True)
 
-    def misfits(self, needs: frozenset[str]) -> Iterator[str]:
+    def misfits(self, place: EncoderParts) -> Iterator[str]:
         """Yield a problem if all texts would get the vector of the same special token."""
-        if self.special_tokens and "bidirectional" in needs:
+        if self.special_tokens and "bidirectional" in place.pooler.traits.needs:
             yield (
                 "the pooler reads the first token, which `special_tokens` makes the same in every text, and no "
                 "token has seen another; take `special_tokens` out"

@@ -10,7 +10,13 @@ import attrs
 from attrs.validators import and_, ge, le, optional
 from sentbed import ModelId, SentbedError, locate
 from sentbed.helpers import read_json
-from sentbed.protocols import Backbone, BackboneTraits, Intervention, InterventionTraits
+from sentbed.protocols import (
+    Backbone,
+    BackboneTraits,
+    EncoderParts,
+    Intervention,
+    InterventionTraits,
+)
 
 from sentbed_backbones.adaptation import (
     Freeze,
@@ -192,9 +198,9 @@ class Transformer(Backbone):
 
             yield hub_remark(self.model, self.revision, self.init == "pretrained")
 
-    def misfits(self, needs: frozenset[str]) -> Iterator[str]:
-        """Yield settings that have no effect under a pooler with these needs."""
-        reads = sorted(needs & READS.keys())
+    def misfits(self, place: EncoderParts) -> Iterator[str]:
+        """Yield settings that have no effect under the pooler of the encoder."""
+        reads = sorted(place.pooler.traits.needs & READS.keys())
         if reads and self.layers != "last":
             yield (
                 f"the pooler reads {READS[reads[0]]}, and `layers` would have no effect; take it out"

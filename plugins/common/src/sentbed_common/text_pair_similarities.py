@@ -44,7 +44,7 @@ def encoded(vectors: Vectors, name: str) -> Encoded:
     if vectors.output != "tokens":
         return require_finite(vectors[name], vectors.lists[name].both)
 
-    tokens = vectors.tokens(name)
+    tokens: RaggedVectors = vectors[name]
     count = len(vectors.lists[name])
     if len(tokens) != count:
         raise RunError(

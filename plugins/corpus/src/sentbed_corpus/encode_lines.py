@@ -58,7 +58,7 @@ def encode_lines(
             encoded = 0
             while window := list(islice(lines, WINDOW)):
                 encoded += len(window)
-                vectors = loaded.encode(window, advance)
+                vectors = loaded.encode(window, progress=advance)
                 require_finite(vectors)
                 file.write(vectors.tobytes())
 

@@ -446,7 +446,7 @@ def _encode(
     with bar(len(numbers), "encode") as advance:
         for start in range(0, len(numbers), WINDOW):
             texts = [store[number] for number in numbers[start : start + WINDOW]]
-            vectors = encoder.encode(texts, advance)
+            vectors = encoder.encode(texts, progress=advance)
             require_finite(vectors)
             is_nonzero = vectors.any(axis=1)
             if not is_nonzero.all():

@@ -28,10 +28,15 @@ def under_prompt(
     """Return the encoder with its task prompt `key` in place of its usual prompt; unchanged for an empty key.
 
     Raises:
-        RunError: if the encoder has no such task prompt.
+        RunError: if the encoder has no such task prompt, or gives a vector of each token.
         SentbedError: if the prompt needs an instruction and there is none.
         ModelError: if the prompt leaves no tokens for a text.
     """
+    if encoder.output == "tokens":
+        raise RunError(
+            f"the pooler `{encoder.recipe.pooler.name}` gives a vector of each token, and here one vector of "
+            "each text is needed; use an encoder with another pooler, such as `mean`"
+        )
     require_prompt(encoder.recipe, key)
     if not key:
         return encoder

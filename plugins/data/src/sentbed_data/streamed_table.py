@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 import attrs
 from sentbed import DataError, RunError
-from sentbed.helpers import atomic_file, read_file, sha256, write_atomic
+from sentbed.helpers import atomic_file, sha256, write_atomic
 from sentbed.protocols import Dataset
 from sentbed_common import CACHE_VARIABLE, cache_root
 
@@ -225,7 +225,7 @@ def _hash_of(path: Path) -> Path:
 def _is_intact(path: Path) -> bool:
     """Whether a cached file exists and has the recorded hash."""
     try:
-        return read_file(_hash_of(path)).decode() == f"{sha256(path)}  {path.name}\n"
+        return _hash_of(path).read_text() == f"{sha256(path)}  {path.name}\n"
     except (OSError, ValueError, DataError):
         return False
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import attrs
 from sentbed import DataError, FilePath, locate
 from sentbed.protocols import (
+    EncoderParts,
     Evaluation,
     Evaluator,
     EvaluatorTraits,
@@ -91,9 +92,12 @@ class Bitext(Evaluator):
             yield f"`neighbours` is {self.neighbours}; give at least one (the paper's is 4)"
         yield from self._files(1).problems()
 
-    def similarity_misfits(self, similarity: Similarity) -> Iterator[str]:
+    def misfits(self, place: EncoderParts) -> Iterator[str]:
         """Yield a problem if `score` is `margin` and the encoder's similarity is not the cosine."""
-        if self.score == "margin" and not is_cosine(similarity):
+        similarity = place.similarity
+        if similarity is None or is_cosine(similarity):
+            return
+        if self.score == "margin":
             yield (
                 f'`score = "margin"` is a ratio of cosines, and the encoder\'s similarity is '
                 f"`{similarity.name}`; take `score` out, or the encoder's `similarity`"

@@ -18,7 +18,6 @@ from sentbed.protocols import (
     EvaluatorTraits,
     PlacedEncoder,
     Prepared,
-    RaggedVectors,
     Score,
     TextEncoder,
     TextTask,
@@ -143,10 +142,7 @@ class EncodingCost(Evaluator):
             )
 
         texts = list(task_of_text)
-        for text_task in dict.fromkeys(task_of_text.values()):
-            # The encoder notes each prompt that it chooses, for the protocol.
-            encoder.for_task(text_task)
-        encode = partial(_encode, _by_prompt(counted_encoder, task_of_text))
+        encode = partial(_encode, counted_encoder, _by_prompt(encoder, task_of_text))
 
         # The first pass is not timed: in it, kernels are chosen, shapes compiled and weights copied.
         encode()
@@ -188,26 +184,22 @@ class EncodingCost(Evaluator):
 
 def _by_prompt(
     encoder: TextEncoder, task_of_text: Mapping[str, TextTask]
-) -> list[tuple[TextEncoder, list[str]]]:
-    """Return the texts by their prompt: for each prompt, an encoder that uses it, and the texts that have it."""
-    tasks = dict.fromkeys(task_of_text.values())
-    encoders = {task: encoder.for_task(task) for task in tasks}
-    texts_of: dict[int, tuple[TextEncoder, list[str]]] = {}
+) -> list[tuple[TextTask, list[str]]]:
+    """Return the texts by their prompt: for each prompt, a task that has it, and the texts of all such tasks."""
+    groups: dict[object, tuple[TextTask, list[str]]] = {}
     for text, task in task_of_text.items():
-        with_prompt = encoders[task]
-        # The encoder itself is kept as well, so that no other object gets its id.
-        _, texts = texts_of.setdefault(id(with_prompt), (with_prompt, []))
+        # The encoder notes each prompt that it chooses, for the protocol.
+        _, texts = groups.setdefault(encoder.prompt_for(task), (task, []))
         texts.append(text)
-    return list(texts_of.values())
+    return list(groups.values())
 
 
-def _encode(parts: Sequence[tuple[TextEncoder, Sequence[str]]]) -> None:
+def _encode(
+    encoder: TextEncoder, parts: Sequence[tuple[TextTask, Sequence[str]]]
+) -> None:
     """Encode the texts of each prompt, into a vector for each text or for each token."""
-    for encoder, texts in parts:
-        if encoder.output == "tokens":
-            encoder.encode_tokens(texts)
-        else:
-            encoder.encode(texts)
+    for task, texts in parts:
+        encoder.encode(texts, task)
 
 
 def _timed(encode: Callable[[], object]) -> tuple[float, float]:
@@ -279,19 +271,11 @@ class _CountingEncoder(PlacedEncoder):
         self.last_prefix: NDArray[np.int64] | None = None
         """Shared prefix of the previous batch."""
         self.first_batch: TokenBatch | None = None
-        self.gives_tokens = False
-        """Whether a vector for each token was computed, instead of a vector for each text."""
 
-    def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
+    def encode(self, batch: TokenBatch) -> Any:
         return next(self.encode_batches([batch]))
 
-    def encode_tokens(self, batch: TokenBatch) -> RaggedVectors:
-        self.gives_tokens = True
-        return self.placed.encode_tokens(self._count(batch))
-
-    def encode_batches(
-        self, batches: Iterable[TokenBatch]
-    ) -> Iterator[NDArray[np.float32]]:
+    def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[Any]:
         return self.placed.encode_batches(map(self._count, batches))
 
     def plan(self, lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]] | None:
@@ -344,7 +328,4 @@ class _CountingEncoder(PlacedEncoder):
             attention_mask=mask,
             prefix=batch.prefix[:-1],
         )
-        if self.gives_tokens:
-            self.placed.encode_tokens(batch_with_shorter_prefix)
-        else:
-            self.placed.encode(batch_with_shorter_prefix)
+        self.placed.encode(batch_with_shorter_prefix)

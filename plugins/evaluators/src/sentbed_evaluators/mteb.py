@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
-from sentbed import DataError, Encoder, RunError
+from sentbed import DataError, RunError
 from sentbed.protocols import (
     DrivesEncoder,
     Evaluation,
@@ -165,9 +165,7 @@ class MTEB(Evaluator):
         return Evaluation(scores, primary)
 
 
-def as_mteb_model(
-    encoder: Encoder | TextEncoder, name: str = "sentbed/encoder"
-) -> MTEBModel:
+def as_mteb_model(encoder: TextEncoder, name: str = "sentbed/encoder") -> MTEBModel:
     """Return an encoder, such as `sentbed.Encoder.load(...)`, as a model that `mteb.evaluate` accepts.
 
     mteb caches results by `name`, which has the form `OWNER/NAME`, and by a revision. The revision is a hash

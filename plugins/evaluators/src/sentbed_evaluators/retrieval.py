@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import attrs
 from sentbed import DataError, FilePath, locate
 from sentbed.protocols import (
+    EncoderParts,
     Evaluation,
     Evaluator,
     EvaluatorTraits,
@@ -17,7 +18,6 @@ from sentbed.protocols import (
     Prepared,
     RaggedVectors,
     Score,
-    Similarity,
     Texts,
     TextTask,
     Vectors,
@@ -140,9 +140,10 @@ class Retrieval(Evaluator):
             yield f"`split` is {self.split!r}, but a file of pairs is `train`, `dev` or `test`"
         yield from self._file.problems()
 
-    def similarity_misfits(self, similarity: Similarity) -> Iterator[str]:
+    def misfits(self, place: EncoderParts) -> Iterator[str]:
         """Yield a problem if `similarity` is set and the encoder names another similarity."""
-        if self.similarity not in (None, similarity.name):
+        similarity = place.similarity
+        if similarity is not None and self.similarity not in (None, similarity.name):
             yield (
                 f"`similarity` of the evaluator `{self.name}` is `{self.similarity}`, and the encoder names "
                 f"`{similarity.name}`; take one of them out"

@@ -286,7 +286,7 @@ def test_a_real_classifier_learns_what_can_be_learnt(sentbench_data, cache):
     class Numbers:
         """A story and its right ending have the same direction, the wrong one another."""
 
-        def encode(self, texts):
+        def encode(self, texts, task=None):
             vectors = np.ones((len(texts), 2), np.float32)
             for row, text in enumerate(texts):
                 if "wrong" in text:
@@ -429,7 +429,7 @@ def test_real_sources_are_ranked_as_the_texts_overlap(cache):
     class Words:
         """Counts words by length and first letter; what shares words has the greater cosine."""
 
-        def encode(self, texts):
+        def encode(self, texts, task=None):
             rows = np.full((len(texts), 300), 1e-3, np.float32)
             for row, text in zip(rows, texts, strict=True):
                 for word in text.lower().split():

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import attrs
 from attrs.validators import ge, optional
-from sentbed.protocols import Backbone, Head, Pooler, Runtime, RuntimeTraits
+from sentbed.protocols import EncoderParts, Runtime, RuntimeTraits
 
 
 @attrs.frozen(kw_only=True)
@@ -29,17 +29,13 @@ class GraphRuntime(Runtime):
         )
         return RuntimeTraits(untrainable=untrainable, marked_tokens=False)
 
-    def misfits(
-        self,
-        backbone: Backbone,
-        pooler: Pooler,
-        head: Head,
-    ) -> Iterator[str]:
+    def misfits(self, place: EncoderParts) -> Iterator[str]:
         """Yield each reason why a graph cannot compute an encoder.
 
         A graph has no interventions, no weights in less than fp32, and no states of a prompt's template without a
         text.
         """
+        backbone, pooler = place.backbone, place.pooler
         if getattr(backbone, "intervention", None) is not None:
             yield (
                 f"the runtime `{self.name}` has no interventions, which change states between a backbone's "

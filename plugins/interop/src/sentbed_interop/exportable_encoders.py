@@ -16,7 +16,7 @@ def require_exportable(encoder: Encoder) -> None:
     if pooler.traits.output == "tokens":
         raise ModelError(
             f"the pooler `{pooler.name}` gives a vector of each token, and the format has one of each text; "
-            "encode with sentbed (`Encoder.encode_tokens`), or export an encoder with another pooler"
+            "encode with sentbed, or export an encoder with another pooler"
         )
     intervention = encoder.backbone.protocol.get("intervention")
     if intervention is not None:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs.validators import ge, gt
-from sentbed.protocols import Loss, LossTraits, Similarity
+from sentbed.protocols import Loss, LossTraits, Similarity, StagePlace
 
 from sentbed_losses.columns import HARD_NEGATIVES
 from sentbed_losses.temperature import (
@@ -93,7 +93,7 @@ class Contrastive(Loss):
         """Return a copy of the loss that compares vectors by the similarity of the encoder."""
         return attrs.evolve(self, of_encoder=similarity)
 
-    def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
+    def misfits(self, place: StagePlace) -> Iterator[str]:
         """Yield a problem for each field that contradicts the similarity."""
         is_cosine = self.similarity != "dot"
         if self.of_encoder is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import attrs
 from attrs.validators import and_, ge, lt
-from sentbed.protocols import LossTraits
+from sentbed.protocols import LossTraits, StagePlace
 
 from sentbed_losses.contrastive_base import Contrastive
 from sentbed_losses.queue import Queue
@@ -41,7 +41,7 @@ class Momentum(Queue):
             super().traits, momentum=self.momentum, keys=frozenset({"positive"})
         )
 
-    def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
+    def misfits(self, place: StagePlace) -> Iterator[str]:
         """Yield the problems of all contrastive losses. Unlike in `queue`, the encoder of `positive` may be
         trained."""
-        yield from Contrastive.misfits(self, batch_size, fixed)
+        yield from Contrastive.misfits(self, place)

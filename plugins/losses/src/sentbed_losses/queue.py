@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import attrs
 from attrs.validators import ge
-from sentbed.protocols import LossTraits, Module
+from sentbed.protocols import LossTraits, Module, StagePlace
 
 from sentbed_losses.contrastive_base import Contrastive
 
@@ -86,10 +86,10 @@ class Queue(Contrastive):
             in_batch=self.in_batch,
         )
 
-    def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
-        """Yield why the memory cannot be used in a stage; `fixed` are the columns of frozen encoders."""
-        yield from super().misfits(batch_size, fixed)
-        if self.size and "positive" not in fixed:
+    def misfits(self, place: StagePlace) -> Iterator[str]:
+        """Yield why the memory cannot be used in a stage."""
+        yield from super().misfits(place)
+        if self.size and "positive" not in place.fixed:
             yield (
                 f"the loss `{self.name}` remembers the positives of earlier steps, but this stage trains the "
                 "encoder that they come from, and old vectors go stale; freeze the encoder of `positive`, "

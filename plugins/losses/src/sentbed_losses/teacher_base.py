@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import attrs
-from sentbed.protocols import Loss
+from sentbed.protocols import Loss, StagePlace
 
 from sentbed_losses.columns import TEACHER
 
@@ -19,10 +19,10 @@ class Taught(Loss):
         columns = { anchor = "student", positive = "student", teacher_anchor = "teacher", ... }
     """
 
-    def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
+    def misfits(self, place: StagePlace) -> Iterator[str]:
         """Yield a problem for each column of the teacher whose encoder the stage would train."""
         for column in sorted(self.traits.needs):
-            if column.startswith(TEACHER) and column not in fixed:
+            if column.startswith(TEACHER) and column not in place.fixed:
                 yield (
                     f"the loss `{self.name}` takes the column `{column}` from a teacher, and this stage "
                     "trains the encoder of that column; name the teacher in `freeze` and in "

@@ -45,16 +45,16 @@ class EmbedFilter(Transform):
     reduce: bool = True
     """Whether the new vectors have the width d / tau. If false, they are projections of the width d."""
 
-    def misfits(self, encoder: EncoderParts) -> Iterator[str]:
+    def misfits(self, place: EncoderParts) -> Iterator[str]:
         """Yield a problem if the backbone has no output embedding, or vectors are not states of the backbone."""
-        if not all(backbone.traits.predicts for backbone in encoder.backbones):
+        if not all(backbone.traits.predicts for backbone in place.backbones):
             yield (
                 "the transform `embed-filter` needs the output embedding of a language model, and the "
-                f"backbone `{encoder.backbone.name}` has none with these settings: it has no head that "
+                f"backbone `{place.backbone.name}` has none with these settings: it has no head that "
                 "predicts tokens, has one with random weights, or reads other layers than the last; use a "
                 "pretrained causal model"
             )
-        if encoder.head.projection is not None:
+        if place.head.projection is not None:
             yield (
                 "the transform `embed-filter` takes vectors in the space of the model's states, and the "
                 "head's `projection` makes others; take `projection` out"

@@ -53,15 +53,15 @@ class Whitening(Transform):
                 "`pairs`"
             )
 
-    def misfits(self, encoder: EncoderParts) -> Iterator[str]:
+    def misfits(self, place: EncoderParts) -> Iterator[str]:
         """Yield a problem if the encoder has several prompts, or vectors narrower than `dimensions`."""
-        if len(encoder.prompts) > 1:
+        if len(place.prompts) > 1:
             yield (
                 "the transform `whitening` is fitted on the vectors of one prompt, and the encoder has "
-                f"{len(encoder.prompts)}; give it one `prompt`"
+                f"{len(place.prompts)}; give it one `prompt`"
             )
 
-        width = encoder.head.projection
+        width = place.head.projection
         if width is not None and (self.dimensions or 0) > width:
             yield _too_many(self.dimensions, width)
 

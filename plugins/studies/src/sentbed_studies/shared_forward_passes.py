@@ -390,4 +390,6 @@ class SharedBackbone:
         placed = self._place_together(others)
         if placed is None:
             raise RunError("the engine has one pass for all of them, and none for some")
-        return attrs.evolve(self.encoder, placed=placed).encode(texts, progress)
+        encoder = attrs.evolve(self.encoder, placed=placed)
+        vectors: NDArray[np.float32] = encoder.encode(texts, progress=progress)
+        return vectors

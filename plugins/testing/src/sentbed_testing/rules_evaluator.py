@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed.protocols import (
+    ANY_TASK,
     DrivesEncoder,
     Evaluation,
     PlacedEncoder,
@@ -18,6 +19,7 @@ from sentbed.protocols import (
     Score,
     TextEncoder,
     Texts,
+    TextTask,
     TokenBatch,
     Vectors,
 )
@@ -50,7 +52,9 @@ class LetterEncoder(TextEncoder):
         self.changed_text: str | None = None
         """Text that has another vector than its hash gives; None if there is no such text."""
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def encode(
+        self, texts: Sequence[str], task: TextTask = ANY_TASK
+    ) -> NDArray[np.float32]:
         """Return one vector per text."""
         import numpy as np
 
@@ -100,7 +104,7 @@ class _CodePointEncoder(TextEncoder):
 
     placed: PlacedEncoder
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def encode(self, texts: Sequence[str], task: TextTask = ANY_TASK) -> Any:
         import numpy as np
 
         longest = max(map(len, texts), default=0)
@@ -197,7 +201,7 @@ class _RecordingVectors(Vectors):
         """Names of the lists that were read."""
         return set()
 
-    def __getitem__(self, name: str) -> NDArray[np.float32]:
+    def __getitem__(self, name: str) -> Any:
         self.read_names.add(name)
         return super().__getitem__(name)
 

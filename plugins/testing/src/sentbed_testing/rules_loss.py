@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sentbed.protocols import LABEL, PROGRESS, LossOutput, Module, Tensor
+from sentbed.protocols import LABEL, PROGRESS, LossOutput, Module, StagePlace, Tensor
 
 from sentbed_testing import torch_module_checks
 from sentbed_testing.component_under_test import Subject
@@ -313,7 +313,7 @@ def traceable(subject: Subject) -> Findings:
 def misfits(subject: Subject) -> Findings:
     """`Loss.misfits`, which yields why the loss does not fit a batch, yields only sentences."""
     for rows, fixed in ((1, frozenset[str]()), (64, frozenset({"positive"}))):
-        for problem in subject.part.misfits(rows, fixed):
+        for problem in subject.part.misfits(StagePlace(rows, fixed)):
             if not isinstance(problem, str) or not problem.strip():
                 yield (
                     f"`misfits` yields {problem!r}",
@@ -335,7 +335,7 @@ RULES = {
 
 _FINITE = {"finite": "the loss is not finite; see the rule `finite`"}
 _STATELESS = {"stateless": "a call has side effects; see the rule `stateless`"}
-_REPEATED = ("order", "gradient", "save", "grad-cache", "jax")
+_REPEATED = ("order", "gradient", "save")
 PREREQUISITES = {
     **dict.fromkeys(RULES, _FINITE),
     **dict.fromkeys(_REPEATED, _FINITE | _STATELESS),

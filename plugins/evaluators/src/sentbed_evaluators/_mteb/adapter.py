@@ -39,7 +39,7 @@ class MTEBModel:
     or, if it names none, by the cosine.
     """
 
-    def __init__(self, encoder: Encoder | TextEncoder, meta: ModelMeta) -> None:
+    def __init__(self, encoder: TextEncoder, meta: ModelMeta) -> None:
         self._encoder = encoder
         self._meta = meta
 
@@ -68,8 +68,8 @@ class MTEBModel:
                 regression on the vectors.
         """
         texts = _texts(inputs, task_metadata.name)
-        encoder = self._encoder.for_task(text_task(task_metadata, prompt_type))
-        vectors = encoder.encode(texts)
+        task = text_task(task_metadata, prompt_type)
+        vectors = self._encoder.encode(texts, task)
         if task_metadata.type in _TRAINS_ON_VECTORS:
             return require_nonzero(vectors, texts)
         return require_finite(vectors, texts)
@@ -99,7 +99,7 @@ def _normalized(similarity: Similarity, *sides: Array) -> list[torch.Tensor]:
 
 
 def text_task(metadata: TaskMetadata, prompt_type: PromptType | None) -> TextTask:
-    """Return, for `for_task`, a task's name and type, the side (query or document), and the instruction of texts.
+    """Return a task's name and type, the side (query or document), and the instruction of texts.
 
     If the task has no instruction of its own, mteb's instruction for tasks of its type is taken.
     """
@@ -136,7 +136,7 @@ def model_meta(
     )
 
 
-def described(encoder: Encoder | TextEncoder, name: str) -> ModelMeta:
+def described(encoder: TextEncoder, name: str) -> ModelMeta:
     """Return mteb's description of `encoder`, with its width and, if known, its limit of tokens.
 
     `name` has the form `OWNER/NAME`.
@@ -162,7 +162,7 @@ def _texts(inputs: Iterable[Any], task: str) -> list[str]:
     return texts
 
 
-def _revision(encoder: Encoder | TextEncoder) -> str:
+def _revision(encoder: TextEncoder) -> str:
     """Return a hash that is equal for two encoders only if they give the same vectors.
 
     mteb caches results by name and revision: if two encoders had the same revision, one would get the other's

@@ -75,8 +75,13 @@ class TorchEncoder(ModuleEncoder):
         if processes.world > 1:
             self.asynchronous = False
 
-    def encode(self, batch: TokenBatch) -> Vectors:
-        """Return sentence vectors `(batch, width)`. A batch that does not fit into memory is halved."""
+    def encode(self, batch: TokenBatch) -> Any:
+        """Return sentence vectors `(batch, width)`, or the token vectors of each text.
+
+        A batch that does not fit into memory is halved.
+        """
+        if self.module.output == "tokens":
+            return self._encode_tokens(batch)
         if not self.processes.leads:
             return self.checked(self.vectors(batch).cpu().numpy(), batch)
 
@@ -95,7 +100,7 @@ class TorchEncoder(ModuleEncoder):
 
         return vectors
 
-    def _encode_share(self, batch: TokenBatch) -> Vectors:
+    def _encode_share(self, batch: TokenBatch) -> Any:
         """Return the vectors of the rows of a batch that this process encodes."""
         rows = len(batch.input_ids)
         # With sharded weights, all processes must compute. A process without a row encodes the first one too.
@@ -131,8 +136,8 @@ class TorchEncoder(ModuleEncoder):
 
         return vectors
 
-    def encode_tokens(self, batch: TokenBatch) -> RaggedVectors:
-        """Return the token vectors of each text. A batch that does not fit into memory is halved."""
+    def _encode_tokens(self, batch: TokenBatch) -> RaggedVectors:
+        """Return the token vectors of each text."""
         texts = []
         for part in self._parts(batch):
             for vectors, mask in zip(part.vectors.cpu(), part.mask.cpu(), strict=True):

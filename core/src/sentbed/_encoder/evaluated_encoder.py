@@ -1,0 +1,165 @@
+"""The encoder that evaluators receive: it shows progress, uses a vector store, and notes prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from sentbed._encoder.batching import Progress, require_texts
+from sentbed.protocols import (
+    ANY_TASK,
+    AnyEncoder,
+    Encoded,
+    Output,
+    PartProgress,
+    PlacedEncoder,
+    Score,
+    Similarity,
+    TextEncoder,
+    TextTask,
+    VectorStore,
+)
+
+_ANY_SIDE = "text"
+"""Key, in a score's protocol, of the prompt for texts that are neither queries nor documents."""
+
+
+@attrs.define(eq=False)
+class EncodeBar:
+    """Counts the texts that have been encoded, over all lists of texts of one or several evaluations."""
+
+    total: int
+    """Number of texts in all lists."""
+    done: int = 0
+    """Number of texts in the lists that are finished."""
+
+    def advance(self, finished: int, count: int) -> int:
+        """Return how many texts of all lists are encoded, when `finished` of `count` of the current list are."""
+        done = min(self.done + finished, self.total)
+        if finished == count:
+            self.done += count
+        return done
+
+
+@attrs.define(eq=False)
+class EvaluatedEncoder(TextEncoder):
+    """An encoder with progress, a vector store, and the prompts that its texts have had."""
+
+    encoder: AnyEncoder
+    task_type: str
+    """Name of the evaluator. It is the type of tasks that do not set a type."""
+    report_progress: PartProgress | None = None
+    store: VectorStore | None = None
+    bar: EncodeBar | None = None
+    """Counts the texts over all lists; if None, each list is counted by itself."""
+    task_prompts: dict[str, dict[str, Any]] = attrs.field(factory=dict, init=False)
+    """Prompts that the texts of each task had, by side, if the recipe has `task_prompts`; for protocols."""
+    spaces: dict[object, Any] = attrs.field(factory=dict, init=False)
+    """Keys under which the store has the encoder's vectors, by prompt."""
+
+    @property
+    def output(self) -> Output:  # type: ignore[override]  # the encoder's, and read only
+        output: Output = self.encoder.output
+        return output
+
+    @property
+    def similarity(self) -> Similarity | None:  # type: ignore[override]  # as `output`
+        similarity: Similarity | None = self.encoder.similarity
+        return similarity
+
+    @property
+    def device(self) -> str:
+        return str(self.encoder.device)
+
+    @property
+    def machine(self) -> Mapping[str, Any]:
+        machine: Mapping[str, Any] = self.encoder.machine
+        return machine
+
+    def prompt_for(self, task: TextTask) -> object:
+        return self._for_task(task).prompt_for(ANY_TASK)
+
+    def _for_task(self, task: TextTask) -> AnyEncoder:
+        """Return the encoder with its prompt for a task, and note the prompt."""
+        if not self.encoder.recipe.task_prompts:
+            return self.encoder
+        task = attrs.evolve(task, type=task.type or self.task_type)
+        encoder = self.encoder.for_task(task)
+        prompts = self.task_prompts.setdefault(task.name, {})
+        prompts[task.side or _ANY_SIDE] = encoder.prompt_facts()
+        return encoder
+
+    def prompt_facts(self, score: Score) -> dict[str, Any]:
+        """Return the prompts with which the texts of a score were encoded, for its protocol.
+
+        The result is empty if the recipe has no `task_prompts`.
+        """
+        if not self.task_prompts:
+            return {}
+        prompts = self.task_prompts.get(score.task) or self.task_prompts.get("")
+        if prompts is None:
+            # The score is a mean over tasks; without `of`, over all tasks.
+            tasks = score.protocol.get("of", self.task_prompts)
+            prompts_by_task = {}
+            for task, prompts_of_task in self.task_prompts.items():
+                if task in tasks:
+                    prompts_by_task[task] = prompts_of_task
+            return {"prompt": prompts_by_task}
+        if prompts.keys() == {_ANY_SIDE}:
+            return {"prompt": prompts[_ANY_SIDE]}
+        return {"prompt": prompts}
+
+    def at_length(self, max_length: int) -> TextEncoder | None:
+        encoder: TextEncoder | None = self.encoder.at_length(max_length)
+        return encoder
+
+    def through(
+        self, wrap: Callable[[PlacedEncoder], PlacedEncoder]
+    ) -> TextEncoder | None:
+        encoder: TextEncoder | None = self.encoder.through(wrap)
+        return encoder
+
+    def _counter(self, count: int) -> Progress:
+        """Return a function that is called with the progress within a list of `count` texts, and reports it."""
+        finished = 0
+        bar = self.bar or EncodeBar(count)
+
+        def advance(more: int) -> None:
+            nonlocal finished
+            before, finished = finished, min(finished + more, count)
+            if finished > before:
+                self.progress("encode", bar.advance(finished, count), bar.total)
+
+        return advance
+
+    def encode(self, texts: Sequence[str], task: TextTask = ANY_TASK) -> Encoded:
+        encoder = self._for_task(task)
+        advance = self._counter(len(texts))
+        # The store has one vector per text.
+        if self.store is None or self.output == "tokens":
+            return encoder.encode(texts, progress=advance)
+
+        require_texts(texts)
+        prompt = encoder.prompt_for(ANY_TASK)
+        if prompt not in self.spaces:
+            self.spaces[prompt] = self.store.space(encoder)
+        vectors = self.store.encode(
+            self.spaces[prompt],
+            texts,
+            lambda missing: encoder.encode(missing, progress=advance),
+            encoder.width,
+            advance,
+        )
+        advance(len(texts))
+        return vectors
+
+    def progress(
+        self,
+        what: str,
+        done: int,
+        total: int,
+    ) -> None:
+        if self.report_progress is not None:
+            self.report_progress(what, done, total)
