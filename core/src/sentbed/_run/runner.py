@@ -19,6 +19,7 @@ from sentbed._files import sha256, write_atomic
 from sentbed._json import key_of, plain
 from sentbed._machine_resources import peak_memory
 from sentbed._recipe.checks import require_available
+from sentbed._recipe.component_notes import naming_components
 from sentbed._recipe.data_overlap import (
     choosing_by_test_data,
     training_on_test_data,
@@ -228,7 +229,6 @@ def _record(
     """
     directory = context.directory
     context.evaluations.plugins = plugins
-    context.hooks = plugins.manager.hook
     history = History()
     with (
         context.stop.listening(),
@@ -239,7 +239,7 @@ def _record(
             _begin(context, plugins, resumed)
             for warning in warnings:
                 context.warn(warning)
-            with exits_refused():
+            with exits_refused(), naming_components(context.recipe):
                 work()
             report = _close(context, history, "finished", None)
         except (Exception, KeyboardInterrupt) as error:
@@ -599,10 +599,11 @@ def _store(context: RunContext) -> VectorStore | None:
     failed. In a resumed run, the store's two counts of vectors go on from where the run stopped: `taken`, those
     read from the store, and `encoded`, those computed.
     """
-    if not context.recipe.run.cache:
+    plugins = context.evaluations.plugins
+    if not context.recipe.run.cache or plugins is None:
         return None
     try:
-        store: VectorStore | None = context.hooks.vector_store(
+        store: VectorStore | None = plugins.manager.hook.vector_store(
             run=context.run, warn=context.warn
         )
     except SentbedError:
