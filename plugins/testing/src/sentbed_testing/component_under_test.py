@@ -27,8 +27,6 @@ class Subject:
     kind: str
     example: Mapping[str, Any]
     """Fields of the instance that is tested, as in a recipe."""
-    jax: bool = False
-    """Whether to test a pooler or a loss also under JAX."""
     width: int = 8
     """Dimension of the states and vectors with which the component is tested."""
     shared_results: dict[str, Any] = attrs.field(factory=dict)
