@@ -78,8 +78,6 @@ if TYPE_CHECKING:
     from sentbed._registry.computing_code import (
         components_of,
         computing_code,
-        files_digest,
-        package_files,
     )
     from sentbed._registry.distribution_catalog import catalog, owner_of
     from sentbed._registry.offers import COMMAND, TABLE, Offer, class_fault
