@@ -39,7 +39,7 @@ def random_encoder(
     recipe = component_of(EncoderRecipe, table, plugins)
     if not isinstance(runtime, Runtime):
         fields = dict(runtime or {"use": "cpu", "threads": 1})
-        runtime = plugins.find("runtime", fields.pop("use")).cls(**fields)
+        runtime = plugins.load("runtime", fields.pop("use"))(**fields)
     engine = runtime.build()
     engine.seed(3)
     return Encoder.build(recipe, engine, lambda: (*texts, *TEMPLATES.values()))

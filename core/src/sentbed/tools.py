@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         set_option,
         trust_option,
     )
-    from sentbed._cli.plugins import columns, component_rows
+    from sentbed._cli.plugins import columns
     from sentbed._document.extends import EXTENDS
     from sentbed._document.overrides import apply_overrides, set_values
     from sentbed._document.structuring import parts_in, structure, unstructure
@@ -82,8 +82,7 @@ if TYPE_CHECKING:
         package_files,
     )
     from sentbed._registry.distribution_catalog import catalog, owner_of
-    from sentbed._registry.plugin_info import ComponentInfo, Offer
-    from sentbed._registry.plugin_offer_rules import promise_fault
+    from sentbed._registry.offers import COMMAND, TABLE, Offer, class_fault
     from sentbed._registry.registry import Plugins, load_plugins
     from sentbed._run.batch_sampling import Sampler
     from sentbed._run.best_weights import CHECKPOINTS

@@ -36,7 +36,7 @@ def build(table):
     """Return the encoder of a table `[encoder]`; a tokenizer is trained on `SENTENCES`, weights are drawn."""
     plugins = load_plugins()
     recipe = component_of(EncoderRecipe, table, plugins)
-    engine = plugins.find("runtime", "cpu").cls().build()
+    engine = plugins.load("runtime", "cpu")().build()
     engine.seed(8)
     return Encoder.build(recipe, engine, lambda: SENTENCES).fit_transform()
 

@@ -17,7 +17,7 @@ TABLE = {
 def test_int8_is_close_and_says_what_it_is(tmp_path):
     plugins = load_plugins()
     recipe = component_of(EncoderRecipe, TABLE, plugins)
-    engine = plugins.find("runtime", "cpu").cls(threads=1).build()
+    engine = plugins.load("runtime", "cpu")(threads=1).build()
     engine.seed(8)
     on_cpu = Encoder.build(recipe, engine, lambda: SENTENCES)
     on_cpu.save(tmp_path / "encoder")

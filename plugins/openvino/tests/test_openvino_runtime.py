@@ -19,7 +19,7 @@ TABLE = {
 def build(table):
     plugins = load_plugins()
     recipe = component_of(EncoderRecipe, table, plugins)
-    engine = plugins.find("runtime", "cpu").cls(threads=1).build()
+    engine = plugins.load("runtime", "cpu")(threads=1).build()
     engine.seed(8)
     return Encoder.build(recipe, engine, lambda: SENTENCES)
 

@@ -333,6 +333,10 @@ def _items(
     return structured
 
 
+_QUALIFIED_NAMES: dict[type[Any], str] = {}
+"""Name of each class that a recipe names with its distribution, such as `sentbed-mine:mean`."""
+
+
 def _component(
     converter: cattrs.Converter,
     plugins: InstalledPlugins | None,
@@ -356,21 +360,23 @@ def _component(
         choices = listed(plugins.names(kind))
         raise TypeError(f"the {kind} has no `use`; name one of {choices or 'a plugin'}")
     try:
-        info = plugins.find(kind, str(name))
+        cls = plugins.load(kind, str(name))
     except PluginError as error:
         error.add_note(IterableValidationNote("The name", "use", str))
         raise IterableValidationError("While finding it", [error], base) from error
 
+    if ":" in name:
+        _QUALIFIED_NAMES[cls] = str(name)
     try:
-        component: Component = converter.structure(fields, info.cls)
+        component: Component = converter.structure(fields, cls)
     except ClassValidationError:
         raise
     except Exception as error:
         # The class itself is faulty, such as a field of a type that cannot be imported.
-        raise ClassValidationError("Its class", [error], info.cls) from error
+        raise ClassValidationError("Its class", [error], cls) from error
     if check and (problems := _problems(component)):
         errors = [ValueError(problem) for problem in problems]
-        raise ClassValidationError("While checking it", errors, info.cls)
+        raise ClassValidationError("While checking it", errors, cls)
     return component
 
 
@@ -479,7 +485,7 @@ def unstructure(part: Any) -> Any:
     if attrs.has(type(part)):
         table: dict[str, Any] = {}
         if isinstance(part, Component):
-            table["use"] = part.name
+            table["use"] = _QUALIFIED_NAMES.get(type(part), part.name)
         for attribute in attrs.fields(type(part)):
             value = getattr(part, attribute.name)
             if value is None or attribute.metadata.get("skip"):

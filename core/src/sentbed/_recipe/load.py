@@ -24,7 +24,7 @@ from sentbed._files import read_file
 from sentbed._recipe.checks import check
 from sentbed._recipe.recipe import MAIN_ENCODER, SCHEMA, Recipe, written_path
 from sentbed._registry.distribution_catalog import owner_of
-from sentbed._registry.plugin_offer_rules import TABLE
+from sentbed._registry.offers import TABLE
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed.errors import DataError, PluginError, Problem, RecipeError, unknown_keys
 from sentbed.protocols import RecipeTable
@@ -179,19 +179,10 @@ def _class_of_table(key: str, plugins: Plugins) -> type[RecipeTable] | None:
     Raises:
         PluginError: if two plugins offer the table, or its plugin is not installed or cannot be loaded.
     """
-    clash = plugins.clash(TABLE, key)
-    if clash is not None:
-        raise PluginError(clash)
-    if key in plugins.tables:
-        cls: type[RecipeTable] = plugins.tables[key].value
-        return cls
-    owner = owner_of("tables", key)
-    if owner is not None:
-        raise PluginError(
-            f"the table `[{key}]` belongs to `{owner}`, which is not installed or not loaded; "
-            f"install it with `pip install {owner}`"
-        )
-    return None
+    if (TABLE, key) not in plugins.offers and owner_of(TABLE, key) is None:
+        return None
+    cls: type[RecipeTable] = plugins.load(TABLE, key)
+    return cls
 
 
 def _take_unknown_keys(
@@ -202,7 +193,7 @@ def _take_unknown_keys(
     """Remove unknown top-level keys from `data`; return a problem for each."""
     fields = fields_by_key(Recipe)
     # These keys are not fields of `Recipe`, but messages should suggest them.
-    choices = sorted({*fields, *plugins.tables, MAIN_ENCODER, EXTENDS})
+    choices = sorted({*fields, *plugins.names(TABLE), MAIN_ENCODER, EXTENDS})
     unknown = [key for key in data if key not in fields]
     problems = []
     for key, message in zip(unknown, unknown_keys(unknown, choices), strict=True):

@@ -32,7 +32,7 @@ def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
                 "distribution": plugin.distribution,
                 "version": plugin.version,
                 "status": plugin.status,
-                "problem": plugin.problem,
+                "reason": plugin.reason,
             }
         )
     memory = physical_memory()

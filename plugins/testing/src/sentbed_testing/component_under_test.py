@@ -12,7 +12,6 @@ from unittest import SkipTest
 import attrs
 from sentbed.errors import SentbedError
 from sentbed.kinds import KINDS
-from sentbed.protocols import Lazy
 from sentbed.tools import Document, Plugins, load_plugins, structure
 
 
@@ -124,16 +123,16 @@ def deduce_kind(cls: type[Any]) -> str | None:
     return None
 
 
-def offered(hook_result: Mapping[str, Lazy] | Iterable[type[Any]]) -> list[type[Any]]:
+def offered(hook_result: Mapping[str, str] | Iterable[type[Any]]) -> list[type[Any]]:
     """Return the component classes in what a plugin's hook returns, such as `offered(my_plugin.poolers())`.
 
-    A class that the hook returns as `Lazy` is imported.
+    A class that the hook returns as a string is imported.
     """
     if not isinstance(hook_result, Mapping):
         return list(hook_result)
 
     classes = []
-    for lazy in hook_result.values():
-        module, _, name = lazy.target.partition(":")
+    for target in hook_result.values():
+        module, _, name = target.partition(":")
         classes.append(getattr(import_module(module), name))
     return classes

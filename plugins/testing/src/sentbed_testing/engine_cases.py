@@ -332,6 +332,6 @@ def _with_default_fields(
 ) -> Iterator[tuple[str, Any]]:
     """Yield the name and an instance of each component that has no required field."""
     for name in names:
-        cls = plugins.find(kind, name).cls
+        cls = plugins.load(kind, name)
         if all(field.default is not attrs.NOTHING for field in attrs.fields(cls)):
             yield name, cls()
