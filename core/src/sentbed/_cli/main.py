@@ -190,7 +190,6 @@ def run(
     from sentbed._recipe.load import load_recipe
     from sentbed._run.resume import resume as resume_run
     from sentbed._run.run_directory import remove_unfinished
-    from sentbed._run.runner import exits_refused
     from sentbed._run.runner import run as start_run
 
     if no_cache:
@@ -205,8 +204,7 @@ def run(
             "`--replace` replaces the run in a directory: name the directory with `--out`"
         )
 
-    with exits_refused():
-        loaded = load_recipe(recipe, overrides)
+    loaded = load_recipe(recipe, overrides)
     code = done_elsewhere(loaded.runtime, sys.argv[1:])
     if code is not None:
         sys.exit(code)
