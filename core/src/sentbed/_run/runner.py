@@ -21,6 +21,7 @@ from sentbed._machine_resources import peak_memory
 from sentbed._recipe.checks import require_available
 from sentbed._recipe.data_overlap import (
     choosing_by_test_data,
+    files_of,
     training_on_test_data,
 )
 from sentbed._recipe.recipe import (
@@ -36,7 +37,6 @@ from sentbed._registry.computing_code import components_of, computing_code
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run.context import RunContext
 from sentbed._run.encoder_building import build_encoders, build_on_engine
-from sentbed._run.evaluations import files_of_evaluations
 from sentbed._run.history import History
 from sentbed._run.manifest import MANIFEST, describe
 from sentbed._run.report_json import RECORD, record_json
@@ -92,7 +92,6 @@ COMPARED = (
     "plugins",
     "libraries",
     "python",
-    "evaluation_data",
     "weights",
     "tokenizers",
 )
@@ -337,7 +336,6 @@ def _evaluate_trained(context: RunContext, encoders: Mapping[str, Encoder]) -> N
     """Evaluate trained encoders."""
     for remark in context.evaluations.prepare(context.recipe):
         context.warn(remark)
-    _record_files(context, cache(sha256))
     context.evaluations.store = _store(context)
     with _engine_of(context, encoders) as engine:
         _record_encoders(context, encoders)
@@ -360,7 +358,8 @@ def _read_data(
     """
     remarks = context.evaluations.prepare(recipe)
     digest = cache(sha256)
-    _record_files(context, digest)
+    choosing = {digest(file) for file in _files_that_choose(recipe)}
+    context.facts["chosen_on"] = sorted(choosing)
     problems = list(training_on_test_data(context.recipe, digest))
     if problems:
         raise RecipeError(problems)
@@ -380,18 +379,13 @@ def _read_data(
     context.evaluations.store = _store(context)
 
 
-def _record_files(context: RunContext, digest: Callable[[Path], str]) -> None:
-    """Record the files that evaluations read."""
-    files = files_of_evaluations(context.recipe, digest)
-    digests_by_name: dict[str, list[str]] = {}
-    for file in files:
-        # Two files may have the same name.
-        digests_by_name.setdefault(file.name, []).append(file.sha256)
-    context.facts["evaluation_data"] = digests_by_name
-
-    # Weights are chosen by scores on these files, so these files are not test data.
-    deciding = {file.sha256 for file in files if file.chooses and file.path.is_file()}
-    context.facts["chosen_on"] = sorted(deciding)
+def _files_that_choose(recipe: Recipe) -> set[Path]:
+    """Return the files by whose scores weights are chosen; they are no test data."""
+    files: set[Path] = set()
+    for stage in recipe.stage:
+        if stage.validate is not None and stage.validate.chooses:
+            files.update(files_of(stage.validate.evaluator))
+    return {file for file in files if file.is_file()}
 
 
 @contextmanager
@@ -460,7 +454,7 @@ def _evaluate_before_training(
 
 
 def _warn_of_changes(context: RunContext, resumed: State) -> None:
-    """Warn if recipe, versions, data of evaluations or models are not those of the training state."""
+    """Warn if recipe, versions or models are not those of the training state."""
     facts = plain(context.facts)
     changed = []
     for name in COMPARED:
