@@ -110,7 +110,7 @@ def _package_directory(installed: Distribution) -> Path | None:
 
 @lru_cache
 def _state_in_git(directory: Path | None) -> str:
-    """Return the id of a directory's tree in git, and a hash of what has changed since; else why there is none."""
+    """Return the id of a directory's tree in git, and a hash of what has changed since; else why not."""
     if directory is None:
         return "without a package"
     try:
