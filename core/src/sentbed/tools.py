@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         saved_recipe,
     )
     from sentbed._files import locked
-    from sentbed._json import from_plain, key_of, plain
+    from sentbed._json import from_plain, plain
     from sentbed._locations import mentions
     from sentbed._recipe.checks import check
     from sentbed._recipe.component_compatibility import (
