@@ -25,7 +25,7 @@ from cattrs.errors import (
 )
 from cattrs.gen import make_dict_structure_fn, override
 
-from sentbed._component_faults import fault, release_of
+from sentbed._component_names import full_name, release_of
 from sentbed._document.toml import Document, KeyPath, Located
 from sentbed._locations import FilePath, ModelId, absolute
 from sentbed.errors import (
@@ -387,7 +387,7 @@ def _problems(component: Component) -> list[str]:
     except PluginError as error:
         return [str(error)]
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's fault must not hide the other problems
-        return [str(fault(component, "check", f"raised {reason_of(error)}"))]
+        return [f"`check` of {full_name(component)} raised {reason_of(error)}"]
 
 
 def fields_by_key(cls: type[Any]) -> dict[str, attrs.Attribute[Any]]:
