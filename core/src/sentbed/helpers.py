@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING
 from sentbed._lazy_exports import lazy as _lazy
 
 if TYPE_CHECKING:
-    from sentbed._component_faults import (
-        fault,
-        release_of,
-    )
+    from sentbed._component_names import full_name, release_of
     from sentbed._encoder.batching import plan_batches
     from sentbed._files import (
         SUMS_FILE,
@@ -29,6 +26,7 @@ if TYPE_CHECKING:
         write_sums,
     )
     from sentbed._item_identities import identities
+    from sentbed._json import key_of
     from sentbed._lazy_exports import lazy
     from sentbed._locations import DATA_VARIABLE, data_root
     from sentbed._machine_resources import peak_memory, physical_memory, usable_cores
