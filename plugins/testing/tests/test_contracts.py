@@ -47,6 +47,7 @@ def planted_and_found(selection):
     return failures.planted, failures.found
 
 
+@pytest.mark.slow
 def test_each_fault_of_a_component_is_found():
     planted, found = planted_and_found("not TestBackbones")
     missed = planted - found

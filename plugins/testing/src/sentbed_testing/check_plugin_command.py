@@ -17,8 +17,8 @@ from sentbed_testing import contracts_of
 
 globals().update(contracts_of({name!r}))
 """
-OPTIONS = ("-q", "-rs", "-c", os.devnull, "-p", "no:cacheprovider")
-"""Options of pytest: one line for each reason why tests were not run, and no settings or files of a project."""
+OPTIONS = ("-q", "-rfs", "-c", os.devnull, "-p", "no:cacheprovider")
+"""Options of pytest: a line for each failure and each reason why tests were not run; no settings of a project."""
 
 
 @click.command("check-plugin")
