@@ -10,7 +10,6 @@ import pytest
 import sentbed
 from run_logs import finished_steps
 from sentbed import Encoder
-from sentbed._recipe.prompts import Prompt
 from sentbed._recipe.recipe import EncoderRecipe
 from sentbed._registry.registry import load_plugins
 from sentbed.protocols import Head
@@ -23,6 +22,7 @@ from sentbed_losses.info_nce import InfoNCE
 from sentbed_poolers.first import First
 from sentbed_poolers.last import Last
 from sentbed_poolers.mean import Mean
+from sentbed_poolers.template_prompt import TemplatePrompt
 from sentbed_testing import SENTENCES, cases
 from sentbed_testing.engine_encoding import check_encode
 from sentbed_testing.engine_gradients import check_grad_cache, check_loss_and_gradients
@@ -79,7 +79,7 @@ def test_engines_agree(runtime):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_prompt_before_every_text_is_not_shared(kind):
     """Texts with a common beginning have the vectors that each has alone."""
-    prompt = Prompt(
+    prompt = TemplatePrompt(
         template="the same long beginning of every text : {text} and its end"
     )
     encoder = encoder_of(kind, First(), prompt)

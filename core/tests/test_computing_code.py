@@ -181,5 +181,5 @@ def test_of_core_all_counts_that_computes_and_nothing_that_only_shows():
         "_encoder/encoder.py",
         "_run/batch_sampling.py",
     } <= files
-    assert {"_recipe/prompts.py", "_recipe/templates.toml", "_seeds.py"} <= files
+    assert {"_encoder/prompt_tokenizer.py", "_seeds.py"} <= files
     assert not {file for file in files if file.startswith(("_cli/", "_registry/"))}

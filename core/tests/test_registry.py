@@ -90,6 +90,7 @@ def test_plugins_are_listed_with_name_distribution_and_version(plugins):
     assert listed == [
         ("console", "sentbed-trackers", None),
         ("jsonl", "sentbed-trackers", None),
+        ("prompts", "toy", None),
         ("recorder", "toy", None),
         ("toy", "toy", None),
     ]

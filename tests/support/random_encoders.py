@@ -7,10 +7,10 @@ from pathlib import Path
 from sentbed import Encoder
 from sentbed._document.structuring import structure
 from sentbed._document.toml import Document
-from sentbed._recipe.prompts import TEMPLATES
 from sentbed._recipe.recipe import EncoderRecipe
 from sentbed._registry.registry import load_plugins
 from sentbed.protocols import Runtime
+from sentbed_poolers.template_prompt import TEMPLATES
 
 STAGE = """
 [[stage]]

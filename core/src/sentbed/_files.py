@@ -280,3 +280,19 @@ def _mode(mode: int) -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mode & ~mask
+
+
+def read_lines(path: Path) -> list[str]:
+    """Return the lines of a UTF-8 file. Raises `DataError` if it cannot be read."""
+    try:
+        content = read_file(path).decode("utf-8-sig")
+    except OSError as error:
+        raise DataError(
+            f"cannot read the file: {error.strerror}; check the path", path
+        ) from error
+    except UnicodeDecodeError as error:
+        raise DataError("the file is not UTF-8; convert it", path) from error
+    if not content:
+        return []
+    # `splitlines` would also split at characters such as U+0085, which a template may have.
+    return [line.removesuffix("\r") for line in content.removesuffix("\n").split("\n")]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         in_utf_16,
         read_file,
         read_json,
+        read_lines,
         remove_directory,
         sha256,
         write_atomic,

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Loss,
         Optimizer,
         Pooler,
+        Prompt,
         RecipeTable,
         ReportData,
         ReportSection,
@@ -72,6 +73,11 @@ def interventions() -> Sequence[type[Intervention]] | Mapping[str, Lazy]:
 @hookspec
 def poolers() -> Sequence[type[Pooler]] | Mapping[str, Lazy]:
     """Return pooler classes. A pooler computes one vector per sentence, or per token, from token states."""
+
+
+@hookspec
+def prompts() -> Sequence[type[Prompt]] | Mapping[str, Lazy]:
+    """Return prompt classes. A prompt says how a text becomes the input of the tokenizer."""
 
 
 @hookspec

@@ -49,14 +49,17 @@ from sentbed.protocols import (
     PlacedEncoder,
     Pooler,
     Prepared,
+    Prompt,
     RecipeTable,
     ReportSection,
+    ResolvedPrompt,
     Runtime,
     Scatter,
     Schedule,
     Score,
     StepResult,
     TableTraits,
+    Template,
     Texts,
     TokenBatch,
     TokenIds,
@@ -1112,6 +1115,21 @@ class Shared(protocols.Similarity):
         return first @ second.T
 
 
+@attrs.frozen
+class Quoted(Prompt):
+    """The text between quotation marks."""
+
+    name: ClassVar[str] = "quoted"
+
+    capitals: bool = False
+    """Whether the text is written in capital letters."""
+
+    def resolve(self, default=None):
+        if self.capitals:
+            return ResolvedPrompt(Template('"', '"'), "capitals", str.upper)
+        return ResolvedPrompt(Template('"', '"'))
+
+
 # --- hooks -------------------------------------------------------------------------------------------------
 
 
@@ -1128,6 +1146,11 @@ def interventions():
 @hookimpl
 def poolers():
     return [Average]
+
+
+@hookimpl
+def prompts():
+    return [Quoted]
 
 
 @hookimpl

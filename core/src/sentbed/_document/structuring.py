@@ -318,7 +318,7 @@ def _component(
         raise _unexpected(value, f'a table with `use = "..."` that names a {kind}')
 
     fields = dict(value)
-    name = fields.pop("use", None)
+    name = fields.pop("use", kind_info.default)
     if not isinstance(name, str):
         choices = listed(plugins.names(kind))
         raise _invalid(f"the {kind} has no `use`; name one of {choices or 'a plugin'}")

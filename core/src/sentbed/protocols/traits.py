@@ -156,7 +156,7 @@ class BackboneTraits(ComponentTraits):
     If it is missing, it is put before the sentence, or before the quotation mark that opens it.
     """
     auxiliary: str | None = attrs.field(default=None, validator=_TEXT)
-    """Template of a second prompt for each sentence; see `TokenBatch.auxiliary`."""
+    """Template of a second prompt for each sentence, with `{text}`; see `TokenBatch.auxiliary`."""
 
 
 @attrs.frozen(kw_only=True)
@@ -171,7 +171,7 @@ class InterventionTraits(ComponentTraits):
     None means what transformers 4 does for a token that is added without further settings.
     """
     auxiliary: str | None = attrs.field(default=None, validator=_TEXT)
-    """Second prompt, which the backbone reads first: a template or its name; see `BlockStates.auxiliary`."""
+    """Template of a second prompt, which the backbone reads first; see `BlockStates.auxiliary`."""
     shares_prefix: bool = False
     """Whether a prefix that all texts have in common can be computed once.
 
@@ -194,10 +194,8 @@ class PoolerTraits(ComponentTraits):
     - `template`: there is a prompt around the sentence.
     - Other words, which backbones of plugins may offer (`BackboneTraits.offers`).
     """
-    template: str | None = attrs.field(default=None, validator=_TEXT)
-    """Template that prompts use by default; see `sentbed show prompt`."""
-    normalizer: str | None = attrs.field(default=None, validator=_TEXT)
-    """Text rules that prompts use by default."""
+    prompt: Any = None
+    """Prompt (a `Prompt`) that encoders with this pooler have by default; None for no prompt."""
     at_test: str | None = attrs.field(default=None, validator=_TEXT)
     """Name of the pooling in eval mode, if it differs from the pooling in training.
 

@@ -1,4 +1,4 @@
-"""Poolers for sentbed, similarities of their vectors, and transforms of their vectors."""
+"""Poolers and prompts for sentbed, similarities and transforms of the vectors of poolers."""
 
 from __future__ import annotations
 
@@ -71,6 +71,17 @@ def poolers() -> Mapping[str, Lazy]:
         "tokens": Lazy(
             "sentbed_poolers.tokens:Tokens",
             "The last layer's state of each real token, special tokens included, for late interaction (ColBERT).",
+        ),
+    }
+
+
+@hookimpl
+def prompts() -> Mapping[str, Lazy]:
+    """Return the prompts of this distribution."""
+    return {
+        "template": Lazy(
+            "sentbed_poolers.template_prompt:TemplatePrompt",
+            "Text around each sentence.",
         ),
     }
 

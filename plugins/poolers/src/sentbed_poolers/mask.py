@@ -7,13 +7,15 @@ from typing import Literal
 import attrs
 from sentbed.protocols import Module, Pooler, PoolerTraits
 
+from sentbed_poolers.template_prompt import TemplatePrompt
+
 
 @attrs.frozen
 class Mask(Pooler):
     """The state of the mask token in a prompt that asks what the sentence means.
 
     By default, the prompt is the template `prompt-bert` with the text rules `prompt-eol`. These change the end
-    and the quotes of a sentence; see `Prompt.normalizer`.
+    and the quotes of a sentence; see `TemplatePrompt.normalizer`.
 
     Source: PromptBERT (Jiang et al., 2022), section 4.1, equation 1; section 4.3 for `denoise`.
     """
@@ -41,8 +43,7 @@ class Mask(Pooler):
         return PoolerTraits(
             cites=("jiang2022promptbert",),
             needs=frozenset(needs),
-            template="prompt-bert",
-            normalizer="prompt-eol",
+            prompt=TemplatePrompt("prompt-bert", normalizer="prompt-eol"),
         )
 
     def build(self, width: int) -> Module:

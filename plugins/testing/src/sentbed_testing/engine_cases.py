@@ -16,10 +16,11 @@ from sentbed.protocols import (
     Loss,
     Optimizer,
     Pooler,
+    Prompt,
     Runtime,
     StagePlace,
 )
-from sentbed.tools import Document, EncoderRecipe, Plugins, Prompt, misfits, structure
+from sentbed.tools import Document, EncoderRecipe, Plugins, misfits, structure
 
 ROWS = 6
 """Number of rows per batch."""

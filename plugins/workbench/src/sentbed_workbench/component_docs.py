@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import math
 import re
 import textwrap
@@ -10,7 +11,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import attrs
 from sentbed.kinds import KINDS, kind_of
-from sentbed.protocols import Head
+from sentbed.protocols import Component, Head
 from sentbed.tools import (
     Checkpoint,
     ComponentInfo,
@@ -18,7 +19,6 @@ from sentbed.tools import (
     Evaluate,
     Expected,
     Plugins,
-    Prompt,
     Run,
     Stage,
     Validate,
@@ -61,6 +61,11 @@ def traits_lines(info: ComponentInfo) -> list[str]:
 
 def _trait(value: Any) -> str:
     """Return the value of a trait as text."""
+    if isinstance(value, Component):
+        fields = [
+            f"{key} = {json.dumps(part)}" for key, part in unstructure(value).items()
+        ]
+        return f"{{ {', '.join(fields)} }}"
     if isinstance(value, frozenset):
         value = sorted(value)
     if isinstance(value, list | tuple):
@@ -74,7 +79,6 @@ def tables(plugins: Plugins) -> dict[str, type[Any]]:
         "run": Run,
         "encoder": EncoderRecipe,
         "head": Head,
-        "prompt": Prompt,
         "stage": Stage,
         "validate": Validate,
         "watch": Watch,
@@ -169,8 +173,6 @@ def is_plain(value: Any) -> bool:
 
 def default_text(field: attrs.Attribute[Any]) -> str:
     """Return a field's default as text: `REQUIRED` without a default, `OPTIONAL` if JSON cannot represent it."""
-    import json
-
     if field.default is attrs.NOTHING:
         return REQUIRED
     default = default_of(field)

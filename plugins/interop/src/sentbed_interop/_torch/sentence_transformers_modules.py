@@ -270,7 +270,7 @@ def poolers(plugins: Plugins) -> dict[str, str]:
         needs_fields = any(
             field.default is attrs.NOTHING for field in attrs.fields(info.cls)
         )
-        if needs_fields or traits.at_test or traits.dense or traits.template:
+        if needs_fields or traits.at_test or traits.dense or traits.prompt:
             continue
         if traits.pooling in POOLING:
             by_mode.setdefault(traits.pooling, info.name)
