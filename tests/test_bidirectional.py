@@ -57,7 +57,7 @@ def pair_of(runtime):
     fields = (
         {"platform": "cpu", "precision": "fp32"} if runtime == "tpu" else {"threads": 1}
     )
-    engine = PLUGINS.find("runtime", runtime).cls(**fields).build()
+    engine = PLUGINS.load("runtime", runtime)(**fields).build()
     return EnginePair.of(engine, Cpu(threads=1).build(), PLUGINS)
 
 

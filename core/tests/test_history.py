@@ -7,9 +7,8 @@ import attrs
 import numpy as np
 import pytest
 from sentbed._recipe.recipe import Expected, Recipe
-from sentbed._run.context import RunContext
 from sentbed._run.history import History
-from sentbed.protocols import Evaluation, Scatter, Score, StepResult
+from sentbed.protocols import Evaluation, Run, Scatter, Score, StepResult
 
 
 def values_of(keys, *scores):
@@ -94,7 +93,7 @@ def test_a_key_that_two_evaluators_fit_finds_none_in_either_order():
 
 @pytest.fixture
 def info(recipe_of, tmp_path):
-    return RunContext("my-run", tmp_path, recipe_of())
+    return Run("my-run", tmp_path, recipe_of(), {})
 
 
 def evaluation(value, note="", **protocol):
@@ -208,7 +207,6 @@ def test_time_that_a_run_was_stopped_does_not_count(info, monkeypatch):
     states = dict([history.tracker_state()])
     clock += 3600
     resumed = History()
-    clock += 1
     resumed.run_resumed(states)
     clock += 5
 

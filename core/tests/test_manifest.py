@@ -20,7 +20,7 @@ def test_plugins_stand_with_version_and_status(distribute):
     description = describe(load_plugins(distribute("some-dist", modules)), None)
     about = [(p["name"], p["version"], p["status"]) for p in description["plugins"]]
     assert about == [("a_plugin", "1.0", "loaded"), ("b_plugin", "1.0", "broken")]
-    assert [bool(p["problem"]) for p in description["plugins"]] == [False, True]
+    assert [bool(p["reason"]) for p in description["plugins"]] == [False, True]
 
 
 @pytest.fixture

@@ -117,6 +117,7 @@ def test_the_record_has_the_sections_of_plugins(out, run_recipe):
     run_recipe(RECIPE + "\n[dice]\nsides = 20\n")
     assert read(out, "report.json")["sections"] == {
         "dice": {
+            "key": "dice",
             "title": "Dice",
             "columns": ["sides", "status"],
             "rows": [[20, "finished"]],

@@ -41,7 +41,6 @@ from sentbed.protocols import (
     Exporter,
     Importer,
     Items,
-    Lazy,
     Loss,
     LossOutput,
     LossTraits,
@@ -1215,7 +1214,7 @@ def executors():
 
 @hookimpl
 def commands():
-    return {"greet": Lazy("toy_command:greet", "Greet somebody.")}
+    return {"greet": "toy_command:greet"}
 
 
 @hookimpl

@@ -160,7 +160,7 @@ def load_toy():
 class _Point:
     """An entry point of the toy plugin."""
 
-    name, value, group = "toy", "toy_plugin", "sentbed"
+    name, module = "toy", "toy_plugin"
 
     class dist:  # noqa: N801 - as `importlib.metadata` names it
         name, version = "toy", "1.0"

@@ -66,20 +66,20 @@ def saved_recipe(
         raise ModelError(_no_encoder(directory))
 
     document = parse(read_file(file), str(file))
-    table = dict(document.data)
-    if (schema := table.pop("schema", None)) != SCHEMA:
+    schema = document.data.get("schema")
+    if schema != SCHEMA:
         raise ModelError(
             f"`{file}` has `schema = {schema}`, this version of sentbed reads {SCHEMA}"
         )
-    releases = table.pop(DISTRIBUTIONS, {})
 
     base = directory.resolve()
-    recipe, problems = structure(
-        table, EncoderRecipe, document, plugins, base, check=False
-    )
-    if problems:
+    encoder = document.without("schema", DISTRIBUTIONS)
+    try:
+        recipe = structure(encoder, EncoderRecipe, plugins, base, check=False)
+    except RecipeError as error:
+        releases = document.data.get(DISTRIBUTIONS, {})
         missing = _missing_distributions(releases, document, plugins)
-        raise RecipeError([*missing, *problems])
+        raise RecipeError([*missing, *error.problems]) from error
     if recipe.runs_code and not trust_remote_code:
         raise ModelError(
             f"the encoder in `{directory}` wants to run Python code that comes with its model "

@@ -15,7 +15,6 @@ from typing import Any
 
 from sentbed._machine_resources import physical_memory, usable_cores
 from sentbed._registry.registry import Plugins
-from sentbed._run.report_json import fields
 
 MANIFEST = "manifest.json"
 """File of a run directory that has the manifest."""
@@ -27,7 +26,15 @@ def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
     plugin_facts = []
     for plugin in plugins.plugins:
         distributions.add(plugin.distribution)
-        plugin_facts.append(fields(plugin, "name distribution version status problem"))
+        plugin_facts.append(
+            {
+                "name": plugin.name,
+                "distribution": plugin.distribution,
+                "version": plugin.version,
+                "status": plugin.status,
+                "reason": plugin.reason,
+            }
+        )
     memory = physical_memory()
     memory_gib = round(memory / 2**30, 1) if memory else None
     return {

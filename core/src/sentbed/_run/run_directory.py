@@ -13,9 +13,9 @@ from typing import Any
 
 from sentbed._files import locked, read_json, remove_directory
 from sentbed._run import training_states as states
-from sentbed._run.best_weights import CHECKPOINTS, prune_weights
-from sentbed._run.context import Kept
+from sentbed._run.best_weights import prune_weights
 from sentbed._run.manifest import MANIFEST
+from sentbed._run.training_states import Kept
 from sentbed.errors import RunError
 
 ENCODER = "encoder"
@@ -142,20 +142,17 @@ def alone(directory: Path) -> Iterator[None]:
 def tidy(
     directory: Path,
     kept: Mapping[str, Kept],
-    whole: bool,
+    keeps_state: bool,
 ) -> None:
     """Remove the training states of a finished run, and temporary files of killed processes.
 
     The newest training state, which refers to the `kept` weights, is removed last, so that tidying can be
-    repeated if it is interrupted. If the run is not `whole` but has only the first stages, this state stays, for
-    the runs that go on from it.
+    repeated if it is interrupted. With `keeps_state`, it stays, for the runs that go on from it.
     """
     for newest in states.saved_states(directory)[:1]:
         states.prune(directory, newest, 1)
-    # Somebody else may have written the names in `kept`, so they do not become paths.
-    for path in (directory / CHECKPOINTS).glob("*"):
-        if path.name in kept:
-            prune_weights(directory, path.name, kept[path.name])
+    for stage, weights in kept.items():
+        prune_weights(directory, stage, weights)
 
     for path in list(directory.rglob(".*")):
         # `_files.atomic_file` and `write_directory` give temporary files such names.
@@ -167,5 +164,5 @@ def tidy(
         else:
             path.unlink(missing_ok=True)
 
-    if whole:
+    if not keeps_state:
         remove_directory(directory / states.STATES)

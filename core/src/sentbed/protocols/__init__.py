@@ -88,7 +88,6 @@ if TYPE_CHECKING:
         StageParts,
     )
     from sentbed.protocols.recipe_tables import (
-        Lazy,
         RecipeTable,
         TableTraits,
         Variants,

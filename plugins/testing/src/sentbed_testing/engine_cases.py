@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import attrs
-from sentbed.errors import RecipeError
 from sentbed.protocols import (
     LABEL,
     Backbone,
@@ -283,11 +282,8 @@ def part(
     Raises:
         RecipeError: if the table is invalid.
     """
-    parts, problems = structure(
-        {kind: dict(table)}, _Parts, Document({}), plugins, Path.cwd()
-    )
-    if problems:
-        raise RecipeError(problems)
+    document = Document.of({kind: table})
+    parts = structure(document, _Parts, plugins, Path.cwd())
     return getattr(parts, kind)
 
 
@@ -337,6 +333,6 @@ def _with_default_fields(
 ) -> Iterator[tuple[str, Any]]:
     """Yield the name and an instance of each component that has no required field."""
     for name in names:
-        cls = plugins.find(kind, name).cls
+        cls = plugins.load(kind, name)
         if all(field.default is not attrs.NOTHING for field in attrs.fields(cls)):
             yield name, cls()

@@ -115,7 +115,7 @@ class EnginePair:
             optimizer=part("optimizer", OPTIMIZERS["adamw"], plugins),
             descent=part("optimizer", plain, plugins),
             descent_rate=0.1,
-            schedule=plugins.find("schedule", "constant").cls(),
+            schedule=plugins.load("schedule", "constant")(),
             warm_up=part("loss", {"use": "info-nce"}, plugins),
         )
 

@@ -58,7 +58,7 @@ def _tiny_encoder(
     _require_installed("runtime", "cpu")
     if pooler is None:
         _require_installed("pooler", "mean")
-        pooler = plugins.find("pooler", "mean").cls()
+        pooler = plugins.load("pooler", "mean")()
 
     candidates = [backbone]
     if backbone is None:
@@ -74,7 +74,7 @@ def _tiny_encoder(
         recipe = EncoderRecipe(candidate, pooler, max_length=max_length, prompt=prompt)
         problems = list(misfits(recipe))
         if not problems:
-            engine = plugins.find("runtime", "cpu").cls().build()
+            engine = plugins.load("runtime", "cpu")().build()
             engine.seed(0)
             return Encoder.build(recipe, engine, lambda: SENTENCES)
 

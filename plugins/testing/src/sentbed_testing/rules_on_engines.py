@@ -69,8 +69,8 @@ def _engine(runtime: str) -> Any:
     plugins = installed()
     try:
         for kind, name in (*REQUIRED_COMPONENTS, ("runtime", runtime)):
-            plugins.find(kind, name)
-        cls = plugins.find("runtime", runtime).cls
+            plugins.load(kind, name)
+        cls = plugins.load("runtime", runtime)
         if runtime == "tpu":
             return cls(platform="cpu", precision="fp32").build()
         return cls().build()
@@ -98,11 +98,11 @@ def _case(subject: Subject) -> Case:
             raise NotRunError(
                 "the loss of this rule compares single vectors, but the pooler returns token vectors"
             )
-        loss = plugins.find("loss", "info-nce").cls(temperature=0.5)
+        loss = plugins.load("loss", "info-nce")(temperature=0.5)
         poolers = {part.name: part}
         losses = {loss.name: (loss, ())}
     else:
-        pooler = plugins.find("pooler", "mean").cls()
+        pooler = plugins.load("pooler", "mean")()
         poolers = {pooler.name: pooler}
         losses = {part.name: (part, sorted(part.traits.takes or ()))}
 

@@ -13,11 +13,12 @@ import attrs
 from sentbed.kinds import KINDS, kind_of
 from sentbed.protocols import Component, Head
 from sentbed.tools import (
+    TABLE,
     Checkpoint,
-    ComponentInfo,
     EncoderRecipe,
     Evaluate,
     Expected,
+    Offer,
     Plugins,
     Run,
     Stage,
@@ -31,24 +32,24 @@ REQUIRED = "required"
 OPTIONAL = "optional"
 
 
-def describe(info: ComponentInfo) -> str:
+def describe(offer: Offer) -> str:
     """Return a component's documentation: description, fields with defaults and meaning, traits, example."""
-    lines = [f"{info.kind} {info.name}  ({info.distribution} {info.version})", ""]
-    lines += (inspect.getdoc(info.cls) or "").splitlines()
-    lines += _fields(info.cls)
-    if trait_lines := traits_lines(info):
+    lines = [f"{offer.kind} {offer.name}  ({offer.distribution} {offer.version})", ""]
+    lines += (inspect.getdoc(offer.load()) or "").splitlines()
+    lines += _fields(offer.load())
+    if trait_lines := traits_lines(offer):
         lines += ["", "traits:"]
         lines += [f"  {line}" for line in trait_lines]
-    lines += ["", "example:", textwrap.indent(example(info), "  ")]
+    lines += ["", "example:", textwrap.indent(example(offer), "  ")]
     return "\n".join(lines)
 
 
-def traits_lines(info: ComponentInfo) -> list[str]:
+def traits_lines(offer: Offer) -> list[str]:
     """Return a line `name: value` for each trait that differs from its default.
 
     If traits follow from the fields of the component, a single line says so.
     """
-    traits = KINDS[info.kind].traits_of(info.cls)
+    traits = KINDS[offer.kind].traits_of(offer.load())
     if traits is None:
         return ["they follow from the fields"]
     lines = []
@@ -86,8 +87,8 @@ def tables(plugins: Plugins) -> dict[str, type[Any]]:
         "checkpoint": Checkpoint,
         "expected": Expected,
     }
-    for key, offer in plugins.tables.items():
-        tables[key] = offer.value
+    for key in plugins.names(TABLE):
+        tables[key] = plugins.load(TABLE, key)
     return tables
 
 
@@ -183,21 +184,21 @@ def default_text(field: attrs.Attribute[Any]) -> str:
     return json.dumps(default)
 
 
-def example(info: ComponentInfo) -> str:
+def example(offer: Offer) -> str:
     """Return an example of how a recipe or the command line uses a component."""
     required = [
-        field for field in attrs.fields(info.cls) if field.default is attrs.NOTHING
+        field for field in attrs.fields(offer.load()) if field.default is attrs.NOTHING
     ]
-    hints = hints_of(info.cls)
-    kind = KINDS[info.kind]
+    hints = hints_of(offer.load())
+    kind = KINDS[offer.kind]
     pattern = kind.example
     if kind.on_command_line:
-        command = pattern.format(info.name)
+        command = pattern.format(offer.name)
         for field in required:
             command += f" --set {field.name}={_sample(hints[field.name])}"
         return command
 
-    pairs = [f'use = "{info.name}"']
+    pairs = [f'use = "{offer.name}"']
     for field in required:
         pairs.append(f"{field.name} = {_sample(hints[field.name])}")
     if "= {}" in pattern:
