@@ -406,7 +406,7 @@ TOML_CP = '{ use = "contrastive-prompting", block = 1 }'
             "intervenes in a prompt, and there is none",
         ),
         (
-            TOML_CP.replace(" }", ', template = "echo" }'),
+            TOML_CP.replace(" }", ', template = "{text}, again {text}" }'),
             [],
             "",
             "must have `{text}` once, no mask",

@@ -346,7 +346,7 @@ prompt = PROMPT
         (
             '[{ template = "knowledge" }, { template = "prompt" }]',
             STAGE,
-            "the encoder `encoder` has several prompts, and a stage trains one",
+            "`encoder` has several prompts, and a stage trains one",
         ),
     ],
 )

@@ -175,7 +175,7 @@ class EncoderRecipe:
     @property
     def readings(self) -> tuple[tuple[int, ...], ...]:
         """The sets of layers that prompts select, each once."""
-        readings = {}
+        readings: dict[tuple[int, ...], None] = {}
         for prompt in self.prompts:
             if prompt is not None and prompt.layers is not None:
                 readings[prompt.layers] = None
