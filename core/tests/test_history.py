@@ -58,12 +58,6 @@ def test_what_was_skipped_for_want_of_data_decides_nothing():
     ]
 
 
-def test_scores_before_training_are_not_expected():
-    assert values_of(["STS12"], score(1.0, encoder="encoder@start"), score(2.0)) == [
-        2.0
-    ]
-
-
 @pytest.mark.parametrize(
     ("other", "key"),
     [
@@ -215,10 +209,3 @@ def test_time_that_a_run_was_stopped_does_not_count(info, monkeypatch):
 
     assert report(resumed).seconds == 65
     assert report(resumed).started == report(history).started
-
-
-def test_a_checkpoint_that_knows_no_history_leaves_it_empty(info):
-    history = History()
-    history.run_resumed({})
-    data = history.report_data(info, "finished", None, "")
-    assert (data.scores, data.stages, data.warnings) == ((), (), ())

@@ -42,20 +42,12 @@ def repository(tmp_path):
     return tmp_path
 
 
-def test_a_directory_outside_a_repository_has_no_state(tmp_path):
-    assert describe(load_plugins(), tmp_path)["git"] is None
-
-
-def test_the_state_of_the_repository_is_that_of_the_recipes_directory(repository):
-    state = describe(load_plugins(), repository)["git"]
-    assert len(state["commit"]) == 40
-    assert state["clean"]
+def test_the_commit_of_the_recipes_directory_says_whether_there_are_changes(repository):
+    commit = describe(load_plugins(), repository)["git"]
+    assert len(commit) == 40
     (repository / "r.toml").write_text("schema = 2")
-    assert not describe(load_plugins(), repository)["git"]["clean"]
+    assert describe(load_plugins(), repository)["git"] == f"{commit}-dirty"
 
 
-def test_a_work_tree_whose_state_git_cannot_read_is_not_said_to_be_changed(repository):
-    (repository / ".git" / "index").write_bytes(b"damaged")
-    state = describe(load_plugins(), repository)["git"]
-    assert len(state["commit"]) == 40
-    assert state["clean"] is None
+def test_a_directory_outside_a_repository_has_no_commit(tmp_path):
+    assert describe(load_plugins(), tmp_path)["git"] is None

@@ -133,7 +133,6 @@ TRAINING = (
 micro_batch = 2
 max_length = 9
 distinct = true
-shuffle_buffer = 50
 max_grad_norm = 0
 weights = { zh = "pretrained" }
 validate = { every = 3, with = { use = "lottery" }, encoder = "zh", patience = 4 }
@@ -172,7 +171,7 @@ def test_everything_that_a_stage_can_say_is_read(recipe_of):
     )
     for stage in (pairs, tune):
         assert (stage.micro_batch, stage.max_length, stage.max_grad_norm) == (2, 9, 0)
-        assert (stage.distinct, stage.shuffle_buffer) == (True, 50)
+        assert stage.distinct
         assert stage.weights == {"zh": "pretrained"}
         assert stage.validate == Validate(3, Lottery(), encoder="zh", patience=4)
         assert stage.watch == (
@@ -194,11 +193,7 @@ def test_a_stage_that_says_nothing_trains_the_only_encoder_on_every_column(recip
         {},
         (),
     )
-    assert (stage.micro_batch, stage.shuffle_buffer, stage.distinct) == (
-        None,
-        None,
-        False,
-    )
+    assert (stage.micro_batch, stage.distinct) == (None, False)
     assert recipe.trained(stage) == ("encoder",)
     assert recipe.towers(stage) == {"anchor": "encoder", "positive": "encoder"}
     assert recipe.checkpoint == Checkpoint(every=None, minutes=10.0, keep=2)

@@ -334,7 +334,7 @@ class Killer:
 
     def patch(self, patch):
         for owner, name in (
-            (Path, "chmod"),
+            (Path, "mkdir"),
             (Path, "rename"),
             (Path, "replace"),
             (shutil, "rmtree"),
@@ -669,12 +669,11 @@ def test_what_killed_processes_left_is_removed_at_the_end_and_nothing_else(
 ):
     (kept,) = (stopped / "checkpoints" / "pairs").glob("kept-*")
     left = [
-        stopped / ".encoder.k1ll3d__",
-        stopped / ".encoder.k1ll3d__.old",
-        stopped / ".manifest.json.abcdefgh",
-        stopped / "encoder" / ".zh.abcdefgh",
-        kept / ".zh.abcdefgh",
-        stopped / "states" / ".01-00000003.abcdefgh",
+        stopped / ".encoder.0a1b2c3d.tmp",
+        stopped / ".manifest.json.0a1b2c3d.tmp",
+        stopped / "encoder" / ".zh.0a1b2c3d.tmp",
+        kept / ".zh.0a1b2c3d.tmp",
+        stopped / "states" / ".01-00000003.0a1b2c3d.tmp",
     ]
     mine = [stopped / ".notes.markdown", stopped / ".report.html.swp", stopped / ".git"]
     for path in (*left, *mine):

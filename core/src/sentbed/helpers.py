@@ -11,18 +11,13 @@ from typing import TYPE_CHECKING
 from sentbed._lazy_exports import lazy as _lazy
 
 if TYPE_CHECKING:
-    from sentbed._component_faults import (
-        fault,
-        release_of,
-    )
+    from sentbed._component_names import full_name, release_of
     from sentbed._encoder.batching import plan_batches
     from sentbed._files import (
-        LONGEST_LINE,
         SUMS_FILE,
+        TEMPORARY,
         atomic_file,
         cannot_write,
-        in_utf_16,
-        read_file,
         read_json,
         read_lines,
         remove_directory,

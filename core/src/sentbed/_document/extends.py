@@ -20,7 +20,6 @@ from pathlib import Path
 import attrs
 
 from sentbed._document.toml import Document, KeyPath, Located, Node, parse
-from sentbed._files import read_file
 from sentbed._locations import absolute, locate
 from sentbed.errors import Problem, RecipeError, SentbedError
 
@@ -90,7 +89,7 @@ def _read(
                 yield document.problem(message, path)
             elif base not in layers:
                 base_file = _shown(base, location, file)
-                yield from _read(read_file(base), base_file, chain, layers, schema)
+                yield from _read(base.read_bytes(), base_file, chain, layers, schema)
         except OSError as error:
             message = f"cannot read the base `{location}`: {error.strerror or error}; check the path"
             yield document.problem(message, path)

@@ -8,7 +8,7 @@ from typing import Any
 
 from sentbed._document.structuring import structure, unstructure
 from sentbed._document.toml import Document, parse
-from sentbed._files import SUMS_FILE, read_file, verified_sums
+from sentbed._files import SUMS_FILE, verified_sums
 from sentbed._recipe.recipe import SCHEMA, EncoderRecipe
 from sentbed._registry.computing_code import components_of
 from sentbed._registry.registry import Plugins, load_plugins
@@ -65,7 +65,7 @@ def saved_recipe(
     if not is_file:
         raise ModelError(_no_encoder(directory))
 
-    document = parse(read_file(file), str(file))
+    document = parse(file.read_bytes(), str(file))
     schema = document.data.get("schema")
     if schema != SCHEMA:
         raise ModelError(

@@ -20,13 +20,12 @@ from sentbed._document.structuring import (
     structure,
 )
 from sentbed._document.toml import Document
-from sentbed._files import read_file
 from sentbed._recipe.checks import check
 from sentbed._recipe.recipe import MAIN_ENCODER, SCHEMA, Recipe, written_path
 from sentbed._registry.distribution_catalog import owner_of
 from sentbed._registry.offers import TABLE
 from sentbed._registry.registry import Plugins, load_plugins
-from sentbed.errors import DataError, PluginError, Problem, RecipeError, unknown_keys
+from sentbed.errors import PluginError, Problem, RecipeError, unknown_keys
 from sentbed.protocols import RecipeTable
 
 T = TypeVar("T")
@@ -92,12 +91,10 @@ def read_document(path: str | Path, overrides: Sequence[str] = ()) -> Document:
         RecipeError: if a file cannot be read or is not TOML, or an override is wrong.
     """
     try:
-        content = read_file(Path(path))
+        content = Path(path).read_bytes()
     except OSError as error:
         message = f"cannot read the recipe: {error.strerror or error}; check the path"
         raise RecipeError([Problem(message, file=str(path))]) from error
-    except DataError as error:
-        raise RecipeError([Problem(f"cannot read the recipe: {error}")]) from error
     return apply_overrides(extend(content, str(path), SCHEMA), overrides)
 
 

@@ -322,8 +322,6 @@ class Stage:
     """
     distinct: bool = False
     """Whether two rows with a common text are kept out of the same batch, where they would be false negatives."""
-    shuffle_buffer: int | None = attrs.field(default=None, validator=optional(ge(2)))
-    """Number of rows that are shuffled at a time, for data that is read from disk; by default all rows."""
     ema: float | None = attrs.field(
         default=None, validator=optional(and_(gt(0), lt(1)))
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from itertools import chain
@@ -19,8 +19,10 @@ from sentbed._files import sha256, write_atomic
 from sentbed._json import key_of, plain
 from sentbed._machine_resources import peak_memory
 from sentbed._recipe.checks import require_available
+from sentbed._recipe.component_notes import naming_components
 from sentbed._recipe.data_overlap import (
     choosing_by_test_data,
+    files_of,
     training_on_test_data,
 )
 from sentbed._recipe.recipe import (
@@ -36,7 +38,6 @@ from sentbed._registry.computing_code import components_of, computing_code
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run.context import RunContext
 from sentbed._run.encoder_building import build_encoders, build_on_engine
-from sentbed._run.evaluations import files_of_evaluations
 from sentbed._run.history import History
 from sentbed._run.manifest import MANIFEST, describe
 from sentbed._run.report_json import RECORD, record_json
@@ -53,27 +54,14 @@ from sentbed._run.trainer_inputs import require_data
 from sentbed._run.training_loop import require_fit, train_stage
 from sentbed._run.training_states import State, newest_state, restoring
 from sentbed._seeds import derive
-from sentbed.errors import RecipeError, RunError, SentbedError, listed, reason_of
+from sentbed.errors import RecipeError, listed
 from sentbed.protocols import (
     START,
     Engine,
-    ReportData,
-    ReportSection,
     RunStatus,
     Score,
     VectorStore,
 )
-
-
-@contextmanager
-def exits_refused() -> Iterator[None]:
-    """Raise `RunError` for a `SystemExit` in the block, whose code may be 0 although the run has not finished."""
-    try:
-        yield
-    except SystemExit as error:
-        raise RunError(
-            f"a plugin ended the process ({reason_of(error)}) before the run had finished; tell its authors"
-        ) from error
 
 
 @attrs.frozen(eq=False)
@@ -105,7 +93,6 @@ COMPARED = (
     "plugins",
     "libraries",
     "python",
-    "evaluation_data",
     "weights",
     "tokenizers",
 )
@@ -207,7 +194,6 @@ def _resumed(context: RunContext) -> tuple[State | None, list[str]]:
     return state, warnings
 
 
-@exits_refused()
 def _record(
     context: RunContext,
     plugins: Plugins,
@@ -228,7 +214,6 @@ def _record(
     """
     directory = context.directory
     context.evaluations.plugins = plugins
-    context.hooks = plugins.manager.hook
     history = History()
     with (
         context.stop.listening(),
@@ -239,7 +224,7 @@ def _record(
             _begin(context, plugins, resumed)
             for warning in warnings:
                 context.warn(warning)
-            with exits_refused():
+            with naming_components(context.recipe):
                 work()
             report = _close(context, history, "finished", None)
         except (Exception, KeyboardInterrupt) as error:
@@ -297,19 +282,16 @@ def _close_failed(
 ) -> None:
     """Write the report of a failed or interrupted run, and call the hook `run_failed`.
 
-    If one of the two fails, for example because the disk is full, its error becomes a note of `error`.
+    If that fails, for example because the disk is full, the second error becomes a note of `error`.
     """
     status: RunStatus = "failed"
     if isinstance(error, KeyboardInterrupt):
         status = "interrupted"
-    for close in (
-        partial(_close, context, history, status, error),
-        partial(context.hooks.run_failed, run=context.run, error=error),
-    ):
-        try:
-            close()
-        except Exception as second:  # noqa: BLE001 - the first error must come through
-            error.add_note(f"nor could the run be closed in order: {second}")
+    try:
+        _close(context, history, status, error)
+        context.hooks.run_failed(run=context.run, error=error)
+    except Exception as second:  # noqa: BLE001 - the first error must come through
+        error.add_note(f"nor could the run be closed in order: {second}")
 
 
 def _train_and_evaluate(
@@ -355,7 +337,6 @@ def _evaluate_trained(context: RunContext, encoders: Mapping[str, Encoder]) -> N
     """Evaluate trained encoders."""
     for remark in context.evaluations.prepare(context.recipe):
         context.warn(remark)
-    _record_files(context, cache(sha256))
     context.evaluations.store = _store(context)
     with _engine_of(context, encoders) as engine:
         _record_encoders(context, encoders)
@@ -378,7 +359,8 @@ def _read_data(
     """
     remarks = context.evaluations.prepare(recipe)
     digest = cache(sha256)
-    _record_files(context, digest)
+    choosing = {digest(file) for file in _files_that_choose(recipe)}
+    context.facts["chosen_on"] = sorted(choosing)
     problems = list(training_on_test_data(context.recipe, digest))
     if problems:
         raise RecipeError(problems)
@@ -398,18 +380,13 @@ def _read_data(
     context.evaluations.store = _store(context)
 
 
-def _record_files(context: RunContext, digest: Callable[[Path], str]) -> None:
-    """Record the files that evaluations read."""
-    files = files_of_evaluations(context.recipe, digest)
-    digests_by_name: dict[str, list[str]] = {}
-    for file in files:
-        # Two files may have the same name.
-        digests_by_name.setdefault(file.name, []).append(file.sha256)
-    context.facts["evaluation_data"] = digests_by_name
-
-    # Weights are chosen by scores on these files, so these files are not test data.
-    deciding = {file.sha256 for file in files if file.chooses and file.path.is_file()}
-    context.facts["chosen_on"] = sorted(deciding)
+def _files_that_choose(recipe: Recipe) -> set[Path]:
+    """Return the files by whose scores weights are chosen; they are no test data."""
+    files: set[Path] = set()
+    for stage in recipe.stage:
+        if stage.validate is not None and stage.validate.chooses:
+            files.update(files_of(stage.validate.evaluator))
+    return {file for file in files if file.is_file()}
 
 
 @contextmanager
@@ -425,13 +402,8 @@ def _engine_of(
         engine = engine_of(context.recipe.runtime)
     context.facts["engine"] = dict(engine.describe())
     engine.report_to(context.warn)
-    try:
-        yield engine
-    finally:
-        try:
-            context.facts["counters"] = dict(engine.counters())
-        except SentbedError as error:
-            context.warn(f"the engine's counters cannot be read: {error}")
+    yield engine
+    context.facts["counters"] = dict(engine.counters())
 
 
 def _check_encoders(
@@ -483,7 +455,7 @@ def _evaluate_before_training(
 
 
 def _warn_of_changes(context: RunContext, resumed: State) -> None:
-    """Warn if recipe, versions, data of evaluations or models are not those of the training state."""
+    """Warn if recipe, versions or models are not those of the training state."""
     facts = plain(context.facts)
     changed = []
     for name in COMPARED:
@@ -593,54 +565,25 @@ def sources_of(recipe: Recipe, index: int) -> dict[str, str]:
 
 
 def _store(context: RunContext) -> VectorStore | None:
-    """Return the vector store of a plugin, or None.
-
-    None means that no plugin offers one, that the recipe turns it off (`run.cache`), or that the plugin's hook
-    failed. In a resumed run, the store's two counts of vectors go on from where the run stopped: `taken`, those
-    read from the store, and `encoded`, those computed.
-    """
-    if not context.recipe.run.cache:
+    """Return the vector store of a plugin; None if there is none, or the recipe turns it off (`run.cache`)."""
+    plugins = context.evaluations.plugins
+    if not context.recipe.run.cache or plugins is None:
         return None
-    try:
-        store: VectorStore | None = context.hooks.vector_store(
-            run=context.run, warn=context.warn
-        )
-    except SentbedError:
-        # A setting of the user is wrong.
-        raise
-    except Exception as error:  # noqa: BLE001 - a plugin's fault must not end the run
-        context.warn(
-            f"the hook `vector_store` failed ({type(error).__name__}: {error}); "
-            "vectors are computed, and not kept"
-        )
-        return None
-    if store is None:
-        return None
-    before = context.facts.get("cache")
-    if before:
-        store.taken = before["taken"]
-        store.encoded = before["encoded"]
+    store: VectorStore | None = plugins.manager.hook.vector_store(
+        run=context.run, warn=context.warn
+    )
     return store
 
 
 def _save(context: RunContext, encoders: Mapping[str, Encoder]) -> None:
-    """Save all encoders, except those whose training has diverged.
-
-    If one cannot be saved, the others still are; then the first error is raised.
-    """
+    """Save all encoders, except those whose training has diverged."""
     directories = saved_encoders(context.directory, encoders)
-    errors: list[SentbedError] = []
     for name, encoder in encoders.items():
         if context.recipe.stage and not encoder.is_finite():
             # Training has diverged before a validation, so the weights are useless.
             context.facts.setdefault("not_saved", []).append(name)
-            continue
-        try:
+        else:
             encoder.save(directories[name], context.evaluations.plugins)
-        except SentbedError as error:
-            errors.append(error)
-    if errors:
-        raise errors[0]
 
 
 def _evaluate(
@@ -681,9 +624,8 @@ def _evaluate(
         for score in evaluation.scores:
             if math.isnan(score.value):
                 context.warn(
-                    f"the score `{score.metric}` of the task `{score.task}` is not a number; the evaluator "
-                    f"`{score.evaluator}` of {score.plugin} computed it from the vectors of `{label}`: look at "
-                    "its data, and at what training did to the encoder"
+                    f"the score `{score.metric}` of the task `{score.task}` for `{label}` is not a number: "
+                    f"look at the data of `{score.evaluator}`, and at what training did to the encoder"
                 )
 
 
@@ -695,12 +637,7 @@ def _progressed(
     total: int,
 ) -> None:
     """Call the hook `evaluation_progressed`."""
-    hooks.evaluation_progressed(
-        **event,
-        what=what,
-        done=done,
-        total=total,
-    )
+    hooks.evaluation_progressed(**event, what=what, done=done, total=total)
 
 
 def _write_manifest(context: RunContext, status: str) -> None:
@@ -708,23 +645,6 @@ def _write_manifest(context: RunContext, status: str) -> None:
     content = {"name": context.recipe.run.name, "status": status, **context.facts}
     text = json.dumps(content, indent=2, default=str)
     write_atomic(context.directory / MANIFEST, text + "\n")
-
-
-def _with_sections(data: ReportData, sections: Iterable[ReportSection]) -> ReportData:
-    """Return the data of a report, with these sections as its sections.
-
-    If several sections have the same key, only the first is used, and a warning is added for each other one.
-    """
-    by_key: dict[str, ReportSection] = {}
-    warnings = list(data.warnings)
-    for section in sections:
-        first = by_key.setdefault(section.key, section)
-        if first is not section:
-            warnings.append(
-                f"the report's section `{section.title}` is left out: `{first.title}` has its key "
-                f"`{section.key}`, too; its plugin must choose another"
-            )
-    return attrs.evolve(data, sections=tuple(by_key.values()), warnings=tuple(warnings))
 
 
 def _close(
@@ -739,7 +659,7 @@ def _close(
     recipe = resolved_toml(context.recipe)
     data = history.report_data(context.run, status, error, recipe)
     sections = context.hooks.report_sections(run=context.run, data=data)
-    data = _with_sections(data, chain.from_iterable(sections))
+    data = attrs.evolve(data, sections=tuple(chain.from_iterable(sections)))
 
     record = context.directory / RECORD
     # The numbers are written first, so that they are on disk even if writing the pages fails.

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import attrs
 
-from sentbed._files import write_atomic
-from sentbed._recipe.recipe import RESOLVED, resolved_toml
 from sentbed._run import training_states
 from sentbed._run.batch_sampling import Sampler
 from sentbed._run.best_weights import Keeper, prune_weights
 from sentbed._run.context import RunContext
 from sentbed._run.training_states import State
-from sentbed.errors import PluginError
 from sentbed.protocols import Trainer
 
 
@@ -63,26 +59,12 @@ def write_state(
     """Write a training state, completed by the facts, kept weights and trackers of the run; remove old states.
 
     `trainer` is the trainer of the current stage; None if the stage has not begun.
-
-    Raises:
-        PluginError: if two trackers return states under the same name.
     """
-    trackers: dict[str, Any] = {}
-    for name, tracker_state in context.hooks.tracker_state(run=context.run):
-        if name in trackers:
-            raise PluginError(
-                f"two trackers keep a state under the name `{name}`; give each its own (`tracker_state`)"
-            )
-        trackers[name] = tracker_state
-
-    # If the run was resumed with a changed recipe, the directory gets the changed recipe.
-    recipe = resolved_toml(context.recipe)
-    write_atomic(context.directory / RESOLVED, recipe)
     whole = attrs.evolve(
         state,
         facts=context.facts,
         kept=context.kept,
-        trackers=trackers,
+        trackers=dict(context.hooks.tracker_state(run=context.run)),
     )
     save_trainer = None if trainer is None else trainer.save
     training_states.write_state(context.directory, whole, save_trainer)

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         Intervention,
         Loss,
         LossOutput,
-        Mixture,
         Optimizer,
         ParameterSettings,
         Pooler,
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
         Similarity,
         StagePlace,
         Tracker,
+        cut_into_batches,
         inner_parts,
     )
     from sentbed.protocols.engine import (

@@ -10,7 +10,6 @@ from typing import Any
 import attrs
 from sentbed import DataError, Encoder, ModelError, RecipeError, RunError
 from sentbed.errors import listed
-from sentbed.helpers import read_file
 from sentbed.protocols import Score
 from sentbed.tools import (
     Document,
@@ -128,7 +127,7 @@ def _read(directory: Path) -> tuple[dict[str, Any], dict[str, Any], list[Score]]
 
 
 def _read_toml(file: Path) -> dict[str, Any]:
-    return tomllib.loads(read_file(file).decode())
+    return tomllib.loads(file.read_text("utf-8"))
 
 
 def _names(encoder: str) -> set[str]:

@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import attrs
 from sentbed.errors import RunError
-from sentbed.helpers import foreign, read_file, write_atomic
+from sentbed.helpers import foreign, write_atomic
 from sentbed.protocols import Items, Score
 from sentbed.tools import from_plain, plain
 
@@ -127,7 +127,7 @@ def _read_arrays(path: Path, most: int) -> dict[str, NDArray[Any]]:
     """
     import numpy as np
 
-    content = read_file(path, LARGEST_ITEMS)
+    content = path.read_bytes()
     # This is checked before zipfile reads the central directory, where many entries may name one array.
     if content.count(_ENTRY) > MOST_ARRAYS:
         raise RunError(

@@ -55,8 +55,8 @@ def branch(
 
     text = resolved_toml(recipe)
     facts = {**state.facts, "went_on_from": source.name}
-    # The run in `source` has another recipe on purpose, and perhaps other evaluations.
-    del facts["recipe"], facts["evaluation_data"]
+    # The run in `source` has another recipe on purpose.
+    del facts["recipe"]
     branched = attrs.evolve(state, facts=facts)
 
     copied_names = {CHECKPOINTS}

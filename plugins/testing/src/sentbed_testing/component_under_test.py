@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 from unittest import SkipTest
@@ -27,8 +26,6 @@ class Subject:
     kind: str
     example: Mapping[str, Any]
     """Fields of the instance that is tested, as in a recipe."""
-    jax: bool = False
-    """Whether to test a pooler or a loss also under JAX."""
     width: int = 8
     """Dimension of the states and vectors with which the component is tested."""
     shared_results: dict[str, Any] = attrs.field(factory=dict)
@@ -121,18 +118,3 @@ def deduce_kind(cls: type[Any]) -> str | None:
         if issubclass(cls, kind.base):
             return name
     return None
-
-
-def offered(hook_result: Mapping[str, str] | Iterable[type[Any]]) -> list[type[Any]]:
-    """Return the component classes in what a plugin's hook returns, such as `offered(my_plugin.poolers())`.
-
-    A class that the hook returns as a string is imported.
-    """
-    if not isinstance(hook_result, Mapping):
-        return list(hook_result)
-
-    classes = []
-    for target in hook_result.values():
-        module, _, name = target.partition(":")
-        classes.append(getattr(import_module(module), name))
-    return classes

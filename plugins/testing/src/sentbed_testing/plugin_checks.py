@@ -97,7 +97,6 @@ def plugin_rules(
     *,
     examples: Mapping[str, Fields] | None = None,
     skip: Mapping[str, Mapping[str, str]] | None = None,
-    jax: bool = False,
     must_run: bool = False,
 ) -> dict[str, PluginRule | ComponentRule]:
     """Return the rules of a plugin and of its components by id. Calling a rule runs it.
@@ -109,11 +108,10 @@ def plugin_rules(
             distribution are checked.
         examples: `KIND/NAME` of a component -> its `example`; see `component_rules`.
         skip: `KIND/NAME` of a component -> rule -> reason why the rule does not apply.
-        jax: whether to test poolers and losses also under JAX.
         must_run: whether a rule counts as broken if it cannot be run, unless `skip` gives a reason.
     """
     __tracebackhide__ = True
-    of_plugin, of_components = _rules_of(name, examples, skip, jax, must_run)
+    of_plugin, of_components = _rules_of(name, examples, skip, must_run)
     rules: dict[str, PluginRule | ComponentRule] = {rule.id: rule for rule in of_plugin}
     for of_component in of_components.values():
         for rule in of_component.values():
@@ -136,7 +134,6 @@ def _rules_of(
     name: str,
     examples: Mapping[str, Fields] | None,
     skip: Mapping[str, Mapping[str, str]] | None,
-    jax: bool,
     must_run: bool = False,
 ) -> tuple[list[PluginRule], dict[str, dict[str, ComponentRule]]]:
     """Return the rules of a plugin, and the rules of each of its components by `KIND/NAME`."""
@@ -173,7 +170,6 @@ def _rules_of(
                     kind=offer.kind,
                     example=examples.get(path),
                     skip=skip.get(path),
-                    jax=jax,
                     must_run=must_run,
                 )
             except ConformanceError as error:
