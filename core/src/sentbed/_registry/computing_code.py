@@ -31,7 +31,6 @@ CORE = "sentbed"
 DECIDES_NO_SCORE = (
     "__main__.py",
     "_cli",
-    "_component_faults.py",
     "_document",
     "_lazy_exports.py",
     "_locations.py",
