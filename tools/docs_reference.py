@@ -14,7 +14,7 @@ from sentbed import helpers, hookspecs, protocols, tools
 from sentbed.kinds import KINDS
 from sentbed.tools import ComponentInfo, Plugins, Recipe
 from sentbed_workbench.component_docs import example as example_of
-from sentbed_workbench.component_docs import tables, traits_lines
+from sentbed_workbench.component_docs import property_lines, tables
 
 
 def reference(plugins: Plugins, hooks_page: str) -> dict[str, str]:
@@ -74,7 +74,7 @@ def hooks() -> dict[str, Any]:
 
 
 def component(info: ComponentInfo) -> str:
-    """Return the page of a component: its docstring, its traits, its fields and an example."""
+    """Return the page of a component: its docstring, its properties, its fields and an example."""
     kind = f"[{info.kind}](index.md)"
     parts = [
         f"# {info.name}",
@@ -82,7 +82,7 @@ def component(info: ComponentInfo) -> str:
     ]
     parts += [
         prose(inspect.getdoc(info.cls) or ""),
-        *_traits(info),
+        *_properties(info),
         *fields(info.cls, "##"),
     ]
     language = "console" if KINDS[info.kind].on_command_line else "toml"
@@ -95,8 +95,8 @@ def component(info: ComponentInfo) -> str:
     return page(parts)
 
 
-def _traits(info: ComponentInfo) -> list[str]:
-    return ["\n".join(f"- {line}" for line in traits_lines(info))]
+def _properties(info: ComponentInfo) -> list[str]:
+    return ["\n".join(f"- {line}" for line in property_lines(info))]
 
 
 def _front(plugins: Plugins) -> str:

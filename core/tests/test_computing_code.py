@@ -70,7 +70,7 @@ def test_what_was_typed_in_has_no_source(monkeypatch):
 LOSS = """
 import attrs
 import sentbed
-from sentbed.protocols import Loss, LossTraits
+from sentbed.protocols import Loss
 
 
 @attrs.frozen
@@ -78,7 +78,7 @@ class Mine(Loss):
     \"\"\"A loss.\"\"\"
 
     name = "mine"
-    traits = LossTraits(needs=frozenset())
+    needs = frozenset()
 
     def build(self, width): ...
 

@@ -78,7 +78,7 @@ def run(installed_toy, distribute, put, tmp_path):
         ),
         ("losses", f"def build(self, width): {RAISE}"),
         ("losses", f"def misfits(self, place): {RAISE}"),
-        ("losses", f"@property\n    def traits(self): {RAISE}"),
+        ("losses", f"@property\n    def needs(self): {RAISE}"),
         ("data_sources", f"def open(self): {RAISE}"),
         ("data_sources", f"@property\n    def columns(self): {RAISE}"),
         ("optimizers", f"def build(self, *_): {RAISE}"),

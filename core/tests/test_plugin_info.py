@@ -24,13 +24,13 @@ GOOD = '''
 from typing import ClassVar
 
 import attrs
-from sentbed.protocols import Loss, LossTraits
+from sentbed.protocols import Loss
 
 @attrs.frozen
 class Good(Loss):
     """A good loss, as its class says."""
     name: ClassVar[str] = "good"
-    traits = LossTraits(needs=frozenset())
+    needs = frozenset()
     def build(self, width): ...
 '''
 

@@ -23,21 +23,21 @@ from sentbed._registry.registry import (
     load_plugins,
 )
 from sentbed.kinds import KINDS, kind_of
-from sentbed.protocols import Lazy, Pooler, PoolerTraits
+from sentbed.protocols import Lazy
 from sentbed.protocols.recipe_tables import CORE_TABLES
 from toy_fixtures import exactly
 
 LOSS = '''
 import attrs
 import sentbed
-from sentbed.protocols import Loss, LossTraits
+from sentbed.protocols import Loss
 from typing import ClassVar
 
 @attrs.frozen
 class Mine(Loss):
     """A loss."""
     name: ClassVar[str] = "mine"
-    traits = LossTraits(needs=frozenset())
+    needs = frozenset()
     def build(self, width): ...
 
 @sentbed.hookimpl
@@ -319,17 +319,15 @@ def test_a_component_that_breaks_a_rule_makes_its_plugin_a_problem(
 )
 def test_what_a_kind_must_have_is_asked_for_by_name(kind, name, distribute):
     def plugin(names):
-        body = [
-            f"    {it} = {'LossTraits(needs=frozenset())' if it == 'traits' else 'print'}"
-            for it in names
-        ]
+        body = []
+        for member in names:
+            body.append(f"    {member} = print")
         head, _, tail = LOSS.partition(
-            "    traits = LossTraits(needs=frozenset())\n    def build(self, width): ..."
+            "    needs = frozenset()\n    def build(self, width): ..."
         )
         source = head + "\n".join(body) + tail
-        return source.replace("Loss,", f"{kind.base.__name__},").replace(
-            "(Loss)", f"({kind.base.__name__})"
-        )
+        source = source.replace("import Loss", f"import {kind.base.__name__}")
+        return source.replace("(Loss)", f"({kind.base.__name__})")
 
     wrong, right = (
         plugin(names).replace("def losses", f"def {kind.hook}").replace("mine", "other")
@@ -363,56 +361,6 @@ def test_every_hook_is_that_of_a_kind_an_offer_or_a_run():
     assert hooks == {*COMPONENT_HOOKS, *OTHER_OFFER_HOOKS, *LIFECYCLE_HOOKS}
 
 
-# --- traits ------------------------------------------------------------------------------------------------
-
-
-def test_a_misspelt_trait_is_refused_where_the_class_is_defined(distribute):
-    with pytest.raises(TypeError, match="poolng"):
-
-        class Odd(Pooler):
-            traits = PoolerTraits(poolng="mean")
-
-    source = LOSS.replace("needs=frozenset()", "needs=frozenset(), take=frozenset()")
-    assert "unexpected keyword argument 'take'" in problem_of(source, distribute)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("traits", "message"),
-    [
-        (
-            'PoolerTraits(poolng="mean")',
-            'Unexpected keyword argument "poolng" for "PoolerTraits"',
-        ),
-        (
-            'PoolerTraits(pooling="meen")',
-            'Argument "pooling" to "PoolerTraits" has incompatible type',
-        ),
-        ("LossTraits(needs=frozenset())", "Incompatible types in assignment"),
-        ('PoolerTraits(pooling="mean")', None),
-    ],
-)
-def test_a_type_checker_refuses_a_misspelt_trait(traits, message, tmp_path):
-    api = pytest.importorskip("mypy.api")
-    file = tmp_path / "odd.py"
-    file.write_text(
-        "from sentbed.protocols import LossTraits, Module, Pooler, PoolerTraits\n\n\n"
-        f"class Odd(Pooler):\n    traits = {traits}\n\n"
-        "    def build(self, width: int) -> Module:\n        return None\n"
-    )
-    cache = str(tmp_path.parent / "mypy")
-    options = [
-        "--strict",
-        "--follow-imports=silent",
-        "--config-file=",
-        f"--cache-dir={cache}",
-    ]
-    output, errors, code = api.run([*options, str(file)])
-    assert errors == ""
-    assert code == (message is not None), output
-    assert (message or "") in output
-
-
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
@@ -421,52 +369,12 @@ def test_a_type_checker_refuses_a_misspelt_trait(traits, message, tmp_path):
             "class Mine:",
             "the loss `Mine` does not inherit from `sentbed.protocols.Loss`; write `class Mine(Loss)`",
         ),
-        (
-            "    def build",
-            "    takes = frozenset()\n    def build",
-            "the loss `Mine` says `takes` beside its traits, not in them; write "
-            "`traits = LossTraits(takes=...)`",
-        ),
-        (
-            "LossTraits(needs=frozenset())",
-            "'mine'",
-            "the loss `Mine` has 'mine' as `traits`; write `traits = LossTraits(...)`",
-        ),
     ],
 )
 def test_a_component_that_says_what_it_can_do_in_another_way_is_a_problem(
     old, new, problem, distribute
 ):
     assert problem_of(LOSS.replace(old, new), distribute) == problem
-
-
-def test_traits_of_a_class_are_those_of_its_defaults():
-    @attrs.frozen
-    class Sized(Pooler):
-        size: int = 2
-
-        @property
-        def traits(self):
-            return PoolerTraits(dense=f"layer{self.size}")
-
-        def build(self, width): ...
-
-    @attrs.frozen
-    class Required(Sized):
-        size: int
-
-    @attrs.frozen
-    class Plain(Pooler):
-        size: int
-
-        def build(self, width): ...
-
-    of = KINDS["pooler"].traits_of
-    assert [of(Sized), of(Required), of(Plain)] == [
-        PoolerTraits(dense="layer2"),
-        None,
-        PoolerTraits(),
-    ]
 
 
 # --- plugins -----------------------------------------------------------------------------------------------
@@ -605,10 +513,7 @@ def test_without_one_of_the_two_the_other_is_found(distribute, monkeypatch):
 
 
 def test_one_name_may_stand_for_components_of_two_kinds(distribute):
-    pooler = LOSS.replace("def losses", "def poolers").replace(
-        "(needs=frozenset())", "()"
-    )
-    pooler = pooler.replace("LossTraits", "PoolerTraits").replace("Loss", "Pooler")
+    pooler = LOSS.replace("def losses", "def poolers").replace("Loss", "Pooler")
     points = distribute("first-dist", {"first_plugin": LOSS}) + distribute(
         "second-dist", {"second_plugin": pooler}
     )

@@ -473,7 +473,7 @@ def test_a_field_whose_type_is_imported_for_type_checkers_only_is_a_problem_that
 from __future__ import annotations
 import attrs
 import sentbed
-from sentbed.protocols import Loss, LossTraits
+from sentbed.protocols import Loss
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
@@ -485,7 +485,7 @@ class Mine(Loss):
     name: ClassVar[str] = "mine"
     size: int = 1
     file: Path | None = None
-    traits = LossTraits(needs=frozenset())
+    needs = frozenset()
     def build(self, width): ...
 
 @sentbed.hookimpl

@@ -25,7 +25,6 @@ from sentbed._run.trainer_inputs import values_of
 from sentbed._run.training_loop import require_fit, train_stage
 from sentbed.protocols import (
     PROGRESS,
-    DataTraits,
     Evaluation,
     Evaluator,
     Prepared,
@@ -351,7 +350,7 @@ def test_a_frozen_tower_is_encoded_and_never_handed_to_the_trainer(
 @attrs.frozen
 class ComparingPull(Pull):
     name: ClassVar[str] = "comparing-pull"
-    traits = attrs.evolve(Pull.traits, compares_texts=True)
+    compares_texts = True
 
 
 def test_a_loss_that_compares_texts_gets_one_number_a_text_in_every_column(
@@ -368,7 +367,7 @@ def test_a_loss_that_compares_texts_gets_one_number_a_text_in_every_column(
 @attrs.frozen
 class ScheduledPull(Pull):
     name: ClassVar[str] = "scheduled-pull"
-    traits = attrs.evolve(Pull.traits, scheduled=True)
+    scheduled = True
 
 
 def test_a_scheduled_loss_gets_the_part_of_the_stage_that_is_over(
@@ -583,7 +582,7 @@ def test_a_source_that_gives_numbers_and_does_not_say_so_is_named(
 ):
     path = scored("1", "2", "3")
     path.write_text(path.read_text().replace("score", "negative"))
-    monkeypatch.setattr(Table, "traits", DataTraits())
+    monkeypatch.setattr(Table, "numbers", frozenset())
     data = SCORED[0].replace("score", "negative")
     with pytest.raises(
         PluginError,
@@ -1013,7 +1012,7 @@ def test_an_engine_that_only_encodes_without_saying_so_is_a_fault_of_its_plugin(
     recipe_of, train, monkeypatch
 ):
     on_engine(OnlyEncodes, monkeypatch)
-    message = "`build` of the runtime `toy` .* returned an engine that only encodes, and `untrainable` of the"
+    message = "`build` of the runtime `toy` .* returned an engine that only encodes, and its runtime"
     with pytest.raises(PluginError, match=message):
         train(recipe_of(RECIPE))
     assert build_encoder(recipe_of(RECIPE)).encode(["a"]).shape == (1, 4)

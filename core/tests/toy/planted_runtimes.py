@@ -16,7 +16,6 @@ from sentbed.protocols import (
     Evaluator,
     Items,
     Prepared,
-    RuntimeTraits,
     Score,
     Texts,
 )
@@ -43,7 +42,7 @@ class Planted(toy_plugin.Toy):
     """NumPy on the host, with a fault."""
 
     name: ClassVar[str] = "planted"
-    traits = RuntimeTraits(untrainable="the runtime `planted` only encodes; use `toy`")
+    untrainable = "the runtime `planted` only encodes; use `toy`"
 
     fault: Fault = "none"
     seconds: float = 0.0

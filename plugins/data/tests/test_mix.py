@@ -9,7 +9,6 @@ from sentbed._document.structuring import unstructure
 from sentbed._run.batch_sampling import Sampler
 from sentbed.protocols import (
     DataSource,
-    DataTraits,
     Mixture,
 )
 from sentbed_common import InMemoryDataset
@@ -299,7 +298,7 @@ class Scored(DataSource):
 
     first: float = 0.0
     columns: tuple[str, ...] = ("anchor", "positive", "score")
-    traits = DataTraits(numbers=frozenset({"score"}))
+    numbers = frozenset({"score"})
 
     def open(self):
         return InMemoryDataset(
@@ -309,7 +308,7 @@ class Scored(DataSource):
 
 def test_a_mix_of_numbers_has_them():
     mix = Mix(sources=(Scored(1.0), Scored(2.0)))
-    assert mix.traits.numbers == {"score"}
+    assert mix.numbers == {"score"}
     assert list(mix.check()) == []
     mixed = mix.open()
     assert mixed.rows([2, 0, 1])["score"] == [2.0, 1.0, 0.5]
@@ -317,7 +316,7 @@ def test_a_mix_of_numbers_has_them():
     assert (
         mixed.fingerprint != Mix(sources=(Scored(1.0), Scored(3.0))).open().fingerprint
     )
-    assert Mix(sources=(Scored(), Made(2, "x"))).traits.numbers == frozenset()
+    assert Mix(sources=(Scored(), Made(2, "x"))).numbers == frozenset()
 
 
 def test_a_column_of_texts_and_of_numbers_is_refused():

@@ -15,10 +15,8 @@ from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 from sentbed import Encoder, ModelError, PluginError, RunError
 from sentbed._registry.registry import load_plugins
-from sentbed.kinds import KINDS
 from sentbed.protocols import (
     Component,
-    ComponentTraits,
 )
 from sentbed_interop.citations import bibliography
 from sentbed_interop.export_and_import import export_encoder
@@ -454,7 +452,7 @@ def part(*cites):
         "Part",
         [],
         bases=(Component,),
-        class_body={"traits": ComponentTraits(cites=cites)},
+        class_body={"cites": cites},
     )()
 
 
@@ -488,10 +486,8 @@ def test_every_entry_of_the_bibliography_is_whole():
 
 
 def test_what_our_parts_cite_is_known():
-    cited = {
-        key
-        for info in load_plugins().components.values()
-        if (traits := KINDS[info.kind].traits_of(info.cls)) is not None
-        for key in traits.cites
-    }
+    cited = set()
+    for info in load_plugins().components.values():
+        if isinstance(info.cls.cites, tuple):
+            cited.update(info.cls.cites)
     assert bibliography(part(*sorted(cited)))

@@ -61,7 +61,7 @@ def test_the_layer_is_there_in_training_and_at_test(random_states):
     expected = torch.tanh(states.last_hidden_state[:, 0] @ module.dense.weight.T)
     torch.testing.assert_close(module.train()(states), expected, rtol=0, atol=1e-6)
     torch.testing.assert_close(module.eval()(states), expected, rtol=0, atol=1e-6)
-    assert ClsMLP().traits.at_test is None
+    assert ClsMLP().at_test is None
 
 
 def test_with_the_switch_the_layer_is_there_in_training_only(
@@ -72,7 +72,7 @@ def test_with_the_switch_the_layer_is_there_in_training_only(
     module = pooler.build(6)
     expected = torch.tanh(states.last_hidden_state[:, 0] @ module.dense.weight.T)
     torch.testing.assert_close(module.train()(states), expected, rtol=0, atol=1e-6)
-    assert pooler.traits.at_test == First.name
+    assert pooler.at_test == First.name
     assert torch.equal(module.eval()(states), First().build(6)(states))
     torch.testing.assert_close(module.train()(states), expected, rtol=0, atol=1e-6)
 
@@ -170,7 +170,7 @@ def test_the_layer_is_that_of_the_model_in_the_backbones_directory(
         {f"{prefix}{layer}.bias": bias}, tmp_path / "model-00002-of-00002.safetensors"
     )
     pooler = ClsMLP(pretrained=True, mlp_width=3)
-    assert pooler.traits.pretrained
+    assert pooler.pretrained
     module = pooler.build(2)
     pooler.load_pretrained(module, tmp_path)
     assert torch.equal(module.dense.weight, weight)

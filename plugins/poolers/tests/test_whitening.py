@@ -7,7 +7,7 @@ import attrs
 import numpy as np
 import pytest
 from sentbed import DataError, ModelError
-from sentbed.protocols import BuiltBackbone, Dataset, DataSource, DataTraits, Head
+from sentbed.protocols import BuiltBackbone, Dataset, DataSource, Head
 from sentbed_poolers.whitening import Whitening
 
 WIDTH = 5
@@ -49,9 +49,7 @@ class Pairs(DataSource):
     count: int = 10
     columns: tuple[str, ...] = ("anchor", "positive", "label", "score")
 
-    @property
-    def traits(self):
-        return DataTraits(numbers=frozenset({"score"}))
+    numbers = frozenset({"score"})
 
     def open(self):
         texts = {

@@ -16,11 +16,7 @@ import pytest
 import sentbed_testing as testing
 from sentbed import ModelError, SentbedError
 from sentbed.protocols import (
-    BackboneTraits,
-    LossTraits,
-    PoolerTraits,
     Runtime,
-    RuntimeTraits,
     Schedule,
     TokenIds,
 )
@@ -222,7 +218,7 @@ class OnlyEncodesMeans(Runtime):
     """A runtime that is never built."""
 
     name = "only-encodes-means"
-    traits = RuntimeTraits(untrainable="it only encodes; train with `cpu`")
+    untrainable = "it only encodes; train with `cpu`"
 
     def misfits(self, place):
         if place.pooler.name != "mean":
@@ -332,11 +328,11 @@ def test_a_pooler_that_does_not_fit_makes_no_case(plugins):
     @attrs.frozen
     class Decoded(Average):
         name = "decoded"
-        traits = PoolerTraits(needs=frozenset({"decoder"}))
+        needs = frozenset({"decoder"})
 
     @attrs.frozen
     class Offering(Characters):
-        traits = BackboneTraits(offers=frozenset({"bidirectional"}))
+        offers = frozenset({"bidirectional"})
 
     poolers = {"average": Average(), "decoded": Decoded()}
     losses = {"pull": (PULL, ())}
@@ -360,7 +356,7 @@ def test_a_pooler_that_does_not_fit_makes_no_case(plugins):
 )
 def test_a_loss_gets_the_fixed_columns_that_it_wants(refused, expected):
     class Choosy:
-        traits = LossTraits(needs=frozenset())
+        needs = frozenset()
 
         def misfits(self, place):
             return ["no"] if place.fixed in refused else []

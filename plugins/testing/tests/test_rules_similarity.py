@@ -7,7 +7,7 @@ from typing import ClassVar
 import attrs
 import pytest
 from component_checks import check_component
-from sentbed.protocols import Similarity, SimilarityTraits
+from sentbed.protocols import Similarity
 from sentbed_testing import ConformanceError
 
 
@@ -45,7 +45,7 @@ class Unmasked(Similarity):
     """MaxSim over padding, too."""
 
     name: ClassVar[str] = "unmasked"
-    traits = SimilarityTraits(compares=frozenset({"tokens"}))
+    compares = frozenset({"tokens"})
 
     def similarity(self, first, second):
         products = first.vectors[:, None, :, None] * second.vectors[:, None]
@@ -84,7 +84,7 @@ class Doubling(Similarity):
     """MaxSim that doubles the token vectors that it gets."""
 
     name: ClassVar[str] = "doubling"
-    traits = SimilarityTraits(compares=frozenset({"tokens"}))
+    compares = frozenset({"tokens"})
 
     def similarity(self, first, second):
         first.vectors.mul_(2.0)

@@ -29,7 +29,7 @@ from sentbed import FilePath, RecipeError
 from sentbed._cli import main as cli
 from sentbed._recipe.load import load_recipe
 from sentbed._registry.registry import load_plugins
-from sentbed.protocols import Loss, LossTraits
+from sentbed.protocols import Loss
 from sentbed_workbench.component_docs import describe
 from sentbed_workbench.json_schema import recipe_schema
 from toy_plugin import RECIPE, TOWERS
@@ -48,7 +48,7 @@ class Every(Loss):
     """A loss with a field of each type."""
 
     name: ClassVar[str] = "every"
-    traits: ClassVar[LossTraits] = LossTraits(needs=frozenset())
+    needs = frozenset()
 
     text: str = attrs.field(
         default="a", validator=and_(matches_re("[a-z]+"), max_len(3))

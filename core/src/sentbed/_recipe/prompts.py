@@ -19,9 +19,8 @@ from sentbed._files import read_file
 from sentbed._locations import FilePath, locate
 from sentbed.errors import DataError, ModelError, SentbedError, suggest
 from sentbed.protocols import (
-    BackboneTraits,
+    Backbone,
     Pooler,
-    PoolerTraits,
     TextTask,
     TokenIds,
     Tokenizer,
@@ -142,7 +141,7 @@ class Prompt:
         return self.demonstration or ()
 
     def resolve(
-        self, pooler: Pooler | None = None, backbone: BackboneTraits | None = None
+        self, pooler: Pooler | None = None, backbone: Backbone | None = None
     ) -> ResolvedPrompt | None:
         """Return the parsed template and the other settings of the prompt, with defaults from the pooler.
 
@@ -153,15 +152,12 @@ class Prompt:
             SentbedError: if the template is invalid.
             DataError: if `file` does not have the line, or the line is no template.
         """
-        pooler_traits = PoolerTraits()
-        if pooler is not None:
-            pooler_traits = pooler.traits
-
         text = self.template
+        normalizer: str | None = self.normalizer
         if self.file is not None:
             text = read_line(self.file, self.line)
-        elif text is None:
-            text = pooler_traits.template
+        elif text is None and pooler is not None:
+            text = pooler.template
         if text is None:
             self._require_nothing_without_template()
             return None
@@ -184,8 +180,9 @@ class Prompt:
                     f"the auxiliary template {backbone.auxiliary!r} must have `{{text}}` once, no mask"
                 )
 
-        normalizer = self.normalizer or pooler_traits.normalizer or "none"
-        return ResolvedPrompt(template, normalizer, self.layers, auxiliary)
+        if normalizer is None and pooler is not None:
+            normalizer = pooler.normalizer
+        return ResolvedPrompt(template, normalizer or "none", self.layers, auxiliary)
 
     def _require_nothing_without_template(self) -> None:
         """Raise `SentbedError` if a field is set that has no effect without a template."""

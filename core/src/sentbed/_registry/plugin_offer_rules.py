@@ -99,7 +99,6 @@ def _component_fault(kind: Kind, name: str, cls: Any) -> str | None:
 def promise_fault(kind: Kind, cls: type[Any]) -> str | None:
     """Return what an attrs class lacks to be a component of this kind, as a sentence's predicate, or None."""
     base = kind.base.__name__
-    traits_class = kind.traits.__name__
     if not issubclass(cls, kind.base):
         return f"does not inherit from `sentbed.protocols.{base}`; write `class {cls.__name__}({base})`"
     for name in sorted(cls.__abstractmethods__):
@@ -107,10 +106,4 @@ def promise_fault(kind: Kind, cls: type[Any]) -> str | None:
         if callable(getattr(cls, name)):
             what = f"no method `{name}`"
         return f"has {what}; see `sentbed.protocols.{base}`"
-    if not isinstance(cls.traits, property | kind.traits):
-        return f"has {cls.traits!r} as `traits`; write `traits = {traits_class}(...)`"
-    traits = attrs.fields_dict(kind.traits).keys() - attrs.fields_dict(cls).keys()
-    for trait in sorted(traits):
-        if hasattr(cls, trait):
-            return f"says `{trait}` beside its traits, not in them; write `traits = {traits_class}({trait}=...)`"
     return None

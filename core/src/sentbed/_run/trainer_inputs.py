@@ -51,7 +51,7 @@ class Feed:
         `progress` is the share of the stage's steps that is done.
         """
         columns: dict[str, Any] = {}
-        if self.stage.loss.traits.scheduled:
+        if self.stage.loss.scheduled:
             columns[PROGRESS] = np.array(progress, np.float32)
         for name, texts in batch.columns.items():
             if name not in self.stage.texts:
@@ -73,7 +73,7 @@ class Feed:
             else:
                 tokenizer, max_length = self.trained[name]
                 columns[name] = tokenizer.encode(texts, max_length)
-            if self.stage.loss.traits.compares_texts:
+            if self.stage.loss.compares_texts:
                 columns[f"{name}.id"] = text_numbers(texts)
         return columns
 
@@ -131,9 +131,9 @@ def values_of(
     Raises:
         DataError: if a number is not finite as float32, or a class is not one of the loss's `classes`.
     """
-    loss, classes = stage.loss, list(stage.loss.traits.classes)
+    loss, classes = stage.loss, list(stage.loss.classes)
     for value, row in zip(values, rows, strict=True):
-        if column in loss.traits.numbers:
+        if column in loss.numbers:
             if not _is_finite(value):
                 raise DataError(
                     f"row {row} of stage `{stage.name}` has {value!r} in the column `{column}`, of which the "
@@ -144,7 +144,7 @@ def values_of(
                 f"row {row} of stage `{stage.name}` has the label {value!r}, which the loss "
                 f"`{loss.name}` does not have in `classes`.{suggest(str(value), classes)}"
             )
-    if column in loss.traits.numbers:
+    if column in loss.numbers:
         return np.array(values, np.float32)
     return np.array([classes.index(name) for name in values], np.int64)
 

@@ -73,10 +73,12 @@ def _training_engine(runtime: Runtime, engine: Engine) -> TrainingEngine:
     """Return the engine, which must be a `TrainingEngine`.
 
     Raises:
-        PluginError: if the engine only encodes, although `untrainable` of the runtime's traits is None.
+        PluginError: if the engine only encodes, although its runtime is not `untrainable`.
     """
     if not callable(getattr(engine, "trainer", None)):
-        wrong = "returned an engine that only encodes, and `untrainable` of the runtime's traits is None"
+        wrong = (
+            "returned an engine that only encodes, and its runtime is not `untrainable`"
+        )
         raise fault(runtime, "build", wrong)
     return cast(TrainingEngine, engine)
 
@@ -337,7 +339,7 @@ def require_fit(recipe: Recipe, encoders: Mapping[str, Encoder]) -> None:
         trained = recipe.trained(stage)
         widths = {}
         for column, name in towers.items():
-            if column in stage.loss.traits.targets:
+            if column in stage.loss.targets:
                 # The vectors of a teacher may have another width.
                 continue
             encoder = encoders[name]

@@ -30,13 +30,16 @@ if TYPE_CHECKING:
         LossOutput,
         Mixture,
         Optimizer,
+        Output,
         ParameterSettings,
         Pooler,
+        Pooling,
         Schedule,
         Similarity,
         StagePlace,
         Tracker,
         inner_parts,
+        of_inner,
     )
     from sentbed.protocols.engine import (
         Columns,
@@ -106,18 +109,6 @@ if TYPE_CHECKING:
         TokenizerForPrompts,
         TokenStates,
         TokenVectors,
-    )
-    from sentbed.protocols.traits import (
-        BackboneTraits,
-        ComponentTraits,
-        DataTraits,
-        EvaluatorTraits,
-        InterventionTraits,
-        LossTraits,
-        Output,
-        PoolerTraits,
-        RuntimeTraits,
-        SimilarityTraits,
     )
 
 if not TYPE_CHECKING:

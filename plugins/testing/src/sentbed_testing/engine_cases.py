@@ -157,7 +157,7 @@ class Case:
     @property
     def texts(self) -> tuple[str, ...]:
         """Columns that hold texts. The trained encoder encodes them."""
-        others = {LABEL, *self.loss.traits.numbers, *self.fixed}
+        others = {LABEL, *self.loss.numbers, *self.fixed}
         return tuple(name for name in self.columns if name not in others)
 
 
@@ -197,7 +197,7 @@ def cases(
             if any(misfits(EncoderRecipe(backbone, pooler, head))):
                 continue
             name_in_ids = backbone_name
-            if "decoder" in pooler.traits.needs:
+            if "decoder" in pooler.needs:
                 name_in_ids = f"{backbone_name}-decoder"
             names = (name_in_ids, pooler_name)
             combinations += _cases_of_losses(names, backbone, pooler, losses, head)
@@ -215,7 +215,7 @@ def _cases_of_losses(
     for loss_name, (loss, optional_columns) in losses.items():
         fixed = fixed_columns(loss)
         if fixed is not None:
-            columns = (*sorted(loss.traits.needs), *optional_columns)
+            columns = (*sorted(loss.needs), *optional_columns)
             yield Case(*names, loss_name, backbone, pooler, loss, columns, fixed, head)
 
 
@@ -225,7 +225,7 @@ def fixed_columns(loss: Any) -> frozenset[str] | None:
     Three choices are tried in turn: no column, the column `positive`, and the `targets` of the loss. None means
     that the loss accepts none of them.
     """
-    for fixed in (frozenset[str](), frozenset({"positive"}), loss.traits.targets):
+    for fixed in (frozenset[str](), frozenset({"positive"}), loss.targets):
         if not any(loss.misfits(StagePlace(ROWS, fixed))):
             return fixed
     return None

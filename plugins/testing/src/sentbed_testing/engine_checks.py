@@ -141,7 +141,7 @@ def engine_rules(
     fits = _fits_runtime(tested)
     without_dropout = _select(filter(fits, cases(plugins)), parts)
     checks = _encoding_checks(without_dropout, fits)
-    if tested is None or tested.traits.untrainable is None:
+    if tested is None or tested.untrainable is None:
         with_dropout = _select(filter(fits, cases(plugins, dropout=DROPOUT)), parts)
         checks += _training_checks(without_dropout, with_dropout, fits, groups, plugins)
 
@@ -267,7 +267,7 @@ def _training_checks(
 
 def remembers(case: Case) -> bool:
     """Whether the loss of a case has a memory of earlier vectors, or a moving average of the encoder."""
-    return case.loss.traits.stateful or case.loss.traits.momentum is not None
+    return case.loss.stateful or case.loss.momentum is not None
 
 
 def _select(

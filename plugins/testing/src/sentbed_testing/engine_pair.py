@@ -242,14 +242,14 @@ def batch(
     indices = [(number * ROWS + row) % len(SENTENCES) for row in range(rows)]
     tokenizer = encoder.tokenizer()
     columns: dict[str, Any] = {}
-    if case.loss.traits.scheduled:
+    if case.loss.scheduled:
         columns[PROGRESS] = np.array(0.25, np.float32)
     for name in case.columns:
         if name == LABEL:
-            classes = len(case.loss.traits.classes)
+            classes = len(case.loss.classes)
             columns[name] = np.array([index % classes for index in indices], np.int64)
             continue
-        if name in case.loss.traits.numbers:
+        if name in case.loss.numbers:
             columns[name] = np.array([index % 6 / 5 for index in indices], np.float32)
             continue
 
@@ -260,7 +260,7 @@ def batch(
             texts = [SENTENCES[sentence] for sentence in numbers]
             columns[name] = tokenizer.encode(texts, encoder.recipe.max_length)
 
-        if case.loss.traits.compares_texts:
+        if case.loss.compares_texts:
             columns[f"{name}.id"] = np.array(numbers, np.int64)
 
     return columns

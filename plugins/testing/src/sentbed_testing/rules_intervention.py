@@ -32,7 +32,7 @@ def _draw_states(
     If the intervention's traits ask for it, each text has a placeholder (a token that its prompt must contain),
     or the state of an auxiliary prompt (a second prompt that the backbone reads first).
     """
-    torch, traits = load_torch(), subject.part.traits
+    torch, traits = load_torch(), subject.part
     with seeded(0):
         rows = [torch.randn(length, subject.width) for length in LENGTHS]
         auxiliary = torch.randn(len(LENGTHS), subject.width)
@@ -156,7 +156,7 @@ def prefix(subject: Subject) -> Findings:
 
     A prefix is everything before the placeholder or, without a placeholder, before the last token.
     """
-    if not subject.part.traits.shares_prefix:
+    if not subject.part.shares_prefix:
         return
     torch = load_torch()
     for place, inputs, states in _outputs(subject):

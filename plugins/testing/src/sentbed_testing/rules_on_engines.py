@@ -94,7 +94,7 @@ def _case(subject: Subject) -> Case:
     plugins, part = installed(), subject.ready
     losses: dict[str, tuple[Any, Sequence[str]]]
     if subject.kind == "pooler":
-        if part.traits.output == "tokens":
+        if part.output == "tokens":
             raise NotRunError(
                 "the loss of this rule compares single vectors, but the pooler returns token vectors"
             )
@@ -104,7 +104,7 @@ def _case(subject: Subject) -> Case:
     else:
         pooler = plugins.find("pooler", "mean").cls()
         poolers = {pooler.name: pooler}
-        losses = {part.name: (part, sorted(part.traits.takes or ()))}
+        losses = {part.name: (part, sorted(part.takes or ()))}
 
     candidates = cases(plugins, poolers=poolers, losses=losses)
     if not candidates:

@@ -82,7 +82,7 @@ class _Texts:
 
 def _outputs(subject: Subject) -> Iterator[tuple[str, _Texts, _Texts]]:
     """Yield each pooler output that the similarity compares, with texts for the first and the second side."""
-    for output in sorted(subject.ready.traits.compares):
+    for output in sorted(subject.ready.compares):
         first = _Texts.draw(output, FIRST, subject.width)
         yield output, first, _Texts.draw(output, SECOND, subject.width)
 

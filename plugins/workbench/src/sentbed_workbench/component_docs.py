@@ -10,7 +10,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import attrs
 from sentbed.kinds import KINDS, kind_of
-from sentbed.protocols import Head
+from sentbed.protocols import Component, Head
 from sentbed.tools import (
     Checkpoint,
     ComponentInfo,
@@ -32,35 +32,37 @@ OPTIONAL = "optional"
 
 
 def describe(info: ComponentInfo) -> str:
-    """Return a component's documentation: description, fields with defaults and meaning, traits, example."""
+    """Return a component's documentation: description, fields with defaults and meaning, properties, example."""
     lines = [f"{info.kind} {info.name}  ({info.distribution} {info.version})", ""]
     lines += (inspect.getdoc(info.cls) or "").splitlines()
     lines += _fields(info.cls)
-    if trait_lines := traits_lines(info):
-        lines += ["", "traits:"]
-        lines += [f"  {line}" for line in trait_lines]
+    if properties := property_lines(info):
+        lines += ["", "properties:"]
+        lines += [f"  {line}" for line in properties]
     lines += ["", "example:", textwrap.indent(example(info), "  ")]
     return "\n".join(lines)
 
 
-def traits_lines(info: ComponentInfo) -> list[str]:
-    """Return a line `name: value` for each trait that differs from its default.
+def property_lines(info: ComponentInfo) -> list[str]:
+    """Return a line `name: value` for each property that differs from the default of the kind's base class.
 
-    If traits follow from the fields of the component, a single line says so.
+    A property that follows from required fields has no value here.
     """
-    traits = KINDS[info.kind].traits_of(info.cls)
-    if traits is None:
-        return ["they follow from the fields"]
+    kinds = (Component, KINDS[info.kind].base)
     lines = []
-    for field in attrs.fields(type(traits)):
-        value = getattr(traits, field.name)
-        if value != field.default:
-            lines.append(f"{field.name}: {_trait(value)}")
+    for kind in kinds:
+        for name, default in vars(kind).items():
+            value = getattr(info.cls, name)
+            if not isinstance(default, property) or value is default:
+                continue
+            if inspect.isdatadescriptor(value):
+                value = "follows from the fields"
+            lines.append(f"{name}: {_text(value)}")
     return lines
 
 
-def _trait(value: Any) -> str:
-    """Return the value of a trait as text."""
+def _text(value: Any) -> str:
+    """Return the value of a property as text."""
     if isinstance(value, frozenset):
         value = sorted(value)
     if isinstance(value, list | tuple):

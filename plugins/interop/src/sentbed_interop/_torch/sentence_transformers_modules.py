@@ -11,8 +11,7 @@ import torch
 from sentbed import ModelError
 from sentbed.errors import listed
 from sentbed.helpers import read_json
-from sentbed.kinds import KINDS
-from sentbed.protocols import PoolerTraits
+from sentbed.protocols import Pooler
 from sentbed.tools import Plugins, load_plugins
 from sentbed_common import read_tensors, weight_files
 
@@ -263,17 +262,16 @@ def poolers(plugins: Plugins) -> dict[str, str]:
     by_mode: dict[str, str] = {}
     infos = plugins.importable("pooler")
     for info in sorted(infos, key=lambda info: info.distribution != "sentbed-poolers"):
-        traits = KINDS["pooler"].traits_of(info.cls)
-        if traits is None:
-            continue
-        assert isinstance(traits, PoolerTraits)
         needs_fields = any(
             field.default is attrs.NOTHING for field in attrs.fields(info.cls)
         )
-        if needs_fields or traits.at_test or traits.dense or traits.template:
+        if needs_fields:
             continue
-        if traits.pooling in POOLING:
-            by_mode.setdefault(traits.pooling, info.name)
+        pooler: Pooler = info.cls()
+        if pooler.at_test or pooler.dense or pooler.template:
+            continue
+        if pooler.pooling in POOLING:
+            by_mode.setdefault(pooler.pooling, info.name)
     return by_mode
 
 
