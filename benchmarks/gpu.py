@@ -86,7 +86,7 @@ class Bench:
         self.plugins, self.name, self.options = plugins, name, options
         family, size = name.split(":")
         kind, fields, vocabulary = FAMILIES[family]
-        parameters: Any = plugins.find("backbone", family).cls(
+        parameters: Any = plugins.load("backbone", family)(
             init="random", size=size, **fields
         )
         self.family = kind(parameters, frozenset())
@@ -108,7 +108,7 @@ class Bench:
         }
         if self.options.budget is not None:
             fields["token_budget"] = self.options.budget
-        return self.plugins.find("runtime", self.options.device).cls(**fields).build()
+        return self.plugins.load("runtime", self.options.device)(**fields).build()
 
     def placed(self, engine: Any, dtype: torch.dtype) -> Any:
         """Make weights in `dtype` on the device, and an encoder of them with mean pooling."""
@@ -124,7 +124,7 @@ class Bench:
             {"init": "random"},
         )
         return engine.assemble(
-            built, self.plugins.find("pooler", "mean").cls(), Head(normalize=True)
+            built, self.plugins.load("pooler", "mean")(), Head(normalize=True)
         )
 
     def encode(self) -> dict[str, Any]:
@@ -175,13 +175,13 @@ class Bench:
         engine.report_to(messages.append)
         placed = self.placed(engine, torch.float32)
         adafactor = self.weights >= LARGE
-        optimizer: Any = self.plugins.find(
+        optimizer: Any = self.plugins.load(
             "optimizer", "adafactor" if adafactor else "adamw"
-        ).cls(lr=1e-5)
+        )(lr=1e-5)
         training = Training(
-            loss=self.plugins.find("loss", "info-nce").cls(temperature=0.05),
+            loss=self.plugins.load("loss", "info-nce")(temperature=0.05),
             optimizer=optimizer,
-            schedule=self.plugins.find("schedule", "constant").cls(),
+            schedule=self.plugins.load("schedule", "constant")(),
             total_steps=10**9,
             towers=dict.fromkeys(COLUMNS, "encoder"),
         )
@@ -230,9 +230,9 @@ def pad_all(tokens: Numbers, rows: int, length: int) -> Any:
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Measure everything, printing as it goes; returns what `--json` writes."""
     plugins = load_plugins()
-    engine: Any = (
-        plugins.find("runtime", options.device).cls(precision=options.precision).build()
-    )
+    engine: Any = plugins.load("runtime", options.device)(
+        precision=options.precision
+    ).build()
     memory = engine.describe().get("memory_gib", math.inf)
     peak = matmul_peak(
         DTYPES[options.precision], min(2.0, options.seconds), str(engine.device)

@@ -52,11 +52,11 @@ def draw_texts(count: int) -> list[str]:
 def save_random_encoder(directory: Path, size: str, texts: list[str]) -> None:
     """Save a BERT of random weights with mean pooling as sentbed's `saved` and the exported `folder`."""
     plugins = load_plugins()
-    backbone: Any = plugins.find("backbone", "bert").cls(
+    backbone: Any = plugins.load("backbone", "bert")(
         init="random", size=size, vocab_size=VOCABULARY
     )
-    pooler: Any = plugins.find("pooler", "mean").cls()
-    engine: Any = plugins.find("runtime", "cpu").cls().build()
+    pooler: Any = plugins.load("pooler", "mean")()
+    engine: Any = plugins.load("runtime", "cpu")().build()
     engine.seed(0)
     recipe = EncoderRecipe(backbone, pooler, Head(normalize=True), MAX_LENGTH)
     Encoder.build(recipe, engine, lambda: texts).save(directory / "saved")

@@ -52,17 +52,17 @@ def triplets(rows: int) -> list[list[str]]:
 def trainer(precision: str, micro_batch: int | None) -> tuple[Encoder, Trainer]:
     """Build MiniLM with mean pooling and a trainer that has taken one small step."""
     plugins = load_plugins()
-    backbone = plugins.find("backbone", "bert").cls(model=MODEL)
+    backbone = plugins.load("backbone", "bert")(model=MODEL)
     recipe = EncoderRecipe(
-        backbone, plugins.find("pooler", "mean").cls(), Head(), max_length=MAX_LENGTH
+        backbone, plugins.load("pooler", "mean")(), Head(), max_length=MAX_LENGTH
     )
-    engine = plugins.find("runtime", "cpu").cls(precision=precision).build()
+    engine = plugins.load("runtime", "cpu")(precision=precision).build()
     engine.seed(0)
     encoder = Encoder.build(recipe, engine)
     training = Training(
-        loss=plugins.find("loss", "info-nce").cls(),
-        optimizer=plugins.find("optimizer", "adamw").cls(lr=1e-5),
-        schedule=plugins.find("schedule", "constant").cls(),
+        loss=plugins.load("loss", "info-nce")(),
+        optimizer=plugins.load("optimizer", "adamw")(lr=1e-5),
+        schedule=plugins.load("schedule", "constant")(),
         total_steps=10**6,
         towers=dict.fromkeys(COLUMNS, "encoder"),
         micro_batch=micro_batch,

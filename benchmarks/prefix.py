@@ -34,17 +34,17 @@ DEMONSTRATION = Demonstration("A jockey riding a horse.", "Equestrian")
 def encoders(texts: list[str], precision: str) -> dict[str, Encoder]:
     """Build one encoder twice, with and without reuse of the prefix."""
     plugins = load_plugins()
-    backbone = plugins.find("backbone", "opt").cls(
+    backbone = plugins.load("backbone", "opt")(
         init="random", size="125m", vocab_size=50265
     )
     prompt = Prompt(demonstration=DEMONSTRATION)
     recipe = EncoderRecipe(
         backbone,
-        plugins.find("pooler", "prompt-eol").cls(),
+        plugins.load("pooler", "prompt-eol")(),
         max_length=64,
         prompt=prompt,
     )
-    engine = plugins.find("runtime", "cpu").cls(precision=precision).build()
+    engine = plugins.load("runtime", "cpu")(precision=precision).build()
     engine.seed(0)
     reusing = Encoder.build(recipe, engine, lambda: texts)
     placed: Any = engine.assemble(reusing.backbone, recipe.pooler, recipe.head)

@@ -26,7 +26,7 @@ from typing import Any
 
 import torch
 from common import parser_of, write_figures
-from sentbed.tools import Recipe, RunContext, execute, load_plugins, load_recipe
+from sentbed.tools import Recipe, load_plugins, load_recipe, run_in
 from sentbed_common import CACHE_VARIABLE
 from sentbed_studies.shared_forward_passes import KeptEncoders, share_passes
 from sentbed_studies.shared_work_plan import groups
@@ -70,16 +70,11 @@ def run(recipes: Sequence[Recipe]) -> tuple[list[float], list[Any]]:
             directory = Path(place) / str(number)
             directory.mkdir()
             share = partial(share_passes, recipe, recipes[number + 1 :], kept=kept)
-            info = RunContext(
-                recipe.run.name,
-                directory,
-                recipe,
-                share=share,
-                built=kept.built(recipe),
-            )
+            built = kept.built(recipe)
             start = time.perf_counter()
             with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
-                scores.append(execute(info, plugins).scores)
+                result = run_in(recipe, directory, plugins, built, share)
+            scores.append(result.scores)
             seconds.append(time.perf_counter() - start)
             kept.saved(recipe, directory)
     return seconds, scores

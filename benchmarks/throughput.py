@@ -100,9 +100,9 @@ class Model:
         self, plugins: Plugins, directory: Path, family: str, runtime: Any, longest: int
     ) -> None:
         self._options = {"add_pooling_layer": False} if family == "bert" else {}
-        backbone = plugins.find("backbone", family).cls(model=str(directory))
+        backbone = plugins.load("backbone", family)(model=str(directory))
         recipe = EncoderRecipe(
-            backbone, plugins.find("pooler", "mean").cls(), Head(), max_length=longest
+            backbone, plugins.load("pooler", "mean")(), Head(), max_length=longest
         )
         self.engine = runtime.build()
         self.device = str(getattr(self.engine, "device", "cpu"))
@@ -169,9 +169,9 @@ class Model:
     def prepare_training(self) -> None:
         """Build both trainers, in the place of what encodes."""
         training = Training(
-            loss=self.plugins.find("loss", "info-nce").cls(temperature=TEMPERATURE),
-            optimizer=self.plugins.find("optimizer", "adamw").cls(lr=RATE),
-            schedule=self.plugins.find("schedule", "constant").cls(),
+            loss=self.plugins.load("loss", "info-nce")(temperature=TEMPERATURE),
+            optimizer=self.plugins.load("optimizer", "adamw")(lr=RATE),
+            schedule=self.plugins.load("schedule", "constant")(),
             total_steps=10**9,
             towers=dict.fromkeys(COLUMNS, "encoder"),
         )
@@ -265,7 +265,7 @@ def models(
 ) -> Iterator[tuple[str, str, Path]]:
     """Yield family, size and the directory of the saved model, gone when the next one is asked for."""
     for family in options.families:
-        cls: Any = plugins.find("backbone", family).cls
+        cls: Any = plugins.load("backbone", family)
         sizes = get_args(attrs.fields(attrs.resolve_types(cls)).size.type)
         for size in options.sizes:
             size_name = NAMES.get(family, {}).get(size, size)
@@ -277,9 +277,9 @@ def models(
                 )
             fields = {"init": "random", "size": size_name, **FIELDS.get(family, {})}
             recipe = EncoderRecipe(
-                cls(**fields), plugins.find("pooler", "mean").cls(), max_length=16
+                cls(**fields), plugins.load("pooler", "mean")(), max_length=16
             )
-            engine = plugins.find("runtime", "cpu").cls(threads=options.threads).build()
+            engine = plugins.load("runtime", "cpu")(threads=options.threads).build()
             engine.seed(0)
             with tempfile.TemporaryDirectory() as name:
                 built = Encoder.build(
@@ -307,7 +307,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     peaks: dict[str, float] = {}
     for family, size, directory in models(plugins, options):
         for precision in options.precision:
-            runtime: Any = plugins.find("runtime", options.runtime).cls(
+            runtime: Any = plugins.load("runtime", options.runtime)(
                 precision=precision, **fields
             )
             model = Model(plugins, directory, family, runtime, max(options.lengths))

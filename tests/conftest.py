@@ -11,6 +11,8 @@ from hub_replicas.server import READER, local_hub
 from sample_sentences import in_chinese_characters, sample_sentences
 from sentbed_common import source_code_hashes as sources
 
+pytest.register_assert_rewrite("engine_suite")
+
 
 @pytest.fixture
 def data_directory(monkeypatch):

@@ -99,11 +99,13 @@ def test_a_plugin_installs_and_loads_alone(plugin, tmp_path):
     binaries = environment(tmp_path, "core", *(f"plugins/{part}" for part in parts))
     code = """
 import json
+from sentbed.kinds import KINDS
 from sentbed.tools import load_plugins
 plugins = load_plugins()
 distributions = sorted({plugin.distribution for plugin in plugins.plugins})
-problems = [plugin.problem for plugin in plugins.plugins if plugin.problem]
-print(json.dumps([distributions, problems, bool(plugins.components)]))
+problems = [plugin.reason for plugin in plugins.plugins if plugin.reason]
+has_components = any(kind in KINDS for kind, _ in plugins.offers)
+print(json.dumps([distributions, problems, has_components]))
 """
     answer = subprocess.run(
         [binaries / "python", "-c", code],

@@ -26,7 +26,7 @@ VALUES = (math.nan, math.inf, -math.inf)
 def encoder():
     plugins = load_plugins()
     recipe = component_of(EncoderRecipe, TABLE, plugins, "encoder")
-    engine = plugins.find("runtime", "cpu").cls().build()
+    engine = plugins.load("runtime", "cpu")().build()
     return Encoder.build(recipe, engine, lambda: TEXTS * 20)
 
 

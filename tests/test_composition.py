@@ -169,7 +169,7 @@ def test_the_problems_of_an_inner_component_are_told_once_at_its_path(
         calls.append(self.name)
         return ["nothing is right; choose another"]
 
-    mean = load_plugins().find("pooler", "mean").cls
+    mean = load_plugins().load("pooler", "mean")
     monkeypatch.setattr(mean, "check", check)
     with pytest.raises(RecipeError) as error:
         load_recipe(recipe)
@@ -181,7 +181,7 @@ def test_the_problems_of_an_inner_component_are_told_once_at_its_path(
 def test_remarks_reach_an_inner_component(module, recipe):
     loss = '{ use = "info-nce", hardness_of = "all" }'
     checked = run("check", str(recipe), "--set", f"stage.only.loss.loss={loss}")
-    (remark,) = load_plugins().find("loss", "info-nce").cls(hardness_of="all").remarks()
+    (remark,) = load_plugins().load("loss", "info-nce")(hardness_of="all").remarks()
     assert remark in checked
 
 
@@ -201,8 +201,8 @@ class Hiding(Backbone):
 
 def test_code_of_a_model_is_not_run_unasked_within_another_backbone():
     plugins = load_plugins()
-    bert = plugins.find("backbone", "bert").cls
-    pooler = plugins.find("pooler", "mean").cls()
+    bert = plugins.load("backbone", "bert")
+    pooler = plugins.load("pooler", "mean")()
     for trusts in (False, True):
         inner = bert(model="a/model", trust_remote_code=trusts)
         assert EncoderRecipe(Hiding(inner), pooler).runs_code == trusts
@@ -246,8 +246,8 @@ class Clipped(Pooler):
 
 def test_a_pooler_around_one_that_is_another_when_encoding_is_named_with_it():
     plugins = load_plugins()
-    changing = plugins.find("pooler", "cls-mlp").cls(mlp_only_train=True)
-    plain = plugins.find("pooler", "mean").cls()
+    changing = plugins.load("pooler", "cls-mlp")(mlp_only_train=True)
+    plain = plugins.load("pooler", "mean")()
 
     assert name_at_test(plain) == "mean"
     assert name_at_test(changing) == "first"

@@ -15,6 +15,7 @@ import sentbed
 from blocks import ROOT, blocks, pages
 from sentbed import hookspecs
 from sentbed._registry.registry import load_plugins
+from sentbed.kinds import KINDS
 from sentbed_workbench.component_docs import describe
 
 sys.path.insert(0, str(ROOT / "tools"))
@@ -60,14 +61,18 @@ def test_the_pooler_of_the_documentation_works(tmp_path):
     assert pooled.tolist() == [[1.0, -1.0]]
 
 
+def installed_components():
+    """Return the offers of all installed components."""
+    plugins = load_plugins()
+    return [plugins.find(kind, name) for kind in KINDS for name in plugins.names(kind)]
+
+
 @pytest.mark.parametrize(
-    "info",
-    load_plugins().components.values(),
-    ids=lambda info: f"{info.kind}-{info.name}",
+    "offer", installed_components(), ids=lambda offer: f"{offer.kind}-{offer.name}"
 )
-def test_every_field_of_every_component_is_documented(info):
-    text = describe(info)
-    for field in attrs.fields(info.cls):
+def test_every_field_of_every_component_is_documented(offer):
+    text = describe(offer)
+    for field in attrs.fields(offer.load()):
         if field.metadata.get("skip"):
             continue  # no key of a recipe
         _, heading, after = text.partition(f"\n  {field.name}: ")
@@ -146,7 +151,7 @@ def test_the_site_builds_without_a_warning(built):
 @pytest.mark.slow
 def test_every_hook_and_every_component_has_a_page(built):
     plugins = load_plugins()
-    assert len(plugins.components) > 50
+    assert len(installed_components()) > 50
     assert docs_pages.missing(built[0], plugins) == []
 
 
@@ -155,14 +160,14 @@ def test_a_page_that_is_missing_is_noticed(built, tmp_path):
     plugins = load_plugins()
     mean = plugins.find("pooler", "mean")
     more = {
-        **plugins.components,
-        ("pooler", "planted"): attrs.evolve(mean, name="planted"),
+        **plugins.offers,
+        ("pooler", "planted"): [attrs.evolve(mean, name="planted")],
     }
-    assert docs_pages.missing(built[0], attrs.evolve(plugins, components=more)) == [
+    assert docs_pages.missing(built[0], attrs.evolve(plugins, offers=more)) == [
         "reference/pooler/planted"
     ]
     nothing = docs_pages.missing(tmp_path, plugins)
-    assert len(nothing) == len(HOOKS) + len(plugins.components)
+    assert len(nothing) == len(HOOKS) + len(installed_components())
     assert "reference/hooks/run_started" in nothing
 
 
@@ -170,7 +175,7 @@ def test_a_page_that_is_missing_is_noticed(built, tmp_path):
 def test_a_page_of_a_component_has_all_that_show_has(built):
     page = docs_reference.component(load_plugins().find("loss", "queue"))
     info = load_plugins().find("loss", "queue")
-    fields = [f for f in attrs.fields(info.cls) if not f.metadata.get("skip")]
+    fields = [f for f in attrs.fields(info.load()) if not f.metadata.get("skip")]
     assert len(fields) >= 2
     for field in fields:
         assert f"| `{field.name}` |" in page

@@ -167,7 +167,7 @@ def test_what_was_encoded_or_kept_before_changes_no_count(prompt, texts, tmp_pat
 @pytest.mark.jax
 def test_under_jax_passes_tokens_and_parameters_are_counted(texts):
     pytest.importorskip("sentbed_tpu", reason="needs sentbed-tpu")
-    tpu = load_plugins().find("runtime", "tpu").cls(platform="cpu")
+    tpu = load_plugins().load("runtime", "tpu")(platform="cpu")
     torch_costs, jax_costs = (
         costs(built([EOL, COT], runtime=runtime), texts) for runtime in (None, tpu)
     )

@@ -1,52 +1,26 @@
-"""Our engines keep the contract."""
+"""Engines do what the engine of `cpu` does; those on JAX and on a GPU have files of their own."""
 
 from __future__ import annotations
 
-import pytest
-from contract_choice import CPU, EACH, first_of_each
-from sentbed._registry.registry import load_plugins
-from sentbed_testing import engine_rules, parametrize_with_rules
-
-PLUGINS = load_plugins()
-
-# Beside itself, an engine is exact.
-EXACT = {
-    "gradients": {"loss": 0.0, "gradient": 0.0},
-    "steps": {"tolerance": 0.0, "movement": 0.0},
-    "momentum-and-queue": {"tolerance": 0.0},
-}
-ON_CPU = engine_rules(
-    CPU, reference=CPU, plugins=PLUGINS, groups=EACH, tolerances=EXACT
-)
-SIMPLE_POOLERS = {"mean", "mean+head", "decoder"}
-"""The plain pooler of each backbone; the slow tests have the others."""
-OF_EVERY_BACKBONE = {"encode", "gradients"}
-"""Rules that quick tests try with all backbones, and others with BERT."""
+from engine_suite import ENCODERS, EveryPair, TrainingSuite, each, with_losses
+from sentbed_hardware.cpu import Cpu
+from sentbed_onnxruntime.onnx_runtime import OnnxRuntime
+from sentbed_openvino.openvino_runtime import OpenVino
 
 
-def is_quick(name):
-    if "/" not in name:
-        return True
-    rule, backbone, pooler, *_ = name.split("/")
-    return pooler in SIMPLE_POOLERS and (
-        backbone == "bert" or rule in OF_EVERY_BACKBONE
-    )
+class TestCpu(TrainingSuite, EveryPair):
+    """The reference itself: what needs none, such as micro-batches, padding and states."""
+
+    runtime = Cpu(threads=1)
+
+    @each(with_losses(ENCODERS))
+    def test_micro_batches_with_each_pooler_and_loss(self, pair, case):
+        self.test_micro_batches_have_the_gradient_of_the_batch(pair, case)
 
 
-QUICK = {
-    name: ON_CPU[name]
-    for name in sorted(first_of_each(ON_CPU), key=[*ON_CPU].index)
-    if is_quick(name)
-}
-SLOW = {name: rule for name, rule in ON_CPU.items() if name not in QUICK}
+class TestOnnxRuntime(EveryPair):
+    runtime = OnnxRuntime(threads=1)
 
 
-@parametrize_with_rules([QUICK])
-def test_cpu_keeps_the_contract(rule):
-    rule()
-
-
-@pytest.mark.slow
-@parametrize_with_rules([SLOW])
-def test_cpu_keeps_the_contract_with_all_parts(rule):
-    rule()
+class TestOpenVino(EveryPair):
+    runtime = OpenVino(threads=1)

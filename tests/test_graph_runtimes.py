@@ -185,11 +185,9 @@ def test_what_a_graph_has_no_form_of_is_refused_before_anything_is_built(
 
 def test_an_intervention_is_refused(runtime):
     plugins = load_plugins()
-    intervention = plugins.find("intervention", "token-prepending").cls()
-    backbone = plugins.find("backbone", "opt").cls(
-        init="random", intervention=intervention
-    )
-    encoder = EncoderRecipe(backbone, plugins.find("pooler", "last").cls())
+    intervention = plugins.load("intervention", "token-prepending")()
+    backbone = plugins.load("backbone", "opt")(init="random", intervention=intervention)
+    encoder = EncoderRecipe(backbone, plugins.load("pooler", "last")())
     (message,) = runtime().misfits(encoder)
     assert message.startswith(f"the runtime `{runtime.name}` has no interventions")
 

@@ -69,7 +69,7 @@ def test_every_model_of_a_recipe_has_a_replica():
 
 def load(name, replica, **settings):
     kind = json.loads((replica.main / "config.json").read_text("utf-8"))["model_type"]
-    backbone = load_plugins().find("backbone", BACKBONES.get(kind, "causal")).cls
+    backbone = load_plugins().load("backbone", BACKBONES.get(kind, "causal"))
     needs = frozenset(
         {"decoder"}
         if LAYOUTS[name].architecture == "T5ForConditionalGeneration"
@@ -128,10 +128,8 @@ def test_a_repository_gives_its_weights_and_ids(name, zoo, connected):
 @pytest.mark.slow
 def test_an_encoder_alone_has_no_decoder_to_read(zoo, connected):
     zoo.publish(connected, "sentence-transformers/sentence-t5-base")
-    backbone = (
-        load_plugins()
-        .find("backbone", "t5")
-        .cls(model="sentence-transformers/sentence-t5-base")
+    backbone = load_plugins().load("backbone", "t5")(
+        model="sentence-transformers/sentence-t5-base"
     )
     with pytest.raises(
         sentbed.ModelError,
@@ -167,7 +165,7 @@ def test_a_gated_repository_says_to_accept_the_licence(token, zoo, hub, other_ma
 
 
 def test_a_repository_that_is_not_there_says_to_check_the_id(zoo, hub, other_machine):
-    backbone = load_plugins().find("backbone", "bert").cls(model="acme/mistyped")
+    backbone = load_plugins().load("backbone", "bert")(model="acme/mistyped")
     for token in (None, READER):
         with (
             hub.connected(other_machine, token),

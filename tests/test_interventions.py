@@ -337,9 +337,9 @@ def test_a_block_that_a_model_of_the_hub_does_not_run_is_refused_when_built(
         init="pretrained",
         model=str(tmp_path / "opt"),
         layers=(1,),
-        intervention=load_plugins()
-        .find("intervention", "contrastive-prompting")
-        .cls(block=2),
+        intervention=load_plugins().load("intervention", "contrastive-prompting")(
+            block=2
+        ),
     )
     with pytest.raises(
         ModelError, match="acts at block 2, and the pass ends before block 1"
@@ -483,10 +483,7 @@ def test_the_papers_cells_have_the_blocks_layers_and_factors_of_their_methods():
 def test_token_prepending_under_jax_gives_the_same_vectors(kind):
     on_torch = built(kind, TP)
     engine = (
-        load_plugins()
-        .find("runtime", "tpu")
-        .cls(platform="cpu", precision="fp32")
-        .build()
+        load_plugins().load("runtime", "tpu")(platform="cpu", precision="fp32").build()
     )
     engine.seed(3)
     on_jax = Encoder.build(

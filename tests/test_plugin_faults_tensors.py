@@ -8,11 +8,7 @@ from typing import ClassVar
 import attrs
 import pytest
 import torch
-from component_checks import check_component
-from faulty_poolers import Attend
 from sentbed_backbones.bert import Bert
-from sentbed_poolers.mean import Mean
-from sentbed_poolers.weighted_mean import WeightedMean
 from sentbed_testing import ConformanceError, component_rules
 
 
@@ -23,32 +19,6 @@ def finding(cls, rule, **options):
     except ConformanceError as error:
         return str(error)
     return ""
-
-
-def test_a_pooler_that_mixes_rows_breaks_gradient_caching():
-    fault = finding(Attend, "grad-cache", example={"fault": "centred on the batch"})
-    assert (
-        "\n  grad-cache: bert/attend/info-nce: the loss is not the whole batch's"
-        in fault
-    )
-    assert "compute each row from its own states" in fault
-    assert finding(Attend, "grad-cache") == ""
-
-
-@pytest.mark.jax
-@pytest.mark.parametrize("pooler", [Mean, WeightedMean])
-def test_under_jax_a_pooler_has_the_gradient_of_one_processor(
-    pooler,
-):
-    _, not_run = check_component(pooler, jax=True)
-    assert not_run == {}
-
-
-@pytest.mark.jax
-def test_under_jax_a_shape_that_depends_on_numbers_is_a_fault():
-    assert finding(Attend, "jax", jax=True) == ""
-    faulty = {"fault": "boolean index"}
-    assert "jax: raised" in finding(Attend, "jax", jax=True, example=faulty)
 
 
 class Longer:

@@ -47,7 +47,6 @@ schedule = { use = "cosine" }
 batch_size = 16
 micro_batch = 5
 steps = 14
-shuffle_buffer = 64
 validate = { every = 5, with = { use = "sts", path = "pkg:sentbed_data/sample/sts-dev.tsv", split = "dev" } }
 [stage.data]
 use = "mix"

@@ -10,8 +10,7 @@ from sentbed import Encoder, build_encoder, run
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.recipe import EncoderRecipe
 from sentbed._registry.registry import load_plugins
-from sentbed._run.context import RunContext
-from sentbed._run.runner import execute
+from sentbed.tools import run_in
 from sentbed_backbones.bert import Bert
 from sentbed_backbones.opt import Opt
 from sentbed_common import fingerprint_of
@@ -157,14 +156,9 @@ def test_runs_beside_each_other_have_the_scores_and_vectors_of_runs_alone(
         share = partial(
             share_passes, recipe_of_run, recipes[number + 1 :], kept=keeping
         )
-        context = RunContext(
-            "shared",
-            directory,
-            recipe_of_run,
-            share=share,
-            built=keeping.built(recipe_of_run),
-        )
-        shared.append(execute(context, plugins).scores)
+        built = keeping.built(recipe_of_run)
+        result = run_in(recipe_of_run, directory, plugins, built, share)
+        shared.append(result.scores)
         keeping.saved(recipe_of_run, directory)
         assert saved(directory) == saved(tmp_path / f"alone-{number}")
     assert len(passes) == each

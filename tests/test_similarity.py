@@ -68,7 +68,7 @@ def pairs(tmp_path):
 
 def built(recipe, *settings):
     part = load_recipe(recipe, list(settings)).encoders["encoder"]
-    engine = load_plugins().find("runtime", "cpu").cls().build()
+    engine = load_plugins().load("runtime", "cpu")().build()
     engine.seed(0)
     return Encoder.build(part, engine, lambda: SENTENCES)
 

@@ -171,7 +171,7 @@ def test_jax_fits_and_computes_what_the_processor_does(
 
 def test_the_store_of_vectors_tells_an_encoder_from_its_transform(decoders, recipe_of):
     recipe = recipe_of("opt", decoders["opt"].directory).encoders["encoder"]
-    engine = load_plugins().find("runtime", "cpu").cls().build()
+    engine = load_plugins().load("runtime", "cpu")().build()
     encoder = Encoder.build(recipe, engine)
     before = fingerprint_of(encoder)
     after, again = (
@@ -233,7 +233,7 @@ def test_after_training_the_filter_is_that_of_the_trained_embedding(
         (
             ["encoder.head.transform.tau=1"],
             "encoder.head.transform.tau",
-            "expected more than 1",
+            "must be > 1",
         ),
         (
             ["encoder.head.transform.use=embed-filtre"],

@@ -12,6 +12,7 @@ from typing import Any
 
 from docs_reference import reference
 from mkdocs.structure.files import File, Files
+from sentbed.kinds import KINDS
 from sentbed.tools import Plugins, load_plugins
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -61,7 +62,8 @@ def missing(site: Path, plugins: Plugins) -> list[str]:
     from docs_reference import hooks
 
     expected = [f"reference/hooks/{name}" for name in hooks()]
-    expected += [f"reference/{kind}/{name}" for kind, name in plugins.components]
+    for kind in KINDS:
+        expected += [f"reference/{kind}/{name}" for name in plugins.names(kind)]
     return [page for page in expected if not (site / page / "index.html").is_file()]
 
 
@@ -92,8 +94,8 @@ def _relative(name: str, page: str) -> str:
 def on_config(config: Any) -> Any:
     """Give the navigation the pages of `DIRECTORY/*`."""
     for plugin in _plugins().plugins:
-        if plugin.problem:
-            _log.warning("the plugin `%s` is left out: %s", plugin.name, plugin.problem)
+        if plugin.reason:
+            _log.warning("the plugin `%s` is left out: %s", plugin.name, plugin.reason)
     written = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
     config.nav = _expand(config.nav, sorted({*written, *generated()}))
     return config

@@ -12,7 +12,7 @@ from docs_code import cli, module_page, public_names
 from docs_markdown import cell, fields, first_line, page, prose, signature, table
 from sentbed import helpers, hookspecs, protocols, tools
 from sentbed.kinds import KINDS
-from sentbed.tools import ComponentInfo, Plugins, Recipe
+from sentbed.tools import Offer, Plugins, Recipe
 from sentbed_workbench.component_docs import example as example_of
 from sentbed_workbench.component_docs import property_lines, tables
 
@@ -59,8 +59,9 @@ def reference(plugins: Plugins, hooks_page: str) -> dict[str, str]:
         pages[f"reference/hooks/{name}.md"] = _hook(name, hook, hooks_page, plugins)
     for kind in KINDS:
         pages[f"reference/{kind}/index.md"] = _kind(kind, plugins)
-    for info in plugins.components.values():
-        pages[f"reference/{info.kind}/{info.name}.md"] = component(info)
+        for name in plugins.names(kind):
+            offer = plugins.find(kind, name)
+            pages[f"reference/{kind}/{name}.md"] = component(offer)
     return pages
 
 
@@ -73,30 +74,30 @@ def hooks() -> dict[str, Any]:
     }
 
 
-def component(info: ComponentInfo) -> str:
+def component(offer: Offer) -> str:
     """Return the page of a component: its docstring, its properties, its fields and an example."""
-    kind = f"[{info.kind}](index.md)"
+    kind = f"[{offer.kind}](index.md)"
     parts = [
-        f"# {info.name}",
-        f"{kind} of `{info.distribution}` {info.version}, class `{info.cls.__qualname__}`",
+        f"# {offer.name}",
+        f"{kind} of `{offer.distribution}` {offer.version}, class `{offer.load().__qualname__}`",
     ]
     parts += [
-        prose(inspect.getdoc(info.cls) or ""),
-        *_properties(info),
-        *fields(info.cls, "##"),
+        prose(inspect.getdoc(offer.load()) or ""),
+        *_properties(offer),
+        *fields(offer.load(), "##"),
     ]
-    language = "console" if KINDS[info.kind].on_command_line else "toml"
+    language = "console" if KINDS[offer.kind].on_command_line else "toml"
     sign = "$ " if language == "console" else ""
     parts += [
         "## Example",
-        f"```{language}\n{sign}{example_of(info)}\n```",
-        f"`sentbed show {info.kind} {info.name}`",
+        f"```{language}\n{sign}{example_of(offer)}\n```",
+        f"`sentbed show {offer.kind} {offer.name}`",
     ]
     return page(parts)
 
 
-def _properties(info: ComponentInfo) -> list[str]:
-    return ["\n".join(f"- {line}" for line in property_lines(info))]
+def _properties(offer: Offer) -> list[str]:
+    return ["\n".join(f"- {line}" for line in property_lines(offer))]
 
 
 def _front(plugins: Plugins) -> str:
@@ -125,15 +126,16 @@ def _front(plugins: Plugins) -> str:
 
 
 def _kind(kind: str, plugins: Plugins) -> str:
-    infos = [plugins.find(kind, name) for name in plugins.names(kind)]
-    rows = (
-        [f"[{info.name}]({info.name}.md)", cell(info.summary), f"`{info.distribution}`"]
-        for info in infos
-    )
+    offers = [plugins.find(kind, name) for name in plugins.names(kind)]
+    rows = []
+    for offer in offers:
+        summary = cell(first_line(offer.load()))
+        link = f"[{offer.name}]({offer.name}.md)"
+        rows.append([link, summary, f"`{offer.distribution}`"])
     protocol, hook = KINDS[kind].base.__name__, KINDS[kind].hook
     components = "None is installed."
-    if infos:
-        components = table(["name", "what it is", "distribution"], rows)
+    if offers:
+        components = table(["name", "what it is", "distribution"], iter(rows))
     return page(
         [
             f"# {kind}",

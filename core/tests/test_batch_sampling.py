@@ -2,9 +2,6 @@ from __future__ import annotations
 
 import json
 import time
-import tracemalloc
-from collections import Counter
-from contextlib import suppress
 from itertools import chain, count, islice
 
 import attrs
@@ -14,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sentbed._run.batch_sampling import Sampler
 from sentbed.errors import DataError
-from sentbed.protocols import Dataset, Mixture
+from sentbed.protocols import Dataset
 from toy_dataset import ToyDataset
 
 KEY = (42, 1)
@@ -25,7 +22,6 @@ class Numbered(Dataset):
     """So many rows, whose texts are their number and the epoch, and no other memory."""
 
     length: int
-    mixture: Mixture | None = None
     columns: tuple[str, ...] = ("anchor", "positive")
     fingerprint: str = ""
 
@@ -42,10 +38,6 @@ class Numbered(Dataset):
         raise AssertionError("a sampler reads only the rows of a batch")
 
 
-def mixed(sizes, takes, **how):
-    return Numbered(sum(sizes), Mixture(tuple(sizes), tuple(takes), **how))
-
-
 def epoch_of(sampler):
     return [sampler.next() for _ in range(sampler.batches_an_epoch)]
 
@@ -54,22 +46,8 @@ def rows_of(batches):
     return [row for batch in batches for row in batch.rows.tolist()]
 
 
-def part_of(row, sizes):
-    return int(np.searchsorted(np.cumsum(sizes), row, side="right"))
-
-
 sizes_of_batches = st.integers(2, 12)
 seeds = st.tuples(st.integers(0, 2**32 - 1), st.integers(0, 3))
-buffers = st.none() | st.integers(2, 70)
-
-
-@st.composite
-def mixtures(draw):
-    sizes = draw(st.lists(st.integers(1, 30), min_size=2, max_size=4))
-    takes = draw(st.lists(st.integers(2, 60), min_size=len(sizes), max_size=len(sizes)))
-    return mixed(
-        sizes, takes, in_turn=draw(st.booleans()), whole_batches=draw(st.booleans())
-    )
 
 
 # --- a plain data set ---
@@ -98,148 +76,6 @@ def test_a_batch_has_the_texts_of_the_wanted_columns_in_its_epoch():
     batch = sampler.next()
     assert batch.columns == {"positive": [f"positive {row} 1" for row in batch.rows]}
     assert batch.rows.dtype == np.int64
-
-
-# --- bounded shuffle ---
-
-
-@given(
-    rows=st.integers(2, 300),
-    buffer=st.integers(2, 320),
-    batch_size=sizes_of_batches,
-    key=seeds,
-)
-def test_a_bounded_shuffle_has_every_row_once_an_epoch(rows, buffer, batch_size, key):
-    sampler = Sampler(
-        Numbered(rows), ["anchor"], batch_size, key, shuffle_buffer=buffer
-    )
-    for _ in range(2):
-        drawn = rows_of(epoch_of(sampler))
-        assert len(set(drawn)) == len(drawn) == rows - (rows % batch_size == 1)
-        assert set(drawn) <= set(range(rows))
-
-
-@given(rows=st.integers(2, 60), more=st.integers(0, 5), batch_size=sizes_of_batches)
-def test_a_buffer_of_all_rows_is_the_full_shuffle(rows, more, batch_size):
-    bounded = Sampler(
-        Numbered(rows), ["anchor"], batch_size, KEY, shuffle_buffer=rows + more
-    )
-    full = Sampler(Numbered(rows), ["anchor"], batch_size, KEY)
-    assert rows_of(epoch_of(bounded)) == rows_of(epoch_of(full))
-
-
-def test_a_window_of_a_bounded_shuffle_comes_from_few_places_and_is_shuffled_itself():
-    rows, buffer = 100_003, 3200
-    sampler = Sampler(Numbered(rows), ["anchor"], buffer, KEY, shuffle_buffer=buffer)
-    for batch in epoch_of(sampler):
-        runs = 1 + np.count_nonzero(np.diff(np.sort(batch.rows)) > 1)
-        assert runs <= 34
-        assert np.count_nonzero(np.diff(batch.rows) == 1) < 20
-    first, second = rows_of(epoch_of(sampler)), rows_of(epoch_of(sampler))
-    assert first != second
-    # Early and late batches have rows of all of the data: the mean of 32 places is near the middle.
-    assert abs(np.mean(first[:buffer]) / rows - 0.5) < 0.25
-
-
-def test_ten_million_rows_are_shuffled_in_little_memory_and_from_any_position_at_once():
-    rows = 10_000_000
-    tracemalloc.start()
-    began = time.perf_counter()
-    sampler = Sampler(Numbered(rows), ["anchor"], 64, KEY, shuffle_buffer=10_000)
-    sampler.restore({**sampler.state(), "epoch": 7, "done": 120_000})
-    for _ in range(500):
-        sampler.next()
-    seconds, (_, peak) = time.perf_counter() - began, tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 4e6  # all rows would be 80 MB
-    assert seconds < 5
-
-
-# --- mixtures ---
-
-
-@given(data=mixtures(), batch_size=sizes_of_batches, buffer=buffers, key=seeds)
-def test_every_part_gives_its_share_and_goes_through_all_rows_before_it_repeats(
-    data, batch_size, buffer, key
-):
-    mixture = data.mixture
-    sampler = Sampler(data, ["anchor"], batch_size, key, shuffle_buffer=buffer)
-    drawn = [[] for _ in mixture.sizes]
-    left_out = 0
-    for _ in range(4):
-        batches = epoch_of(sampler)
-        counts = Counter(part_of(row, mixture.sizes) for row in rows_of(batches))
-        if mixture.whole_batches:
-            assert all(
-                len({part_of(row, mixture.sizes) for row in batch.rows}) == 1
-                for batch in batches
-            )
-            alone = [take % batch_size == 1 for take in mixture.takes]
-            assert [counts[part] for part in range(len(alone))] == [
-                take - out for take, out in zip(mixture.takes, alone, strict=True)
-            ]
-            left_out += sum(alone)
-        else:
-            out = sum(mixture.takes) % batch_size == 1
-            assert sum(counts.values()) == sum(mixture.takes) - out
-            assert all(
-                0 <= take - counts[part] <= out
-                for part, take in enumerate(mixture.takes)
-            )
-            left_out += out
-        for row in rows_of(batches):
-            drawn[part_of(row, mixture.sizes)].append(row)
-    if not left_out:
-        for size, rows in zip(mixture.sizes, drawn, strict=True):
-            for start in range(0, len(rows) - size + 1, size):
-                assert len(set(rows[start : start + size])) == size
-
-
-@pytest.mark.parametrize("whole_batches", [False, True])
-def test_parts_in_turn_alternate_until_they_are_used_up(whole_batches):
-    scale = 4 if whole_batches else 1
-    sizes, takes = (100, 100, 100), (3 * scale, 1 * scale, 2 * scale)
-    sampler = Sampler(
-        mixed(sizes, takes, in_turn=True, whole_batches=whole_batches),
-        ["anchor"],
-        4,
-        KEY,
-    )
-    for _ in range(2):
-        parts = [part_of(row, sizes) for row in rows_of(epoch_of(sampler))]
-        assert parts[::scale] == [0, 1, 2, 0, 2, 0]
-
-
-def test_parts_out_of_turn_come_in_another_order_in_every_epoch():
-    sizes = (50, 50)
-    sampler = Sampler(mixed(sizes, sizes), ["anchor"], 10, KEY)
-    orders = [
-        [part_of(row, sizes) for row in rows_of(epoch_of(sampler))] for _ in range(3)
-    ]
-    assert len({tuple(order) for order in orders}) == 3
-    assert all(sorted(order) == [0] * 50 + [1] * 50 for order in orders)
-
-
-def test_the_order_of_many_parts_is_exact_and_even_over_pieces():
-    sizes = (150_000, 30_000, 1)
-    sampler = Sampler(mixed(sizes, sizes), ["anchor"], 1000, KEY)
-    batches = epoch_of(sampler)
-    assert (
-        len(set(rows_of(batches))) == len(rows_of(batches)) == 180_000
-    )  # one row alone is left out
-    shares = [np.mean(batch.rows < 150_000) for batch in batches]
-    # Of 1,000 draws at 5/6 the standard deviation is 0.0118.
-    assert 0.78 < min(shares) < max(shares) < 0.89
-    assert 0.009 < np.std(shares) < 0.015
-
-
-def test_the_place_of_a_single_row_is_evenly_distributed():
-    """One row of part 1 among 19 of part 0: each place of the epoch is as likely as another."""
-    sampler = Sampler(mixed((19, 1), (19, 1)), ["anchor"], 20, KEY)
-    places = Counter(sampler.next().rows.tolist().index(19) for _ in range(4000))
-    assert set(places) == set(range(20))
-    # Chi-squared with 19 degrees of freedom is above 43.8 once in a thousand.
-    assert sum((places[place] - 200) ** 2 / 200 for place in range(20)) < 43.8
 
 
 # --- batches without a common text ---
@@ -313,39 +149,6 @@ def test_distinct_batches_are_those_of_a_naive_loop(table, batch_size, key):
         assert not clashes(batch)
 
 
-@given(
-    table=tables(),
-    data=mixtures(),
-    buffer=buffers,
-    batch_size=st.integers(2, 6),
-    key=seeds,
-)
-def test_distinct_batches_of_mixtures_share_no_text(
-    table, data, buffer, batch_size, key
-):
-    mixture = data.mixture
-
-    class Mixed(Numbered):
-        def rows(self, indices, epoch=0):
-            return table.rows([i % len(table) for i in indices])
-
-    sampler = Sampler(
-        Mixed(len(data), mixture),
-        ["anchor", "positive"],
-        batch_size,
-        key,
-        distinct=True,
-        shuffle_buffer=buffer,
-    )
-    with suppress(DataError):  # some of these have too few distinct rows
-        for _ in range(12):
-            batch = sampler.next()
-            assert not clashes(batch)
-            parts = {part_of(row, mixture.sizes) for row in batch.rows}
-            assert len(parts) == 1 or not mixture.whole_batches
-            assert 1 < len(batch.rows) <= batch_size
-
-
 def test_a_row_that_clashes_waits_for_the_next_batch():
     texts = [*"aabcdefgh"]
     table = ToyDataset({"anchor": texts, "positive": [f"+{i}" for i in range(9)]})
@@ -354,7 +157,7 @@ def test_a_row_that_clashes_waits_for_the_next_batch():
         rows = rows_of(epoch_of(sampler))
         batch_of = {row: place // 3 for place, row in enumerate(rows)}
         assert batch_of[0] != batch_of[1] if {0, 1} <= set(rows) else {0, 1} & set(rows)
-        assert len(set(rows)) == 9 or sampler.state()["lanes"][0]["deferred"]
+        assert len(set(rows)) == 9 or sampler.state()["deferred"]
 
 
 def test_texts_are_compared_across_columns_but_not_within_a_row_and_labels_not_at_all():
@@ -393,43 +196,25 @@ def test_a_text_that_most_rows_share_does_not_make_batches_slow():
     began = time.perf_counter()
     for _ in range(1000):
         assert not clashes(sampler.next())
-    assert time.perf_counter() - began < 5
-    assert len(sampler.state()["lanes"][0]["deferred"]) <= rows
+    assert time.perf_counter() - began < 10
+    assert len(sampler.state()["deferred"]) <= rows
 
 
 # --- going on from a state ---
 
 
-@given(
-    data=mixtures() | st.integers(2, 40).map(Numbered),
-    batch_size=sizes_of_batches,
-    buffer=buffers,
-)
-def test_from_every_position_a_restored_sampler_goes_on_alike(data, batch_size, buffer):
-    _goes_on_alike(
-        lambda: Sampler(data, ["anchor"], batch_size, KEY, shuffle_buffer=buffer)
-    )
+@given(rows=st.integers(2, 40), batch_size=sizes_of_batches)
+def test_from_every_position_a_restored_sampler_goes_on_alike(rows, batch_size):
+    _goes_on_alike(lambda: Sampler(Numbered(rows), ["anchor"], batch_size, KEY))
 
 
-@given(table=tables(), batch_size=st.integers(2, 6), buffer=buffers)
+@given(table=tables(), batch_size=st.integers(2, 6))
 def test_from_every_position_a_restored_distinct_sampler_goes_on_alike(
-    table, batch_size, buffer
+    table, batch_size
 ):
     _goes_on_alike(
-        lambda: Sampler(
-            table, table.columns, batch_size, KEY, distinct=True, shuffle_buffer=buffer
-        )
+        lambda: Sampler(table, table.columns, batch_size, KEY, distinct=True)
     )
-
-
-def test_a_state_of_smaller_batches_is_refused_with_what_differs():
-    data = Numbered(10)
-    sampler = Sampler(data, ["anchor"], 2, KEY)
-    for _ in range(4):
-        sampler.next()
-    larger = Sampler(data, ["anchor"], 5, KEY)
-    with pytest.raises(DataError, match="with the data and the batch size of the run"):
-        larger.restore(sampler.state())
 
 
 def _goes_on_alike(make):
@@ -464,16 +249,6 @@ def test_a_sampler_depends_on_each_part_of_its_key():
     assert len({tuple(order) for order in orders}) == 3
 
 
-def test_going_on_in_a_late_epoch_of_a_mixture_is_immediate():
-    sampler = Sampler(
-        mixed((200_000, 300_000), (300_000, 100_000)), ["anchor"], 64, KEY
-    )
-    sampler.restore({**sampler.state(), "epoch": 10_000, "done": 6000})
-    began = time.perf_counter()
-    assert sampler.next().epoch == 10_000
-    assert time.perf_counter() - began < 2
-
-
 # --- errors ---
 
 
@@ -485,18 +260,10 @@ def test_a_missing_column_is_an_error_before_the_first_batch():
 
 
 @pytest.mark.parametrize("distinct", [False, True])
-@pytest.mark.parametrize(
-    "data",
-    [
-        Numbered(0),
-        Numbered(1),
-        mixed((5, 5), (1, 1), whole_batches=True),
-        mixed((5, 5), (1, 0)),
-    ],
-)
-def test_data_without_a_batch_are_an_error(data, distinct):
-    with pytest.raises(DataError, match=r"row\(s\) an epoch, a batch needs at least 2"):
-        Sampler(data, ["anchor"], 2, KEY, distinct=distinct)
+@pytest.mark.parametrize("rows", [0, 1])
+def test_data_without_a_batch_are_an_error(rows, distinct):
+    with pytest.raises(DataError, match="have no batch of at least 2"):
+        Sampler(Numbered(rows), ["anchor"], 2, KEY, distinct=distinct)
 
 
 @pytest.mark.parametrize("distinct", [False, True])
@@ -518,27 +285,3 @@ def test_the_state_of_other_data_is_refused():
     state = Sampler(Numbered(20), ["anchor"], 4, KEY).state()
     with pytest.raises(DataError, match="5 batches an epoch"):
         Sampler(Numbered(30), ["anchor"], 4, KEY).restore(state)
-
-
-@pytest.mark.parametrize(
-    "position",
-    [
-        {"done": "4"},
-        {"done": [4]},
-        {"done": 10**20},
-        {"done": 1.5},
-        {"epoch": None},
-        {"epoch": -1},
-        {"epoch": 10**20},
-        {"lanes": [{"position": "x", "deferred": []}]},
-        {"lanes": [{"position": 0, "deferred": ["x"]}]},
-        {"lanes": [{"position": 0, "deferred": [30]}]},
-    ],
-)
-def test_a_position_that_is_none_is_refused(position):
-    sampler = Sampler(Numbered(30), ["anchor"], 4, KEY)
-    with pytest.raises(
-        DataError,
-        match=r"of the sampler has the position .*, expected a whole number from 0 to",
-    ):
-        sampler.restore({**sampler.state(), **position})

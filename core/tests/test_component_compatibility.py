@@ -6,7 +6,7 @@ from sentbed import RecipeError, load_recipe
 from sentbed._recipe.component_compatibility import misfits
 from sentbed._recipe.prompts import Demonstration, Prompt
 from sentbed._recipe.recipe import EncoderRecipe
-from sentbed._registry.plugin_info import ComponentInfo
+from sentbed._registry.offers import Offer
 from sentbed.protocols import Backbone, Head, Pooler
 from toy_plugin import RECIPE
 
@@ -49,14 +49,14 @@ POOLERS = [
 
 def offering(plugins, backbones, poolers):
     """Return the plugins with these parts beside theirs."""
-    components = dict(plugins.components)
+    offers = dict(plugins.offers)
     for cls in backbones:
-        info = ComponentInfo("backbone", cls.name, cls, "parts", "1.0")
-        components["backbone", cls.name] = info
+        offer = Offer("backbone", cls.name, cls, "parts", "1.0")
+        offers["backbone", cls.name] = [offer]
     for cls in poolers:
-        info = ComponentInfo("pooler", cls.name, cls, "parts", "1.0")
-        components["pooler", cls.name] = info
-    return attrs.evolve(plugins, components=components)
+        offer = Offer("pooler", cls.name, cls, "parts", "1.0")
+        offers["pooler", cls.name] = [offer]
+    return attrs.evolve(plugins, offers=offers)
 
 
 @pytest.fixture
@@ -67,8 +67,8 @@ def parts(plugins):
 
 def encoder_of(parts, backbone, pooler, prompt=None):
     return EncoderRecipe(
-        parts.find("backbone", backbone).cls(),
-        parts.find("pooler", pooler).cls(),
+        parts.load("backbone", backbone)(),
+        parts.load("pooler", pooler)(),
         prompt=prompt,
     )
 
@@ -297,7 +297,7 @@ def test_a_demonstration_can_stand_in_the_template_of_the_pooler(parts):
             "prompt = { line = 0 }",
             "encoder.prompt.line",
             "prompt",
-            "expected at least 1",
+            "must be >= 1: 0",
         ),
         (
             "end",

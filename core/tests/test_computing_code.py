@@ -122,7 +122,7 @@ def lab(put, monkeypatch, tmp_path):
 
 def code_of(plugins):
     computing_code_module._installed.cache_clear()  # as in another process
-    return computing_code([plugins.find("loss", "mine").cls], plugins)
+    return computing_code([plugins.load("loss", "mine")], plugins)
 
 
 def test_code_is_that_of_all_distributions_that_compute_and_libraries_have_their_versions(

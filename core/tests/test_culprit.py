@@ -34,7 +34,6 @@ def {hook}():
 '''
 
 RAISE = 'raise ValueError("broken")'
-FORWARD = f"def weights(mask):\n            {RAISE}"
 ADVICE = "; test it with `sentbed_testing`"
 USE = {
     "backbones": ("backbone", "Characters", "encoder.backbone.use"),
@@ -72,10 +71,6 @@ def run(installed_toy, distribute, put, tmp_path):
     [
         ("backbones", f"def build(self, context): {RAISE}"),
         ("poolers", f"def build(self, width): {RAISE}"),
-        (
-            "poolers",
-            f"def build(self, width):\n        {FORWARD}\n        return weights",
-        ),
         ("losses", f"def build(self, width): {RAISE}"),
         ("losses", f"def misfits(self, place): {RAISE}"),
         ("losses", f"@property\n    def needs(self): {RAISE}"),

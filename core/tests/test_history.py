@@ -7,9 +7,8 @@ import attrs
 import numpy as np
 import pytest
 from sentbed._recipe.recipe import Expected, Recipe
-from sentbed._run.context import RunContext
 from sentbed._run.history import History
-from sentbed.protocols import Evaluation, Scatter, Score, StepResult
+from sentbed.protocols import Evaluation, Run, Scatter, Score, StepResult
 
 
 def values_of(keys, *scores):
@@ -59,12 +58,6 @@ def test_what_was_skipped_for_want_of_data_decides_nothing():
     ]
 
 
-def test_scores_before_training_are_not_expected():
-    assert values_of(["STS12"], score(1.0, encoder="encoder@start"), score(2.0)) == [
-        2.0
-    ]
-
-
 @pytest.mark.parametrize(
     ("other", "key"),
     [
@@ -94,7 +87,7 @@ def test_a_key_that_two_evaluators_fit_finds_none_in_either_order():
 
 @pytest.fixture
 def info(recipe_of, tmp_path):
-    return RunContext("my-run", tmp_path, recipe_of())
+    return Run("my-run", tmp_path, recipe_of(), {})
 
 
 def evaluation(value, note="", **protocol):
@@ -208,7 +201,6 @@ def test_time_that_a_run_was_stopped_does_not_count(info, monkeypatch):
     states = dict([history.tracker_state()])
     clock += 3600
     resumed = History()
-    clock += 1
     resumed.run_resumed(states)
     clock += 5
 
@@ -217,10 +209,3 @@ def test_time_that_a_run_was_stopped_does_not_count(info, monkeypatch):
 
     assert report(resumed).seconds == 65
     assert report(resumed).started == report(history).started
-
-
-def test_a_checkpoint_that_knows_no_history_leaves_it_empty(info):
-    history = History()
-    history.run_resumed({})
-    data = history.report_data(info, "finished", None, "")
-    assert (data.scores, data.stages, data.warnings) == ((), (), ())

@@ -7,7 +7,6 @@ import json
 import pytest
 from sentbed import DataError, ModelError, RecipeError
 from sentbed._cli.check import _check
-from sentbed._files import read_file
 from sentbed.errors import (
     ALIKE,
     Problem,
@@ -55,14 +54,6 @@ def test_no_error_controls_the_terminal(text, tmp_path, plugins):
 def test_what_a_person_writes_is_shown_as_it_is():
     text = "café — 日本語 \u00a0 \t\n 👩‍💻"
     assert printable(text) == text == str(SentbedError(text))
-
-
-def test_a_file_is_read_up_to_its_limit(tmp_path):
-    file = tmp_path / "a"
-    file.write_bytes(b"x" * 10)
-    assert read_file(file, 10) == b"x" * 10
-    with pytest.raises(DataError, match=r"more than 9 bytes.*/a$"):
-        read_file(file, 9)
 
 
 class Panic(BaseException):

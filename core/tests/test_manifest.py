@@ -20,7 +20,7 @@ def test_plugins_stand_with_version_and_status(distribute):
     description = describe(load_plugins(distribute("some-dist", modules)), None)
     about = [(p["name"], p["version"], p["status"]) for p in description["plugins"]]
     assert about == [("a_plugin", "1.0", "loaded"), ("b_plugin", "1.0", "broken")]
-    assert [bool(p["problem"]) for p in description["plugins"]] == [False, True]
+    assert [bool(p["reason"]) for p in description["plugins"]] == [False, True]
 
 
 @pytest.fixture
@@ -42,20 +42,12 @@ def repository(tmp_path):
     return tmp_path
 
 
-def test_a_directory_outside_a_repository_has_no_state(tmp_path):
-    assert describe(load_plugins(), tmp_path)["git"] is None
-
-
-def test_the_state_of_the_repository_is_that_of_the_recipes_directory(repository):
-    state = describe(load_plugins(), repository)["git"]
-    assert len(state["commit"]) == 40
-    assert state["clean"]
+def test_the_commit_of_the_recipes_directory_says_whether_there_are_changes(repository):
+    commit = describe(load_plugins(), repository)["git"]
+    assert len(commit) == 40
     (repository / "r.toml").write_text("schema = 2")
-    assert not describe(load_plugins(), repository)["git"]["clean"]
+    assert describe(load_plugins(), repository)["git"] == f"{commit}-dirty"
 
 
-def test_a_work_tree_whose_state_git_cannot_read_is_not_said_to_be_changed(repository):
-    (repository / ".git" / "index").write_bytes(b"damaged")
-    state = describe(load_plugins(), repository)["git"]
-    assert len(state["commit"]) == 40
-    assert state["clean"] is None
+def test_a_directory_outside_a_repository_has_no_commit(tmp_path):
+    assert describe(load_plugins(), tmp_path)["git"] is None

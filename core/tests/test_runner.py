@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from pathlib import Path
 
 import attrs
@@ -12,7 +11,6 @@ from sentbed import (
     DataError,
     Encoder,
     ModelError,
-    PluginError,
     RecipeError,
     RunError,
     hookimpl,
@@ -21,20 +19,16 @@ from sentbed import (
 )
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
-from sentbed._run import run_directory, runner
+from sentbed._run import runner
 from sentbed._run.encoder_building import build_encoder, build_encoders
-from sentbed._run.run_directory import alone, remove_unfinished
+from sentbed._run.run_directory import remove_unfinished
 from sentbed._run.runner import RunResult
-from sentbed.protocols import ReportSection
-from toy_dataset import ToyDataset
-from toy_fixtures import exactly
 from toy_plugin import (
     RECIPE,
     TOWERS,
     Engine,
     Gap,
     Recorder,
-    Table,
     Words,
     assert_same_vectors,
     gap_of,
@@ -109,38 +103,17 @@ def test_a_run_directory_holds_encoder_log_manifest_recipe_and_reports(ran):
     assert ran.result.report == ran.result.directory / "report.json"
 
 
-def test_scores_name_the_release_of_the_plugin_that_the_run_had(ran):
-    assert {score.plugin for score in ran.result.scores} == {"toy 1.0"}
-
-
 def test_the_record_has_the_sections_of_plugins(out, run_recipe):
     run_recipe(RECIPE + "\n[dice]\nsides = 20\n")
     assert read(out, "report.json")["sections"] == {
         "dice": {
+            "key": "dice",
             "title": "Dice",
             "columns": ["sides", "status"],
             "rows": [[20, "finished"]],
             "note": "They are fair.",
         }
     }
-
-
-def test_of_two_sections_with_one_key_the_second_is_left_out_with_a_warning(
-    plugins, out, run_recipe
-):
-    class Other:
-        @hookimpl(trylast=True)
-        def report_sections(self):
-            return [ReportSection("dice", "Other", ("a",), ((1,),))]
-
-    plugins.manager.register(Other())
-    run_recipe(RECIPE + "\n[dice]\nsides = 20\n")
-
-    record = read(out, "report.json")
-    assert record["sections"]["dice"]["title"] == "Dice"
-    assert record["warnings"] == [
-        "the report's section `Other` is left out: `Dice` has its key `dice`, too; its plugin must choose another"
-    ]
 
 
 def test_what_an_evaluator_remarks_on_its_data_is_a_warning_in_log_and_report(
@@ -227,28 +200,6 @@ def test_data_that_a_stage_cannot_use_is_found_before_anything_is_built(
     assert built == []
 
 
-class Dry(ToyDataset):
-    """Gives a row less than it is asked for."""
-
-    def rows(self, indices, epoch=0):
-        return super().rows(indices[:-1], epoch)
-
-
-def test_a_source_with_labels_that_runs_dry_is_told_before_anything_is_built(
-    monkeypatch, run_recipe
-):
-    data = {name: ["same"] * 3 for name in ("anchor", "positive", "label")}
-    monkeypatch.setattr(Table, "open", lambda _: Dry(data))
-    table = (
-        '{ use = "table", path = "t.tsv", columns = ["anchor", "positive", "label"] }'
-    )
-
-    with pytest.raises(
-        DataError, match="the source ran dry: asked for 3 rows of `anchor`, it gave 2"
-    ):
-        run_recipe(RECIPE, f"stage.0.data={table}", 'stage.0.loss={ use = "sort" }')
-
-
 def test_scores_before_training_are_labelled_start(ran):
     assert [(s.encoder, s.evaluator, s.task, s.metric) for s in ran.result.scores] == [
         ("encoder@start", "gap", "gap", "distance"),
@@ -264,19 +215,6 @@ def test_scores_before_training_are_labelled_start(ran):
         },
         "evaluator": {"id": "gap", "target": 0.0},
     }
-
-
-def test_the_report_has_the_scores_of_the_result(ran):
-    report = read(ran.result.directory, "report.json")
-    assert report["status"] == "finished"
-    assert report["error"] is None
-    assert [(s["encoder"], s["value"]) for s in report["scores"]] == [
-        (s.encoder, s.value) for s in ran.result.scores
-    ]
-    (stage,) = report["stages"]
-    assert stage["steps"] == [1, 2, 3, 4, 5, 6]
-    assert [step for step, _ in stage["validations"]] == [0, 2, 4, 6]
-    assert stage["metric"] == "gap"
 
 
 def test_the_saved_encoder_is_the_one_that_was_scored(ran):
@@ -348,36 +286,6 @@ def test_lifecycle_hooks_are_called_in_the_order_of_the_run(ran):
     assert ran.recorder.names == expected
     assert "checkpoint_saved" in expected
     assert ran.recorder.events[-1] == ("run_finished", {"exists": True})
-
-
-def test_hooks_are_told_of_the_encoder_as_the_report_names_it(ran):
-    encoders = [
-        d["encoder"]
-        for n, d in ran.recorder.events
-        if n in ("evaluation_started", "scores_ready")
-    ]
-    assert encoders == ["encoder@start", "encoder@start", "encoder", "encoder"]
-
-
-def test_the_log_has_the_same_events_in_the_same_order(ran):
-    lines = log(ran.result.directory)
-    assert [line["event"] for line in lines] == ran.recorder.names
-    times = [line["time"] for line in lines]
-    assert times == sorted(times)
-    steps = [line for line in lines if line["event"] == "step_finished"]
-    assert [line["step"] for line in steps] == [1, 2, 3, 4, 5, 6]
-    losses = [d["loss"] for n, d in ran.recorder.events if n == "step_finished"]
-    assert [line["loss"] for line in steps] == losses
-    assert {"learning_rate", "grad_norm", "metrics", "stage"} <= set(steps[0])
-
-
-def test_a_run_leaves_the_plugin_manager_as_it_was(ran):
-    assert {name for name, _ in ran.plugins.manager.list_name_plugin()} == {
-        "sentbed-trackers:console",
-        "sentbed-trackers:jsonl",
-        "toy:recorder",
-        "toy:toy",
-    }
 
 
 def test_the_same_recipe_gives_the_same_run_and_another_seed_another(ran, run_recipe):
@@ -608,21 +516,6 @@ def test_of_every_stage_only_the_weights_that_it_ends_with_are_left(run_recipe):
     assert sum(line["event"] == "checkpoint_saved" for line in log(out)) > 2
 
 
-def test_states_are_there_while_a_run_goes_on_and_gone_afterwards(plugins, run_recipe):
-    seen = []
-
-    class Look:
-        @hookimpl
-        def step_finished(self, run):
-            seen.append(names(run.directory))
-
-    plugins.manager.register(Look())
-    out = run_recipe(TOWERS).directory
-    assert all("states" in entries for entries in seen)
-    assert len(seen) == 10
-    assert names(out) == FILES | {"checkpoints"}
-
-
 def test_towers_that_do_not_fit_are_found_before_anything_is_computed(
     recorder, run_recipe
 ):
@@ -687,14 +580,6 @@ def test_the_weights_that_an_encoder_starts_with_follow_from_its_name_and_the_se
     assert not np.allclose(head("en", plain), head("zh", plain))
 
 
-def test_an_encoder_that_the_recipe_lacks_cannot_be_built(recipe_of):
-    with pytest.raises(
-        RunError,
-        match="the recipe has no encoder `fr`, it has `en`, `zh`; name one of them",
-    ):
-        build_encoder(recipe_of(TOWERS), "fr")
-
-
 # --- trackers of the recipe --------------------------------------------------------------------------------
 
 NOTES = (
@@ -719,40 +604,6 @@ def test_trackers_of_the_recipe_follow_their_run_and_no_other(
     assert plugins.manager.list_name_plugin() == before
     run_recipe(name="next")
     assert not (tmp_path / "next" / "notes.txt").exists()
-
-
-def test_two_trackers_that_keep_their_state_under_one_name_are_told_so(
-    plugins, run_recipe
-):
-    class Same:
-        @hookimpl
-        def tracker_state(self):
-            return "recorder", {}
-
-    plugins.manager.register(Same())
-    with pytest.raises(
-        PluginError,
-        match=exactly(
-            "two trackers keep a state under the name `recorder`; give each its own (`tracker_state`)"
-        ),
-    ):
-        run_recipe()
-
-
-def test_an_encoder_that_cannot_be_saved_does_not_cost_the_others(
-    out, monkeypatch, run_recipe
-):
-    save = Encoder.save
-
-    def fail(self, path, plugins):
-        if path == out / "encoder" / "en":
-            raise RunError("no space for it")
-        save(self, path)
-
-    monkeypatch.setattr(Encoder, "save", fail)
-    with pytest.raises(RunError, match="no space for it"):
-        run_recipe(TOWERS)
-    assert names(out / "encoder") == {"zh"}
 
 
 # --- expected numbers --------------------------------------------------------------------------------------
@@ -792,81 +643,30 @@ def test_expected_numbers_are_compared_with_the_scores_after_training(
     assert (row["met"], row["difference"]) == (False, pytest.approx(end - start))
 
 
-def test_a_number_to_compare_with_stands_in_the_report_and_decides_nothing(
-    ran, out, run_recipe
-):
-    end = ran.result.scores[1].value
-    rows = (
-        "gap = { value = 1000, decides = false }",
-        "missing = { value = 1, decides = false }",
-    )
-    text = VALIDATED + "\n[expected]\n" + "\n".join(rows) + "\n"
-    result = run_recipe(text)
-    assert result.unmet == ()
-    report = read(out, "report.json")["expected"]
-    assert [
-        (row["key"], row["found"], row["met"], row["decides"], row["tolerance"])
-        for row in report
-    ] == [
-        ("gap", end, None, False, None),
-        ("missing", None, None, False, None),
-    ]
-    assert report[0]["difference"] == pytest.approx(end - 1000)
-
-
 # --- runs that end early -----------------------------------------------------------------------------------
 
 
-def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_what_it_had(
-    recorder, out, run_recipe
+@pytest.mark.parametrize(
+    ("setting", "status", "error", "message"),
+    [
+        ("interrupt_at", "interrupted", KeyboardInterrupt, "KeyboardInterrupt"),
+        ("nan_at", "failed", RunError, "the loss of stage `pull` is nan at step 4"),
+    ],
+)
+def test_a_run_that_ends_early_has_a_report_and_an_encoder_that_loads(
+    setting, status, error, message, recorder, out, load_encoder, run_recipe
 ):
-
-    with pytest.raises(
-        RunError, match="the loss of stage `pull` is nan at step 3 of 6"
-    ):
-        run_recipe(RECIPE, "stage.pull.loss.nan_at=3")
+    with pytest.raises(error):
+        run_recipe(RECIPE, f"stage.pull.loss.{setting}=4")
     report = read(out, "report.json")
-    assert report["status"] == "failed"
-    assert report["error"].startswith("the loss of stage `pull` is nan at step 3 of 6")
+    assert report["status"] == read(out, "manifest.json")["status"] == status
+    assert report["error"].startswith(message)
     assert [s["encoder"] for s in report["scores"]] == ["encoder@start"]
-    assert report["stages"][0]["steps"] == [1, 2]
-    assert read(out, "manifest.json")["status"] == "failed"
-    assert names(out) == FILES | {"states"}
+    assert report["stages"][0]["steps"] == [1, 2, 3]
     assert recorder.names[-1] == "run_failed"
-    assert "run_finished" not in recorder.names
-    last = log(out)[-1]
-    assert last["event"] == "run_failed"
-    assert last["error"].startswith("the loss of stage `pull`")
-
-
-def test_an_interrupted_run_has_a_report_and_an_encoder_that_loads(
-    recorder, out, load_encoder, run_recipe
-):
-
-    with pytest.raises(KeyboardInterrupt):
-        run_recipe(RECIPE, "stage.pull.loss.interrupt_at=4")
-    report = read(out, "report.json")
-    assert (report["status"], report["error"]) == ("interrupted", "KeyboardInterrupt")
-    assert read(out, "manifest.json")["status"] == "interrupted"
-    assert [s["encoder"] for s in report["scores"]] == ["encoder@start"]
-    encoder = load_encoder(out / "encoder")
-    # Three steps were taken: the weights are neither those of the start nor those of the end.
-    distance = -gap_of(encoder)
+    # Steps were taken: the weights are not those of the start.
+    distance = -gap_of(load_encoder(out / "encoder"))
     assert distance < -report["scores"][0]["value"]
-    assert isinstance(recorder.events[-1][1]["error"], KeyboardInterrupt)
-
-
-def test_an_error_in_saving_does_not_hide_that_a_run_was_interrupted(
-    out, monkeypatch, run_recipe
-):
-    def fail(self, path, plugins):
-        raise RunError("no space for it")
-
-    monkeypatch.setattr(Encoder, "save", fail)
-    with pytest.raises(KeyboardInterrupt) as caught:
-        run_recipe(RECIPE, "stage.pull.loss.interrupt_at=4")
-    assert "nor could the encoders be saved: no space for it" in caught.value.__notes__
-    assert read(out, "manifest.json")["status"] == "interrupted"
 
 
 def test_an_interrupted_run_keeps_its_best_checkpoint(out, load_encoder, run_recipe):
@@ -886,37 +686,7 @@ def test_an_interrupted_run_keeps_its_best_checkpoint(out, load_encoder, run_rec
     assert score == pytest.approx(stage["validations"][0][1], rel=1e-6)
 
 
-def test_plugins_can_run_again_after_a_run_that_failed(tmp_path, run_recipe):
-    with pytest.raises(RunError):
-        run_recipe(RECIPE, "stage.pull.loss.nan_at=1", name="one")
-    result = run_recipe(name="two")
-    assert [score.encoder for score in result.scores] == ["encoder@start", "encoder"]
-    assert [line["event"] for line in log(tmp_path / "two")][-1] == "run_finished"
-    assert all(math.isfinite(score.value) for score in result.scores)
-
-
 # --- where a run may go ------------------------------------------------------------------------------------
-
-
-def test_a_directory_that_holds_a_run_is_refused_and_left_alone(
-    ran, recipe_of, plugins
-):
-    directory = ran.result.directory
-    before = {
-        path: path.read_bytes() for path in directory.rglob("*") if path.is_file()
-    }
-    with pytest.raises(
-        RunError,
-        match=exactly(
-            f"`{directory}` already holds a run; choose another `--out`, move it away, or, if the run has not "
-            "finished, take its place with `--replace`"
-        ),
-    ):
-        run(recipe_of(), directory, plugins)
-
-    assert {
-        path: path.read_bytes() for path in directory.rglob("*") if path.is_file()
-    } == before
 
 
 def test_a_run_that_has_not_finished_gives_its_place_to_another(
@@ -933,59 +703,6 @@ def test_a_run_that_has_not_finished_gives_its_place_to_another(
     remove_unfinished(place)
     assert [path.name for path in place.iterdir() if path.name != ".lock"] == []
     assert run(recipe_of(), place, plugins).scores
-
-
-@pytest.mark.parametrize(
-    "content", ["{", "[]", '{"status": "odd"}', '{"status": "running"}']
-)
-def test_nothing_but_a_run_that_is_not_at_work_is_replaced(content, tmp_path):
-    (tmp_path / "manifest.json").write_text(content)
-    (tmp_path / "mine.txt").write_text("kept")
-    with alone(tmp_path), pytest.raises(RunError):
-        remove_unfinished(tmp_path)
-    assert (tmp_path / "mine.txt").is_file()
-    remove_unfinished(tmp_path / "none")
-
-
-def test_a_run_that_finishes_just_before_it_is_locked_is_not_removed(
-    tmp_path, monkeypatch
-):
-    manifest = tmp_path / "manifest.json"
-    manifest.write_text('{"status": "running"}')
-
-    def finish_and_lock(directory):
-        manifest.write_text('{"status": "finished"}')
-        return alone(directory)
-
-    monkeypatch.setattr(run_directory, "alone", finish_and_lock)
-    with pytest.raises(RunError, match="is finished"):
-        remove_unfinished(tmp_path)
-    assert manifest.is_file()
-
-
-def test_a_directory_that_holds_something_else_is_refused_by_name(out, run_recipe):
-    (out).mkdir()
-    (out / "notes.txt").touch()
-    with pytest.raises(
-        RunError, match=r"already holds `notes\.txt`; choose another `--out`"
-    ):
-        run_recipe()
-    assert names(out) == {"notes.txt"}
-
-
-def test_a_run_directory_below_a_file_cannot_be_made(recipe_of, plugins, tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(
-        RunError,
-        match=r"cannot make the run directory `.*/file/out`: .*choose another `--out`",
-    ):
-        run(recipe_of(), tmp_path / "file" / "out", plugins)
-
-
-def test_an_empty_directory_is_used(out, run_recipe):
-    (out).mkdir()
-    text = RECIPE[: RECIPE.index("[[stage]]")]
-    assert run_recipe(text).directory == out
 
 
 @pytest.mark.parametrize("where", ["evaluate", "validate"])
@@ -1022,6 +739,16 @@ def test_the_manifest_has_the_hashes_of_the_data_by_which_weights_were_chosen(
     directory = run_recipe(
         VALIDATED.replace("every = 2", f'every = 2\nkeep = "{keep}"')
     ).directory
-    manifest = json.loads((directory / "manifest.json").read_text())
+    manifest = read(directory, "manifest.json")
     assert manifest["chosen_on"] == [hashlib.sha256(b"a\tb\n").hexdigest()] * chooses
-    assert list(manifest["evaluation_data"]) == ["gap pairs.tsv"]
+
+
+def test_a_directory_that_holds_something_is_refused_and_left_alone(
+    ran, recipe_of, plugins, tmp_path
+):
+    (tmp_path / "notes.txt").touch()
+    for directory in (ran.result.directory, tmp_path):
+        before = names(directory)
+        with pytest.raises(RunError, match=r"already holds .*choose another `--out`"):
+            run(recipe_of(), directory, plugins)
+        assert names(directory) >= before

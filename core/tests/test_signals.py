@@ -30,17 +30,6 @@ def test_a_signal_ends_at_once_where_there_is_no_patience(name, default_handlers
     assert stop.asked is None
 
 
-def test_a_process_that_leaves_ctrl_c_to_another_does_not_say_what_ended_that(
-    default_handlers,
-):
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with (
-        pytest.raises(KeyboardInterrupt, match="ended by a signal"),
-        Stop().listening(),
-    ):
-        os.kill(os.getpid(), signal.SIGTERM)
-
-
 def test_a_signal_that_comes_twice_at_once_is_one(default_handlers):
     stop = Stop(lambda _: None)
     with stop.listening(), stop.patient():

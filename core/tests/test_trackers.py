@@ -98,7 +98,7 @@ def test_a_hook_that_fails_costs_its_tracker_alone(
     ]
     assert len(warnings) == 1
     assert warnings[0].startswith(
-        f"warning: the tracker `notes` of `toy` 1.0 failed in `{hook}`: ValueError: broken @ {__file__}:"
+        f"warning: the tracker `notes` of `toy 1.0` failed in `{hook}`: ValueError: broken @ {__file__}:"
     )
     assert warnings[0].endswith(
         "; the run goes on without it (test it with `sentbed_testing`, or tell its authors)"
@@ -139,7 +139,7 @@ def test_a_tracker_that_is_required_ends_the_run_with_its_name(
     monkeypatch.setattr(recorder, "fail_on", "scores_ready")
     with pytest.raises(PluginError) as caught:
         run_recipe()
-    message = "the plugin `recorder` of `toy` 1.0 failed in `scores_ready`: ValueError: the recorder fails on "
+    message = "the plugin `toy:recorder` failed in `scores_ready`: ValueError: the recorder fails on "
     assert str(caught.value).startswith(f"{message}scores_ready @ ")
     assert str(caught.value).endswith("; the run needs it")
     report = json.loads((out / "report.json").read_text())

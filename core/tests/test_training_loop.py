@@ -17,9 +17,8 @@ from sentbed import (
     hookimpl,
     protocols,
 )
-from sentbed._files import sha256
 from sentbed._recipe.recipe import Validate, Watch
-from sentbed._run.context import Kept, RunContext
+from sentbed._run.context import RunContext
 from sentbed._run.encoder_building import build_encoder, build_encoders
 from sentbed._run.trainer_inputs import values_of
 from sentbed._run.training_loop import require_fit, train_stage
@@ -60,7 +59,7 @@ def train(recipe_of, plugins, tmp_path):
             stage=tuple(attrs.evolve(stage, **changes) for stage in recipe.stage),
         )
         encoder = build_encoder(recipe)
-        run = RunContext("r", tmp_path / "run", recipe, hooks=plugins.manager.hook)
+        run = RunContext(tmp_path / "run", recipe, hooks=plugins.manager.hook)
         for index in range(len(recipe.stage)):
             train_stage(run, index, {"encoder": encoder})
         return encoder, run
@@ -75,7 +74,7 @@ def train_towers(plugins, tmp_path):
     def go(recipe, **changes):
         recipe = attrs.evolve(recipe, stage=(attrs.evolve(recipe.stage[0], **changes),))
         encoders = build_encoders(recipe, recipe.runtime.build())
-        run = RunContext("r", tmp_path / "run", recipe, hooks=plugins.manager.hook)
+        run = RunContext(tmp_path / "run", recipe, hooks=plugins.manager.hook)
         train_stage(run, 0, encoders)
         return encoders
 
@@ -215,7 +214,7 @@ def test_the_tokens_that_steps_encode_are_a_fact_of_the_run(train, batches):
 
 def test_vectors_of_a_frozen_tower_are_no_tokens(recipe_of, plugins, batches, tmp_path):
     recipe = recipe_of(TOWERS)
-    run = RunContext("r", tmp_path / "run", recipe, hooks=plugins.manager.hook)
+    run = RunContext(tmp_path / "run", recipe, hooks=plugins.manager.hook)
     train_stage(run, 0, build_encoders(recipe, recipe.runtime.build()))
     columns = [column for batch in batches for column in batch.values()]
     tokens = [column for column in columns if isinstance(column, TokenIds)]
@@ -758,7 +757,7 @@ def stopped(recipe, plugins, directory, loss, validate):
         recipe, stage=(attrs.evolve(recipe.stage[0], loss=loss, validate=validate),)
     )
     encoder = build_encoder(recipe)
-    run = RunContext("r", directory, recipe, hooks=plugins.manager.hook)
+    run = RunContext(directory, recipe, hooks=plugins.manager.hook)
     with pytest.raises((RunError, KeyboardInterrupt)):
         train_stage(run, 0, {"encoder": encoder})
     return encoder
@@ -844,35 +843,17 @@ def test_all_towers_that_are_trained_are_kept_and_go_back_to_the_best_step_toget
     )
     (kept,) = (tmp_path / "run" / "checkpoints" / "pairs").iterdir()
     assert kept.name == "kept-00000004"
-    assert sorted(path.name for path in kept.iterdir()) == ["en", "zh"]
+    assert {"en", "zh"} <= {path.name for path in kept.iterdir()}
     for name, encoder in encoders.items():
         saved = load_encoder(kept / name)
         assert_same_vectors(saved, encoder)
 
 
-def test_what_a_stage_keeps_is_told_to_the_run_with_its_hash(train, tmp_path):
+def test_what_a_stage_keeps_is_told_to_the_run(train, tmp_path):
     _, run = train(validate=Validate(2, Scripted([1, 3, 2])))
     kept = run.kept["pull"]
-    assert (kept.step, kept.score, run.sources) == (4, 3, {"encoder": "pull"})
-    assert Kept.of(run.directory, kept.table(run.directory)) == kept
-    (kept.paths["encoder"] / "backbone" / "embedding.npy").write_bytes(b"")
-    with pytest.raises(
-        ValueError,
-        match="`checkpoints/pull/kept-00000004/encoder` is not what was written",
-    ):
-        Kept.of(run.directory, kept.table(run.directory))
-
-
-def test_kept_weights_are_in_the_run_directory(tmp_path):
-    (tmp_path / "elsewhere").mkdir()
-    table = {
-        "paths": {"encoder": ["../elsewhere", sha256(tmp_path / "elsewhere")]},
-        "step": 2,
-        "score": 1.0,
-        "misses": 0,
-    }
-    with pytest.raises(ValueError, match="is not what was written"):
-        Kept.of(tmp_path / "run", table)
+    assert (kept.step, kept.score, kept.misses) == (4, 3, 1)
+    assert (run.directory / kept.directory / "encoder" / "backbone").is_dir()
 
 
 @pytest.mark.parametrize(("patience", "score"), [(None, 1), (9, 1)])

@@ -1,48 +1,39 @@
-"""The engine on JAX keeps the contract, and agrees with that on PyTorch."""
+"""The engine on JAX does what the one on PyTorch does."""
 
 from __future__ import annotations
 
 import pytest
-from contract_choice import CPU, EACH, TPU, first_of_each
-from sentbed._registry.registry import load_plugins
-from sentbed_testing import engine_rules, parametrize_with_rules
+from engine_pair import Case, EnginePair, batch
+from engine_suite import TrainingSuite, assert_arrays, assert_number
+from sentbed_hardware.cpu import Cpu
 
-PLUGINS = load_plugins()
-ON_EIGHT_DEVICES = engine_rules(
-    TPU | {"devices": 8, "parallel": "fsdp"},
-    reference=CPU,
-    plugins=PLUGINS,
-    groups=[("backbone",)],
-)
-GRADIENTS_ON_EIGHT_DEVICES = {
-    name: rule
-    for name, rule in ON_EIGHT_DEVICES.items()
-    if name.startswith("gradients/")
-}
-ON_TPU = engine_rules(TPU, reference=CPU, plugins=PLUGINS, groups=EACH)
+pytestmark = pytest.mark.jax
+
+Tpu = pytest.importorskip("sentbed_tpu.tpu", reason="needs sentbed-tpu").Tpu
 
 
-# Which parts meet makes no difference to a compiler that has compiled each: the pairs are the CPU's to try.
-@pytest.mark.jax
-@parametrize_with_rules(
-    [
-        {
-            name: ON_TPU[name]
-            for name in sorted(first_of_each(ON_TPU), key=[*ON_TPU].index)
-        }
-    ]
-)
-def test_tpu_agrees_with_cpu(rule):
-    pytest.importorskip("sentbed_tpu", reason="needs sentbed-tpu")
-    if "tpu" not in PLUGINS.names("runtime"):
-        pytest.skip("no runtime `tpu` is installed")
-    rule()
+class TestTpu(TrainingSuite):
+    """Which parts meet makes no difference to a compiler that has compiled each."""
+
+    runtime = Tpu(platform="cpu", precision="fp32")
 
 
-@pytest.mark.jax
-@parametrize_with_rules([GRADIENTS_ON_EIGHT_DEVICES])
+@pytest.fixture(scope="module")
+def eight_devices(tmp_path_factory):
+    runtime = Tpu(platform="cpu", precision="fp32", devices=8, parallel="fsdp")
+    directory = tmp_path_factory.mktemp("engines")
+    return EnginePair(runtime.build(), Cpu(threads=1).build(), directory)
+
+
+@pytest.mark.parametrize("backbone", ["bert", "t5", "opt", "llama", "static"])
 def test_eight_devices_that_share_the_weights_have_the_gradient_of_one(
-    rule,
+    eight_devices, backbone
 ):
-    pytest.importorskip("sentbed_tpu", reason="needs sentbed-tpu")
-    rule()
+    case = Case(backbone)
+    encoder, reference = eight_devices.encoders(case)
+    columns = batch(case, encoder)
+    loss, gradients = eight_devices.trainer(case, encoder).gradients(columns)
+    trainer = eight_devices.trainer(case, reference)
+    expected_loss, expected_gradients = trainer.gradients(columns)
+    assert_number(loss, expected_loss, 1e-5)
+    assert_arrays(gradients, expected_gradients, 1e-4)

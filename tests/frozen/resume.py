@@ -32,7 +32,6 @@ optimizer = { use = "adamw", lr = 1e-3 }
 schedule = { use = "cosine" }
 batch_size = 16
 micro_batch = 8
-shuffle_buffer = 64
 ema = 0.9
 steps = 6
 validate = { every = 3, with = { use = "sts", path = "pkg:sentbed_data/sample/sts-dev.tsv", split = "dev" } }

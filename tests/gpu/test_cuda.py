@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import sentbed
 import torch
+from engine_suite import EveryPair, TrainingSuite
 from run_logs import finished_steps
 from sentbed import Encoder
 from sentbed._encoder.batching import pad
@@ -34,7 +35,7 @@ from sentbed_losses.info_nce import InfoNCE
 from sentbed_poolers.last import Last
 from sentbed_poolers.mean import Mean
 from sentbed_poolers.prompt_eol import PromptEOL
-from sentbed_testing import SENTENCES, engine_rules, parametrize_with_rules
+from sentbed_testing import SENTENCES
 
 pytestmark = pytest.mark.gpu
 
@@ -51,23 +52,6 @@ TEXTS = [
     " ".join(SENTENCES[(7 * i + j) % len(SENTENCES)] for j in range(1 + i % 4))
     for i in range(512)
 ]
-
-# Products on a GPU add up in another order, over the same 24 bits.
-TOLERANCES: Mapping[str, Mapping[str, float]] = {
-    "encode": {"tolerance": 1e-4},
-    **{
-        rule: {"loss": 1e-4, "gradient": 1e-3}
-        for rule in (
-            "gradients",
-            "grad-cache",
-            "uneven-batch",
-            "frozen-columns",
-            "towers",
-        )
-    },
-    "steps": {"tolerance": 1e-3, "movement": 1e-2},
-    "momentum-and-queue": {"tolerance": 1e-3},
-}
 
 
 def encoder_on(runtime, name, dropout=0.0, **fields):
@@ -110,10 +94,17 @@ def cosines(left, right):
     )
 
 
-@parametrize_with_rules([engine_rules(Cuda(deterministic=True), tolerances=TOLERANCES)])
-def test_the_engine_keeps_its_contract_in_fp32(rule):
-    torch.use_deterministic_algorithms(True)
-    rule()
+class TestCuda(TrainingSuite, EveryPair):
+    """Products on a GPU add up in another order, over the same 24 bits."""
+
+    runtime = Cuda(deterministic=True)
+    vector_tolerance = loss_tolerance = 1e-4
+    gradient_tolerance = step_tolerance = 1e-3
+    movement_tolerance = 1e-2
+
+    @pytest.fixture(autouse=True)
+    def _deterministic(self):
+        torch.use_deterministic_algorithms(True)
 
 
 @EACH

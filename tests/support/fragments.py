@@ -63,24 +63,29 @@ def toml_faults(text, plugins):
         tomllib.loads(text)
         return []
     bases = data.pop("extends", None)
-    for name in [
-        name
-        for name in data
-        if name not in _keys(Recipe) | {"encoder", *plugins.tables}
-    ]:
-        owner, place = next(
-            (
-                (cls, place)
-                for cls, place in ((EncoderRecipe, "encoder"), (Stage, "stage"))
-                if name in _keys(cls)
-            ),
-            (None, ""),
-        )
-        if owner is None:
+    keys_of_recipe = {
+        *_keys(Recipe),
+        "encoder",
+        *plugins.names("recipe table"),
+    }
+    for name in list(data):
+        if name in keys_of_recipe:
+            continue
+
+        if name in _keys(EncoderRecipe):
+            place = "encoder"
+        elif name in _keys(Stage):
+            place = "stage"
+        else:
             return [f"`{name}` is no key of a recipe, an encoder or a stage"]
-        data.setdefault(place, {})[name] = data.pop(name)
+
+        # Parts of a recipe that stand alone in a text are put where they belong.
+        table = data.setdefault(place, {})
+        table[name] = data.pop(name)
+
     stages = data.get("stage", [])
-    stages = [stages] if isinstance(stages, Mapping) else stages
+    if isinstance(stages, Mapping):
+        stages = [stages]
     data["stage"] = [_filled(stage, STAGE) for stage in stages]
     for stage in data["stage"]:
         if not {"epochs", "steps"} & set(stage):
@@ -97,7 +102,7 @@ def toml_faults(text, plugins):
         )
     if bases is not None and not isinstance(bases, str | list):
         return ["`extends` names a file, or several"]
-    document = Document(_filled(data, WHOLE))
+    document = Document.of(_filled(data, WHOLE))
     try:
         structure_recipe(document, plugins, Path.cwd(), check_files=False)
     except RecipeError as error:
@@ -208,7 +213,9 @@ def sentbed_fault(words, plugins):
         return None
     except click.ClickException as error:
         return error.format_message()
-    return None if invocation is None else _names_fault(*invocation, plugins)
+    if invocation is None:
+        return None
+    return _names_fault(*invocation, plugins)
 
 
 def understood(words, plugins):
@@ -222,12 +229,13 @@ def understood(words, plugins):
         _, words, _ = command.make_parser(context).parse_args(list(words))
         if not words:
             return None
-        if command is main and words[0] in plugins.commands:
+        if command is main and words[0] in plugins.names("command"):
             # Also of a plugin that is not installed, such as an example.
             name, *words = words
-            subcommand = plugins.commands[name].value
+            subcommand = plugins.load("command", name)
         else:
             name, subcommand, words = command.resolve_command(context, words)
+
         assert subcommand is not None
         command = subcommand
         context = click.Context(subcommand, info_name=name, parent=context)
@@ -245,10 +253,14 @@ def _names_fault(command, parameters, plugins):
     if command == "show" and parameters.get("name"):
         kind, names = parameters["kind"], [parameters["name"]]
     for name in filter(None, names):
-        if kind and str(name).islower() and (kind, name) not in plugins.components:
+        if kind and str(name).islower() and (kind, name) not in plugins.offers:
             return f"there is no {kind} `{name}`"
     for value in parameters.values():
-        for text in value if isinstance(value, tuple) else (value,):
+        texts = value
+
+        if not isinstance(value, tuple):
+            texts = (value,)
+        for text in texts:
             if (
                 isinstance(text, str)
                 and text.startswith("recipes/")

@@ -57,7 +57,7 @@ def _members(cls):
         default = ""
         if field.default is not attrs.NOTHING:
             default = " = ..."
-        yield f"    {name}: {field.type}{default}"
+        yield f"    {name}: {_annotation(cls, name)}{default}"
 
     for name, value in vars(cls).items():
         if name.startswith("_") or name in fields:
@@ -67,6 +67,15 @@ def _members(cls):
             yield f"    def {name}{_signature(function)}"
         else:
             yield f"    {name}"
+
+
+def _annotation(cls, name):
+    """Return the annotation of a field as it is written; `attrs.resolve_types` replaces that of the field."""
+    for base in cls.__mro__:
+        annotations = vars(base).get("__annotations__", {})
+        if name in annotations:
+            return annotations[name]
+    return None
 
 
 def _signature(function):

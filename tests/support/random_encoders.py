@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from sentbed import Encoder
-from sentbed._document.structuring import structure
-from sentbed._document.toml import Document
 from sentbed._recipe.prompts import TEMPLATES
 from sentbed._recipe.recipe import EncoderRecipe
 from sentbed._registry.registry import load_plugins
 from sentbed.protocols import Runtime
+from sentbed.tools import component_of
 
 STAGE = """
 [[stage]]
@@ -39,13 +36,10 @@ def random_encoder(
     The tokenizer is trained on `texts` and all named templates; `runtime` is by default one thread of `cpu`.
     """
     plugins = load_plugins()
-    recipe, problems = structure(
-        table, EncoderRecipe, Document({}), plugins, Path.cwd()
-    )
-    assert not problems, problems
+    recipe = component_of(EncoderRecipe, table, plugins)
     if not isinstance(runtime, Runtime):
         fields = dict(runtime or {"use": "cpu", "threads": 1})
-        runtime = plugins.find("runtime", fields.pop("use")).cls(**fields)
+        runtime = plugins.load("runtime", fields.pop("use"))(**fields)
     engine = runtime.build()
     engine.seed(3)
     return Encoder.build(recipe, engine, lambda: (*texts, *TEMPLATES.values()))

@@ -17,12 +17,10 @@ if TYPE_CHECKING:
     )
     from sentbed._encoder.batching import plan_batches
     from sentbed._files import (
-        LONGEST_LINE,
         SUMS_FILE,
+        TEMPORARY,
         atomic_file,
         cannot_write,
-        in_utf_16,
-        read_file,
         read_json,
         remove_directory,
         sha256,

@@ -4,9 +4,9 @@ A plugin is a module that an entry point of the group `sentbed` names, or a clas
 during a run. It implements any of these hooks with `@sentbed.hookimpl`. An implementation may leave out
 arguments that it does not use.
 
-Hooks for components are called once, when plugins are loaded. They return component classes, or a mapping from
-names to `Lazy`, whose targets are imported when a recipe uses them. Importing the plugin must not import a
-tensor library.
+Hooks for components are called once, when plugins are loaded. They return component classes, or a mapping such
+as `{"mean": "my_plugin.mean:Mean"}`, whose classes are imported when a recipe uses them. Importing the plugin
+must not import a tensor library.
 
 Lifecycle hooks are called by the runner. If an implementation raises, the run warns and goes on without the
 plugin. If the plugin's module or class has `required = True`, the run ends instead. A `SentbedError` in
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
         Exporter,
         Importer,
         Intervention,
-        Lazy,
         Loss,
         Optimizer,
         Pooler,
@@ -60,77 +59,77 @@ hookimpl = pluggy.HookimplMarker("sentbed")
 
 
 @hookspec
-def backbones() -> Sequence[type[Backbone]] | Mapping[str, Lazy]:
+def backbones() -> Sequence[type[Backbone]] | Mapping[str, str]:
     """Return backbone classes. A backbone is a tokenizer and a transformer."""
 
 
 @hookspec
-def interventions() -> Sequence[type[Intervention]] | Mapping[str, Lazy]:
+def interventions() -> Sequence[type[Intervention]] | Mapping[str, str]:
     """Return intervention classes. An intervention changes states within a backbone."""
 
 
 @hookspec
-def poolers() -> Sequence[type[Pooler]] | Mapping[str, Lazy]:
+def poolers() -> Sequence[type[Pooler]] | Mapping[str, str]:
     """Return pooler classes. A pooler computes one vector per sentence, or per token, from token states."""
 
 
 @hookspec
-def transforms() -> Sequence[type[Transform]] | Mapping[str, Lazy]:
+def transforms() -> Sequence[type[Transform]] | Mapping[str, str]:
     """Return transform classes. A transform is a map of sentence vectors that is fitted after training."""
 
 
 @hookspec
-def similarities() -> Sequence[type[Similarity]] | Mapping[str, Lazy]:
+def similarities() -> Sequence[type[Similarity]] | Mapping[str, str]:
     """Return similarity classes. A similarity says how alike two encoded texts are."""
 
 
 @hookspec
-def losses() -> Sequence[type[Loss]] | Mapping[str, Lazy]:
+def losses() -> Sequence[type[Loss]] | Mapping[str, str]:
     """Return loss classes. A loss computes a scalar to minimise from sentence vectors."""
 
 
 @hookspec
-def data_sources() -> Sequence[type[DataSource]] | Mapping[str, Lazy]:
+def data_sources() -> Sequence[type[DataSource]] | Mapping[str, str]:
     """Return data source classes. A data source reads training data."""
 
 
 @hookspec
-def evaluators() -> Sequence[type[Evaluator]] | Mapping[str, Lazy]:
+def evaluators() -> Sequence[type[Evaluator]] | Mapping[str, str]:
     """Return evaluator classes. An evaluator computes the scores of an encoder."""
 
 
 @hookspec
-def runtimes() -> Sequence[type[Runtime]] | Mapping[str, Lazy]:
+def runtimes() -> Sequence[type[Runtime]] | Mapping[str, str]:
     """Return runtime classes. A runtime is the device and the precision on which a recipe runs."""
 
 
 @hookspec
-def optimizers() -> Sequence[type[Optimizer]] | Mapping[str, Lazy]:
+def optimizers() -> Sequence[type[Optimizer]] | Mapping[str, str]:
     """Return optimiser classes. An optimiser computes new weights from gradients."""
 
 
 @hookspec
-def schedules() -> Sequence[type[Schedule]] | Mapping[str, Lazy]:
+def schedules() -> Sequence[type[Schedule]] | Mapping[str, str]:
     """Return schedule classes. A schedule is a factor of the learning rate for each step."""
 
 
 @hookspec
-def trackers() -> Sequence[type[Tracker]] | Mapping[str, Lazy]:
+def trackers() -> Sequence[type[Tracker]] | Mapping[str, str]:
     """Return tracker classes. A tracker sends a run's progress elsewhere; a recipe names it in `[[tracker]]`."""
 
 
 @hookspec
-def exporters() -> Sequence[type[Exporter]] | Mapping[str, Lazy]:
+def exporters() -> Sequence[type[Exporter]] | Mapping[str, str]:
     """Return exporter classes. An exporter writes the format of `sentbed export --to NAME`."""
 
 
 @hookspec
-def importers() -> Sequence[type[Importer]] | Mapping[str, Lazy]:
+def importers() -> Sequence[type[Importer]] | Mapping[str, str]:
     """Return importer classes. An importer reads the format of `sentbed import --from NAME`."""
 
 
 @hookspec
-def executors() -> Sequence[type[Executor]] | Mapping[str, Lazy]:
+def executors() -> Sequence[type[Executor]] | Mapping[str, str]:
     """Return executor classes. An executor runs the tasks of a long job, on this machine or on others."""
 
 
@@ -138,15 +137,18 @@ def executors() -> Sequence[type[Executor]] | Mapping[str, Lazy]:
 
 
 @hookspec
-def commands() -> Mapping[str, Lazy]:
-    """Return subcommands of `sentbed` by name. A command is imported when it is called, not for `--help`.
+def commands() -> Mapping[str, str]:
+    """Return subcommands of `sentbed` by name, such as `{"hello": "my_plugin.command:hello"}`.
+
+    Each is a `click.Command`. It is imported when it is called, and for `sentbed --help`, which shows the first
+    line of its docstring.
 
     A plugin is refused if it uses the name of a command of core: `check`, `plugins` or `run`.
     """
 
 
 @hookspec
-def recipe_tables() -> Mapping[str, type[RecipeTable] | Lazy]:
+def recipe_tables() -> Mapping[str, type[RecipeTable] | str]:
     """Return top-level tables of a recipe that belong to this plugin, by key.
 
     Each is a subclass of `RecipeTable`. Such a table is structured and checked like the tables of core. If the

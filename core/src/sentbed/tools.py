@@ -18,11 +18,11 @@ if TYPE_CHECKING:
         set_option,
         trust_option,
     )
-    from sentbed._cli.plugins import columns, component_rows
+    from sentbed._cli.plugins import columns
     from sentbed._document.extends import EXTENDS
     from sentbed._document.overrides import apply_overrides, set_values
     from sentbed._document.structuring import parts_in, structure, unstructure
-    from sentbed._document.toml import Document, KeyPath
+    from sentbed._document.toml import Document, KeyPath, node_of
     from sentbed._encoder.batching import WINDOW, Progress, distinct_texts
     from sentbed._encoder.encoder import engine_of, self_contained
     from sentbed._encoder.saved_encoder import (
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         saved_recipe,
     )
     from sentbed._files import locked
+    from sentbed._json import from_plain, key_of, plain
     from sentbed._locations import mentions
     from sentbed._recipe.checks import check
     from sentbed._recipe.component_compatibility import (
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
         MAIN_ENCODER,
         RESOLVED,
         SCHEMA,
-        UNDECISIVE,
         Checkpoint,
         EncoderRecipe,
         Evaluate,
@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         Stage,
         Validate,
         Watch,
+        decisive,
         first_stages,
         resolved_toml,
     )
@@ -81,20 +82,22 @@ if TYPE_CHECKING:
         package_files,
     )
     from sentbed._registry.distribution_catalog import catalog, owner_of
-    from sentbed._registry.plugin_info import ComponentInfo, Offer
-    from sentbed._registry.plugin_offer_rules import promise_fault
+    from sentbed._registry.offers import COMMAND, TABLE, Offer, class_fault
     from sentbed._registry.registry import Plugins, load_plugins
     from sentbed._run.batch_sampling import Sampler
     from sentbed._run.best_weights import CHECKPOINTS
-    from sentbed._run.context import RunContext
     from sentbed._run.encoder_building import head_seed
     from sentbed._run.manifest import MANIFEST
-    from sentbed._run.report_json import plain, record_json, score_record
-    from sentbed._run.resume import newest_state, resume
+    from sentbed._run.report_json import record_json
     from sentbed._run.run_directory import ENCODER, new_directory, saved_encoders
-    from sentbed._run.runner import execute
+    from sentbed._run.runner import (
+        evaluate_trained,
+        go_on,
+        run_in,
+        train_first_stages,
+    )
     from sentbed._run.trackers import hook_faults
-    from sentbed._run.training_states import STATES, write_state
+    from sentbed._run.training_states import STATES, newest_state, write_state
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = _lazy(__name__)

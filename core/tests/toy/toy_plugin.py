@@ -38,7 +38,6 @@ from sentbed.protocols import (
     Exporter,
     Importer,
     Items,
-    Lazy,
     Loss,
     LossOutput,
     Optimizer,
@@ -1177,7 +1176,7 @@ def executors():
 
 @hookimpl
 def commands():
-    return {"greet": Lazy("toy_command:greet", "Greet somebody.")}
+    return {"greet": "toy_command:greet"}
 
 
 @hookimpl

@@ -59,7 +59,7 @@ def test_a_run_without_cost_is_a_sentence(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("setting", "message"),
-    [("cost.per_hour=-1", "expected more than 0"), ("cost.per_huor=1", "Did you mean `per_hour`?")],
+    [("cost.per_hour=-1", "must be > 0"), ("cost.per_huor=1", "Did you mean `per_hour`?")],
 )
 def test_the_table_is_checked_like_ours(setting: str, message: str) -> None:
     with pytest.raises(sentbed.RecipeError, match="cost.per_") as caught:

@@ -7,8 +7,7 @@ from pathlib import Path
 import attrs
 import pytest
 from sentbed import ModelId
-from sentbed._document.structuring import make_converter
-from sentbed._registry.registry import load_plugins
+from sentbed.tools import Document, structure
 from sentbed_backbones.adaptation import (
     Freeze,
     LoRA,
@@ -26,7 +25,7 @@ class Holder:
 
 
 def structured(**tables):
-    return make_converter(load_plugins(()), Path()).structure(tables, Holder)
+    return structure(Document.of(tables), Holder, None, Path())
 
 
 def problems(
@@ -85,7 +84,7 @@ def test_a_value_that_does_not_fit_is_refused(table, value):
     name = next(iter(value))
     with pytest.raises(Exception, match=r"expected|must be|unknown key") as caught:
         structured(**{table: value})
-    assert [path for path, _ in caught.value.faults] == [(table, name)]
+    assert [problem.path for problem in caught.value.problems] == [f"{table}.{name}"]
 
 
 def test_a_new_and_a_trained_adapter_exclude_each_other(adapter):

@@ -110,7 +110,7 @@ def test_random_weights_have_a_random_head(sentences):
 
 
 def test_layers_to_read_are_refused():
-    pooler = load_plugins().find("pooler", "splade").cls()
+    pooler = load_plugins().load("pooler", "splade")()
     backbone = Bert(init="random", layers=(1,))
     problems = backbone.misfits(EncoderRecipe(backbone, pooler))
     assert "logits of the last layer" in next(problems)

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sentbed import DataError
-from sentbed._run.batch_sampling import Sampler
 from sentbed_data.clean_pairs import CleanPairs
 from sentbed_data.delete import Delete
 from sentbed_data.dropout import Dropout
@@ -221,14 +220,7 @@ def test_duplicates_are_found_across_the_parts_of_a_mix(put):
     second = source_of(put, [("b", "二"), ("c", "三"), ("d", "四")], "two.tsv")
     table = CleanPairs(source=Mix(sources=(first, second))).open()
     assert pairs_of(table) == [("a", "一"), ("b", "二"), ("c", "三"), ("d", "四")]
-    assert table.mixture is not None
-    assert (table.mixture.sizes, table.mixture.takes) == ((2, 2), (2, 2))
-    sampler = Sampler(table, table.columns, 2, (1, 0))
-    assert sampler.batches_an_epoch == 2
-    epoch = [anchor for _ in range(2) for anchor in sampler.next().columns["anchor"]]
-    assert sorted(epoch) == ["a", "b", "c", "d"]
-    with pytest.raises(DataError, match="nothing is left of source 2 of the mix"):
-        CleanPairs(source=Mix(sources=(first, first))).open()
+    assert sorted(table.order((1, 0), 0).tolist()) == [0, 1, 2, 3]
 
 
 def test_what_the_source_left_out_is_counted_too(put):

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 from sentbed import DataError
-from sentbed.helpers import LONGEST_LINE
+from sentbed_common import LONGEST_LINE
 from sentbed_data.dropout import Dropout
 from sentbed_data.readers import read_lines
 

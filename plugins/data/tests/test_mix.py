@@ -1,19 +1,17 @@
 from __future__ import annotations
 
-from collections import Counter
-
 import attrs
+import numpy as np
 import pytest
 from sentbed import DataError, RecipeError, load_recipe
 from sentbed._document.structuring import unstructure
-from sentbed._run.batch_sampling import Sampler
 from sentbed.protocols import (
+    Dataset,
     DataSource,
-    Mixture,
 )
 from sentbed_common import InMemoryDataset
 from sentbed_data.bundled_sample import Sample
-from sentbed_data.mix import Mix
+from sentbed_data.mix import Mix, Mixed
 from sentbed_data.pairs import Pairs
 from sentbed_data.triplets import Triplets
 
@@ -47,6 +45,24 @@ class Made(DataSource):
         )
 
 
+@attrs.frozen(eq=False)
+class Rows(Dataset):
+    """So many rows without texts."""
+
+    length: int
+    columns = ("anchor",)
+    fingerprint = ""
+
+    def __len__(self):
+        return self.length
+
+    def rows(self, indices, epoch=0):
+        raise NotImplementedError
+
+    def texts(self, columns=None):
+        raise NotImplementedError
+
+
 def mix(*sizes, **settings):
     return Mix(sources=tuple(map(Made, sizes, "abcdef")), **settings)
 
@@ -70,15 +86,23 @@ def test_columns_are_those_that_all_sources_have_in_the_order_of_the_first():
 def test_rows_go_to_their_parts_in_their_epoch_and_keep_their_order():
     table = mix(3, 1, 2).open()
     assert len(table) == 6
-    assert table.rows([5, 0, 3, 4, 2, 0], epoch=7) == {
-        column: [f"{text} 7" for text in (f"c{column}1", f"a{column}0", f"b{column}0", f"c{column}0",
-                                           f"a{column}2", f"a{column}0")]
-        for column in ("anchor", "positive")
-    }  # fmt: skip
+    columns = table.rows([5, 0, 3, 4, 2, 0], epoch=7)
+    assert columns["anchor"] == [
+        "canchor1 7",
+        "aanchor0 7",
+        "banchor0 7",
+        "canchor0 7",
+        "aanchor2 7",
+        "aanchor0 7",
+    ]
+    assert columns["positive"][0] == "cpositive1 7"
     assert list(table.texts(["positive"])) == [
-        f"{letter}positive{i}"
-        for letter, size in (("a", 3), ("b", 1), ("c", 2))
-        for i in range(size)
+        "apositive0",
+        "apositive1",
+        "apositive2",
+        "bpositive0",
+        "cpositive0",
+        "cpositive1",
     ]
     assert len(list(table.texts())) == 12
 
@@ -86,58 +110,93 @@ def test_rows_go_to_their_parts_in_their_epoch_and_keep_their_order():
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({}, Mixture((100, 25, 4), (100, 25, 4))),
-        (
-            {"strategy": "round-robin"},
-            Mixture((100, 25, 4), (100, 100, 100), in_turn=True),
-        ),
-        (
-            {"strategy": "round-robin", "repeat": False},
-            Mixture((100, 25, 4), (4, 4, 4), in_turn=True),
-        ),
+        ({}, (100, 25, 4)),
+        ({"batches": "single"}, (100, 25, 4)),
+        ({"strategy": "round-robin"}, (100, 100, 100)),
+        ({"strategy": "round-robin", "repeat": False}, (4, 4, 4)),
         # 129 rows in the proportions 10 : 5 : 2 are 75.9, 37.9 and 15.2.
-        (
-            {"strategy": "temperature", "temperature": 2},
-            Mixture((100, 25, 4), (76, 38, 15)),
-        ),
-        (
-            {"strategy": "temperature", "temperature": 1},
-            Mixture((100, 25, 4), (100, 25, 4)),
-        ),
+        ({"strategy": "temperature", "temperature": 2}, (76, 38, 15)),
+        ({"strategy": "temperature", "temperature": 1}, (100, 25, 4)),
         # The last has 4 rows, 2 parts of 17: 34 rows in all.
-        (
-            {"strategy": "temperature", "temperature": 2, "repeat": False},
-            Mixture((100, 25, 4), (20, 10, 4)),
-        ),
-        (
-            {"strategy": "weights", "weights": (2.0, 0.5, 0.5)},
-            Mixture((100, 25, 4), (86, 22, 22)),
-        ),
+        ({"strategy": "temperature", "temperature": 2, "repeat": False}, (20, 10, 4)),
+        ({"strategy": "weights", "weights": (2.0, 0.5, 0.5)}, (86, 22, 22)),
         (
             {"strategy": "weights", "weights": (0.3, 0.1, 0.01), "repeat": False},
-            Mixture((100, 25, 4), (75, 25, 2)),
-        ),
-        (
-            {"batches": "single"},
-            Mixture((100, 25, 4), (100, 25, 4), whole_batches=True),
+            (75, 25, 2),
         ),
     ],
 )
 def test_shares_follow_the_strategy(settings, expected):
-    assert mix(100, 25, 4, **settings).open().mixture == expected
+    table = mix(100, 25, 4, **settings).open()
+    assert table.takes == expected
 
 
-def test_the_sampler_draws_by_share_and_starts_small_sources_again():
+def test_all_rows_of_a_source_are_used_before_one_is_repeated():
     table = mix(30, 4, strategy="weights", weights=(1.0, 1.0)).open()
-    sampler = Sampler(table, table.columns, 6, (1, 0))
-    texts = [
-        text
-        for _ in range(sampler.batches_an_epoch)
-        for text in sampler.next().columns["anchor"]
-    ]
-    assert Counter(text[0] for text in texts) == {"a": 17, "b": 17}
-    assert set(Counter(text for text in texts if text[0] == "b").values()) == {4, 5}
-    assert set(Counter(text for text in texts if text[0] == "a").values()) == {1}
+    epochs = [table.order((1, 0), epoch) for epoch in range(4)]
+    rows = np.concatenate(epochs)
+    first = rows[rows < 30]
+    second = rows[rows >= 30]
+    assert len(first) == len(second) == 4 * 17
+    assert sorted(first[:30]) == sorted(first[30:60]) == list(range(30))
+    for start in range(0, 68, 4):
+        assert sorted(second[start : start + 4]) == [30, 31, 32, 33]
+
+
+def test_an_order_is_that_of_its_key_and_epoch():
+    table = mix(40, 20).open()
+    order = table.order((1, 0), 0).tolist()
+    assert sorted(order) == list(range(60))
+    assert table.order((1, 0), 0).tolist() == order
+    assert table.order((1, 0), 1).tolist() != order
+    assert table.order((2, 0), 0).tolist() != order
+
+
+@pytest.mark.parametrize("batches", ["mixed", "single"])
+def test_sources_in_turn_alternate(batches):
+    table = mix(4, 8, strategy="round-robin", batches=batches).open()
+    rows = np.concatenate(table.batches(2, (1, 0), 0))
+    is_second = rows >= 4
+    expected = [False, True] * 8
+    if batches == "single":
+        expected = [False, False, True, True] * 4
+    assert is_second.tolist() == expected
+
+
+def test_a_batch_of_a_single_source_has_rows_of_one():
+    table = mix(30, 20, batches="single").open()
+    batches = table.batches(4, (1, 0), 0)
+    assert sorted(map(len, batches)) == [2] + 12 * [4]
+    for batch in batches:
+        assert (batch < 30).all() or (batch >= 30).all()
+    with pytest.raises(DataError, match="remove `distinct`"):
+        table.order((1, 0), 0)
+
+
+def test_the_order_of_many_rows_is_exact_and_even():
+    size = 150_000
+    starts = [0, size, 180_000, 180_001]
+    table = Mixed(
+        ("anchor",),
+        (Rows(size), Rows(30_000), Rows(1)),
+        takes=(size, 30_000, 1),
+    )
+    order = table.order((42, 1), 0)
+    assert len(np.unique(order)) == len(order) == starts[-1]
+    shares = [(batch < size).mean() for batch in np.array_split(order, 180)]
+    # Of 1,000 draws at 5/6 the standard deviation is 0.0118.
+    assert 0.78 < min(shares) < max(shares) < 0.89
+    assert 0.009 < np.std(shares) < 0.015
+
+
+def test_the_place_of_a_single_row_is_evenly_distributed():
+    """One row of the second source among 19 of the first: each place is as likely as another."""
+    table = mix(19, 1).open()
+    counts = np.zeros(20)
+    for epoch in range(4000):
+        counts[table.order((1, 0), epoch).argmax()] += 1
+    # Chi-squared with 19 degrees of freedom is above 43.8 once in a thousand.
+    assert ((counts - 200) ** 2 / 200).sum() < 43.8
 
 
 def test_the_fingerprint_follows_sources_and_shares():

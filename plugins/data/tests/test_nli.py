@@ -6,8 +6,7 @@ from collections import defaultdict
 
 import pytest
 from sentbed import DataError
-from sentbed._document.structuring import make_converter
-from sentbed._registry.registry import load_plugins
+from sentbed.tools import Document, structure
 from sentbed_data.nli import Nli
 
 NAMES = ("sentence1", "sentence2", "gold_label")
@@ -141,7 +140,7 @@ def test_columns_and_labels_may_be_named(put, tmp_path):
         "label": "c",
         "labels": {"0": "entailment", "1": "neutral", "2": "contradiction", "-1": "-"},
     }
-    source = make_converter(load_plugins([]), tmp_path).structure(table, Nli)
+    source = structure(Document.of(table), Nli, None, tmp_path)
     assert source.open().rows([0]) == {
         "anchor": ["p"],
         "positive": ["yes"],

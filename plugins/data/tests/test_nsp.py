@@ -6,8 +6,7 @@ from itertools import pairwise
 
 import pytest
 from sentbed import DataError
-from sentbed._document.structuring import make_converter
-from sentbed._registry.registry import load_plugins
+from sentbed.tools import Document, structure
 from sentbed_data.dropout import Dropout
 from sentbed_data.nsp import Nsp
 
@@ -70,9 +69,10 @@ def test_no_pair_crosses_files_and_a_directory_is_read_in_order(put, tmp_path):
 
 
 def test_a_recipe_gives_one_path_or_an_array(tmp_path):
-    converter = make_converter(load_plugins([]), tmp_path)
-    assert converter.structure({"path": "a.txt"}, Nsp).path == str(tmp_path / "a.txt")
-    assert converter.structure({"path": ["a.txt", "data:b"]}, Nsp).path == (
+    document = Document.of({"path": "a.txt"})
+    assert structure(document, Nsp, None, tmp_path).path == str(tmp_path / "a.txt")
+    document = Document.of({"path": ["a.txt", "data:b"]})
+    assert structure(document, Nsp, None, tmp_path).path == (
         str(tmp_path / "a.txt"),
         "data:b",
     )

@@ -3,8 +3,8 @@ from __future__ import annotations
 import attrs
 import pytest
 from sentbed import DataError
-from sentbed._document.structuring import make_converter
-from sentbed._registry.registry import load_plugins
+from sentbed.errors import RecipeError
+from sentbed.tools import Document, structure
 from sentbed_data.parallel import Parallel
 from sentbed_data.streamed_table import StreamedTable
 
@@ -199,9 +199,9 @@ def test_what_excludes_each_other_is_refused(put, tmp_path):
 
 @pytest.mark.parametrize("fields", [[0, 0], [-1, 0]])
 def test_fields_are_two_different_numbers(fields, tmp_path):
-    converter = make_converter(load_plugins([]), tmp_path)
-    with pytest.raises(Exception, match="two different numbers"):
-        converter.structure({"path": "a.tsv", "fields": fields}, Parallel)
+    document = Document.of({"path": "a.tsv", "fields": fields})
+    with pytest.raises(RecipeError, match="two different numbers"):
+        structure(document, Parallel, None, tmp_path)
 
 
 def test_the_captions_and_tatoeba_have_their_published_sizes(

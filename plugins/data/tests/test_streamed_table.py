@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 from sentbed import DataError, RunError
-from sentbed.helpers import LONGEST_LINE
+from sentbed_common import LONGEST_LINE
 from sentbed_data.arrow_texts import BATCH_ROWS
 from sentbed_data.dropout import Dropout
 from sentbed_data.pairs import Pairs

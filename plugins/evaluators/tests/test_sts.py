@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 from sentbed import DataError
+from sentbed.errors import RecipeError
+from sentbed.tools import Document, structure
 from sentbed_evaluators.scored_pair_files import PairFile
 from sentbed_evaluators.sts import STS
 
@@ -190,16 +192,13 @@ def test_what_split_the_file_is_stands_in_the_protocol_and_says_whether_it_is_de
 
 
 def test_a_split_that_does_not_exist_is_a_problem_of_the_recipe(write):
-    from sentbed._document.structuring import make_converter
-    from sentbed._registry.registry import load_plugins
-
     write("p.tsv", "")
-    converter = make_converter(load_plugins(), Path())
+    document = Document.of({"path": "p.tsv", "split": "validation"})
     with pytest.raises(
-        Exception,
+        RecipeError,
         match=r"found 'validation', which is not supported; choose one of `dev`, `test`, `train`",
     ):
-        converter.structure({"path": "p.tsv", "split": "validation"}, STS)
+        structure(document, STS, None, Path())
 
 
 def test_the_protocol_has_the_hash_of_what_was_parsed(write, encoder, monkeypatch):

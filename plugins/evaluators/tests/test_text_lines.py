@@ -8,8 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sentbed import DataError
-from sentbed.helpers import LONGEST_LINE
-from sentbed_common import csv_rows
+from sentbed_common import LONGEST_LINE, csv_rows
 from sentbed_evaluators.text_lines import lines, read_lines, with_line_ends
 
 

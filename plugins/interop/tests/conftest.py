@@ -7,11 +7,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from sentbed._document.structuring import structure
-from sentbed._document.toml import Document
-from sentbed._encoder.encoder import Encoder
-from sentbed._recipe.recipe import EncoderRecipe
-from sentbed._registry.registry import load_plugins
+from sentbed import Encoder
+from sentbed.tools import EncoderRecipe, component_of, load_plugins
 from sentbed_testing import SENTENCES
 
 MakeEncoder: TypeAlias = Callable[..., Path]
@@ -38,11 +35,8 @@ TINY_OPT: Mapping[str, Any] = {
 def build(table):
     """Return the encoder of a table `[encoder]`; a tokenizer is trained on `SENTENCES`, weights are drawn."""
     plugins = load_plugins()
-    recipe, problems = structure(
-        dict(table), EncoderRecipe, Document({}), plugins, Path.cwd()
-    )
-    assert not problems, problems
-    engine = plugins.find("runtime", "cpu").cls().build()
+    recipe = component_of(EncoderRecipe, table, plugins)
+    engine = plugins.load("runtime", "cpu")().build()
     engine.seed(8)
     return Encoder.build(recipe, engine, lambda: SENTENCES).fit_transform()
 

@@ -40,7 +40,7 @@ def test_what_cannot_be_expressed_leaves_nothing_behind(saved, tmp_path):
         ModelError, match="13 tokens cannot be expressed; set `max_length` to 12"
     ):
         export_encoder(saved, tmp_path / "out", "numbers", (), toy_plugin.Toy())
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["encoder", "toy-site"]
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("content", ["file", "directory"])
@@ -73,15 +73,15 @@ def test_what_is_at_the_place_stays(content, saved, tmp_path):
         (
             "numbers",
             ["digits=many", "digit=1"],
-            "`--set digit`: unknown key `digit`. Did you mean `digits`?; "
-            "`--set digits`: found 'many', expected a whole number",
+            "`--set digits`: found 'many', expected a whole number; "
+            "`--set digit`: unknown key `digit`. Did you mean `digits`?",
         ),
         ("numbers", ["digits"], "found `--set digits`, expected `--set FIELD=VALUE`"),
         ("numbers", ["=3"], "found `--set =3`, expected `--set FIELD=VALUE`"),
         (
             "numbers",
             ["use.x=3"],
-            "`--set`: the override `use.x` leads nowhere: "
+            "`--set use.x`: the path `use.x` leads nowhere: "
             "`x` would be inside 'numbers', which is not a table",
         ),
     ],

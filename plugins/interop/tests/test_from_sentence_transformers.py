@@ -350,7 +350,7 @@ def test_the_similarity_is_exported_and_comes_back(tiny_bert, tmp_path, name):
     encoder = Encoder.load(tiny_bert)
     similarity = None
     if name is not None:
-        similarity = load_plugins().find("similarity", name).cls()
+        similarity = load_plugins().load("similarity", name)()
     encoder.recipe = attrs.evolve(encoder.recipe, similarity=similarity)
     (tmp_path / "folder").mkdir()
     ToSentenceTransformers().write(encoder, tmp_path / "folder")
@@ -360,7 +360,7 @@ def test_the_similarity_is_exported_and_comes_back(tiny_bert, tmp_path, name):
 
 def test_a_similarity_that_the_library_lacks_is_not_exported(tiny_bert, tmp_path):
     encoder = Encoder.load(tiny_bert)
-    similarity = load_plugins().find("similarity", "maxsim").cls()
+    similarity = load_plugins().load("similarity", "maxsim")()
     encoder.recipe = attrs.evolve(encoder.recipe, similarity=similarity)
     (tmp_path / "folder").mkdir()
     with pytest.raises(ModelError, match="has no similarity `maxsim`"):

@@ -15,6 +15,7 @@ from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 from sentbed import Encoder, ModelError, PluginError, RunError
 from sentbed._registry.registry import load_plugins
+from sentbed.kinds import KINDS
 from sentbed.protocols import (
     Component,
 )
@@ -486,8 +487,11 @@ def test_every_entry_of_the_bibliography_is_whole():
 
 
 def test_what_our_parts_cite_is_known():
-    cited = set()
-    for info in load_plugins().components.values():
-        if isinstance(info.cls.cites, tuple):
-            cited.update(info.cls.cites)
+    plugins = load_plugins()
+    cited: set[str] = set()
+    for kind in KINDS:
+        for name in plugins.names(kind):
+            cites = plugins.load(kind, name).cites
+            if isinstance(cites, tuple):
+                cited |= set(cites)
     assert bibliography(part(*sorted(cited)))

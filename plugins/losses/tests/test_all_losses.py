@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import sentbed_losses
 import torch
-from sentbed._document.structuring import make_converter
-from sentbed._registry.registry import load_plugins
+from sentbed.errors import RecipeError
+from sentbed.tools import Document, structure
 from sentbed_losses.angle import Angle
 from sentbed_losses.cosent import CoSENT
 from sentbed_losses.cosine_mse import CosineMSE
@@ -74,7 +74,7 @@ LOSSES = [
 
 
 def test_every_loss_is_tried():
-    assert {type(loss) for loss in LOSSES} == set(offered(sentbed_losses.losses()))
+    assert set(map(type, LOSSES)) == set(offered(sentbed_losses.losses()))
 
 
 def inputs_of(loss, seed=0):
@@ -140,22 +140,16 @@ def test_the_loss_is_an_fp32_scalar_and_everything_else_is_detached(loss):
     ],
 )
 def test_a_recipe_gives_the_temperature_as_a_number_or_a_table(written, temperature):
-    converter = make_converter(load_plugins(()), Path())
-    assert (
-        converter.structure({"temperature": written}, InfoNCE).temperature
-        == temperature
-    )
+    document = Document.of({"temperature": written})
+    assert structure(document, InfoNCE, None, Path()).temperature == temperature
 
 
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        (
-            0,
-            "found 0.0: `temperature` divides the similarities and must be a number > 0",
-        ),
+        (0, "`temperature` divides the similarities and must be a number > 0"),
         (-0.05, "must be a number > 0"),
-        ({"initial": 0}, "expected more than 0"),
+        ({"initial": 0}, "must be > 0: 0.0"),
         (
             {"initial": 0.001},
             "starts at 0.001, which is not between its bounds 0.01 and 100.0",
@@ -164,6 +158,6 @@ def test_a_recipe_gives_the_temperature_as_a_number_or_a_table(written, temperat
     ],
 )
 def test_a_recipe_with_an_impossible_temperature_is_told_why(written, message):
-    converter = make_converter(load_plugins(()), Path())
-    with pytest.raises(Exception, match=message):
-        converter.structure({"temperature": written}, Queue)
+    document = Document.of({"temperature": written})
+    with pytest.raises(RecipeError, match=message):
+        structure(document, Queue, None, Path())

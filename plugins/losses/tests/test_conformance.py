@@ -71,17 +71,12 @@ FIELDS: dict[str, list[dict[str, Any]]] = {
 }
 """What is tried; the defaults where nothing is said."""
 
-
-ALONE = {"jax": "it needs a process that has not loaded JAX"}
-QUICK = ALONE | {"grad-cache": "the slow tests have it: it trains on an engine"}
 LOSSES = {loss.name: loss for loss in offered(sentbed_losses.losses())}
 
 
 @parametrize_with_rules(
     [
-        component_rules(
-            loss, example=FIELDS.get(name, [{}])[0], skip=QUICK, must_run=True
-        )
+        component_rules(loss, example=FIELDS.get(name, [{}])[0], must_run=True)
         for name, loss in LOSSES.items()
     ]
 )
@@ -89,16 +84,15 @@ def test_a_loss_keeps_the_contract(rule):
     rule()
 
 
-# Gradient caching needs a backbone and a runtime, which this distribution does without.
 @pytest.mark.slow
 @parametrize_with_rules(
     [
-        component_rules(loss, example=fields, skip=ALONE)
+        component_rules(loss, example=fields)
         for name, loss in LOSSES.items()
         for fields in FIELDS.get(name, [{}])
     ]
 )
-def test_a_loss_keeps_the_contract_with_other_fields_and_with_gradient_caching(
+def test_a_loss_keeps_the_contract_with_other_fields(
     rule,
 ):
     rule()
@@ -110,7 +104,7 @@ def test_a_loss_keeps_the_contract_with_other_fields_and_with_gradient_caching(
         component_rules(
             LOSSES[name],
             example={"hardness": 5.0, "hardness_of": of, "temperature": 0.5},
-            skip=ALONE | STOPPED,
+            skip=STOPPED,
         )
         for name in ("info-nce", "queue")
         for of in ("own", "others", "all")

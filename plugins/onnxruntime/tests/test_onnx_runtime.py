@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 from sentbed import Encoder
-from sentbed.tools import Document, EncoderRecipe, load_plugins, structure
+from sentbed.tools import EncoderRecipe, component_of, load_plugins
 from sentbed_onnxruntime.onnx_runtime import OnnxRuntime
 from sentbed_testing import SENTENCES
 
@@ -18,11 +16,8 @@ TABLE = {
 
 def test_int8_is_close_and_says_what_it_is(tmp_path):
     plugins = load_plugins()
-    recipe, problems = structure(
-        TABLE, EncoderRecipe, Document({}), plugins, Path.cwd()
-    )
-    assert not problems
-    engine = plugins.find("runtime", "cpu").cls(threads=1).build()
+    recipe = component_of(EncoderRecipe, TABLE, plugins)
+    engine = plugins.load("runtime", "cpu")(threads=1).build()
     engine.seed(8)
     on_cpu = Encoder.build(recipe, engine, lambda: SENTENCES)
     on_cpu.save(tmp_path / "encoder")
@@ -30,16 +25,19 @@ def test_int8_is_close_and_says_what_it_is(tmp_path):
         tmp_path / "encoder", OnnxRuntime(threads=1, precision="int8")
     )
 
-    vectors, expected = encoder.encode(SENTENCES), on_cpu.encode(SENTENCES)
-    assert (vectors * expected).sum(1).min() > 0.98
+    vectors = encoder.encode(SENTENCES)
+    expected = on_cpu.encode(SENTENCES)
+    cosines = (vectors * expected).sum(1)
+    assert cosines.min() > 0.98
     # It is another computation, and not the one in fp32 under another name.
     assert np.abs(vectors - expected).max() > 1e-4
 
     protocol = encoder.protocol()
+    added = protocol.keys() - on_cpu.protocol().keys()
+    assert added == {"engine", "int8"}
     assert protocol["precision"] == "int8"
     assert protocol["int8"] == {
         "weights": "7 bits a channel",
         "inputs": "uint8, range of each batch",
     }
     assert protocol["engine"].startswith("onnxruntime 1.")
-    assert protocol.keys() - on_cpu.protocol().keys() == {"engine", "int8"}

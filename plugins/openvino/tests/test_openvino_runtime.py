@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from sentbed import Encoder, RuntimeUnavailableError
-from sentbed.tools import Document, EncoderRecipe, load_plugins, structure
+from sentbed.tools import EncoderRecipe, component_of, load_plugins
 from sentbed_openvino._torch.engine import streams_on
 from sentbed_openvino.openvino_runtime import OpenVino
 from sentbed_testing import SENTENCES
@@ -20,11 +18,8 @@ TABLE = {
 
 def build(table):
     plugins = load_plugins()
-    recipe, problems = structure(
-        table, EncoderRecipe, Document({}), plugins, Path.cwd()
-    )
-    assert not problems
-    engine = plugins.find("runtime", "cpu").cls(threads=1).build()
+    recipe = component_of(EncoderRecipe, table, plugins)
+    engine = plugins.load("runtime", "cpu")(threads=1).build()
     engine.seed(8)
     return Encoder.build(recipe, engine, lambda: SENTENCES)
 

@@ -141,7 +141,8 @@ def test_a_saved_layer_replaces_that_of_a_file_that_is_gone(tmp_path):
     saved = pooler.build(2).state_dict()
     file.unlink()
     again = pooler.build(2)
-    assert all(value.isnan().all() for value in again.parameters())
+    for value in again.parameters():
+        assert value.isnan().all()
     again.load_state_dict(saved)
     assert torch.equal(again.dense.weight, torch.eye(2))
 
@@ -150,7 +151,8 @@ def test_on_the_meta_device_only_shapes_are_made(tmp_path):
     file = file_of(tmp_path, torch.eye(2), torch.ones(2))
     with torch.device("meta"):
         module = ClsMLP(mlp=str(file)).build(2)
-    assert {value.device.type for value in module.parameters()} == {"meta"}
+    for value in module.parameters():
+        assert value.device.type == "meta"
 
 
 @pytest.mark.parametrize("prefix", ["", "bert.", "roberta."])

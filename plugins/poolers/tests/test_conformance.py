@@ -23,17 +23,9 @@ FIELDS: dict[str, list[dict[str, Any]]] = {
 """What is tried beside the defaults."""
 
 
-ALONE = {
-    "jax": "`tests/test_plugin_faults_tensors.py` tries it, in a process of its own"
-}
-QUICK = ALONE | {"grad-cache": "the slow tests have it: it trains on an engine"}
-
-
 @parametrize_with_rules(
     [
-        component_rules(
-            pooler, example=FIELDS.get(pooler.name, [{}])[0], skip=QUICK, must_run=True
-        )
+        component_rules(pooler, example=FIELDS.get(pooler.name, [{}])[0], must_run=True)
         for pooler in offered(sentbed_poolers.poolers())
     ]
 )
@@ -41,16 +33,15 @@ def test_a_pooler_keeps_the_contract(rule):
     rule()
 
 
-# Gradient caching needs a backbone and a runtime, which this distribution does without.
 @pytest.mark.slow
 @parametrize_with_rules(
     [
-        component_rules(pooler, example=fields, skip=ALONE)
+        component_rules(pooler, example=fields)
         for pooler in offered(sentbed_poolers.poolers())
         for fields in FIELDS.get(pooler.name, [{}])
     ]
 )
-def test_a_pooler_keeps_the_contract_with_other_fields_and_with_gradient_caching(
+def test_a_pooler_keeps_the_contract_with_other_fields(
     rule,
 ):
     rule()

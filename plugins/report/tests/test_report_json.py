@@ -22,13 +22,12 @@ PROTOCOL = {
 }
 
 
-def test_json_has_the_keys_of_schema_2():
+def test_json_has_its_keys():
     document = json.loads(to_json(full()))
     assert list(document) == [
-        *("schema", "name", "status", "error", "warnings", "started", "seconds"),
+        *("name", "status", "error", "warnings", "started", "seconds"),
         *("scores", "expected", "stages", "manifest"),
     ]
-    assert document["schema"] == 2
     assert document["scores"][0] == {
         "encoder": "encoder@start",
         "evaluator": "sts",
@@ -99,12 +98,10 @@ class Level(enum.IntEnum):
         (np.array([[1, 2]]), [[1, 2]]),
         (np.float64("nan"), None),
         (Path("a/b"), "a/b"),
-        ({1: (2, {"b", "a"})}, {"1": [2, ["a", "b"]]}),
+        ({"k": (2, {"b", "a"})}, {"k": [2, ["a", "b"]]}),
         (True, True),
-        (b"x", "b'x'"),
         (Colour.RED, "red"),
         (Level.HIGH, 3),
-        (range(2), [0, 1]),
     ],
 )
 def test_values_become_plain_json(value, expected):

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from sentbed import RunError
 from sentbed.protocols import Items, Score
-from sentbed.tools import score_record
+from sentbed.tools import from_plain, plain
 from sentbed_report import score_items as items
-from sentbed_report.report_json import read_record, read_score
+from sentbed_report.report_json import read_record
 
 GOLD = np.arange(4.0)
 PAIRS = Items("spearman", GOLD, np.array([0.1, 0.3, 0.2, 0.9]))
@@ -140,10 +140,8 @@ def test_items_of_a_score_with_a_long_protocol_are_found(tmp_path):
     ]
     items.keep_items(tmp_path, scores)
     file = tmp_path / "report.json"
-    file.write_text(
-        json.dumps({"scores": [score_record(bare) for bare in without(*scores)]})
-    )
-    read = [read_score(record) for record in read_record(file)["scores"]]
+    file.write_text(json.dumps(plain(without(*scores))))
+    read = from_plain(read_record(file), list[Score])
     attached = items.attach_items(tmp_path, read)
     for restored, whole in zip(attached, scores, strict=True):
         same(restored.items, whole.items)
@@ -253,10 +251,3 @@ def test_declared_sizes_that_are_not_true_are_refused(tmp_path):
 def test_what_is_no_array_of_numbers_is_refused(tmp_path, content, reason):
     add_array(kept_file(tmp_path), content)
     assert reason in refused(tmp_path)
-
-
-def test_a_protocol_with_a_part_that_is_no_table_is_an_error():
-    record = score_record(score())
-    record["protocol"]["more"] = 1
-    with pytest.raises(TypeError, match="no table `more`"):
-        read_score(record)

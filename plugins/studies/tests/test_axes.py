@@ -31,15 +31,7 @@ values = [0.1, 0.2, 0.3]
 
 def read(text):
     document = parse(text.encode(), "s.toml")
-    table, problems = structure(
-        document.data["study"],
-        StudyTable,
-        document,
-        NO_PLUGINS,
-        Path("/here"),
-        rename=((), ("study",)),
-    )
-    assert problems == []
+    table = structure(document, StudyTable, NO_PLUGINS, Path("/here"), ("study",))
     return table, read_axes(table, document), document
 
 

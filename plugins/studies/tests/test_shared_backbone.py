@@ -11,8 +11,6 @@ import attrs
 import numpy as np
 import pytest
 from sentbed import Encoder, build_encoder
-from sentbed._run.context import RunContext
-from sentbed._run.runner import execute
 from sentbed.protocols import (
     Evaluation,
     Head,
@@ -21,6 +19,7 @@ from sentbed.protocols import (
     Texts,
     Transform,
 )
+from sentbed.tools import run_in
 from sentbed_common import fingerprint_of
 from sentbed_common import source_code_hashes as sources
 from sentbed_studies.shared_forward_passes import (
@@ -283,9 +282,7 @@ def executed(tmp_path, plugins):
         directory.mkdir()
         share = partial(share_passes, recipe, beside, kept=kept)
         built = kept.built(recipe) if kept else {}
-        result = execute(
-            RunContext("toy", directory, recipe, share=share, built=built), plugins
-        )
+        result = run_in(recipe, directory, plugins, built, share)
         if kept:
             kept.saved(recipe, directory)
         return result.scores, json.loads((directory / "manifest.json").read_text())[

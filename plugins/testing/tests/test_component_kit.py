@@ -15,10 +15,10 @@ import faulty_classes as classes
 import faulty_parts as parts
 import pytest
 from component_checks import check_component
-from sentbed._registry.plugin_info import ComponentInfo
+from sentbed._registry.offers import Offer
 from sentbed._registry.registry import load_plugins
 from sentbed.kinds import KINDS
-from sentbed.protocols import Exporter, Lazy, Pooler, Pooling
+from sentbed.protocols import Exporter, Pooler, Pooling
 from sentbed_testing import (
     ConformanceError,
     NotRunError,
@@ -29,7 +29,6 @@ from sentbed_testing import (
 )
 from sentbed_testing.component_under_test import deduce_kind, installed
 from sentbed_testing.conformance import MODULES, is_in_package
-from sentbed_testing.engine_cases import BACKBONES, part
 
 sentences, tiny_encoder, token_states = (
     fixtures.sentences,
@@ -161,34 +160,20 @@ def test_a_name_that_an_installed_part_has_is_refused():
 def test_a_name_that_is_claimed_twice_already_is_refused(
     monkeypatch,
 ):
-    claims = tuple(
-        ComponentInfo("pooler", "mean", cls, distribution, "1.0")
-        for cls, distribution in (
-            (classes.Taken, "sentbed-mine"),
-            (classes.Good, "sentbed-poolers"),
-        )
-    )
-    plugins = attrs.evolve(load_plugins(()), clashes={("pooler", "mean"): claims})
+    @attrs.frozen
+    class Other(classes.Taken):
+        """Another pooler of this name."""
+
+    claims = [
+        Offer("pooler", "mean", classes.Taken, "sentbed-mine", "1.0"),
+        Offer("pooler", "mean", Other, "sentbed-poolers", "1.0"),
+    ]
+    plugins = attrs.evolve(load_plugins(()), offers={("pooler", "mean"): claims})
     monkeypatch.setattr(rules_component_class, "installed", lambda: plugins)
     message = broken(classes.Taken, {"named"})["named"]
     assert (
         message
         == "named: the pooler `mean` is offered by `sentbed-poolers` already; choose another `name`"
-    )
-
-
-def test_a_lazy_component_that_is_listed_as_something_else_is_refused(
-    monkeypatch,
-):
-    lazy = Lazy(f"{classes.__name__}:Good", "The best of all.")
-    info = ComponentInfo("pooler", classes.Good.name, lazy, "mine", "1.0")
-    plugins = attrs.evolve(load_plugins(()), components={("pooler", info.name): info})
-    monkeypatch.setattr(rules_component_class, "installed", lambda: plugins)
-    message = broken(classes.Good, {"documented"})["documented"]
-    first = (classes.Good.__doc__ or "").strip().partition("\n")[0]
-    assert (
-        f"it is listed as 'The best of all.', and its docstring begins with {first!r}"
-        in message
     )
 
 
@@ -603,11 +588,9 @@ def test_an_encoder_is_built_around_a_pooler(tiny_encoder, sentences):
 
 def test_a_backbone_that_does_not_suit_the_pooler_fails_with_the_reason(tiny_encoder):
     plugins = installed()
-    static = part("backbone", BACKBONES["static"], plugins)
-    decoder = plugins.find("pooler", "decoder").cls()
-    message = (
-        "the pooler `decoder` needs .*, and the backbone `static` has none"
-    )
+    static = plugins.load("backbone", "static")(init="random")
+    decoder = plugins.load("pooler", "decoder")()
+    message = "the pooler `decoder` needs .*, and the backbone `static` has none"
     with pytest.raises(pytest.fail.Exception, match=message):
         tiny_encoder(backbone=static, pooler=decoder)
 

@@ -18,13 +18,11 @@ from sentbed_testing import (
     random_token_states,
 )
 
-WITH_ENGINES = dict.fromkeys(("grad-cache", "jax"), "tried where the packages meet")
-
 
 def broken(cls, fault):
     """Return the rules that a fault breaks, with what is said of each."""
     try:
-        check_component(cls, example={"fault": fault}, skip=WITH_ENGINES)
+        check_component(cls, example={"fault": fault})
     except ConformanceError as error:
         return {failure.rule: str(failure) for failure in error.failures}
     return {}
@@ -207,15 +205,15 @@ def test_a_fault_of_a_loss_breaks_its_rules(fault, rules, message):
 
 @pytest.mark.parametrize("cls", [Attend, Nearest])
 def test_without_a_fault_every_rule_holds(cls):
-    passed, not_run = check_component(cls, skip=WITH_ENGINES)
-    assert not_run == WITH_ENGINES
+    passed, not_run = check_component(cls)
+    assert not_run == {}
     assert {"gradient", "order", "stateless", "save", "traceable"} < set(passed)
 
 
 def message_of(cls, fault):
     """Return the lines of what is said of a fault."""
     with pytest.raises(ConformanceError) as caught:
-        check_component(cls, example={"fault": fault}, skip=WITH_ENGINES)
+        check_component(cls, example={"fault": fault})
     return str(caught.value).splitlines()
 
 
@@ -226,7 +224,7 @@ def test_the_message_has_a_line_with_the_worst_of_what_is_mended_alike():
         "find the first or the last token by the mask; and 7 more like it"
     )
     with pytest.raises(ConformanceError) as caught:
-        check_component(Attend, example={"fault": "plain mean"}, skip=WITH_ENGINES)
+        check_component(Attend, example={"fault": "plain mean"})
     changes = [
         float(failure.what.partition("change by ")[2].split()[0])
         for failure in caught.value.failures
@@ -256,8 +254,6 @@ def test_what_is_not_finite_is_tried_no_further(cls, what):
         "stateless",
         "save",
         "traceable",
-        "grad-cache",
-        "jax",
     ):
         with pytest.raises(NotRunError, match=reason):
             rules[name]()
@@ -271,17 +267,14 @@ def test_what_is_not_finite_is_tried_no_further(cls, what):
 
 
 def test_a_weight_without_a_gradient_is_no_fault():
-    passed, _ = check_component(
-        Attend, example={"fault": "frozen weight"}, skip=WITH_ENGINES
-    )
+    passed, _ = check_component(Attend, example={"fault": "frozen weight"})
     assert "finite" in passed
 
 
 def test_where_padding_counts_no_other_rule_says_so_again():
     rules = component_rules(Attend, example={"fault": "plain mean"})
-    for name in ("alone", "grad-cache"):
-        with pytest.raises(NotRunError, match="see the rule `padding`"):
-            rules[name]()
+    with pytest.raises(NotRunError, match="see the rule `padding`"):
+        rules["alone"]()
 
 
 class Projection(torch.nn.Module):

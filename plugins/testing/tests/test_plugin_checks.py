@@ -91,12 +91,11 @@ TOOL = '''
 """A command."""
 
 import sentbed
-from sentbed.protocols import Lazy
 
 
 @sentbed.hookimpl
 def commands():
-    return {"price": Lazy("tried_command:price", "Say what a run has cost.")}
+    return {"price": "tried_command:price"}
 '''
 COMMAND = '''
 import click

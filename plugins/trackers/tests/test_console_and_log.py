@@ -7,8 +7,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from sentbed._run.context import RunContext
-from sentbed.protocols import Evaluation, Score, StepResult
+from sentbed.protocols import Evaluation, Run, Score, StepResult
 from sentbed_trackers import console
 from sentbed_trackers.console import ConsoleTracker
 from sentbed_trackers.jsonl import JsonlTracker
@@ -27,7 +26,7 @@ def tracker():
 @pytest.fixture
 def info(recipe_of, tmp_path):
     (tmp_path / "out").mkdir()
-    return RunContext("my-run", tmp_path / "out", recipe_of())
+    return Run("my-run", tmp_path / "out", recipe_of(), {})
 
 
 def lines(info):
@@ -44,9 +43,8 @@ def lines(info):
 
 def test_every_event_is_a_line_that_can_be_read_at_once(info, tracker):
     tracker.run_started(info)
-    assert [(line["event"], line["name"]) for line in lines(info)] == [
-        ("run_started", "my-run")
-    ]
+    (line,) = lines(info)
+    assert (line["event"], line["name"]) == ("run_started", "my-run")
     tracker.stage_started("nli", 5)
     tracker.step_finished("nli", 1, StepResult(0.5, 1e-4, 2.0, {"accuracy": 0.25}))
     last = lines(info)[-1]
@@ -120,7 +118,8 @@ def test_a_log_without_a_state_begins_again_and_a_shorter_one_stays(info, tracke
     tracker.run_resumed(info, {"jsonl": {"bytes": 10_000}})
     assert [line["event"] for line in lines(info)] == ["run_started", "run_resumed"]
     tracker.run_resumed(info, {})
-    assert [line["event"] for line in lines(info)] == ["run_resumed"]
+    (line,) = lines(info)
+    assert line["event"] == "run_resumed"
 
 
 def test_a_log_that_is_not_open_has_no_state():
@@ -356,7 +355,7 @@ def test_warnings_and_watched_scores_are_a_line_each(info, capsys):
 @pytest.mark.usefixtures("no_terminal")
 @pytest.mark.parametrize("name", ["[red]runs", "[1]", "runs[/]"])
 def test_brackets_in_names_are_shown_as_they_are(name, info, tmp_path, capsys):
-    bracketed = RunContext("r", tmp_path / name, info.recipe)
+    bracketed = Run("r", tmp_path / name, info.recipe, {})
     tracker = ConsoleTracker()
     tracker.run_started(bracketed)
     tracker.scores_ready(Evaluation((Score(name, "spearman", 1.0, {}),), 1.0))

@@ -10,11 +10,12 @@ TOOLS = ("jobs", "report", "studies", "workbench")
 @pytest.fixture(scope="session")
 def toy_points(toy_points):
     """The toy plugin, core, and the tools whose commands and tables of recipes are looked at here."""
-    tools = (
-        distribution(f"sentbed-{tool}").entry_points.select(group="sentbed")
-        for tool in TOOLS
-    )
-    return [
-        *toy_points,
-        *(point for points in tools for point in points if point not in toy_points),
-    ]
+    points = list(toy_points)
+
+    for tool in TOOLS:
+        installed = distribution(f"sentbed-{tool}")
+
+        for point in installed.entry_points.select(group="sentbed"):
+            if point not in points:
+                points.append(point)
+    return points

@@ -89,6 +89,9 @@ class Every(Loss):
     def _twice(self):
         return 2 * (self.whole or 0)
 
+    def build(self, width):
+        raise NotImplementedError
+
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -102,12 +105,16 @@ class Deep:
 
 
 @attrs.frozen
-class Unreadable:
+class Unreadable(Loss):
     """A loss with a type that cannot be read."""
 
     name: ClassVar[str] = "unreadable"
+    needs = frozenset()
 
     deep: Deep = Deep()
+
+    def build(self, width):
+        raise NotImplementedError
 
 
 @pytest.fixture(scope="module")
@@ -115,11 +122,11 @@ def parts(toy_points):
     """The toy plugin, and a loss `every` more."""
     plugins = load_plugins(toy_points)
     more = {
-        ("loss", "every"): attrs.evolve(
-            plugins.find("loss", "pull"), name="every", offered=Every
-        )
+        ("loss", "every"): [
+            attrs.evolve(plugins.find("loss", "pull"), name="every", target=Every)
+        ]
     }
-    return attrs.evolve(plugins, components={**plugins.components, **more})
+    return attrs.evolve(plugins, offers={**plugins.offers, **more})
 
 
 @pytest.fixture(scope="module")
@@ -305,12 +312,12 @@ def test_a_component_whose_types_cannot_be_read_is_left_out_and_said(
     parts, schema, monkeypatch
 ):
     info = attrs.evolve(
-        parts.find("loss", "pull"), name="unreadable", offered=Unreadable
+        parts.find("loss", "pull"), name="unreadable", target=Unreadable
     )
-    more = {**parts.components, ("loss", "unreadable"): info}
+    more = {**parts.offers, ("loss", "unreadable"): [info]}
     monkeypatch.setattr(
         "sentbed._registry.registry.load_plugins",
-        lambda **_: attrs.evolve(parts, components=more),
+        lambda **_: attrs.evolve(parts, offers=more),
     )
     result = CliRunner().invoke(cli.main, ["schema"])
     assert result.exit_code == 0
@@ -325,13 +332,12 @@ def test_what_editors_complete_from_has_every_field_of_every_component(schema, p
     definitions = schema["definitions"]
     for kind in ("loss", "optimizer", "data", "backbone"):
         keys = set(definitions[f"{kind}.any"]["properties"])
-        classes = [parts.find(kind, name).cls for name in parts.names(kind)]
-        fields = {
-            f.name
-            for cls in classes
-            for f in attrs.fields(cls)
-            if not f.metadata.get("skip")
-        }
+        classes = [parts.load(kind, name) for name in parts.names(kind)]
+        fields = set()
+        for cls in classes:
+            for field in attrs.fields(cls):
+                if not field.metadata.get("skip"):
+                    fields.add(field.metadata.get("key", field.name))
         assert keys == {"use", *fields}
 
 

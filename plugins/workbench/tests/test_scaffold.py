@@ -119,7 +119,7 @@ def test_a_directory_that_exists_is_left_alone(tmp_path):
     [
         ("poler", "mine", "Did you mean `pooler`?"),
         ("pooler", "2mean", "'2mean' cannot be the name of a component"),
-        ("pooler", "mean", "the pooler `mean` is offered by `sentbed-poolers`"),
+        ("pooler", "mean", "the pooler `mean` is offered by `sentbed-poolers "),
         ("backbone", "losses", "there is a distribution `sentbed-losses` already"),
         ("pooler", "class", "`class` is a word of Python"),
     ],

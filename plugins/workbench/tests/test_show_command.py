@@ -57,35 +57,6 @@ def test_every_table_can_be_shown():
         assert invoke("show", name).exit_code == 0
 
 
-CONTESTED = """
-import attrs
-import sentbed
-from sentbed.protocols import RecipeTable
-
-
-
-@attrs.frozen
-class Contested(RecipeTable):
-    pass
-
-
-@sentbed.hookimpl
-def recipe_tables():
-    return {"contested": Contested}
-"""
-
-
-def test_show_of_a_table_that_two_claim_names_both(
-    distribute,
-):
-    for name in ("one", "two"):
-        distribute(f"{name}-dist", {f"{name}_plugin": CONTESTED})
-    result = invoke("show", "contested")
-    assert result.exit_code == 1
-    assert "the recipe table `contested` is offered by `one-dist` 1.0" in result.stderr
-    assert "`two-dist` 1.0" in result.stderr
-
-
 def test_show_of_a_kind_lists_its_components(installed_toy):
     result = invoke("show", "loss")
     assert result.exit_code == 0

@@ -93,6 +93,7 @@ def _check(
     from sentbed._recipe.checks import check as check_recipe
     from sentbed._recipe.load import read_document, structure_recipe
     from sentbed._recipe.remarks import remarks_of
+    from sentbed._registry.offers import TABLE
     from sentbed.errors import Problem, RecipeError
 
     document = read_document(file)
@@ -102,9 +103,12 @@ def _check(
     base = Path(file).resolve().parent
 
     table = None
-    for key, offer in plugins.tables.items():
-        if key in document.data and offer.value.traits.variants:
-            table = offer.value
+    for key in plugins.names(TABLE):
+        if key not in document.data:
+            continue
+        cls = plugins.load(TABLE, key)
+        if cls.traits.variants:
+            table = cls
             break
 
     counts = ""

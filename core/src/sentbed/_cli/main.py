@@ -22,9 +22,8 @@ from sentbed._cli.common import (
     set_option,
 )
 from sentbed._cli.plugins import plugins
-from sentbed._registry.distribution_catalog import owner_of
 from sentbed._version import __version__
-from sentbed.errors import RecipeError, SentbedError, shortened_lines, suggest
+from sentbed.errors import PluginError, RecipeError, SentbedError, shortened_lines
 
 if TYPE_CHECKING:
     from sentbed._registry.registry import Plugins
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
 OUT_OF_MEMORY = "the memory is used up; free some, or allow this process more"
 NO_MEMORY_LEFT = ("failed to map segment", "Cannot allocate memory")
 """Texts in the error messages of the library loader and of the operating system when memory is exhausted."""
-
-COMMANDS_ELSEWHERE = {"train": "run"}
-"""Our command for each name that other tools have for it."""
 
 _PLUGINS = "sentbed.plugins"
 """Key under which click's `ctx.meta` stores the loaded plugins."""
@@ -47,37 +43,36 @@ class _Group(click.Group):
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*self.commands, *_plugins(ctx).commands})
+        from sentbed._registry.offers import COMMAND
+
+        return sorted({*self.commands, *_plugins(ctx).names(COMMAND)})
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name in self.commands:
             return self.commands[name]
-        from sentbed._registry.plugin_offer_rules import COMMAND
+        from sentbed._registry.offers import COMMAND
 
-        installed = _plugins(ctx)
-        if name in installed.commands:
-            command: click.Command = installed.commands[name].value
-            return command
-        if (clash := installed.clash(COMMAND, name)) is not None:
-            ctx.fail(clash)
-        if (owner := owner_of("commands", name)) is not None:
-            ctx.fail(
-                f"the command `{name}` belongs to `{owner}`, which is not installed or not loaded; "
-                f"install it with `pip install {owner}`"
-            )
-        if not ctx.resilient_parsing:  # that is, unless a shell completes what is typed
-            suggestion = suggest(name, self.list_commands(ctx), COMMANDS_ELSEWHERE)
-            ctx.fail(f"there is no command `{name}`.{suggestion}")
-        return None
+        try:
+            offer = _plugins(ctx).find(COMMAND, name)
+        except PluginError as error:
+            if ctx.resilient_parsing:  # that is, while a shell completes what is typed
+                return None
+            ctx.fail(str(error))
+        command: click.Command = offer.load()
+        return command
 
     def format_commands(
         self, ctx: click.Context, formatter: click.HelpFormatter
     ) -> None:
         rows = {}
-        for name, command in self.commands.items():
-            rows[name] = command.get_short_help_str(70)
-        for name, offer in _plugins(ctx).commands.items():
-            rows[name] = offer.summary
+        for name in self.list_commands(ctx):
+            try:
+                command = self.get_command(ctx, name)
+            except PluginError as error:
+                rows[name] = str(error)
+                continue
+            if command is not None:
+                rows[name] = (command.help or "").partition("\n")[0]
         with formatter.section("Commands"):
             formatter.write_dl(sorted(rows.items()))
 
@@ -129,11 +124,11 @@ def _say(message: str, error: BaseException) -> None:
 
 
 def _plugins(ctx: click.Context) -> Plugins:
-    """Return the plugins with only their commands. They are loaded at the first call."""
+    """Return the plugins. They are loaded at the first call."""
     from sentbed._registry.registry import load_plugins
 
     if _PLUGINS not in ctx.meta:
-        ctx.meta[_PLUGINS] = load_plugins(commands_only=True)
+        ctx.meta[_PLUGINS] = load_plugins()
     loaded: Plugins = ctx.meta[_PLUGINS]
     return loaded
 
@@ -195,7 +190,6 @@ def run(
     from sentbed._recipe.load import load_recipe
     from sentbed._run.resume import resume as resume_run
     from sentbed._run.run_directory import remove_unfinished
-    from sentbed._run.runner import exits_refused
     from sentbed._run.runner import run as start_run
 
     if no_cache:
@@ -210,8 +204,7 @@ def run(
             "`--replace` replaces the run in a directory: name the directory with `--out`"
         )
 
-    with exits_refused():
-        loaded = load_recipe(recipe, overrides)
+    loaded = load_recipe(recipe, overrides)
     code = done_elsewhere(loaded.runtime, sys.argv[1:])
     if code is not None:
         sys.exit(code)

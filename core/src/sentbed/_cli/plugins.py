@@ -10,8 +10,7 @@ import click
 from sentbed._cli.common import echo
 
 if TYPE_CHECKING:
-    from sentbed._registry.plugin_info import PluginInfo
-    from sentbed._registry.registry import Plugins
+    from sentbed._registry.registry import Plugin, Plugins
 
 
 @click.command()
@@ -26,8 +25,11 @@ def plugins() -> None:
 
 
 def _text(installed: Plugins) -> Iterator[str]:
-    """Yield the lines to print: a table of plugins, a table of components, and clashes."""
-    rows = [("PLUGIN", "KINDS", "DISTRIBUTION", "VERSION", "STATUS")]
+    """Yield the lines to print: a table of plugins, a table of components, and names that several claim."""
+    from sentbed.errors import PluginError
+    from sentbed.kinds import KINDS
+
+    rows = [("PLUGIN", "OFFERS", "DISTRIBUTION", "VERSION", "STATUS")]
     for plugin in installed.plugins:
         offers = _offers(plugin)
         rows.append(
@@ -35,21 +37,25 @@ def _text(installed: Plugins) -> Iterator[str]:
         )
     head, *lines = columns(rows)
     yield head
-
     for plugin, line in zip(installed.plugins, lines, strict=True):
         yield line
         if plugin.reason is not None:
-            place = f" @ {plugin.place}" if plugin.place else ""
-            yield f"    {' '.join(plugin.reason.split())}{place}"
+            yield f"    {plugin.reason}"
 
-    if components := component_rows(installed):
-        yield ""
-        yield from columns([("KIND", "NAME", "DISTRIBUTION", ""), *components])
+    components = [("KIND", "NAME", "DISTRIBUTION")]
+    for kind in KINDS:
+        for name in installed.names(kind):
+            components.append((kind, name, installed.find(kind, name).distribution))
+    yield ""
+    yield from columns(components)
 
-    if installed.clashes:
-        yield ""
-    for kind, name in installed.clashes:
-        yield f"clash: {installed.clash(kind, name)}"
+    for (kind, name), claims in installed.offers.items():
+        if len(claims) > 1:
+            yield ""
+            try:
+                installed.find(kind, name)
+            except PluginError as error:
+                yield str(error)
 
 
 def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -59,20 +65,11 @@ def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join(map(str.ljust, row, widths)).rstrip()
 
 
-def _offers(plugin: PluginInfo) -> str:
-    """Return the kinds of a plugin's components, and `hooks` if it implements a lifecycle hook."""
+def _offers(plugin: Plugin) -> str:
+    """Return the kinds of what a plugin offers, and `hooks` if it follows runs."""
     from sentbed._registry.registry import LIFECYCLE_HOOKS
 
-    more = ["hooks"] if set(plugin.hooks) & set(LIFECYCLE_HOOKS) else []
-    return ", ".join([*plugin.kinds, *more]) or "–"
-
-
-def component_rows(installed: Plugins) -> list[tuple[str, str, str, str]]:
-    """Return one row per component: its kind, its name, its distribution, and a summary."""
-    from sentbed.kinds import KINDS
-
-    rows = []
-    for info in installed.components.values():
-        rows.append((info.kind, info.name, info.distribution, info.summary))
-    order = list(KINDS)
-    return sorted(rows, key=lambda row: (order.index(row[0]), row))
+    kinds = list(dict.fromkeys(offer.kind for offer in plugin.offers))
+    if set(plugin.hooks) & set(LIFECYCLE_HOOKS):
+        kinds.append("hooks")
+    return ", ".join(kinds) or "–"

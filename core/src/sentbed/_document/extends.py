@@ -13,14 +13,13 @@ reached twice is read only the first time. Each file is then merged into the res
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from functools import reduce
 from pathlib import Path
-from typing import Any
 
 import attrs
 
-from sentbed._document.toml import Document, KeyPath, Located, parse
-from sentbed._files import read_file
+from sentbed._document.toml import Document, KeyPath, Located, Node, parse
 from sentbed._locations import absolute, locate
 from sentbed.errors import Problem, RecipeError, SentbedError
 
@@ -40,21 +39,18 @@ def extend(
     Raises:
         RecipeError: if bases cannot be read. The error lists all of them.
     """
-    layers: dict[Path, Document] = {}
+    layers: dict[Path, Node] = {}
     problems = list(_read(content, file, {}, layers, schema))
     if problems:
         raise RecipeError(problems)
-    merged, *others = layers.values()
-    for other in others:
-        merged = _Merge(merged, other).document()
-    return merged
+    return Document(reduce(_merged, layers.values()))
 
 
 def _read(
     content: bytes,
     file: str,
     chain: Mapping[Path, str],
-    layers: dict[Path, Document],
+    layers: dict[Path, Node],
     schema: int,
 ) -> Iterator[Problem]:
     """Add the bases of a file, then the file itself, to `layers`; yield the problems.
@@ -75,7 +71,11 @@ def _read(
         return
 
     chain = {**chain, resolved_path: file}
-    for path, location in _locations_of_bases(document):
+    bases = document.data.get(EXTENDS, [])
+    if not isinstance(bases, list):
+        bases = [bases]
+    for location in bases:
+        path: KeyPath = (EXTENDS,)
         if not isinstance(location, str):
             message = f"found {location!r}, expected the path of a recipe, or an array of them"
             yield document.problem(message, path)
@@ -87,33 +87,20 @@ def _read(
                 circle = [*list(chain.values())[first:], chain[base]]
                 message = f"the recipe extends itself: {' -> '.join(circle)}; take one `{EXTENDS}` out"
                 yield document.problem(message, path)
-            elif base in layers:
-                continue
-            else:
+            elif base not in layers:
                 base_file = _shown(base, location, file)
-                yield from _read(read_file(base), base_file, chain, layers, schema)
+                yield from _read(base.read_bytes(), base_file, chain, layers, schema)
         except OSError as error:
             message = f"cannot read the base `{location}`: {error.strerror or error}; check the path"
             yield document.problem(message, path)
         except (SentbedError, ValueError, RuntimeError) as error:
             yield document.problem(f"cannot read the base: {error}", path)
 
-    data = dict(document.data)
-    data.pop(EXTENDS, None)
+    root = document.without(EXTENDS).root
     directory_of_recipe = next(iter(chain)).parent
     if resolved_path.parent != directory_of_recipe:
-        data = _located(data, resolved_path.parent)
-    layers[resolved_path] = attrs.evolve(document, data=data)
-
-
-def _locations_of_bases(document: Document) -> Iterator[tuple[KeyPath, Any]]:
-    """Yield, for each base, the path of the key or array element that names it, and its location."""
-    bases = document.data.get(EXTENDS, [])
-    if not isinstance(bases, list):
-        yield (EXTENDS,), bases
-        return
-    for index, location in enumerate(bases):
-        yield (EXTENDS, index), location
+        root = _located(root, resolved_path.parent)
+    layers[resolved_path] = root
 
 
 def _shown(
@@ -128,127 +115,52 @@ def _shown(
     return short
 
 
-def _located(value: Any, directory: Path) -> Any:
-    """Return TOML data in which each string is a `Located` string, from a file in `directory`."""
+def _located(node: Node, directory: Path) -> Node:
+    """Return a node in which each string is a `Located` string, from a file in `directory`."""
+    value = node.value
     if isinstance(value, dict):
-        return {key: _located(item, directory) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_located(item, directory) for item in value]
-    return Located(value, directory) if isinstance(value, str) else value
+        value = {key: _located(item, directory) for key, item in value.items()}
+    elif isinstance(value, list):
+        value = [_located(item, directory) for item in value]
+    elif isinstance(value, str):
+        value = Located(value, directory)
+    return attrs.evolve(node, value=value)
 
 
-class _Merge:
-    """Merge of a later document into an earlier one, which keeps the file and line of each key.
+def _merged(earlier: Node, later: Node) -> Node:
+    """Return two tables, or two arrays of named tables, merged; otherwise the later value."""
+    if isinstance(earlier.value, dict) and isinstance(later.value, dict):
+        use = earlier.below("use")
+        later_use = later.below("use")
+        if use and later_use and use.value != later_use.value:
+            return later
+        table = dict(earlier.value)
+        for key, node in later.value.items():
+            table[key] = _merged(table[key], node) if key in table else node
+        return attrs.evolve(later, value=table)
 
-    Methods take two paths of a value: `path` in the earlier document, which is also its path in the result, and
-    `later_path` in the later document. The two differ in the indices of array elements.
-    """
-
-    def __init__(self, earlier: Document, later: Document) -> None:
-        self.earlier = earlier
-        self.later = later
-        self.paths_below_earlier = _by_prefix(earlier.places)
-        self.paths_below_later = _by_prefix(later.places)
-        self.places = dict(earlier.places)
-
-    def document(self) -> Document:
-        """Return the merged document."""
-        data = self.merged_tables(self.earlier.data, self.later.data, (), ())
-        return Document(data, self.later.file, self.places)
-
-    def merged_tables(
-        self,
-        earlier: Mapping[str, Any],
-        later: Mapping[str, Any],
-        path: KeyPath,
-        later_path: KeyPath,
-    ) -> dict[str, Any]:
-        """Return the keys of both tables; the values of common keys are merged."""
-        merged = dict(earlier)
-        for key, value in later.items():
-            key_path = (*path, key)
-            later_key_path = (*later_path, key)
-            if key in earlier:
-                merged[key] = self.merged_values(
-                    earlier[key], value, key_path, later_key_path
-                )
-            else:
-                merged[key] = value
-                self.copy_all_places(key_path, later_key_path)
-        return merged
-
-    def merged_values(
-        self,
-        earlier: Any,
-        later: Any,
-        path: KeyPath,
-        later_path: KeyPath,
-    ) -> Any:
-        """Return the merge of two tables or of two arrays of named tables; otherwise the later value."""
-        if isinstance(earlier, dict) and isinstance(later, dict):
-            use = earlier.get("use")
-            if use is None or later.get("use", use) == use:
-                self.copy_place(path, later_path)
-                return self.merged_tables(earlier, later, path, later_path)
-        elif _indices(earlier) and _indices(later):
-            self.copy_place(path, later_path)
-            return self.merged_arrays(earlier, later, path, later_path)
-
-        for replaced_path in self.paths_below_earlier.get(path, ()):
-            del self.places[replaced_path]
-        self.copy_all_places(path, later_path)
+    indices = _indices_of_names(earlier)
+    names = _indices_of_names(later)
+    if not indices or not names:
         return later
-
-    def merged_arrays(
-        self,
-        earlier: list[Any],
-        later: list[Any],
-        path: KeyPath,
-        later_path: KeyPath,
-    ) -> list[Any]:
-        """Return two arrays of tables merged by name; elements with new names are appended."""
-        indices = _indices(earlier)
-        merged = list(earlier)
-        for later_index, element in enumerate(later):
-            later_element_path = (*later_path, later_index)
-            index = indices.get(element["name"])
-            if index is None:
-                self.copy_all_places((*path, len(merged)), later_element_path)
-                merged.append(element)
-            else:
-                merged[index] = self.merged_values(
-                    earlier[index], element, (*path, index), later_element_path
-                )
-        return merged
-
-    def copy_place(self, path: KeyPath, later_path: KeyPath) -> None:
-        """Set the file and line of a key to those in the later document, if it has them."""
-        if later_path in self.later.places:
-            self.places[path] = self.later.places[later_path]
-
-    def copy_all_places(self, path: KeyPath, later_path: KeyPath) -> None:
-        """Set the files and lines of a key, and of all keys below it, to those in the later document."""
-        for path_below in self.paths_below_later.get(later_path, ()):
-            self.copy_place((*path, *path_below[len(later_path) :]), path_below)
+    elements = list(earlier.value)
+    for name, node in zip(names, later.value, strict=True):
+        if name in indices:
+            index = indices[name]
+            elements[index] = _merged(elements[index], node)
+        else:
+            elements.append(node)
+    return attrs.evolve(later, value=elements)
 
 
-def _by_prefix(paths: Iterable[KeyPath]) -> dict[KeyPath, list[KeyPath]]:
-    """Return a mapping from each path to a list of itself and all paths below it."""
-    by_prefix: dict[KeyPath, list[KeyPath]] = {}
-    for path in paths:
-        for end in range(1, len(path) + 1):
-            by_prefix.setdefault(path[:end], []).append(path)
-    return by_prefix
-
-
-def _indices(value: Any) -> dict[str, int]:
+def _indices_of_names(array: Node) -> dict[str, int]:
     """Return the index of each table in an array by its `name`; empty if the names are not unique strings."""
-    if not isinstance(value, list):
-        return {}
     indices: dict[str, int] = {}
-    for index, item in enumerate(value):
-        name = item.get("name") if isinstance(item, dict) else None
-        if not isinstance(name, str) or name in indices:
+    if not isinstance(array.value, list):
+        return {}
+    for index, element in enumerate(array.value):
+        name = element.below("name")
+        if name is None or not isinstance(name.value, str) or name.value in indices:
             return {}
-        indices[name] = index
+        indices[name.value] = index
     return indices

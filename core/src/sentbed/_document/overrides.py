@@ -1,209 +1,135 @@
-"""`PATH=VALUE` overrides from the command line, applied to a document before it is structured."""
+"""Values that are set at paths of a document: `PATH=VALUE` from the command line, and the axes of a study."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
 
-from sentbed._document.toml import Document, KeyPath, element_key, parse
+from sentbed._document.toml import Document, Node, element_key, node_of
 from sentbed.errors import Problem, RecipeError, listed, suggest
-
-TAKEN_OUT = object()
-"""Value that stands for the removal of a key."""
 
 COMMAND_LINE = "--set"
 """What messages give as the file of an overridden value."""
 
+REMOVED = None
+"""Value that removes a key or an array element. TOML has no such value."""
+
 
 def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
-    """Return the document with `PATH=VALUE` overrides applied.
+    """Return the document with `PATH=VALUE` overrides applied; `PATH=` removes a key or an array element.
 
     Raises:
         RecipeError: if an override is not `PATH=VALUE`, or its path does not exist. The error lists all of them.
     """
     problems = []
-    well_formed = []
+    values: dict[str, Node] = {}
     for override in overrides:
         path, equals, text = override.partition("=")
-        if not equals or not path.strip():
-            problems.append(
-                Problem(f"found the override {override!r}, expected `PATH=VALUE`")
-            )
+        path = path.strip()
+        if not equals or not path:
+            message = f"found the override {override!r}, expected `PATH=VALUE`"
+            problems.append(Problem(message))
             continue
-        well_formed.append(override)
-        # The text is more than one value if it is not TOML between brackets: a comment or a second line follows.
-        if _toml_value(text) is not None and _toml_value(f"[{text}]") is None:
-            message = "what follows `#` or the end of the line would be lost; put the value into quotes"
-            problems.append(Problem(f"found the override {override!r}; {message}"))
+        # The order matters: an override may set a key below the path of an earlier override.
+        values.pop(path, None)
+        values[path] = node_of(_value(text), COMMAND_LINE)
 
-    try:
-        values = _overridden_values(well_formed)
-        document = _with_values(document, values, "the override", COMMAND_LINE)
-    except RecipeError as error:
-        problems += error.problems
+    document, more = set_values(document, values)
+    problems += more
     if problems:
         raise RecipeError(problems)
     return attrs.evolve(document, overrides=(*document.overrides, *overrides))
 
 
-def _overridden_values(overrides: Sequence[str]) -> dict[str, Any]:
-    """Return path -> value of `PATH=VALUE` overrides, in the order in which the paths are last set.
+def _value(text: str) -> Any:
+    """Return the value that a text is in TOML, the text itself if it is none, and `REMOVED` for an empty text."""
+    import tomli
 
-    The value is `TAKEN_OUT` for `PATH=`, and a string if the text is not TOML.
-    """
-    values: dict[str, Any] = {}
-    for override in overrides:
-        path, _, text = override.partition("=")
-        value = _toml_value(text)
-        if not text:
-            value = TAKEN_OUT
-        elif value is None:
-            value = text
-        # The order matters: an override may set a key below the path of an earlier override.
-        values.pop(path.strip(), None)
-        values[path.strip()] = value
-    return values
-
-
-def _toml_value(text: str) -> Any:
-    """Return the value that a text is in TOML, or None if it is none."""
+    if not text:
+        return REMOVED
     try:
-        return parse(f"v = {text}".encode(errors="replace")).data["v"]
-    except RecipeError:
-        return None
+        # Within brackets, a comment or a second line is no TOML: nothing of the text is left out.
+        values = tomli.loads(f"values = [{text}]")["values"]
+    except tomli.TOMLDecodeError:
+        return text
+    return values[0] if len(values) == 1 else text
 
 
 def set_values(
-    document: Document,
-    values: Mapping[str, Any],
-) -> Document:
-    """Return the document with each dotted path set to its value.
+    document: Document, values: Mapping[str, Node]
+) -> tuple[Document, list[Problem]]:
+    """Return the document with each dotted path set to its value, and a problem for each impossible path.
 
-    An array element that is set to `false` is removed, such as by `"stage.nli" = false` in an axis of a study.
+    An array element is removed if it is set to `false`, such as by `"stage.nli" = false` in an axis of a study.
+    Paths with the number of an element count the elements of `document`, removed ones too.
+    """
+    root = document.root
+    problems = []
+    for path, node in values.items():
+        try:
+            root = _with_value(root, path.split("."), node)
+        except LookupError as error:
+            message = f"the path `{path}` leads nowhere: {error.args[0]}"
+            problems.append(Problem(message, path, node.file, node.line))
+    return attrs.evolve(document, root=_without_removed(root)), problems
 
-    Args:
-        document: The document, which does not change.
-        values: The value for each dotted path; `TAKEN_OUT` removes the key.
+
+def _with_value(parent: Node, keys: Sequence[str], node: Node) -> Node:
+    """Return `parent` with the value at a path below it replaced. Tables that do not exist are created.
 
     Raises:
-        RecipeError: if a path does not exist. The error lists all such paths.
+        LookupError: if the path leads nowhere.
     """
-    return _with_values(document, values, "the axes' path", None)
+    if not keys:
+        return node
+    key, *further_keys = keys
+
+    if isinstance(parent.value, list):
+        index = _index(parent.value, key)
+        if node.value is False and not further_keys:
+            node = attrs.evolve(node, value=REMOVED)
+        elements = list(parent.value)
+        elements[index] = _with_value(elements[index], further_keys, node)
+        return attrs.evolve(parent, value=elements)
+
+    if not isinstance(parent.value, dict):
+        message = f"`{key}` would be inside {parent.data!r}, which is not a table"
+        raise LookupError(message)  # noqa: TRY004 - the path is wrong, not the type of a value
+    table = dict(parent.value)
+    if key not in table and node.value is REMOVED:
+        message = f"there is no key `{key}` to take out.{suggest(key, list(table))}"
+        raise LookupError(message)
+    inner = table.get(key, attrs.evolve(node, value={}))
+    table[key] = _with_value(inner, further_keys, node)
+    return attrs.evolve(parent, value=table)
 
 
-def _with_values(
-    document: Document,
-    values: Mapping[str, Any],
-    what: str,
-    origin: str | None,
-) -> Document:
-    """Return the result of `set_values`, with `origin`, unless it is None, as the file of each value.
-
-    `what` is what messages call a path, such as `the override`.
-    """
-
-    data: Any = copy.deepcopy(dict(document.data))
-    problems = []
-    removed: list[KeyPath] = []
-    changed: list[KeyPath] = []
-    for path, value in values.items():
-        *parents, last = path.split(".")
-        try:
-            container = data
-            for key in parents:
-                container = _step_into(container, key, value is not TAKEN_OUT)
-
-            key_path = attrs.evolve(document, data=data).key_path(path)
-            # An array or table that replaces an element, or what holds it, takes back the element's removal.
-            removed = [
-                element for element in removed if element[: len(key_path)] != key_path
-            ]
-            if isinstance(container, list):
-                index = _index(container, last)
-                if value is TAKEN_OUT or value is False:
-                    # Removed at the end, since other paths use the indices of the elements in the file.
-                    removed.append(key_path)
-                else:
-                    container[index] = copy.deepcopy(value)
-                    changed.append(key_path)
-            elif value is TAKEN_OUT:
-                _step_into(container, last, create=False)
-                del container[last]
-                changed.append(key_path)
-            else:
-                _require_table(container, last)
-                container[last] = copy.deepcopy(value)
-                changed.append(key_path)
-
-        except (KeyError, IndexError, TypeError) as error:
-            problems.append(
-                Problem(f"{what} `{path}` leads nowhere: {error.args[0]}", path)
-            )
-    if problems:
-        raise RecipeError(problems)
-
-    document = attrs.evolve(document, data=data)
-    if origin is not None:
-        # Before elements are removed, which changes the indices in paths.
-        for key_path in changed:
-            document = document.set_from(key_path, origin)
-    # The deepest first, and of one array the last first, so that the other paths stay right.
-    for element in sorted(removed, key=_depth_and_index, reverse=True):
-        del document.value(element[:-1])[element[-1]]
-        document = document.without(element)
-    return document
-
-
-def _depth_and_index(element: KeyPath) -> tuple[int, int]:
-    """Return the depth of an element's path, and its index in its array."""
-    index = element[-1]
-    assert isinstance(index, int), "elements of arrays have indices"
-    return len(element), index
-
-
-def _step_into(
-    container: Any,
-    key: str,
-    create: bool,
-) -> Any:
-    """Return the value of a key in a table, or an element of an array.
-
-    With `create`, a missing key of a table gets an empty table as its value.
-    """
-    if isinstance(container, list):
-        return container[_index(container, key)]
-    _require_table(container, key)
-    if key not in container and not create:
-        raise KeyError(
-            f"there is no key `{key}` to take out.{suggest(key, list(container))}"
-        )
-    return container.setdefault(key, {})
-
-
-def _require_table(container: Any, key: str) -> None:
-    if not isinstance(container, dict):
-        raise TypeError(f"`{key}` would be inside {container!r}, which is not a table")
-
-
-def _index(array: list[Any], key: str) -> int:
+def _index(elements: list[Node], key: str) -> int:
     """Return the index of an array element; `key` is its number or its `name`."""
-    index = element_key(array, key)
-    if isinstance(index, int) and index < len(array):
+    index = element_key(elements, key)
+    if isinstance(index, int) and index < len(elements):
         return index
-    names = []
-    for item in array:
-        name = item.get("name") if isinstance(item, dict) else None
-        if isinstance(name, str):
-            names.append(name)
+    nodes = [element.below("name") for element in elements]
+    names = [str(node.value) for node in nodes if node is not None]
+    message = f"there is no element `{key}`, the elements are numbered 0 to {len(elements) - 1}"
     if names:
-        raise IndexError(
-            f"there is no element `{key}`, the names are {listed(names)}; name one of them"
-        )
-    if not array:
-        raise IndexError(f"there is no element `{key}`, the array is empty")
-    raise IndexError(
-        f"there is no element `{key}`, the elements are numbered 0 to {len(array) - 1}"
-    )
+        message = f"there is no element `{key}`, the names are {listed(names)}; name one of them"
+    elif not elements:
+        message = f"there is no element `{key}`, the array is empty"
+    raise LookupError(message)
+
+
+def _without_removed(node: Node) -> Node:
+    """Return a node without the values below it that are removed."""
+    value = node.value
+    if isinstance(value, dict):
+        value = {
+            key: _without_removed(item)
+            for key, item in value.items()
+            if item.value is not REMOVED
+        }
+    elif isinstance(value, list):
+        value = [_without_removed(item) for item in value if item.value is not REMOVED]
+    return attrs.evolve(node, value=value)

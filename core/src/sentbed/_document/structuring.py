@@ -1,35 +1,36 @@
 """Converts TOML data into attrs classes and back.
 
-Unknown keys are refused, no value is converted to another type (except an integer to a float), and all problems
-are reported at once. cattrs converts values. We walk the keys of tables ourselves, since each fault must keep the
-path of its key, and no fault may hide another.
-
-A field may have the base class of a kind of component as its type, such as `Pooler`. Its value in a recipe is a
-table with `use = NAME`; the other keys of the table become the component's fields.
+cattrs structures tables: it refuses unknown keys, and collects all faults with their paths. Our hooks add what
+a recipe has beyond that: no value is converted to another type (except an integer to a float), the validators of
+all fields are asked, and a field may have the base class of a kind of component as its type, such as `Pooler`.
+Its value in a recipe is a table with `use = NAME`; the other keys of the table become the component's fields.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import re
-import traceback
 import types
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache, lru_cache, partial
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 import attrs
 import cattrs
+from cattrs.errors import (
+    ClassValidationError,
+    ForbiddenExtraKeysError,
+    IterableValidationError,
+    IterableValidationNote,
+)
+from cattrs.gen import make_dict_structure_fn, override
 
-from sentbed import _component_faults
 from sentbed._component_faults import fault, release_of
-from sentbed._document.toml import Document, KeyPath, unlocated
+from sentbed._document.toml import Document, KeyPath, Located
 from sentbed._locations import FilePath, ModelId, absolute
 from sentbed.errors import (
     PluginError,
-    Problem,
+    RecipeError,
     SentbedError,
     listed,
     reason_of,
@@ -40,11 +41,6 @@ from sentbed.protocols import Component, InstalledPlugins
 
 T = TypeVar("T")
 
-_WHOLE_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
-_NUMBER = re.compile(_WHOLE_NUMBER.pattern + r"(?:\.[0-9]{1,18})?(?:e[+-]?[0-9]{1,2})?")
-_BOUND = re.compile(r"'\w+' must be (>=|>|<=|<) ([^:]+): ")
-"""Message of a number validator of attrs, up to the value: `'size' must be >= 1: 0`."""
-_COMPARISONS = {">=": "at least", ">": "more than", "<=": "at most", "<": "less than"}
 _NOUN: Mapping[Any, str] = {
     str: "a string",
     int: "a whole number",
@@ -53,61 +49,98 @@ _NOUN: Mapping[Any, str] = {
 }
 
 
-class _InvalidError(Exception):
-    """Raised for an invalid value.
-
-    `faults` has a pair for each fault: the path of its key within the value, and a message.
-    """
-
-    def __init__(self, faults: list[tuple[KeyPath, str]]) -> None:
-        super().__init__("; ".join(message for _, message in faults))
-        self.faults = faults
-
-    def below(self, *keys: str | int) -> list[tuple[KeyPath, str]]:
-        """Return the faults with `keys` put before each path."""
-        return [((*keys, *path), message) for path, message in self.faults]
-
-
-def _invalid(message: str) -> _InvalidError:
-    """Return the error for a value that is invalid as a whole."""
-    return _InvalidError([((), message)])
-
-
 def structure(
-    data: Mapping[str, Any],
-    cls: type[T],
     document: Document,
+    cls: Callable[..., T],
     plugins: InstalledPlugins | None,
     base: Path,
-    rename: tuple[KeyPath, KeyPath] = ((), ()),
+    at: KeyPath = (),
     check: bool = True,
-) -> tuple[T, list[Problem]]:
-    """Convert `data` to an object of the attrs class `cls`; return the object and the problems.
-
-    If there are problems, the object is None.
+) -> T:
+    """Convert a document, or its value at the path `at`, to an object of an attrs class or a kind of component.
 
     Args:
-        data: The data of the document, or a part of it.
-        cls: Class of the result.
         document: The document, which has the file and line of each key.
+        cls: Class of the result, or the base class of a kind of component.
         plugins: Installed plugins; None for classes without components.
         base: Directory for relative file paths.
-        rename: Beginning of a path in `data`, and the beginning of the same path in the file, for messages.
+        at: Path of the value.
         check: Whether components also check what they need, such as files (`Component.check`).
+
+    Raises:
+        RecipeError: if the value has problems. The error lists all of them.
     """
     converter = make_converter(plugins, base, check)  # type: ignore[arg-type]  # plugins have an identity
     try:
-        return converter.structure(data, cls), []
-    except _InvalidError as error:
+        return converter.structure(document.value(at), cls)  # type: ignore[arg-type]  # kinds are abstract
+    except Exception as error:
         problems = []
-        old, new = rename
-        for path, message in error.faults:
-            path_in_file = path
-            if path[: len(old)] == old:
-                path_in_file = (*new, *path[len(old) :])
-            problems.append(document.problem(message, path_in_file))
+        for path, message in faults_of(error):
+            problems.append(document.problem(message, (*at, *path)))
         problems.sort(key=lambda problem: problem.line or 0)
-        return None, problems  # type: ignore[return-value]  # None if there are problems, as documented
+        raise RecipeError(problems) from error
+
+
+def faults_of(
+    error: BaseException, cls: type[Any] | None = None
+) -> Iterator[tuple[KeyPath, str]]:
+    """Yield the path and the message of each fault in an error of a converter, which `cls` raised."""
+    if isinstance(error, ForbiddenExtraKeysError):
+        yield from _unknown_keys(error)
+    elif isinstance(error, IterableValidationError):
+        for item_error, item in error.group_exceptions()[0]:
+            for path, message in faults_of(item_error, cls):
+                yield (item.index, *path), message
+    elif isinstance(error, ClassValidationError):
+        with_notes, others = error.group_exceptions()
+        for field_error, note in with_notes:
+            field = attrs.fields_dict(error.cl)[note.name]
+            yield from _faults_of_field(field_error, field, error.cl)
+        for other in others:
+            yield from faults_of(other, error.cl)
+    else:
+        yield (), _message(error, cls)
+
+
+def _faults_of_field(
+    error: BaseException, field: attrs.Attribute[Any], cls: type[Any]
+) -> Iterator[tuple[KeyPath, str]]:
+    """Yield the path and the message of each fault in the value of a field of `cls`."""
+    key = field.metadata.get("key", field.name)
+    if isinstance(error, KeyError) and error.args == (key,):
+        yield (), f"the required key `{key}` is missing"
+        return
+    for path, message in faults_of(error, cls):
+        if field.metadata.get("inline"):
+            yield path, message
+        else:
+            yield (key, *path), message
+
+
+def _unknown_keys(error: ForbiddenExtraKeysError) -> Iterator[tuple[KeyPath, str]]:
+    """Yield the path and a message for each unknown key of a table.
+
+    The metadata `inverse` of a field is the name that other libraries have for its inverse.
+    """
+    fields = fields_by_key(error.cl)
+    inverses = {field.metadata.get("inverse"): key for key, field in fields.items()}
+    unknown = sorted(error.extra_fields)
+    messages = unknown_keys(unknown, list(fields))
+    for key, message in zip(unknown, messages, strict=True):
+        if key in inverses:
+            yield (key,), f"unknown key `{key}`. `{inverses[key]}` is 1 / `{key}`"
+        else:
+            yield (key,), message
+
+
+def _message(error: BaseException, cls: type[Any] | None) -> str:
+    """Return the message of an error. It names the class if it is no rule of the class that raised the error."""
+    if isinstance(error, ValueError | TypeError | SentbedError) and error.args:
+        return str(error.args[0])
+    if cls is None:
+        return reason_of(error)
+    release = release_of(cls.__module__)
+    return f"making `{cls.__qualname__}` of {release} raised {reason_of(error)}"
 
 
 @lru_cache(maxsize=2)  # a study structures all of its cells with the same converter
@@ -120,9 +153,9 @@ def make_converter(
 
     With `check`, the problems that a component's `check` method yields are faults of the component.
     """
-    converter = cattrs.Converter()
+    converter = cattrs.Converter(forbid_extra_keys=True)
     add = converter.register_structure_hook_func
-    add(attrs.has, partial(_table, converter))
+    converter.register_structure_hook_factory(attrs.has, partial(_table, converter))
     # The class of a component takes a table. The base class of a kind takes a table for any component of the
     # kind.
     add(_is_kind, partial(_component, converter, plugins, check))
@@ -130,9 +163,6 @@ def make_converter(
     add(_has_origin(tuple), partial(_array, converter))
     add(_has_origin(Union, types.UnionType), partial(_union, converter))
     add(_has_origin(Literal), _literal)
-    # Values of type Any are left as they are: a study's axes set them in a recipe, which is structured
-    # afterwards.
-    add(lambda kind: kind is Any, lambda value, _: value)
     add(lambda kind: kind is ModelId, partial(_model, base))
     add(lambda kind: kind is FilePath, partial(_path, base))
     for kind in _NOUN:
@@ -150,70 +180,63 @@ def _is_kind(cls: Any) -> bool:
     return isinstance(cls, type) and kind_of(cls) is not None
 
 
-def _primitive(value: Any, kind: Any) -> Any:
-    """Return a string, an integer, a float or a boolean.
+def _unexpected(value: Any, expected: str) -> TypeError:
+    """Return the error for a value of the wrong type; `expected` describes the right one."""
+    noun = ""
+    if isinstance(value, dict):
+        noun = "the table "
+    elif isinstance(value, list):
+        noun = "the array "
+    return TypeError(f"found {noun}{value!r}, expected {expected}")
 
-    Raises:
-        _InvalidError: if `value` is not of type `kind`.
-    """
-    value = unlocated(value)
+
+def _primitive(value: Any, kind: Any) -> Any:
+    """Return a string, an integer, a float or a boolean. Raises `TypeError` if the value is of another type."""
+    if isinstance(value, Located):
+        value = str(value)
     # Types are compared exactly, since a bool is an int in Python. An int may be given for a float.
     if kind is float and type(value) is int:
         return float(value)
     if type(value) is not kind or (kind is float and not math.isfinite(value)):
-        raise _unexpected(value, _NOUN[kind] + _quotation_advice(value, kind))
+        raise _unexpected(value, _NOUN[kind])
     return value
-
-
-def _quotation_advice(value: Any, kind: Any) -> str:
-    """Return how to write a number as a string, or a number in quotes as a number; empty in any other case."""
-    if kind is str and type(value) in (int, float):
-        return f': write `"{value}"`'
-    if kind not in (int, float) or not isinstance(value, str):
-        return ""
-    number = _WHOLE_NUMBER if kind is int else _NUMBER
-    if not number.fullmatch(value):
-        return ""
-    return f": write `{value}`"
 
 
 def _path(
     base: Path,
     value: Any,
     _: Any,
-) -> Any:
+) -> str:
     """Return the absolute path for a field of type `FilePath`."""
     text = _primitive(value, str)
     try:
         return absolute(text, getattr(value, "directory", base))
     except (RuntimeError, ValueError, OSError) as error:
-        raise _invalid(f"found {value!r}, expected a path: {error}") from error
+        raise ValueError(f"found {text!r}, expected a path: {error}") from error
 
 
 def _model(
     base: Path,
     value: Any,
     kind: Any,
-) -> Any:
+) -> str:
     """Return the value of a field of type `ModelId`: a directory as an absolute path, anything else as it is."""
-    text = _primitive(value, str)
+    text: str = _primitive(value, str)
     if text.startswith((".", "/", "~")):
         return _path(base, value, kind)
     return text
 
 
 def _literal(value: Any, kind: Any) -> Any:
-    """Return one of the choices of a `Literal` type. Raises `_InvalidError` if `value` is none of them."""
-    value = unlocated(value)
+    """Return one of the choices of a `Literal` type. Raises `ValueError` if `value` is none of them."""
     choices = get_args(kind)
     for choice in choices:
-        if type(value) is type(choice) and value == choice:
-            return value
+        if value == choice and isinstance(value, type(choice)):
+            return choice
     texts = sorted(str(choice) for choice in choices)
     # All are listed: a value that only another component has, such as a precision, is no misspelling of ours.
-    raise _invalid(
-        f"found {value!r}, which is not supported; choose one of {listed(texts)}"
-    )
+    message = f"found {value!r}, which is not supported; choose one of {listed(texts)}"
+    raise ValueError(message)
 
 
 def _union(
@@ -221,43 +244,40 @@ def _union(
     value: Any,
     kind: Any,
 ) -> Any:
-    """Return a value for a union such as `int | str`, structured as the first member that may fit."""
+    """Return a value for a union such as `int | str`, structured as the member for its TOML type."""
     members = [member for member in get_args(kind) if member is not type(None)]
-
-    plain = unlocated(value)
-    is_finite = type(plain) is not float or math.isfinite(plain)
-    if type(plain) in members and is_finite:
-        return converter.structure(plain, type(plain))
     if len(members) == 1:
         return converter.structure(value, members[0])
-    if float in members and type(value) is int:
-        return float(value)
+    for member in members:
+        if _takes(member, value):
+            return converter.structure(value, member)
+    raise _unexpected(value, " or ".join(map(_noun, members)))
 
-    arrays = [member for member in members if get_origin(member) is tuple]
-    if arrays and isinstance(value, list):
-        return converter.structure(value, arrays[0])
 
-    nouns = [_NOUN[member] for member in members if member in _NOUN]
-    if len(nouns) == len(members):
-        raise _unexpected(value, " or ".join(nouns))
-    first = next(member for member in members if member not in _NOUN)
-    if attrs.has(first) and not isinstance(value, dict):
-        nouns.append("a table")
-        if arrays:
-            nouns.append("an array")
-        raise _unexpected(value, " or ".join(nouns))
+def _takes(kind: Any, value: Any) -> bool:
+    """Whether a value has the TOML type that a member of a union takes."""
+    if kind is float:
+        return type(value) in (int, float)
+    if kind in (int, bool):
+        return type(value) is kind
+    if kind is str or kind is ModelId or kind is FilePath:
+        return isinstance(value, str)
+    if get_origin(kind) is Literal:
+        return value in get_args(kind)
+    if get_origin(kind) is tuple:
+        return isinstance(value, list)
+    return isinstance(value, dict)
 
-    try:
-        return converter.structure(value, first)
-    except _InvalidError as error:
-        if len(error.faults) > 1 or not arrays or arrays == [first]:
-            raise
-        if isinstance(value, dict):
-            # The table is what was meant, and the fault is in it.
-            raise
-        path, message = error.faults[0]
-        message = f"{message.rstrip('.')}. An array is possible too."
-        raise _InvalidError([(path, message)]) from error
+
+def _noun(kind: Any) -> str:
+    """Return what messages call a member of a union."""
+    if kind is ModelId or kind is FilePath:
+        return "a path"
+    if get_origin(kind) is tuple:
+        return "an array"
+    if get_origin(kind) is Literal:
+        return f"one of {listed(map(str, get_args(kind)))}"
+    return _NOUN.get(kind, "a table")
 
 
 def _array(
@@ -267,24 +287,14 @@ def _array(
 ) -> Any:
     """Return a tuple for a type such as `tuple[int, ...]` or `tuple[int, str]`, with all elements structured."""
     if not isinstance(value, list):
-        raise _unexpected(value, f"an array{_array_advice(value)}")
+        raise _unexpected(value, "an array")
     types_of_elements = get_args(kind)
     if types_of_elements[-1] is ...:
         types_of_elements = (types_of_elements[0],) * len(value)
     elif len(value) != len(types_of_elements):
         raise _unexpected(value, f"an array of {len(types_of_elements)}")
-    items = dict(enumerate(zip(value, types_of_elements, strict=True)))
-    return tuple(_collect(converter, items).values())
-
-
-def _array_advice(value: Any) -> str:
-    """Return how to write a single value as an array: `: write [3]`. A string is split at its commas."""
-    if isinstance(value, str):
-        parts = [part.strip() for part in value.split(",")]
-        return f": write `{json.dumps(parts)}`"
-    if isinstance(value, int | float):
-        return f": write `{json.dumps([value])}`"
-    return ""
+    elements = zip(range(len(value)), value, types_of_elements, strict=True)
+    return tuple(_items(converter, elements, kind).values())
 
 
 def _mapping(
@@ -296,8 +306,35 @@ def _mapping(
     if not isinstance(value, dict):
         raise _unexpected(value, "a table")
     type_of_values = get_args(kind)[1]
-    items = {key: (item, type_of_values) for key, item in value.items()}
-    return _collect(converter, items)
+    items = [(key, item, type_of_values) for key, item in value.items()]
+    return _items(converter, items, kind)
+
+
+def _items(
+    converter: cattrs.Converter,
+    items: Iterable[tuple[str | int, Any, Any]],
+    kind: Any,
+) -> dict[str | int, Any]:
+    """Structure every item; `items` has the key or index, the data and the type of each.
+
+    Raises:
+        IterableValidationError: with the errors of all items.
+    """
+    structured: dict[str | int, Any] = {}
+    errors = []
+    for key, item, kind_of_item in items:
+        try:
+            structured[key] = converter.structure(item, kind_of_item)
+        except Exception as error:  # noqa: BLE001 - a fault must not hide those of other items
+            error.add_note(IterableValidationNote(f"Item {key}", key, kind_of_item))
+            errors.append(error)
+    if errors:
+        raise IterableValidationError(f"While structuring {kind}", errors, kind)
+    return structured
+
+
+_QUALIFIED_NAMES: dict[type[Any], str] = {}
+"""Name of each class that a recipe names with its distribution, such as `sentbed-mine:mean`."""
 
 
 def _component(
@@ -313,7 +350,7 @@ def _component(
     assert kind_info is not None, "cattrs calls this only for base classes of kinds"
     kind = kind_info.name
     if kind_info.by_name and isinstance(value, str):
-        value = {"use": unlocated(value)}
+        value = {"use": value}
     if not isinstance(value, dict):
         raise _unexpected(value, f'a table with `use = "..."` that names a {kind}')
 
@@ -321,15 +358,25 @@ def _component(
     name = fields.pop("use", None)
     if not isinstance(name, str):
         choices = listed(plugins.names(kind))
-        raise _invalid(f"the {kind} has no `use`; name one of {choices or 'a plugin'}")
+        raise TypeError(f"the {kind} has no `use`; name one of {choices or 'a plugin'}")
     try:
-        info = plugins.find(kind, name)
+        cls = plugins.load(kind, str(name))
     except PluginError as error:
-        raise _InvalidError([(("use",), str(error))]) from error
+        error.add_note(IterableValidationNote("The name", "use", str))
+        raise IterableValidationError("While finding it", [error], base) from error
 
-    component: Component = converter.structure(fields, info.cls)
+    if ":" in name:
+        _QUALIFIED_NAMES[cls] = str(name)
+    try:
+        component: Component = converter.structure(fields, cls)
+    except ClassValidationError:
+        raise
+    except Exception as error:
+        # The class itself is faulty, such as a field of a type that cannot be imported.
+        raise ClassValidationError("Its class", [error], cls) from error
     if check and (problems := _problems(component)):
-        raise _InvalidError([((), message) for message in problems])
+        errors = [ValueError(problem) for problem in problems]
+        raise ClassValidationError("While checking it", errors, cls)
     return component
 
 
@@ -340,180 +387,73 @@ def _problems(component: Component) -> list[str]:
     except PluginError as error:
         return [str(error)]
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's fault must not hide the other problems
-        place = ""
-        for frame in traceback.extract_tb(error.__traceback__):
-            if frame.filename not in (__file__, _component_faults.__file__):
-                place = f"{frame.filename}:{frame.lineno}"
-                break
-        return [str(fault(component, "check", f"raised {reason_of(error)}", place))]
-
-
-def _unexpected(value: Any, expected: str) -> _InvalidError:
-    """Return the error for a value of the wrong type; `expected` describes the right one."""
-    noun = ""
-    if isinstance(value, dict):
-        noun = "the table "
-    elif isinstance(value, list):
-        noun = "the array "
-    return _invalid(f"found {noun}{value!r}, expected {expected}")
-
-
-def _collect(
-    converter: cattrs.Converter, items: Mapping[Any, tuple[Any, Any]]
-) -> dict[Any, Any]:
-    """Structure every item; `items` has the data and the type of each. Raises `_InvalidError` with all faults."""
-    result: dict[Any, Any] = {}
-    faults: list[tuple[KeyPath, str]] = []
-    for key, (item, kind) in items.items():
-        try:
-            result[key] = converter.structure(item, kind)
-        except _InvalidError as error:
-            faults += error.below(key)
-    if faults:
-        raise _InvalidError(faults)
-    return result
+        return [str(fault(component, "check", f"raised {reason_of(error)}"))]
 
 
 def fields_by_key(cls: type[Any]) -> dict[str, attrs.Attribute[Any]]:
     """Return the fields of a class that have a key in a recipe's table, by key."""
     fields = {}
     for field in attrs.fields(cls):
-        if not (field.metadata.get("skip") or field.metadata.get("spread")):
-            fields[field.metadata.get("key", field.name)] = field
+        metadata = field.metadata
+        if field.init and not metadata.get("skip", metadata.get("spread")):
+            fields[metadata.get("key", field.name)] = field
     return fields
 
 
-def _table(converter: cattrs.Converter, value: Any, cls: type[T]) -> T:
-    """Return an object of the attrs class `cls` for a table. Raises `_InvalidError` with all faults."""
-    if not isinstance(value, dict):
-        raise _unexpected(value, "a table")
-    types_of_fields = _types_of_fields(cls)  # type: ignore[arg-type]  # a class is hashable
+def _table(converter: cattrs.Converter, cls: type[T]) -> Callable[[Any, Any], T]:
+    """Return the hook that structures a table as the attrs class `cls`."""
     fields = fields_by_key(cls)
+    overrides: dict[str, Any] = {}
+    for field in attrs.fields(cls):  # type: ignore[arg-type]  # cattrs calls this for attrs classes only
+        overrides[field.name] = override(omit=True)
+    for key, field in fields.items():
+        hook = partial(_field, converter, field)
+        overrides[field.name] = override(rename=key, struct_hook=hook)
+    structure_fields = make_dict_structure_fn(cls, converter, **overrides)
+    inline = [key for key, field in fields.items() if field.metadata.get("inline")]
 
-    items = dict(value)
-    inline = next((key for key in fields if fields[key].metadata.get("inline")), None)
-    if inline is not None:
-        # A recipe writes the table of this field into the surrounding table.
-        inner_keys = [key for key in items if key == inline or key not in fields]
-        items[inline] = {key: items.pop(key) for key in inner_keys}
+    def structure_table(value: Any, _: Any) -> T:
+        if not isinstance(value, dict):
+            raise _unexpected(value, "a table")
+        for key in inline:
+            value = _with_inline_table(value, key, fields)
+        return structure_fields(value, cls)
 
-    arguments: dict[str, Any] = {}
-    faults: list[tuple[KeyPath, str]] = []
-    unknown = [key for key in items if key not in fields]
-    for key, message in zip(unknown, unknown_keys(unknown, list(fields)), strict=True):
-        advice = _inverse_advice(key, items[key], fields)
-        faults.append(((key,), advice or message))
-
-    for key, attribute in fields.items():
-        if key not in items and attribute.default is attrs.NOTHING:
-            faults.append(((), f"the required key `{key}` is missing"))
-        if key not in items:
-            continue
-        try:
-            item = converter.structure(items[key], types_of_fields[attribute.name])
-        except _InvalidError as error:
-            prefix: KeyPath = () if key == inline else (key,)
-            faults += error.below(*prefix)
-            continue
-        except Exception as error:  # noqa: BLE001 - cattrs raises anything for a type that is not one of ours
-            first = getattr(error, "exceptions", [error])[0]
-            reason = " ".join(reason_of(first).split())
-            message = f"found {items[key]!r:.80}, {_unusable_type(attribute, cls)} ({reason:.200})"
-            faults.append(((key,), message))
-            continue
-        if refusal := _refusal_of_validator(cls, attribute, item):
-            faults.append(((key,), refusal))
-            continue
-        arguments[attribute.alias or attribute.name] = item
-
-    if faults:
-        raise _InvalidError(faults)
-    try:
-        return cls(**arguments)
-    except Exception as error:
-        # `__attrs_post_init__` may refuse a combination of fields.
-        raise _invalid(_refusal(error, cls)) from error
+    return structure_table
 
 
-def _inverse_advice(
-    key: str,
+def _with_inline_table(
+    table: Mapping[str, Any], inline: str, fields: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return a table in which all keys that belong to its field `inline` are in a table of their own."""
+    outer = {}
+    inner = {}
+    for key, value in table.items():
+        if key in fields and key != inline:
+            outer[key] = value
+        else:
+            inner[key] = value
+    return {**outer, inline: inner}
+
+
+def _field(
+    converter: cattrs.Converter,
+    field: attrs.Attribute[Any],
     value: Any,
-    fields: Mapping[str, attrs.Attribute[Any]],
-) -> str:
-    """Return what to write for an unknown key that is the inverse of a field; empty if there is no such field.
+    kind: Any,
+) -> Any:
+    """Return the value of a field, which its validator has accepted.
 
-    The metadata `inverse` of a field is the name that other libraries have for its inverse.
+    Otherwise only `__init__` would call the validators, and only for a table without any other fault.
     """
-    for name, field in fields.items():
-        if field.metadata.get("inverse") == key:
-            advice = f"unknown key `{key}`. `{name}` is 1 / `{key}`"
-            if type(value) in (int, float) and value:
-                advice += f": write `{name} = {1 / value:g}`"
-            return advice
-    return ""
-
-
-def _refusal_of_validator(
-    cls: type[Any], attribute: attrs.Attribute[Any], value: Any
-) -> str:
-    """Return why the validator of a field refuses a value; empty if it accepts the value."""
-    if attribute.validator is None:
-        return ""
-    try:
-        attribute.validator(None, attribute, value)
-    except AttributeError:
-        # The validator reads another field of the instance, which does not exist yet; `cls(...)` calls it again.
-        return ""
-    except Exception as error:  # noqa: BLE001 - a plugin's validator must not hide the other problems
-        if bound := _BOUND.match(str(error)):
-            limit = f"{_COMPARISONS[bound[1]]} {bound[2]}"
-            return f"found {value!r:.200}, expected {limit}"
-        return _refusal(error, cls, f"found {value!r:.200}: ")
-    return ""
-
-
-def _refusal(error: Exception, cls: type[Any], prefix: str = "") -> str:
-    """Return why a class refuses its values: `prefix` and the message of the error.
-
-    An unexpected error, such as a `KeyError`, is reported as a fault of the class, with file and line.
-    """
-    if isinstance(error, ValueError | TypeError | SentbedError) and error.args:
-        return f"{prefix}{error.args[0]}"
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    return (
-        f"making `{cls.__qualname__}` of {release_of(cls.__module__)} raised {reason_of(error)} @ "
-        f"{frame.filename}:{frame.lineno}; {_component_faults.ADVICE}"
-    )
-
-
-def _unusable_type(attribute: attrs.Attribute[Any], cls: type[Any]) -> str:
-    """Return a clause that says that a field's type cannot be used in a recipe, and which types can."""
-    kind = attribute.type
-    name = kind.__qualname__ if isinstance(kind, type) else kind
-    return (
-        f"which cannot become the type `{name}` of the field `{attribute.name}` of `{cls.__qualname__}` "
-        f"({cls.__module__}); its plugin must use a type of recipes: `str`, `int`, `float`, `bool`, "
-        "`Literal`, `tuple`, `Mapping`, an attrs class, a component's base class, or a union of these"
-    )
-
-
-@cache
-def _types_of_fields(cls: type[Any]) -> Mapping[str, Any]:
-    """Return the type of each field of a class. Raises `_InvalidError` if an annotation cannot be evaluated."""
-    try:
-        return get_type_hints(cls)
-    except Exception as error:
-        name = getattr(error, "name", "")
-        what = "a field"
-        for field in attrs.fields(cls):
-            if name in re.findall(r"\w+", str(field.type)):
-                what = f"the field `{field.name}`"
-                break
-        message = (
-            f"the type of {what} of `{cls.__qualname__}` ({cls.__module__}) cannot be found: "
-            f"{error}; its plugin must import it outside `if TYPE_CHECKING`"
-        )
-        raise _invalid(message) from error
+    item = converter.structure(value, kind)
+    if field.validator is not None:
+        try:
+            field.validator(None, field, item)
+        except AttributeError:
+            # It reads another field of the instance, which does not exist yet; `__init__` calls it again.
+            return item
+    return item
 
 
 def parts_in(part: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
@@ -545,7 +485,7 @@ def unstructure(part: Any) -> Any:
     if attrs.has(type(part)):
         table: dict[str, Any] = {}
         if isinstance(part, Component):
-            table["use"] = part.name
+            table["use"] = _QUALIFIED_NAMES.get(type(part), part.name)
         for attribute in attrs.fields(type(part)):
             value = getattr(part, attribute.name)
             if value is None or attribute.metadata.get("skip"):

@@ -207,12 +207,11 @@ class Encoder(TextEncoder):
             RecipeError: if the table has problems. The error lists all of them.
         """
         plugins = plugins or load_plugins()
-        recipe, problems = structure(
-            table, EncoderRecipe, Document({}), plugins, Path.cwd()
-        )
-        if not problems:
-            for path, message in misfits(recipe):
-                problems.append(Problem(message, dotted(path)))
+        document = Document.of(table)
+        recipe = structure(document, EncoderRecipe, plugins, Path.cwd())
+        problems = []
+        for path, message in misfits(recipe):
+            problems.append(Problem(message, dotted(path)))
         if problems:
             raise RecipeError(problems)
 

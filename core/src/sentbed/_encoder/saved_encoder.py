@@ -8,7 +8,7 @@ from typing import Any
 
 from sentbed._document.structuring import structure, unstructure
 from sentbed._document.toml import Document, parse
-from sentbed._files import SUMS_FILE, read_file, verified_sums
+from sentbed._files import SUMS_FILE, verified_sums
 from sentbed._recipe.recipe import SCHEMA, EncoderRecipe
 from sentbed._registry.computing_code import components_of
 from sentbed._registry.registry import Plugins, load_plugins
@@ -65,21 +65,21 @@ def saved_recipe(
     if not is_file:
         raise ModelError(_no_encoder(directory))
 
-    document = parse(read_file(file), str(file))
-    table = dict(document.data)
-    if (schema := table.pop("schema", None)) != SCHEMA:
+    document = parse(file.read_bytes(), str(file))
+    schema = document.data.get("schema")
+    if schema != SCHEMA:
         raise ModelError(
             f"`{file}` has `schema = {schema}`, this version of sentbed reads {SCHEMA}"
         )
-    releases = table.pop(DISTRIBUTIONS, {})
 
     base = directory.resolve()
-    recipe, problems = structure(
-        table, EncoderRecipe, document, plugins, base, check=False
-    )
-    if problems:
+    encoder = document.without("schema", DISTRIBUTIONS)
+    try:
+        recipe = structure(encoder, EncoderRecipe, plugins, base, check=False)
+    except RecipeError as error:
+        releases = document.data.get(DISTRIBUTIONS, {})
         missing = _missing_distributions(releases, document, plugins)
-        raise RecipeError([*missing, *problems])
+        raise RecipeError([*missing, *error.problems]) from error
     if recipe.runs_code and not trust_remote_code:
         raise ModelError(
             f"the encoder in `{directory}` wants to run Python code that comes with its model "

@@ -13,15 +13,19 @@ import attrs
 
 from sentbed._document.extends import EXTENDS, extend
 from sentbed._document.overrides import apply_overrides
-from sentbed._document.structuring import fields_by_key, structure
-from sentbed._document.toml import Document, KeyPath
-from sentbed._files import read_file
+from sentbed._document.structuring import (
+    faults_of,
+    fields_by_key,
+    make_converter,
+    structure,
+)
+from sentbed._document.toml import Document
 from sentbed._recipe.checks import check
-from sentbed._recipe.recipe import MAIN_ENCODER, SCHEMA, Recipe
+from sentbed._recipe.recipe import MAIN_ENCODER, SCHEMA, Recipe, written_path
 from sentbed._registry.distribution_catalog import owner_of
-from sentbed._registry.plugin_offer_rules import TABLE
+from sentbed._registry.offers import TABLE
 from sentbed._registry.registry import Plugins, load_plugins
-from sentbed.errors import DataError, PluginError, Problem, RecipeError, unknown_keys
+from sentbed.errors import PluginError, Problem, RecipeError, unknown_keys
 from sentbed.protocols import RecipeTable
 
 T = TypeVar("T")
@@ -73,19 +77,11 @@ def component_of(
     Raises:
         RecipeError: if the table has problems. The error lists all of them.
     """
-    cls: Any = base
-    data = {**(table or {}), **fields}
+    data: Mapping[str, Any] = {**(table or {}), **fields}
     plugins = plugins or load_plugins()
-    rename: tuple[KeyPath, KeyPath] = ((), ())
-    if key:
-        rename = ((), (key,))
-    component: T
-    component, problems = structure(
-        data, cls, Document({}), plugins, Path.cwd(), rename
-    )
-    if problems:
-        raise RecipeError(problems)
-    return component
+    if not key:
+        return structure(Document.of(data), base, plugins, Path.cwd())
+    return structure(Document.of({key: data}), base, plugins, Path.cwd(), (key,))
 
 
 def read_document(path: str | Path, overrides: Sequence[str] = ()) -> Document:
@@ -95,12 +91,10 @@ def read_document(path: str | Path, overrides: Sequence[str] = ()) -> Document:
         RecipeError: if a file cannot be read or is not TOML, or an override is wrong.
     """
     try:
-        content = read_file(Path(path))
+        content = Path(path).read_bytes()
     except OSError as error:
         message = f"cannot read the recipe: {error.strerror or error}; check the path"
         raise RecipeError([Problem(message, file=str(path))]) from error
-    except DataError as error:
-        raise RecipeError([Problem(f"cannot read the recipe: {error}")]) from error
     return apply_overrides(extend(content, str(path), SCHEMA), overrides)
 
 
@@ -130,71 +124,62 @@ def structure_recipe(
             # The keys of another schema version cannot be checked.
             raise RecipeError(problems)
 
-    # A missing `schema` has been reported, and `structure` would report it again.
+    # A missing `schema` has been reported, and cattrs would report it again.
     data = {**document.data, "schema": SCHEMA}
-    main = data.pop("encoder", None)
+    main = data.pop(MAIN_ENCODER, None)
     if main is not None and "encoders" in data:
         message = "the recipe has both `[encoder]` and `[encoders]`; name every encoder under `[encoders]`"
-        raise RecipeError([document.problem(message, ("encoder",))])
-    rename: tuple[KeyPath, KeyPath] = ((), ())
+        raise RecipeError([document.problem(message, (MAIN_ENCODER,))])
     if main is not None:
         data["encoders"] = {MAIN_ENCODER: main}
-        # Messages have the path in the file, `encoder`.
-        rename = (("encoders", MAIN_ENCODER), (MAIN_ENCODER,))
     if not data.get("encoders"):
-        problems.append(
-            document.problem("the recipe has no encoder; add a table `[encoder]`", ())
-        )
+        message = "the recipe has no encoder; add a table `[encoder]`"
+        problems.append(document.problem(message, ()))
         data["encoders"] = {}
 
-    tables, more = _take_tables(data, document, plugins, base, check_files)
-    problems += more
-    problems += _take_unknown_keys(data, document, plugins)
-    recipe, more = structure(data, Recipe, document, plugins, base, rename, check_files)
-    problems += more
+    tables: dict[str, RecipeTable] = {}
+    for key in list(data):
+        try:
+            cls = _class_of_table(key, plugins)
+            if cls is not None:
+                del data[key]
+                at = (key,)
+                tables[key] = structure(document, cls, plugins, base, at, check_files)
+        except RecipeError as error:
+            problems += error.problems
+        except PluginError as error:
+            del data[key]
+            problems.append(document.problem(str(error), (key,)))
 
+    problems += _take_unknown_keys(data, document, plugins)
+    converter = make_converter(plugins, base, check_files)
+    try:
+        recipe = converter.structure(data, Recipe)
+    except Exception as error:
+        for path, message in faults_of(error):
+            path_in_file = written_path(document.data, path)
+            problems.append(document.problem(message, path_in_file))
+        raise RecipeError(_by_line(problems)) from error
     if problems:
-        raise RecipeError(sorted(problems, key=lambda problem: problem.line or 0))
+        raise RecipeError(_by_line(problems))
     return attrs.evolve(recipe, document=document, tables=tables)
 
 
-def _take_tables(
-    data: dict[str, Any],
-    document: Document,
-    plugins: Plugins,
-    base: Path,
-    check_files: bool,
-) -> tuple[dict[str, RecipeTable], list[Problem]]:
-    """Remove the tables that belong to plugins from `data`; return them, structured, and their problems."""
-    tables: dict[str, RecipeTable] = {}
-    problems = []
-    for key in list(data):
-        owner = owner_of("tables", key)
-        clash = plugins.clash(TABLE, key)
-        if key not in plugins.tables and owner is None and clash is None:
-            continue
+def _by_line(problems: list[Problem]) -> list[Problem]:
+    """Return the problems in the order of their lines."""
+    return sorted(problems, key=lambda problem: problem.line or 0)
 
-        table = data.pop(key)
-        if clash is not None:
-            problems.append(document.problem(clash, (key,)))
-            continue
-        if key not in plugins.tables:
-            message = (
-                f"the table `[{key}]` belongs to `{owner}`, which is not installed or not loaded; "
-                f"install it with `pip install {owner}`"
-            )
-            problems.append(document.problem(message, (key,)))
-            continue
-        try:
-            cls: type[RecipeTable] = plugins.tables[key].value
-        except PluginError as error:
-            problems.append(document.problem(str(error), (key,)))
-            continue
-        tables[key], more = structure(
-            table, cls, document, plugins, base, ((), (key,)), check_files
-        )
-        problems += more
-    return tables, problems
+
+def _class_of_table(key: str, plugins: Plugins) -> type[RecipeTable] | None:
+    """Return the class of a top-level table that belongs to a plugin, or None.
+
+    Raises:
+        PluginError: if two plugins offer the table, or its plugin is not installed or cannot be loaded.
+    """
+    if (TABLE, key) not in plugins.offers and owner_of(TABLE, key) is None:
+        return None
+    cls: type[RecipeTable] = plugins.load(TABLE, key)
+    return cls
 
 
 def _take_unknown_keys(
@@ -205,14 +190,13 @@ def _take_unknown_keys(
     """Remove unknown top-level keys from `data`; return a problem for each."""
     fields = fields_by_key(Recipe)
     # These keys are not fields of `Recipe`, but messages should suggest them.
-    choices = sorted({*fields, *plugins.tables, MAIN_ENCODER, EXTENDS})
+    choices = sorted({*fields, *plugins.names(TABLE), MAIN_ENCODER, EXTENDS})
     unknown = [key for key in data if key not in fields]
     problems = []
-    for key, advice in zip(unknown, unknown_keys(unknown, choices), strict=True):
+    for key, message in zip(unknown, unknown_keys(unknown, choices), strict=True):
         del data[key]
-        message = advice
         if key == EXTENDS:
             # `extend` has removed the key of the file, so this one is from an override.
-            message = "`extends` cannot be set by an override; write it at the top of a recipe"
+            message = f"`{EXTENDS}` cannot be overridden; write it into the recipe"  # noqa: PLW2901
         problems.append(document.problem(message, (key,)))
     return problems

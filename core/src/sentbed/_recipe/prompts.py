@@ -15,7 +15,6 @@ import attrs
 import tomli
 from attrs.validators import min_len, optional
 
-from sentbed._files import read_file
 from sentbed._locations import FilePath, locate
 from sentbed.errors import DataError, ModelError, SentbedError, suggest
 from sentbed.protocols import (
@@ -507,7 +506,7 @@ def read_line(file: str, line: int) -> str:
 def lines_of(path: Path) -> list[str]:
     """Return the lines of a UTF-8 file. Raises `DataError` if it cannot be read."""
     try:
-        content = read_file(path).decode("utf-8-sig")
+        content = path.read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise DataError(
             f"cannot read the file: {error.strerror}; check the path", path

@@ -316,8 +316,6 @@ class Stage:
     """
     distinct: bool = False
     """Whether two rows with a common text are kept out of the same batch, where they would be false negatives."""
-    shuffle_buffer: int | None = attrs.field(default=None, validator=optional(ge(2)))
-    """Number of rows that are shuffled at a time, for data that is read from disk; by default all rows."""
     ema: float | None = attrs.field(
         default=None, validator=optional(and_(gt(0), lt(1)))
     )
@@ -438,7 +436,7 @@ class Recipe:
     )
     """Tables that belong to plugins, such as `[study]`, by key."""
     document: Document = attrs.field(
-        factory=lambda: Document({}),
+        factory=lambda: Document.of({}),
         metadata={"skip": True},
         eq=False,
     )
@@ -508,6 +506,19 @@ def first_stages(recipe: Recipe, count: int) -> Recipe:
         expected={},
         tables={},
     )
+
+
+def decisive(recipe: Recipe) -> Recipe:
+    """Return the recipe with constant values for all settings that cannot affect a score."""
+    run = attrs.evolve(recipe.run, name="any", cache=True, allow_overlap=False)
+    tables = {}
+    for key, table in recipe.tables.items():
+        if table.traits.decides:
+            tables[key] = table
+
+    bare = Recipe(recipe.schema, recipe.run, recipe.runtime, recipe.encoders)
+    defaults = {key: getattr(bare, key) for key in UNDECISIVE}
+    return attrs.evolve(recipe, run=run, tables=tables, **defaults)
 
 
 def written_path(data: Mapping[str, Any], path: KeyPath) -> KeyPath:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from types import FrameType
 
 from sentbed._component_faults import distribution_of, release_of
-from sentbed._registry.plugin_info import ComponentInfo
+from sentbed._registry.offers import COMMAND, TABLE, Offer
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._version import __version__
 from sentbed.errors import reason_of
@@ -40,11 +40,13 @@ def _blame(error: BaseException, plugins: Plugins) -> str:
         if release is None:
             continue
 
-        components = plugins.components.values()
-        offered = [info for info in components if info.distribution == release[0]]
-        matches = _components_of_frame(frame, module, offered)
+        offered: list[Offer] = []
+        for plugin in plugins.plugins:
+            if plugin.distribution == release[0]:
+                offered += plugin.offers
+        matches = _components_of_frame(frame, offered)
         candidates = matches
-        if not matches and not _offers_tools(plugins, release[0]):
+        if not matches and not any(offer.kind in (COMMAND, TABLE) for offer in offered):
             candidates = offered
         component = ""
         if len(candidates) == 1:
@@ -65,21 +67,8 @@ def _blame(error: BaseException, plugins: Plugins) -> str:
 
 def _components_of_frame(
     frame: FrameType,
-    module: str,
-    offered: Sequence[ComponentInfo],
-) -> list[ComponentInfo]:
-    """Return the components whose code a frame may run: those with the `name` of the frame's `self`.
-
-    If there are none, return those that the frame's module defines.
-    """
+    offered: Sequence[Offer],
+) -> list[Offer]:
+    """Return the components whose code a frame may run: those with the `name` of the frame's `self`."""
     name = getattr(frame.f_locals.get("self"), "name", None)
-    components = [info for info in offered if info.name == name]
-    if not components:
-        components = [info for info in offered if info.module == module]
-    return components
-
-
-def _offers_tools(plugins: Plugins, distribution: str) -> bool:
-    """Whether a distribution also has commands or recipe tables, so that its code need not be a component's."""
-    tools = [*plugins.commands.values(), *plugins.tables.values()]
-    return any(offer.distribution == distribution for offer in tools)
+    return [offer for offer in offered if offer.name == name]

@@ -1,4 +1,4 @@
-"""Catalog of this project's distributions, installed or not, with the components and commands of each.
+"""Catalog of what this project's distributions offer, installed or not.
 
 It is in `distribution_catalog.toml`. With it, messages can say which distribution to install.
 """
@@ -8,26 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 
 @cache
-def catalog() -> Mapping[str, Mapping[str, list[str]]]:
-    """Return what each distribution offers: lists of `components` (as `KIND/NAME`), `commands` and `tables`."""
+def catalog() -> Mapping[str, str]:
+    """Return the distribution of each component, command and recipe table, by `KIND/NAME`."""
     import tomli
 
     file = Path(__file__).with_name("distribution_catalog.toml")
     return tomli.loads(file.read_text("utf-8"))
 
 
-def owner_of(
-    what: Literal["components", "commands", "tables"], name: str
-) -> str | None:
-    """Return the distribution of this project that offers a component, command or table, or None.
-
-    A component is given as `KIND/NAME`.
-    """
-    for owner, offers in catalog().items():
-        if name in offers.get(what, ()):
-            return owner
-    return None
+def owner_of(kind: str, name: str) -> str | None:
+    """Return the distribution of this project that offers a component, command or recipe table, or None."""
+    return catalog().get(f"{kind}/{name}")

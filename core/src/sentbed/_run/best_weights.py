@@ -9,10 +9,11 @@ from pathlib import Path
 import attrs
 
 from sentbed._encoder.encoder import Encoder
-from sentbed._files import read_json, remove_directory, sha256
+from sentbed._files import read_json, remove_directory, write_sums
 from sentbed._recipe.recipe import Stage, Validate
 from sentbed._run import training_states as states
-from sentbed._run.context import Kept, RunContext
+from sentbed._run.context import RunContext
+from sentbed._run.training_states import Kept
 from sentbed.errors import DataError
 
 CHECKPOINTS = "checkpoints"
@@ -28,7 +29,7 @@ def prune_weights(
 
     Weights are needed if they are those of `kept`, or if a training state on disk refers to them.
     """
-    needed = _needed(run) | {path.parent for path in kept.paths.values()}
+    needed = _needed(run) | {run / kept.directory}
     for path in (run / CHECKPOINTS / stage).glob("kept-*"):
         if path not in needed:
             remove_directory(path)
@@ -78,7 +79,8 @@ class Keeper:
         event = {"run": self.context.run, "stage": self.stage.name, "step": step}
         self.context.hooks.validated(**event, score=self.score, best=is_best)
         if is_saved:
-            self.context.hooks.checkpoint_saved(**event, path=self._directory(step))
+            path = self.context.directory / self.kept.directory
+            self.context.hooks.checkpoint_saved(**event, path=path)
         return rule.patience is not None and self.kept.misses >= rule.patience
 
     def _is_best(self, rule: Validate, score: float) -> bool:
@@ -91,19 +93,13 @@ class Keeper:
         return self.kept.score is None or score > self.kept.score
 
     def _saved(self, kept: Kept) -> Kept:
-        """Save the current weights of the encoders, after step `kept.step`; return `kept` with their paths."""
-        paths = {}
-        sums = {}
+        """Save the current weights of the encoders, after step `kept.step`; return `kept` with the directory."""
+        name_of_directory = f"{CHECKPOINTS}/{self.stage.name}/kept-{kept.step:08d}"
+        directory = self.context.directory / name_of_directory
         for name, encoder in self.trained.items():
-            paths[name] = self._directory(kept.step) / name
-            encoder.save(paths[name], self.context.evaluations.plugins)
-            sums[name] = sha256(paths[name])
-        return attrs.evolve(kept, paths=paths, sums=sums)
-
-    def _directory(self, step: int) -> Path:
-        """Return the directory for the weights after a step."""
-        stage = self.context.directory / CHECKPOINTS / self.stage.name
-        return stage / f"kept-{step:08d}"
+            encoder.save(directory / name, self.context.evaluations.plugins)
+        write_sums(directory)
+        return attrs.evolve(kept, directory=name_of_directory)
 
     def restore(self, averaged: bool = True) -> None:
         """Restore the kept weights, unless the encoders have them already.
@@ -113,12 +109,13 @@ class Keeper:
         has_average = averaged or self.stage.ema is None
         if self.kept.step == self.current_step and has_average:
             return
-        for name, path in self.kept.paths.items():
-            self.trained[name].restore(path)
+        if self.kept.directory:
+            for name, encoder in self.trained.items():
+                encoder.restore(self.context.directory / self.kept.directory / name)
 
     def finish(self, step: int) -> Kept:
         """Return the kept weights after the last step; if none were kept, save the current weights."""
-        if self.kept.paths:
+        if self.kept.directory:
             return self.kept
         return self._saved(Kept(step=step, score=self.score))
 
@@ -126,12 +123,11 @@ class Keeper:
 def _needed(run: Path) -> set[Path]:
     """Return the directories of kept weights to which training states on disk refer."""
     needed = set()
-    for state in states.saved_states(run):
+    for directory in states.saved_states(run):
         try:
-            keeper = read_json(state.path / states.STATE_FILE).get("keeper")
-            if keeper:
-                for path, _ in keeper["paths"].values():
-                    needed.add((run / path).parent)
-        except (OSError, ValueError, LookupError, TypeError, AttributeError, DataError):
+            kept = read_json(directory / states.STATE_FILE)["kept_so_far"]
+            if kept is not None:
+                needed.add(run / kept["directory"])
+        except (OSError, ValueError, LookupError, TypeError, DataError):
             continue  # the state is damaged, so no run can be resumed from it
     return needed

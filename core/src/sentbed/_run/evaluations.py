@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 import attrs
 
 from sentbed._encoder.encoder import Encoder, pair_name
 from sentbed._encoder.evaluated_encoder import EncodeBar
-from sentbed._recipe.data_overlap import files_of
 from sentbed._recipe.recipe import Evaluate, Recipe, Validate, Watch
 from sentbed._registry.registry import Plugins
 from sentbed.protocols import (
@@ -25,40 +23,6 @@ from sentbed.protocols import (
 
 Entry: TypeAlias = Evaluate | Validate | Watch
 """A part of a recipe that says what to evaluate: `[[evaluate]]`, or `validate` or `watch` of a stage."""
-
-
-@attrs.frozen
-class EvaluationFile:
-    """A file or directory that an evaluator of a run reads."""
-
-    evaluator: str
-    """Name of the evaluator."""
-    path: Path
-    sha256: str
-    chooses: bool
-    """Whether a validation that chooses weights reads it."""
-
-    @property
-    def name(self) -> str:
-        """Names of the evaluator and of the file. They do not change if the data is moved."""
-        return f"{self.evaluator} {self.path.name}"
-
-
-def files_of_evaluations(
-    recipe: Recipe, digest: Callable[[Path], str]
-) -> list[EvaluationFile]:
-    """Return the files and directories that the evaluators of a recipe read, with the hashes of `digest`."""
-    files: dict[tuple[str, Path], EvaluationFile] = {}
-    for entry in _entries(recipe):
-        evaluator = entry.evaluator.name
-        chooses = isinstance(entry, Validate) and entry.chooses
-        for path in files_of(entry.evaluator):
-            key = evaluator, path
-            if key not in files:
-                files[key] = EvaluationFile(evaluator, path, digest(path), chooses)
-            elif chooses:
-                files[key] = attrs.evolve(files[key], chooses=True)
-    return list(files.values())
 
 
 def _entries(recipe: Recipe) -> Iterator[Entry]:

@@ -12,8 +12,7 @@ from typing import Any
 
 import attrs
 
-from sentbed._run.report_json import plain, score_record
-from sentbed._type_checks import require_types
+from sentbed._json import from_plain, plain
 from sentbed.hookspecs import hookimpl
 from sentbed.protocols import (
     START,
@@ -41,75 +40,77 @@ def _keys(score: Score) -> set[str]:
     return keys | {f"{score.encoder}/{key}" for key in keys}
 
 
+@attrs.define(eq=False)
+class HistoryState:
+    """What has happened in a run so far. A training state has it as JSON data."""
+
+    started: datetime = attrs.field(factory=lambda: datetime.now(UTC))
+    seconds: float = 0.0
+    """Duration of the run before this process began to work on it."""
+    scores: list[Score] = attrs.field(factory=list)
+    """All scores, in the order in which they were computed."""
+    scatters: list[tuple[str, Scatter]] = attrs.field(factory=list)
+    """The name of the encoder and the plot, for each scatter plot."""
+    stages: list[StageCurve] = attrs.field(factory=list)
+    warnings: list[str] = attrs.field(factory=list)
+
+
 class History:
     """Collects the scores, training curves, scatter plots and warnings of a run."""
 
     def __init__(self) -> None:
-        self._started = datetime.now(UTC)
+        self._state = HistoryState()
         self._clock = time.monotonic()
-        self.scores: list[Score] = []
+        """Time at which this process began to work on the run."""
+
+    @property
+    def scores(self) -> list[Score]:
         """All scores, in the order in which they were computed."""
-        self._scatters: list[tuple[str, Scatter]] = []
-        self._stages: list[StageCurve] = []
-        self._warnings: list[str] = []
+        return self._state.scores
 
     @hookimpl
     def run_resumed(self, states: Mapping[str, Mapping[str, Any]]) -> None:
         """Restore the history from the training state."""
-        state = states.get(STATE)
-        if state is None:
-            return
-        self._started = datetime.fromisoformat(state["started"])
-        # The time in which no process worked on the run does not count.
-        self._clock = time.monotonic() - state["seconds"]
-        self.scores = _restored(state["scores"])
-        for encoder, table in state["scatters"]:
-            self._scatters.append(_scatter(encoder, table))
-        self._stages = [_stage(table) for table in state["stages"]]
-        self._warnings = list(map(str, state["warnings"]))
+        if STATE in states:
+            self._state = from_plain(states[STATE], HistoryState)
 
     @hookimpl
     def tracker_state(self) -> tuple[str, Mapping[str, Any]]:
         """Return the whole history."""
-        scatters = []
-        for encoder, scatter in self._scatters:
-            scatters.append((encoder, _scatter_table(scatter)))
-        return STATE, {
-            "started": self._started.isoformat(),
-            "seconds": time.monotonic() - self._clock,
-            "scores": _tables(self.scores),
-            "scatters": scatters,
-            "stages": [_stage_table(stage) for stage in self._stages],
-            "warnings": self._warnings,
-        }
+        state = attrs.evolve(self._state, seconds=self._seconds())
+        return STATE, plain(state)
+
+    def _seconds(self) -> float:
+        """Return the duration of the run. The time in which no process worked on it does not count."""
+        return self._state.seconds + time.monotonic() - self._clock
 
     @hookimpl
     def warned(self, message: str) -> None:
         """Record the warning."""
-        self._warnings.append(message)
+        self._state.warnings.append(message)
 
     @hookimpl
     def scores_ready(self, encoder: str, evaluation: Evaluation) -> None:
         """Record the scores and scatter plots of an evaluation."""
-        self.scores += evaluation.scores
-        self._scatters += [(encoder, scatter) for scatter in evaluation.scatters]
+        self._state.scores += evaluation.scores
+        self._state.scatters += [(encoder, scatter) for scatter in evaluation.scatters]
 
     @hookimpl
     def stage_started(self, run: Run, stage: str) -> None:
         """Start the curves of a stage, or go on with the curves of a resumed stage."""
-        if self._stages and self._stages[-1].name == stage:
+        if self._state.stages and self._state.stages[-1].name == stage:
             return
         metric = "validation"
         for recipe_stage in run.recipe.stage:
             validate = recipe_stage.validate
             if recipe_stage.name == stage and validate is not None:
                 metric = validate.evaluator.name
-        self._stages.append(StageCurve(stage, metric=metric))
+        self._state.stages.append(StageCurve(stage, metric=metric))
 
     @hookimpl
     def step_finished(self, step: int, result: StepResult) -> None:
         """Add a step to the curves of the current stage."""
-        stage = self._stages[-1]
+        stage = self._state.stages[-1]
         # A step without a metric has NaN, so that every series has one value a step.
         for name in {**stage.metrics, **result.metrics}:
             values = stage.metrics.setdefault(name, [float("nan")] * len(stage.steps))
@@ -126,17 +127,17 @@ class History:
         best: bool,
     ) -> None:
         """Record the validation score."""
-        stage = self._stages[-1]
+        stage = self._state.stages[-1]
         stage.validations.append((step, float(score)))
         if best:
-            self._stages[-1] = attrs.evolve(stage, best_step=step)
+            self._state.stages[-1] = attrs.evolve(stage, best_step=step)
 
     @hookimpl
     def stage_finished(self, best_step: int) -> None:
         """Record the step whose weights the stage keeps: of `keep = "last"`, it need not have the best score."""
-        stage = self._stages[-1]
+        stage = self._state.stages[-1]
         if stage.validations:
-            self._stages[-1] = attrs.evolve(stage, best_step=best_step)
+            self._state.stages[-1] = attrs.evolve(stage, best_step=best_step)
 
     @hookimpl
     def observed(
@@ -155,7 +156,7 @@ class History:
 
     def _watched(self, encoder: str, scores: tuple[Score, ...]) -> Watched:
         """Return the curves of the current stage for these scores; the first evaluation creates them."""
-        curves = self._stages[-1].watched
+        curves = self._state.stages[-1].watched
         identity = _identity(scores)
         for watched in curves:
             if watched.encoder == encoder and _identity(watched.scores) == identity:
@@ -198,15 +199,15 @@ class History:
             name=run.name,
             status=status,
             error=reason,
-            started=self._started.isoformat(timespec="seconds"),
-            seconds=time.monotonic() - self._clock,
+            started=self._state.started.isoformat(timespec="seconds"),
+            seconds=self._seconds(),
             recipe_toml=recipe_toml,
             manifest=run.facts,
             scores=tuple(self.scores),
             expected=tuple(self.expected(run.recipe)),
-            stages=tuple(self._stages),
-            scatters=tuple(self._scatters),
-            warnings=tuple(self._warnings),
+            stages=tuple(self._state.stages),
+            scatters=tuple(self._state.scatters),
+            warnings=tuple(self._state.warnings),
         )
 
 
@@ -251,97 +252,3 @@ def _identity(scores: Sequence[Score]) -> list[Any]:
         protocol = plain(score.protocol)
         identity.append((score.evaluator, score.task, score.metric, protocol))
     return identity
-
-
-def _tables(scores: Sequence[Score]) -> list[dict[str, Any]]:
-    """Return scores as tables for JSON, without their items."""
-    tables = []
-    for score in scores:
-        table = score_record(score)
-        table["value"] = float(score.value)
-        table["protocol"] = plain(score.protocol)
-        tables.append(table)
-    return tables
-
-
-def _scatter_table(scatter: Scatter) -> dict[str, Any]:
-    """Return a scatter plot as a table for JSON."""
-    table = attrs.asdict(scatter)
-    table["x"] = list(map(float, scatter.x))
-    table["y"] = list(map(float, scatter.y))
-    return table
-
-
-def _stage_table(stage: StageCurve) -> dict[str, Any]:
-    """Return the curves of a stage as a table for JSON."""
-    table = attrs.asdict(stage, recurse=False)
-    table["watched"] = []
-    for watched in stage.watched:
-        watched_table = attrs.asdict(watched, recurse=False)
-        watched_table["scores"] = _tables(watched.scores)
-        table["watched"].append(watched_table)
-    return table
-
-
-def _restored(tables: Sequence[Mapping[str, Any]]) -> list[Score]:
-    """Return the scores that tables from a training state describe.
-
-    Raises:
-        TypeError: if a value has another type.
-    """
-    scores = []
-    for table in tables:
-        skipped = tuple(table.get("skipped", ()))
-        score = Score(**{**table, "skipped": skipped})
-        require_types(score)
-        scores.append(score)
-    return scores
-
-
-def _scatter(encoder: str, table: Mapping[str, Any]) -> tuple[str, Scatter]:
-    """Return the scatter plot of an encoder that a table from a training state describes.
-
-    Raises:
-        TypeError: if a value has another type.
-        ValueError: if there are not as many x as y.
-    """
-    scatter = Scatter(**table)
-    require_types(scatter)
-    if len(scatter.x) != len(scatter.y):
-        raise ValueError(
-            f"the scatter {scatter.title!r:.80} has {len(scatter.x)} x and {len(scatter.y)} y"
-        )
-    return str(encoder), scatter
-
-
-def _stage(table: Mapping[str, Any]) -> StageCurve:
-    """Return the curves of a stage that a table from a training state describes.
-
-    Raises:
-        TypeError: if a value has another type.
-        ValueError: if a curve does not have a value for each step.
-    """
-    watched = []
-    for watched_table in table["watched"]:
-        scores = tuple(_restored(watched_table["scores"]))
-        watched.append(Watched(**{**watched_table, "scores": scores}))
-    validations = list(map(tuple, table["validations"]))
-    stage = StageCurve(**{**table, "validations": validations, "watched": watched})
-    require_types(stage)
-
-    for values in (stage.losses, stage.learning_rates, *stage.metrics.values()):
-        _require_length(values, len(stage.steps))
-    for curves in stage.watched:
-        _require_length(curves.primary, len(curves.steps))
-        _require_length(curves.values, len(curves.steps))
-        for values_of_step in curves.values:
-            _require_length(values_of_step, len(curves.scores))
-    return stage
-
-
-def _require_length(values: Sequence[Any], length: int) -> None:
-    """Raise `ValueError` if there are not `length` values (one per step, or one per score)."""
-    if len(values) != length:
-        raise ValueError(
-            f"a series of the history has {len(values)} values, expected {length}"
-        )

@@ -6,7 +6,6 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires, version
@@ -15,7 +14,6 @@ from typing import Any
 
 from sentbed._machine_resources import physical_memory, usable_cores
 from sentbed._registry.registry import Plugins
-from sentbed._run.report_json import fields
 
 MANIFEST = "manifest.json"
 """File of a run directory that has the manifest."""
@@ -27,7 +25,15 @@ def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
     plugin_facts = []
     for plugin in plugins.plugins:
         distributions.add(plugin.distribution)
-        plugin_facts.append(fields(plugin, "name distribution version status problem"))
+        plugin_facts.append(
+            {
+                "name": plugin.name,
+                "distribution": plugin.distribution,
+                "version": plugin.version,
+                "status": plugin.status,
+                "reason": plugin.reason,
+            }
+        )
     memory = physical_memory()
     memory_gib = round(memory / 2**30, 1) if memory else None
     return {
@@ -63,33 +69,19 @@ def _libraries(distributions: frozenset[str]) -> dict[str, str]:
     return versions
 
 
-def _git(directory: Path) -> Mapping[str, Any] | None:
-    """Return the commit that is checked out in a directory, and whether its work tree is clean.
+def _git(directory: Path) -> str | None:
+    """Return the commit that is checked out in a directory, with `-dirty` if the work tree has changes.
 
-    `clean` is None if `git status` fails or takes too long. The result is None if the directory is in no
-    repository, or git is not installed.
+    None if the directory is in no repository, or git is not installed.
     """
-
-    def output_of(*arguments: str) -> str | None:
-        try:
-            process = subprocess.run(
-                ["git", "-C", str(directory), *arguments],
-                capture_output=True,
-                text=True,
-                timeout=10,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        if process.returncode != 0:
-            return None
-        return process.stdout.strip()
-
-    commit = output_of("rev-parse", "HEAD")
-    if commit is None:
+    command = ["git", "-C", str(directory), "describe", "--always", "--dirty"]
+    try:
+        process = subprocess.run(
+            [*command, "--abbrev=40", "--exclude=*"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
         return None
-    status = output_of("status", "--porcelain", "--untracked-files=no")
-    clean = None
-    if status is not None:
-        clean = status == ""
-    return {"commit": commit, "clean": clean}
+    return process.stdout.strip()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shutil
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -11,11 +9,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from sentbed._files import locked, read_json, remove_directory
+from sentbed._files import TEMPORARY, locked, read_json, remove_directory
 from sentbed._run import training_states as states
-from sentbed._run.best_weights import CHECKPOINTS, prune_weights
-from sentbed._run.context import Kept
+from sentbed._run.best_weights import prune_weights
 from sentbed._run.manifest import MANIFEST
+from sentbed._run.training_states import Kept
 from sentbed.errors import RunError
 
 ENCODER = "encoder"
@@ -79,24 +77,18 @@ def remove_unfinished(directory: Path) -> None:
     """
     if not (directory / MANIFEST).is_file():
         return
-
-    # Checked before locking, so that a directory without such a run gets no lock file. Checked again after
-    # locking, since the run may have finished in between.
-    _require_unfinished(directory)
     with alone(directory):
-        _require_unfinished(directory)
+        status = str(read_manifest(directory)["status"])
+        if status not in UNFINISHED:
+            raise RunError(
+                f"the run in `{directory}` is {status:.80}, and only one that has not finished is replaced; "
+                "choose another `--out`, or move it away"
+            )
+        for path in directory.iterdir():
+            if path.name not in (LOCK, MANIFEST):
+                remove_directory(path)
         # The manifest is removed last, so that the removal can be repeated if it is interrupted.
-        for path in sorted(directory.iterdir(), key=lambda path: path.name == MANIFEST):
-            if path.name == LOCK:
-                continue
-            try:
-                if path.is_dir() and not path.is_symlink():
-                    shutil.rmtree(path)
-                else:
-                    path.unlink()
-            except OSError as error:
-                message = f"`{path}` cannot be removed: {error.strerror or error}; choose another `--out`"
-                raise RunError(message) from error
+        (directory / MANIFEST).unlink()
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
@@ -112,16 +104,6 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError) as error:
         raise RunError(f"`{file}` is not what a run writes; move it away") from error
     return dict(manifest)
-
-
-def _require_unfinished(directory: Path) -> None:
-    """Raise `RunError` if the run in a directory has finished, or has a damaged manifest."""
-    status = str(read_manifest(directory)["status"])
-    if status not in UNFINISHED:
-        raise RunError(
-            f"the run in `{directory}` is {status:.80}, and only one that has not finished is replaced; "
-            "choose another `--out`, or move it away"
-        )
 
 
 @contextmanager
@@ -142,30 +124,20 @@ def alone(directory: Path) -> Iterator[None]:
 def tidy(
     directory: Path,
     kept: Mapping[str, Kept],
-    whole: bool,
+    keeps_state: bool,
 ) -> None:
     """Remove the training states of a finished run, and temporary files of killed processes.
 
     The newest training state, which refers to the `kept` weights, is removed last, so that tidying can be
-    repeated if it is interrupted. If the run is not `whole` but has only the first stages, this state stays, for
-    the runs that go on from it.
+    repeated if it is interrupted. With `keeps_state`, it stays, for the runs that go on from it.
     """
     for newest in states.saved_states(directory)[:1]:
         states.prune(directory, newest, 1)
-    # Somebody else may have written the names in `kept`, so they do not become paths.
-    for path in (directory / CHECKPOINTS).glob("*"):
-        if path.name in kept:
-            prune_weights(directory, path.name, kept[path.name])
+    for stage, weights in kept.items():
+        prune_weights(directory, stage, weights)
 
-    for path in list(directory.rglob(".*")):
-        # `_files.atomic_file` and `write_directory` give temporary files such names.
-        match = re.fullmatch(r"\.(.+)\.[a-z0-9_]{8}(\.old)?", path.name)
-        if match is None or not (path.parent / match[1]).exists():
-            continue
-        if path.is_dir():
-            remove_directory(path)
-        else:
-            path.unlink(missing_ok=True)
+    for path in list(directory.rglob(f".*{TEMPORARY}")):
+        remove_directory(path)
 
-    if whole:
+    if not keeps_state:
         remove_directory(directory / states.STATES)

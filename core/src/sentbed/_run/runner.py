@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import attrs
 import pluggy
 
 from sentbed._encoder.encoder import Encoder, engine_of, pair_name
 from sentbed._files import sha256, write_atomic
+from sentbed._json import key_of, plain
 from sentbed._machine_resources import peak_memory
 from sentbed._recipe.checks import require_available
 from sentbed._recipe.data_overlap import (
     choosing_by_test_data,
+    files_of,
     training_on_test_data,
 )
 from sentbed._recipe.recipe import (
     PRETRAINED,
     RESOLVED,
     Recipe,
+    decisive,
+    first_stages,
     resolved_toml,
 )
 from sentbed._recipe.remarks import untrained_layers
@@ -33,10 +37,9 @@ from sentbed._registry.computing_code import components_of, computing_code
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run.context import RunContext
 from sentbed._run.encoder_building import build_encoders, build_on_engine
-from sentbed._run.evaluations import files_of_evaluations
 from sentbed._run.history import History
 from sentbed._run.manifest import MANIFEST, describe
-from sentbed._run.report_json import RECORD, plain, record_json
+from sentbed._run.report_json import RECORD, record_json
 from sentbed._run.run_directory import (
     alone,
     free_name,
@@ -48,29 +51,16 @@ from sentbed._run.state_saver import write_state
 from sentbed._run.trackers import following
 from sentbed._run.trainer_inputs import require_data
 from sentbed._run.training_loop import require_fit, train_stage
-from sentbed._run.training_states import State, restoring
+from sentbed._run.training_states import State, newest_state, restoring
 from sentbed._seeds import derive
-from sentbed.errors import RecipeError, RunError, SentbedError, listed, reason_of
+from sentbed.errors import RecipeError, listed
 from sentbed.protocols import (
     START,
     Engine,
-    ReportData,
-    ReportSection,
     RunStatus,
     Score,
     VectorStore,
 )
-
-
-@contextmanager
-def exits_refused() -> Iterator[None]:
-    """Raise `RunError` for a `SystemExit` in the block, whose code may be 0 although the run has not finished."""
-    try:
-        yield
-    except SystemExit as error:
-        raise RunError(
-            f"a plugin ended the process ({reason_of(error)}) before the run had finished; tell its authors"
-        ) from error
 
 
 @attrs.frozen(eq=False)
@@ -87,6 +77,25 @@ class RunResult:
     """Keys of the numbers in `[expected]` that were not reproduced within their tolerance."""
     undefined: tuple[Score, ...] = ()
     """Scores after training that are not a number."""
+
+
+Share: TypeAlias = Callable[
+    [VectorStore, Mapping[str, Encoder], Callable[[str], None]], VectorStore
+]
+"""Function that returns a vector store that several runs use together.
+
+Its arguments are the store of a run, the encoders of the run, and `warn`.
+"""
+
+COMPARED = (
+    "recipe",
+    "plugins",
+    "libraries",
+    "python",
+    "weights",
+    "tokenizers",
+)
+"""Facts that a resumed run compares with those of its training state."""
 
 
 def run(
@@ -109,30 +118,103 @@ def run(
     require_available(recipe.runtime)
     plugins = plugins or load_plugins()
     directory = free_name(recipe.run.name) if out is None else Path(out)
-    context = RunContext(recipe.run.name, new_directory(directory), recipe)
-    return execute(context, plugins)
+    return run_in(recipe, new_directory(directory), plugins)
 
 
-@exits_refused()
-def execute(
-    context: RunContext,
+def run_in(
+    recipe: Recipe,
+    directory: Path,
     plugins: Plugins,
-    resumed: State | None = None,
-    warnings: Sequence[str] = (),
+    encoders: Mapping[str, Encoder] | None = None,
+    share: Share | None = None,
 ) -> RunResult:
-    """Run the recipe of a context in its directory.
+    """Run a recipe in a run directory that `new_directory` has made.
 
     Args:
-        context: The run; `RunContext` describes the kinds of run.
+        recipe: The recipe.
+        directory: The run directory.
         plugins: Installed plugins.
-        resumed: Training state from which to go on; None for a new run. A state without content stands for a run
-            that was stopped before it had saved a state; that run starts from the beginning.
-        warnings: Warnings to send to the trackers when the run has started.
+        encoders: Untrained encoders of the recipe, which another run has built; None to build them.
+        share: Makes a vector store that several runs use together; None if the run uses its store alone.
     """
-    recipe, directory = context.recipe, context.directory
+    context = RunContext(directory, recipe)
+    work = partial(_train_and_evaluate, context, None, encoders or {}, share)
+    return _record(context, plugins, work)
+
+
+def go_on(
+    recipe: Recipe,
+    directory: Path,
+    plugins: Plugins,
+) -> RunResult:
+    """Go on with the run in a directory from its newest training state; start again if it has none."""
+    context = RunContext(directory, recipe)
+    resumed, warnings = _resumed(context)
+    work = partial(_train_and_evaluate, context, resumed, {}, None)
+    return _record(context, plugins, work, resumed, warnings)
+
+
+def train_first_stages(
+    recipe: Recipe,
+    count: int,
+    directory: Path,
+    plugins: Plugins,
+) -> RunResult:
+    """Make the evaluations before training, and train only the first `count` stages of a recipe.
+
+    The directory keeps the training state after these stages, from which other runs can go on. There are no
+    evaluations after training, and no saved encoders. A stopped run goes on from its newest training state.
+    """
+    context = RunContext(directory, recipe)
+    resumed, warnings = _resumed(context)
+    work = partial(_train_first_stages, context, count, resumed)
+    return _record(context, plugins, work, resumed, warnings, keeps_state=True)
+
+
+def evaluate_trained(
+    recipe: Recipe,
+    encoders: Mapping[str, Encoder],
+    directory: Path,
+    plugins: Plugins,
+) -> RunResult:
+    """Make the evaluations after training with trained encoders, which are neither fitted nor saved again."""
+    context = RunContext(directory, attrs.evolve(recipe, stage=()))
+    work = partial(_evaluate_trained, context, encoders)
+    return _record(context, plugins, work)
+
+
+def _resumed(context: RunContext) -> tuple[State | None, list[str]]:
+    """Restore facts and kept weights of the newest training state; return it, and warnings of damaged states."""
+    state, damaged = newest_state(context.directory)
+    warnings = [f"{what}; going on from an older state" for what in damaged]
+    if state is not None:
+        context.facts.update(state.facts)
+        context.kept.update(state.kept)
+    return state, warnings
+
+
+def _record(
+    context: RunContext,
+    plugins: Plugins,
+    work: Callable[[], None],
+    resumed: State | None = None,
+    warnings: Sequence[str] = (),
+    keeps_state: bool = False,
+) -> RunResult:
+    """Do the work of a run in its locked directory; trackers follow it, and a report is written at its end.
+
+    Args:
+        context: The run.
+        plugins: Installed plugins.
+        work: Trains and evaluates.
+        resumed: Training state from which the work goes on; None for a run that begins.
+        warnings: Warnings to send to the trackers when the run has started.
+        keeps_state: Whether the last training state is kept after a run that finishes.
+    """
+    directory = context.directory
     context.evaluations.plugins = plugins
+    context.hooks = plugins.manager.hook
     history = History()
-    context.hooks = hooks = plugins.manager.hook
     with (
         context.stop.listening(),
         alone(directory),
@@ -142,27 +224,16 @@ def execute(
             _begin(context, plugins, resumed)
             for warning in warnings:
                 context.warn(warning)
-
-            state = resumed
-            if state is not None and not state.content:
-                state = None
-            if state is None and not context.loaded:
-                # If the run goes on from a training state, these warnings are in its history already.
-                for warning in untrained_layers(recipe):
-                    context.warn(warning)
-            with exits_refused():
-                _read_and_work(context, state)
-
-            write_atomic(directory / RESOLVED, resolved_toml(recipe))
+            work()
             report = _close(context, history, "finished", None)
         except (Exception, KeyboardInterrupt) as error:
             _close_failed(context, history, error)
             raise
-        hooks.run_finished(run=context.run, report=report)
+        context.hooks.run_finished(run=context.run, report=report)
         with context.stop.patient():
-            tidy(directory, context.kept, context.is_whole)
+            tidy(directory, context.kept, keeps_state)
 
-    rows = history.expected(recipe)
+    rows = history.expected(context.recipe)
     unmet = tuple(row.key for row in rows if row.decides and not row.met)
     scores = tuple(history.scores)
     final = [score for score in scores if not score.encoder.endswith(START)]
@@ -175,32 +246,30 @@ def _begin(
     plugins: Plugins,
     resumed: State | None,
 ) -> None:
-    """Record facts, write the manifest, and call the hook `run_started` or `run_resumed`.
-
-    A new run writes the recipe as well.
-    """
+    """Record facts, write recipe and manifest, and call the hook `run_started` or `run_resumed`."""
     recipe, directory, facts = context.recipe, context.directory, context.facts
     recipe_directory = None
     if recipe.document.file:
         recipe_directory = Path(recipe.document.file).resolve().parent
     facts.update(describe(plugins, recipe_directory))
     facts["seed"] = recipe.run.seed
+    facts["recipe"] = key_of(resolved_toml(decisive(recipe)))
     facts["code"] = computing_code(components_of(recipe), plugins)
-
     if resumed is not None:
         position = {"stage": resumed.stage, "step": resumed.step}
         facts.setdefault("resumed", []).append(position)
-    else:
-        write_atomic(directory / RESOLVED, resolved_toml(recipe))
+
+    write_atomic(directory / RESOLVED, resolved_toml(recipe))
     # The manifest is written last, since a directory with a manifest is taken for a run that can be resumed.
     _write_manifest(context, "running")
 
     if resumed is None:
         results = context.hooks.run_started(run=context.run)
     else:
-        with restoring(resumed):
-            tracker_states = resumed.content.get("trackers", {})
-            results = context.hooks.run_resumed(run=context.run, states=tracker_states)
+        with restoring(resumed.directory(directory)):
+            results = context.hooks.run_resumed(
+                run=context.run, states=resumed.trackers
+            )
     for tracker_facts in results:
         facts.update(tracker_facts)
 
@@ -212,255 +281,260 @@ def _close_failed(
 ) -> None:
     """Write the report of a failed or interrupted run, and call the hook `run_failed`.
 
-    If one of the two fails, for example because the disk is full, its error becomes a note of `error`.
+    If that fails, for example because the disk is full, the second error becomes a note of `error`.
     """
     status: RunStatus = "failed"
     if isinstance(error, KeyboardInterrupt):
         status = "interrupted"
-    for close in (
-        partial(_close, context, history, status, error),
-        partial(context.hooks.run_failed, run=context.run, error=error),
-    ):
-        try:
-            close()
-        except Exception as second:  # noqa: BLE001 - the first error must come through
-            error.add_note(f"nor could the run be closed in order: {second}")
+    try:
+        _close(context, history, status, error)
+        context.hooks.run_failed(run=context.run, error=error)
+    except Exception as second:  # noqa: BLE001 - the first error must come through
+        error.add_note(f"nor could the run be closed in order: {second}")
 
 
-def _read_and_work(context: RunContext, resumed: State | None) -> None:
-    """Read and check all data, build the engine, and train and evaluate on it."""
-    remarks = context.evaluations.prepare(context.limited_recipe)
+def _train_and_evaluate(
+    context: RunContext,
+    resumed: State | None,
+    built: Mapping[str, Encoder],
+    share: Share | None,
+) -> None:
+    """Evaluate the untrained encoders, train them stage by stage, save them, and evaluate them again."""
+    recipe = context.recipe
+    _read_data(context, recipe, resumed)
+    with _engine_of(context, built) as engine:
+        encoders = dict(built)
+        if not encoders:
+            encoders = build_encoders(recipe, engine, context.evaluations)
+        _check_encoders(context, recipe, encoders)
+        store = context.evaluations.store
+        if store is not None and share is not None:
+            context.evaluations.store = share(store, encoders, context.warn)
+
+        _evaluate_before_training(context, recipe, engine, encoders, resumed)
+        _train_and_save(context, resumed, encoders)
+        _evaluate(context, encoders, "end")
+
+
+def _train_first_stages(
+    context: RunContext,
+    count: int,
+    resumed: State | None,
+) -> None:
+    """Evaluate the untrained encoders, and train the first `count` stages."""
+    recipe = first_stages(context.recipe, count)
+    _read_data(context, recipe, resumed)
+    with _engine_of(context, {}) as engine:
+        # Tokenizers may be trained on the texts of all stages.
+        encoders = build_encoders(context.recipe, engine, context.evaluations)
+        _check_encoders(context, recipe, encoders)
+        _evaluate_before_training(context, recipe, engine, encoders, resumed)
+        _train(context, recipe, resumed, encoders)
+
+
+def _evaluate_trained(context: RunContext, encoders: Mapping[str, Encoder]) -> None:
+    """Evaluate trained encoders."""
+    for remark in context.evaluations.prepare(context.recipe):
+        context.warn(remark)
+    context.evaluations.store = _store(context)
+    with _engine_of(context, encoders) as engine:
+        _record_encoders(context, encoders)
+        engine.seed(derive(context.recipe.run.seed, "evaluate"))
+        _evaluate(context, encoders, "end")
+
+
+def _read_data(
+    context: RunContext,
+    recipe: Recipe,
+    resumed: State | None,
+) -> None:
+    """Read the data of evaluations, check that of stages that have not ended, and open the vector store.
+
+    `recipe` is that of what the run does: it may have only the first stages.
+
+    Raises:
+        RecipeError: if a stage trains on test data, and the recipe does not allow it.
+        DataError: if data cannot be used.
+    """
+    remarks = context.evaluations.prepare(recipe)
+    digest = cache(sha256)
+    choosing = {digest(file) for file in _files_that_choose(recipe)}
+    context.facts["chosen_on"] = sorted(choosing)
+    problems = list(training_on_test_data(context.recipe, digest))
+    if problems:
+        raise RecipeError(problems)
+
     if resumed is None:
         # If the run goes on from a training state, these warnings are in its history already.
-        for remark in remarks:
-            context.warn(remark)
-    digest = cache(sha256)
-    _record_files(context, digest)
-    _require_no_overlap(context, digest, resumed)
+        for warning in (
+            *untrained_layers(context.recipe),
+            *remarks,
+            *choosing_by_test_data(context.recipe, digest),
+        ):
+            context.warn(warning)
+
     first = resumed.stage if resumed else 0
-    for stage in context.limited_recipe.stage[first:]:
+    for stage in recipe.stage[first:]:
         require_data(stage)
     context.evaluations.store = _store(context)
 
+
+def _files_that_choose(recipe: Recipe) -> set[Path]:
+    """Return the files by whose scores weights are chosen; they are no test data."""
+    files: set[Path] = set()
+    for stage in recipe.stage:
+        if stage.validate is not None and stage.validate.chooses:
+            files.update(files_of(stage.validate.evaluator))
+    return {file for file in files if file.is_file()}
+
+
+@contextmanager
+def _engine_of(
+    context: RunContext,
+    encoders: Mapping[str, Encoder],
+) -> Iterator[Engine]:
+    """Yield the engine of the encoders, or a new one if there are none; record what it is, and its counters."""
     engine: Engine | None = None
-    for encoder in context.built.values():
+    for encoder in encoders.values():
         engine = encoder.engine
     if engine is None:
         engine = engine_of(context.recipe.runtime)
     context.facts["engine"] = dict(engine.describe())
     engine.report_to(context.warn)
-    try:
-        _work(context, resumed, engine)
-    finally:
-        try:
-            context.facts["counters"] = dict(engine.counters())
-        except SentbedError as error:
-            context.warn(f"the engine's counters cannot be read: {error}")
+    yield engine
+    context.facts["counters"] = dict(engine.counters())
 
 
-def _record_files(context: RunContext, digest: Callable[[Path], str]) -> None:
-    """Record the files that evaluations read. Warn if a resumed run began with other files."""
-    files = files_of_evaluations(context.recipe, digest)
-    digests_by_name: dict[str, list[str]] = {}
-    for file in files:
-        # Two files may have the same name.
-        digests_by_name.setdefault(file.name, []).append(file.sha256)
-    earlier = context.facts.get("evaluation_data", digests_by_name)
-    changed = []
-    for name, digests in digests_by_name.items():
-        if earlier.get(name, digests) != digests:
-            changed.append(name)
-    if changed:
-        context.warn(
-            f"the data of evaluations is not what it was when the run started: {listed(changed)}"
-        )
-    context.facts["evaluation_data"] = digests_by_name
-
-    # Weights are chosen by scores on these files, so these files are not test data.
-    deciding = {file.sha256 for file in files if file.chooses and file.path.is_file()}
-    context.facts["chosen_on"] = sorted(deciding)
-
-
-def _require_no_overlap(
+def _check_encoders(
     context: RunContext,
-    digest: Callable[[Path], str],
-    resumed: State | None,
+    recipe: Recipe,
+    encoders: Mapping[str, Encoder],
 ) -> None:
-    """Compare the contents of files: warn of validations that choose weights by test data.
+    """Check that the encoders fit the stages that are run. Fit their transforms if the run has no stages.
 
-    Raises:
-        RecipeError: if a stage trains on test data, and the recipe does not allow it.
+    Otherwise, transforms are fitted after training.
     """
-    recipe = context.recipe
-    problems = list(training_on_test_data(recipe, digest))
-    if problems:
-        raise RecipeError(problems)
-
-    if resumed is None and not context.loaded:
-        for warning in choosing_by_test_data(recipe, digest):
-            context.warn(warning)
-
-
-def _work(
-    context: RunContext,
-    resumed: State | None,
-    engine: Engine,
-) -> None:
-    """Build the encoders, evaluate them, train them stage by stage, save them, and evaluate them again.
-
-    The kind of the run decides which of these steps are left out, see `RunContext`. Transforms are fitted before
-    the first evaluation if the recipe has no stages. Otherwise, they are fitted after training.
-    """
-    recipe = context.recipe
-    encoders = dict(context.built)
-    if not encoders:
-        encoders = build_encoders(recipe, engine, context.evaluations)
-    parameters = {}
-    for name, encoder in encoders.items():
-        parameters[name] = encoder.placed.parameter_counts
-    context.facts["parameters"] = parameters
-    require_fit(context.limited_recipe, encoders)
-    if not recipe.stage and not context.loaded:
+    _record_encoders(context, encoders)
+    require_fit(recipe, encoders)
+    if not context.recipe.stage:
         for encoder in encoders.values():
             encoder.fit_transform()
 
-    store = context.evaluations.store
-    if store is not None and context.share is not None:
-        context.evaluations.store = context.share(store, encoders, context.warn)
+
+def _record_encoders(context: RunContext, encoders: Mapping[str, Encoder]) -> None:
+    """Record the parameters, models and tokenizers of the encoders."""
+    parameters = {}
+    weights = {}
+    tokenizers = {}
+    for name, encoder in encoders.items():
+        parameters[name] = encoder.placed.parameter_counts
+        weights[name] = plain(encoder.backbone.origin)
+        tokenizers[name] = encoder.backbone.tokenizer.fingerprint
+    context.facts["parameters"] = parameters
+    context.facts["weights"] = weights
+    context.facts["tokenizers"] = tokenizers
+
+
+def _evaluate_before_training(
+    context: RunContext,
+    recipe: Recipe,
+    engine: Engine,
+    encoders: Mapping[str, Encoder],
+    resumed: State | None,
+) -> None:
+    """Evaluate the untrained encoders, and write the first training state; a resumed run has done both."""
     # Seeded again, since building encoders for other runs may have drawn random numbers.
     engine.seed(derive(recipe.run.seed, "evaluate"))
-    _record_models(context, encoders)
-    if resumed is None:
-        _evaluate(context, encoders, "start")
-        if recipe.stage:
-            write_state(context, 0, 0)
+    if resumed is not None:
+        _warn_of_changes(context, resumed)
+        return
+    _evaluate(context, encoders, "start")
+    if recipe.stage:
+        write_state(context, State(stage=0))
 
-    _train_and_save(context, resumed, encoders)
-    if context.is_whole:
-        _evaluate(context, encoders, "end")
+
+def _warn_of_changes(context: RunContext, resumed: State) -> None:
+    """Warn if recipe, versions or models are not those of the training state."""
+    facts = plain(context.facts)
+    changed = []
+    for name in COMPARED:
+        if name in resumed.facts and resumed.facts[name] != facts[name]:
+            changed.append(name)
+    if changed:
+        context.warn(
+            f"since the run was started, {listed(changed)} of `{MANIFEST}` have changed; the result may differ "
+            "from that of an uninterrupted run"
+        )
 
 
 def _train_and_save(
     context: RunContext,
     resumed: State | None,
-    encoders: dict[str, Encoder],
+    encoders: Mapping[str, Encoder],
 ) -> None:
-    """Train the stages that are not finished, fit transforms, and save the encoders.
-
-    `resumed` is the training state from which the run goes on; None if it starts from the beginning.
-    """
+    """Train the stages that are not finished, fit transforms, and save the encoders."""
     try:
-        _train(context, resumed, encoders)
+        _train(context, context.recipe, resumed, encoders)
+        # This holds even if this process has taken no step: encoders that were saved after an interruption may
+        # not have the final weights.
+        context.stepped = True
+        if context.recipe.stage:
+            for encoder in encoders.values():
+                encoder.fit_transform()
     except BaseException as error:
         # The encoders are saved even after an interruption, since trained weights are the most costly result of
-        # the run.
-        try:
-            _save_last(context, resumed, encoders)
-        except Exception as second:  # noqa: BLE001 - the first error must come through
-            error.add_note(f"nor could the encoders be saved: {second}")
+        # the run. If a resumed run has not taken a step, the encoders on disk have the same weights.
+        if context.stepped or resumed is None:
+            try:
+                _save(context, encoders)
+            except Exception as second:  # noqa: BLE001 - the first error must come through
+                error.add_note(f"nor could the encoders be saved: {second}")
         raise
-
-    _save_last(context, resumed, encoders)
+    _save(context, encoders)
 
 
 def _train(
     context: RunContext,
+    recipe: Recipe,
     resumed: State | None,
-    encoders: dict[str, Encoder],
+    encoders: Mapping[str, Encoder],
 ) -> None:
-    """Train the stages that are not finished, and fit transforms."""
+    """Train the stages of `recipe` that are not finished. Each encoder then has its final weights.
+
+    `recipe` is that of what the run does: it may have only the first stages of the run's recipe.
+    """
+    sources: dict[str, str] = {}
     first = resumed.stage if resumed else 0
-    last = len(context.limited_recipe.stage)
-    for index in range(first, last):
-        _set_weights(context, index, encoders)
+    for index in range(first, len(recipe.stage)):
+        stage = recipe.stage[index]
+        _set_weights(context, sources_of(recipe, index), sources, encoders)
         state = None
         if resumed is not None and resumed.stage == index and resumed.step > 0:
             state = resumed
         train_stage(context, index, encoders, state)
-        write_state(context, index + 1, 0)
+        sources.update(dict.fromkeys(recipe.trained(stage), stage.name))
+        write_state(context, State(stage=index + 1))
 
-    _set_weights(context, last, encoders)
-    # This holds even if this process has taken no step: encoders that were saved after an interruption may not
-    # have the final weights.
-    context.stepped = True
-    if context.recipe.stage and context.is_whole:
-        for encoder in encoders.values():
-            encoder.fit_transform()
-
-
-def _save_last(
-    context: RunContext,
-    resumed: State | None,
-    encoders: dict[str, Encoder],
-) -> None:
-    """Save the encoders of a whole run, unless the encoders that are already saved are as good."""
-    if not context.is_whole or context.loaded:
-        return
-    # If a resumed run has not taken a step, the encoders on disk have the same weights.
-    if context.stepped or resumed is None:
-        _save(context, encoders)
-
-
-def _record_models(context: RunContext, encoders: Mapping[str, Encoder]) -> None:
-    """Record the models and tokenizers of the encoders. Warn if a resumed run began with others."""
-    weights = {}
-    tokenizers = {}
-    for name, encoder in encoders.items():
-        weights[name] = plain(encoder.backbone.origin)
-        tokenizers[name] = encoder.backbone.tokenizer.fingerprint
-
-    if plain(context.facts.get("weights", weights)) != weights:
-        context.warn("the models' files are not those that the run was started with")
-    # A tokenizer may be trained on the texts of all stages.
-    if context.facts.get("tokenizers", tokenizers) != tokenizers:
-        context.warn("the tokenizers are not those that the run was started with")
-
-    context.facts["weights"] = weights
-    context.facts["tokenizers"] = tokenizers
-
-
-def _store(context: RunContext) -> VectorStore | None:
-    """Return the vector store of a plugin, or None.
-
-    None means that no plugin offers one, that the recipe turns it off (`run.cache`), or that the plugin's hook
-    failed. In a resumed run, the store's two counts of vectors go on from where the run stopped: `taken`, those
-    read from the store, and `encoded`, those computed.
-    """
-    if not context.recipe.run.cache:
-        return None
-    try:
-        store: VectorStore | None = context.hooks.vector_store(
-            run=context.run, warn=context.warn
-        )
-    except SentbedError:
-        # A setting of the user is wrong.
-        raise
-    except Exception as error:  # noqa: BLE001 - a plugin's fault must not end the run
-        context.warn(
-            f"the hook `vector_store` failed ({type(error).__name__}: {error}); "
-            "vectors are computed, and not kept"
-        )
-        return None
-    if store is None:
-        return None
-    before = context.facts.get("cache")
-    if before:
-        store.taken = before["taken"]
-        store.encoded = before["encoded"]
-    return store
+    _set_weights(context, sources_of(recipe, len(recipe.stage)), sources, encoders)
 
 
 def _set_weights(
     context: RunContext,
-    index: int,
-    encoders: dict[str, Encoder],
+    needed: Mapping[str, str],
+    sources: dict[str, str],
+    encoders: Mapping[str, Encoder],
 ) -> None:
-    """Give each encoder the weights with which stage `index` starts.
+    """Give each encoder the weights of a stage.
 
-    If `index` is the number of stages, these are its final weights.
+    Args:
+        context: The run.
+        needed: Name of the encoder -> name of the stage whose weights it gets (see `sources_of`).
+        sources: Name of the encoder -> name of the stage whose weights it has; it is updated. An encoder without
+            an entry has the weights before the first stage.
+        encoders: The encoders, by name.
     """
-    for name, source in sources_of(context.recipe, index).items():
-        if source == context.sources.get(name, PRETRAINED):
+    for name, source in needed.items():
+        if source == sources.get(name, PRETRAINED):
             continue
         encoder = encoders[name]
         if source == PRETRAINED:
@@ -470,8 +544,8 @@ def _set_weights(
             encoder.backbone = fresh.backbone
             encoder.placed = fresh.placed
         else:
-            encoder.restore(context.kept[source].paths[name])
-        context.sources[name] = source
+            encoder.restore(context.directory / context.kept[source].directory / name)
+        sources[name] = source
 
 
 def sources_of(recipe: Recipe, index: int) -> dict[str, str]:
@@ -489,29 +563,30 @@ def sources_of(recipe: Recipe, index: int) -> dict[str, str]:
     return sources
 
 
-def _save(context: RunContext, encoders: dict[str, Encoder]) -> None:
-    """Save all encoders, except those whose training has diverged.
+def _store(context: RunContext) -> VectorStore | None:
+    """Return the vector store of a plugin; None if there is none, or the recipe turns it off (`run.cache`)."""
+    if not context.recipe.run.cache:
+        return None
+    store: VectorStore | None = context.hooks.vector_store(
+        run=context.run, warn=context.warn
+    )
+    return store
 
-    If one cannot be saved, the others still are; then the first error is raised.
-    """
+
+def _save(context: RunContext, encoders: Mapping[str, Encoder]) -> None:
+    """Save all encoders, except those whose training has diverged."""
     directories = saved_encoders(context.directory, encoders)
-    errors: list[SentbedError] = []
     for name, encoder in encoders.items():
         if context.recipe.stage and not encoder.is_finite():
             # Training has diverged before a validation, so the weights are useless.
             context.facts.setdefault("not_saved", []).append(name)
-            continue
-        try:
+        else:
             encoder.save(directories[name], context.evaluations.plugins)
-        except SentbedError as error:
-            errors.append(error)
-    if errors:
-        raise errors[0]
 
 
 def _evaluate(
     context: RunContext,
-    encoders: dict[str, Encoder],
+    encoders: Mapping[str, Encoder],
     at: Literal["start", "end"],
 ) -> None:
     """Run the entries of `[[evaluate]]` whose key `at` names this time: before or after training."""
@@ -547,9 +622,8 @@ def _evaluate(
         for score in evaluation.scores:
             if math.isnan(score.value):
                 context.warn(
-                    f"the score `{score.metric}` of the task `{score.task}` is not a number; the evaluator "
-                    f"`{score.evaluator}` of {score.plugin} computed it from the vectors of `{label}`: look at "
-                    "its data, and at what training did to the encoder"
+                    f"the score `{score.metric}` of the task `{score.task}` for `{label}` is not a number: "
+                    f"look at the data of `{score.evaluator}`, and at what training did to the encoder"
                 )
 
 
@@ -561,36 +635,14 @@ def _progressed(
     total: int,
 ) -> None:
     """Call the hook `evaluation_progressed`."""
-    hooks.evaluation_progressed(
-        **event,
-        what=what,
-        done=done,
-        total=total,
-    )
+    hooks.evaluation_progressed(**event, what=what, done=done, total=total)
 
 
 def _write_manifest(context: RunContext, status: str) -> None:
     """Write the manifest: the name of the run, its status, and the facts so far."""
-    content = {"name": context.name, "status": status, **context.facts}
+    content = {"name": context.recipe.run.name, "status": status, **context.facts}
     text = json.dumps(content, indent=2, default=str)
     write_atomic(context.directory / MANIFEST, text + "\n")
-
-
-def _with_sections(data: ReportData, sections: Iterable[ReportSection]) -> ReportData:
-    """Return the data of a report, with these sections as its sections.
-
-    If several sections have the same key, only the first is used, and a warning is added for each other one.
-    """
-    by_key: dict[str, ReportSection] = {}
-    warnings = list(data.warnings)
-    for section in sections:
-        first = by_key.setdefault(section.key, section)
-        if first is not section:
-            warnings.append(
-                f"the report's section `{section.title}` is left out: `{first.title}` has its key "
-                f"`{section.key}`, too; its plugin must choose another"
-            )
-    return attrs.evolve(data, sections=tuple(by_key.values()), warnings=tuple(warnings))
 
 
 def _close(
@@ -605,7 +657,7 @@ def _close(
     recipe = resolved_toml(context.recipe)
     data = history.report_data(context.run, status, error, recipe)
     sections = context.hooks.report_sections(run=context.run, data=data)
-    data = _with_sections(data, chain.from_iterable(sections))
+    data = attrs.evolve(data, sections=tuple(chain.from_iterable(sections)))
 
     record = context.directory / RECORD
     # The numbers are written first, so that they are on disk even if writing the pages fails.

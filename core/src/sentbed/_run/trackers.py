@@ -17,11 +17,11 @@ import pluggy
 
 from sentbed import hookspecs
 from sentbed._component_faults import ADVICE, fault
-from sentbed._registry.plugin_source_code import place_of
+from sentbed._registry.offers import failure
 from sentbed._registry.registry import LIFECYCLE_HOOKS, Plugins
 from sentbed._run.context import RunContext
 from sentbed._run.history import History
-from sentbed.errors import PluginError, SentbedError, reason_of, suggest
+from sentbed.errors import PluginError, SentbedError, suggest
 from sentbed.protocols import ReportSection
 
 RETURNS: Mapping[str, Any] = {
@@ -87,7 +87,7 @@ def following(
         PluginError: if the object that a tracker builds cannot follow a run.
     """
     manager = plugins.manager
-    owners: dict[Any, str] = {info.key: info.label for info in plugins.plugins}
+    owners: dict[Any, str] = {}
     with ExitStack() as stack:
         manager.register(history)
         stack.callback(manager.unregister, history)
@@ -103,9 +103,9 @@ def following(
                 raise fault(tracker, "build", wrong) from error
             stack.callback(manager.unregister, built)
             info = plugins.origin(type(tracker))
-            owners[name] = (
-                f"the tracker `{tracker.name}`" if info is None else info.label
-            )
+            owners[name] = f"the tracker `{tracker.name}`"
+            if info is not None:
+                owners[name] += f" of `{info.release}`"
 
         failed: set[str] = set()
         for hook in LIFECYCLE_HOOKS:
@@ -155,18 +155,12 @@ def _guarded(
             if is_deliberate and (required or is_at_start):
                 raise
 
-            module = type(plugin).__module__
-            if inspect.ismodule(plugin):
-                module = plugin.__name__
-            reason = " ".join(reason_of(error).split())
-            failure = f"{owner} failed in `{hook}`: {reason}"
-            if place := place_of(error, module):
-                failure += f" @ {place}"
+            message = f"{owner} failed in `{hook}`: {failure(error)}"
             if required:
-                raise PluginError(f"{failure}; the run needs it") from error
+                raise PluginError(f"{message}; the run needs it") from error
 
             failed.add(implementation.plugin_name)
-            warning = f"{failure}; the run goes on without it"
+            warning = f"{message}; the run goes on without it"
             if not is_deliberate:
                 warning += f" ({ADVICE})"
             context.warn(warning)

@@ -116,7 +116,6 @@ def sampler_of(
         stage.batch_size,
         key,
         distinct=stage.distinct,
-        shuffle_buffer=stage.shuffle_buffer,
     )
 
 

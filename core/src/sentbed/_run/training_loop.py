@@ -13,10 +13,10 @@ from sentbed._recipe.checks import loss_of
 from sentbed._recipe.recipe import Recipe, Stage
 from sentbed._run.batch_sampling import Batch
 from sentbed._run.best_weights import Keeper
-from sentbed._run.context import Kept, RunContext
+from sentbed._run.context import RunContext
 from sentbed._run.state_saver import Saver
 from sentbed._run.trainer_inputs import Feed, length_of, open_data, sampler_of
-from sentbed._run.training_states import State, restoring
+from sentbed._run.training_states import Kept, State, restoring
 from sentbed._seeds import derive
 from sentbed.errors import RunError, SentbedError
 from sentbed.protocols import (
@@ -121,9 +121,9 @@ class _Loop:
         self.saver = Saver(context, index, self.trainer, self.sampler, self.keeper)
 
         if resumed is not None:
-            with restoring(resumed):
-                self.sampler.restore(resumed.content["sampler"])
-                self.keeper.kept = Kept.of(context.directory, resumed.content["keeper"])
+            with restoring(resumed.directory(context.directory)):
+                self.sampler.restore(resumed.sampler or {})
+            self.keeper.kept = resumed.kept_so_far or Kept()
             self.step = resumed.step
         if self.step > self.total_steps:
             raise RunError(
@@ -169,11 +169,12 @@ class _Loop:
             return
 
         # The trainer is loaded last, since building the rest may have drawn random numbers.
-        with restoring(self.resumed):
-            self.trainer.load(self.resumed.trainer)
+        directory = self.context.directory
+        with restoring(self.resumed.directory(directory)):
+            self.trainer.load(self.resumed.trainer(directory))
         self.keeper.current_step = self.step
         self.ended = self.step == self.total_steps
-        if not self.resumed.content["evaluated"]:
+        if not self.resumed.evaluated:
             # The run was interrupted after the step, but before its evaluations.
             self._evaluate_step()
 
@@ -223,7 +224,6 @@ class _Loop:
             )
 
         self.context.kept[self.stage.name] = kept
-        self.context.sources.update(dict.fromkeys(self.trained, self.stage.name))
         self.context.hooks.stage_finished(
             run=self.context.run,
             stage=self.stage.name,

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         Intervention,
         Loss,
         LossOutput,
-        Mixture,
         Optimizer,
         Output,
         ParameterSettings,
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
         Similarity,
         StagePlace,
         Tracker,
+        cut_into_batches,
         inner_parts,
         of_inner,
     )
@@ -83,7 +83,6 @@ if TYPE_CHECKING:
         StageParts,
     )
     from sentbed.protocols.recipe_tables import (
-        Lazy,
         RecipeTable,
         TableTraits,
         Variants,

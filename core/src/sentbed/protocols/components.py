@@ -27,6 +27,10 @@ Output: TypeAlias = Literal["vector", "tokens", "sparse"]
 vocabulary, most of which are 0.
 """
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 
 class Component(ABC):
     """Base class of all components. The fields of a component are the keys of its table in a recipe."""
@@ -716,27 +720,6 @@ def _compared(value: Any, similarity: Similarity) -> Any:
     return value
 
 
-@attrs.frozen
-class Mixture:
-    """How to sample a data set that consists of several parts.
-
-    The rows of part 0 come first, then those of part 1.
-    """
-
-    sizes: tuple[int, ...]
-    """Number of rows of each part."""
-    takes: tuple[int, ...]
-    """Number of rows that an epoch takes from each part.
-
-    If a part has fewer rows, it is repeated in another order. Repetitions belong to the same epoch: a source that
-    varies its texts from epoch to epoch returns the same text for a repeated row.
-    """
-    in_turn: bool = False
-    """Whether the parts take strict turns; otherwise the order of the parts is shuffled."""
-    whole_batches: bool = False
-    """Whether all rows of a batch come from one part."""
-
-
 class Dataset(ABC):
     """Training data: rows with named columns.
 
@@ -744,9 +727,6 @@ class Dataset(ABC):
     """
 
     __slots__ = ()
-
-    mixture: Mixture | None = None
-    """How to sample the data, if it consists of several parts."""
 
     @property
     @abstractmethod
@@ -784,6 +764,39 @@ class Dataset(ABC):
     @abstractmethod
     def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
         """Yield every text in these columns, for training a tokenizer; None means all columns."""
+
+    def order(self, key: Sequence[int], epoch: int) -> NDArray[np.int64]:
+        """Return the indices of an epoch's rows in the order of training; by default all rows, shuffled.
+
+        The arguments must determine the result. Every epoch has as many rows. `key` is the seed of the run and
+        the index of the stage.
+        """
+        import numpy as np
+
+        return np.random.default_rng([*key, epoch]).permutation(len(self))
+
+    def batches(
+        self,
+        batch_size: int,
+        key: Sequence[int],
+        epoch: int,
+    ) -> list[NDArray[np.int64]]:
+        """Return the indices of the rows of each batch of an epoch; by default, `order` is cut into batches.
+
+        A last batch of a single row is left out, since it has no negatives.
+        """
+        return cut_into_batches(self.order(key, epoch), batch_size)
+
+
+def cut_into_batches(
+    rows: NDArray[np.int64],
+    batch_size: int,
+) -> list[NDArray[np.int64]]:
+    """Return rows in batches. The last may be smaller; it is left out if it has a single row."""
+    batches = []
+    for start in range(0, len(rows) - 1, batch_size):
+        batches.append(rows[start : start + batch_size])
+    return batches
 
 
 class DataSource(Component):

@@ -344,7 +344,7 @@ class Engine:
     An engine that also trains is a `TrainingEngine`. The runtime of an engine that does not train sets the trait
     `untrainable`. Core uses one engine in one process and passes it whole batches. An engine with several
     devices or processes distributes the rows of a batch and gathers the vectors itself. `docs/engines.md`
-    describes the contract, and `sentbed_testing` compares engines with each other.
+    describes the contract, and `sentbed_testing` compares an engine with that of `cpu`.
     """
 
     token_budget: int

@@ -167,8 +167,8 @@ class InstalledPlugins(Protocol):
     def names(self, kind: str) -> list[str]:
         """Return the sorted names of all components of a kind, such as `pooler`."""
 
-    def find(self, kind: str, name: str) -> Any:
-        """Return the component of this kind and name. Its attribute `cls` is the component's class.
+    def load(self, kind: str, name: str) -> Any:
+        """Return the class of the component of this kind and name.
 
         Raises:
             PluginError: if there is no such component, or it cannot be imported.

@@ -1,4 +1,4 @@
-"""Base class of the recipe tables that plugins offer, and `Lazy`, an offer that is imported on first use."""
+"""Base class of the recipe tables that plugins offer."""
 
 from __future__ import annotations
 
@@ -27,16 +27,6 @@ CORE_TABLES = frozenset(
     }
 )
 """Top-level keys of a recipe that belong to core. A plugin cannot offer a table with such a key."""
-
-
-@attrs.frozen
-class Lazy:
-    """A component, command or recipe table that is imported when it is first used."""
-
-    target: str
-    """Where to import it from: `package.module:name`."""
-    summary: str
-    """One line for `sentbed plugins` and `--help`. For a component, it is the first line of its docstring."""
 
 
 @attrs.frozen

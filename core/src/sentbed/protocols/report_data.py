@@ -125,7 +125,7 @@ class ReportSection:
     key: str
     """Key in `sections` of `report.json`, of letters, digits and `-`.
 
-    If two sections have the same key, the second is left out, and the run warns.
+    It is unique among plugins.
     """
     title: str
     columns: tuple[str, ...]

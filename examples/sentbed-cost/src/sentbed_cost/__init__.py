@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sentbed import hookimpl
-from sentbed.protocols import Executor, Lazy, RecipeTable, ReportData, ReportSection
+from sentbed.protocols import Executor, RecipeTable, ReportData, ReportSection
 
 from sentbed_cost.table import Cost
 from sentbed_cost.threads import Threads
@@ -30,9 +30,9 @@ def executors() -> Sequence[type[Executor]]:
 
 
 @hookimpl
-def commands() -> Mapping[str, Lazy]:
+def commands() -> Mapping[str, str]:
     """Return `cost`."""
-    return {"cost": Lazy("sentbed_cost.command:cost", "Say what finished runs have cost together.")}
+    return {"cost": "sentbed_cost.command:cost"}
 
 
 @hookimpl

@@ -6,36 +6,24 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sentbed import hookimpl
-from sentbed.protocols import Lazy
 
 if TYPE_CHECKING:
     from sentbed.protocols import ReportData, ReportSection, Run
 
 
 @hookimpl
-def commands() -> Mapping[str, Lazy]:
+def commands() -> Mapping[str, str]:
     """Return the commands."""
     return {
-        "audit": Lazy(
-            "sentbed_audit.audit_command:audit",
-            "Show which results (MTEB's, ours, lm-eval's, a CSV) may be compared, and which models differ.",
-        ),
-        "overlap": Lazy(
-            "sentbed_audit.overlap_command:overlap",
-            "Count the items of evaluations that occur in training texts; compare runs on the others.",
-        ),
+        "audit": "sentbed_audit.audit_command:audit",
+        "overlap": "sentbed_audit.overlap_command:overlap",
     }
 
 
 @hookimpl
-def recipe_tables() -> Mapping[str, Lazy]:
+def recipe_tables() -> Mapping[str, str]:
     """Return `[clean]`."""
-    return {
-        "clean": Lazy(
-            "sentbed_audit.clean.clean_config:Clean",
-            "`[clean]`: scores on items that do not occur in training texts; off if absent.",
-        )
-    }
+    return {"clean": "sentbed_audit.clean.clean_config:Clean"}
 
 
 @hookimpl

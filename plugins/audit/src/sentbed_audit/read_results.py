@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 from sentbed.errors import DataError, SentbedError, listed
-from sentbed.helpers import read_file, reason_of
+from sentbed.helpers import reason_of
 
 from sentbed_audit.lm_eval_results import is_lm_eval_result, lm_eval_rows
 from sentbed_audit.mteb_results import is_mteb_result, mteb_rows
@@ -121,7 +121,7 @@ def _of_records(
 def _of_file(file: Path, name: PurePosixPath) -> Content:
     """Return the content of a file; `name` is the path by which findings name it."""
     try:
-        return _parsed(read_file(file, LARGEST_FILE), name)
+        return _parsed(file.read_bytes(), name)
     except (SentbedError, OSError) as error:
         return Unreadable(str(name), reason_of(error))
 

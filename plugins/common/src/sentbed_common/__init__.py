@@ -58,8 +58,10 @@ if TYPE_CHECKING:
     from sentbed_common.text_digests import first_of_equal, text_digest
     from sentbed_common.text_files import open_text, readable
     from sentbed_common.text_lines import (
+        LONGEST_LINE,
         csv_rows,
         decoded_line,
+        in_utf_16,
         json_object,
     )
     from sentbed_common.text_pair_similarities import (

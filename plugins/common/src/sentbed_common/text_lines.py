@@ -9,7 +9,17 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from sentbed.errors import DataError
-from sentbed.helpers import LONGEST_LINE, in_utf_16
+
+LONGEST_LINE = 1 << 20
+"""Largest number of bytes of a line in a text file, and of characters of a text to encode."""
+
+
+def in_utf_16(beginning: bytes) -> bool:
+    """Whether a text file that begins with these bytes is in UTF-16, by its mark, or by two Latin letters."""
+    first, second = beginning[:2], beginning[2:4]
+    if first in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return True
+    return first.count(0) == 1 and second.count(0) == 1
 
 
 def decoded_line(

@@ -31,7 +31,7 @@ def data_named(source: str, overrides: Sequence[str]) -> tuple[DataSource, Runti
     Raises:
         RecipeError: with all invalid fields.
     """
-    document = Document({"data": {"use": source}, "runtime": {"use": "cpu"}})
+    document = Document.of({"data": {"use": source}, "runtime": {"use": "cpu"}})
     paths = []
     for text in overrides:
         if text.startswith("runtime."):
@@ -40,11 +40,7 @@ def data_named(source: str, overrides: Sequence[str]) -> tuple[DataSource, Runti
             paths.append(f"data.{text}")
 
     document = apply_overrides(document, paths)
-    tables, problems = structure(
-        document.data, _Tables, document, load_plugins(), Path.cwd()
-    )
-    if problems:
-        raise RecipeError(problems)
+    tables = structure(document, _Tables, load_plugins(), Path.cwd())
     return tables.data, tables.runtime
 
 

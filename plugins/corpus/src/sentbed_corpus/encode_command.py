@@ -168,7 +168,7 @@ def _runtime_table(options: Mapping[str, Any]) -> Mapping[str, Any]:
     table = {"use": options["runtime"]}
     if options["precision"]:
         table["precision"] = options["precision"]
-    document = apply_overrides(Document({"runtime": table}), options["overrides"])
+    document = apply_overrides(Document.of({"runtime": table}), options["overrides"])
     runtime: Mapping[str, Any] = document.data["runtime"]
     return runtime
 

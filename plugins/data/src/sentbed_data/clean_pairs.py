@@ -6,17 +6,15 @@ import hashlib
 import sys
 import unicodedata
 from array import array
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
-from itertools import accumulate
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import attrs
 from attrs.validators import and_, ge, gt, le, optional
 from sentbed import DataError
-from sentbed.protocols import Dataset, DataSource, Mixture
+from sentbed.protocols import Dataset, DataSource
 from sentbed_common import first_of_equal, text_digest
 
 from sentbed_data.columns_and_counts import chosen_columns, counts_text
@@ -65,7 +63,7 @@ class CleanPairs(DataSource):
     source: DataSource
     """A source with the columns `anchor` and `positive`: `{ use = "parallel", ... }`. A `mix` is cleaned as a
     whole: a pair may be a duplicate of a pair from another of its sources. Its strategy must be
-    `proportional`."""
+    `proportional`, and its batches mixed."""
     min_words: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Smallest number of words of each text, at least 1; default: no limit. Words are separated by white space;
     in Chinese, Japanese and Korean script every character is a word."""
@@ -106,6 +104,12 @@ class CleanPairs(DataSource):
                 'that are left out; use `strategy = "proportional"`, or clean each of its sources'
             )
 
+        if isinstance(self.source, Mix) and self.source.batches == "single":
+            yield (
+                'the mix has `batches = "single"`, and a clean mix is shuffled as a whole; '
+                "clean each of its sources"
+            )
+
         has_scripts = self.anchor_scripts or self.positive_scripts
         if self.script_share != 0.5 and not has_scripts:
             yield "`script_share` is for `anchor_scripts` and `positive_scripts`; add them, or remove it"
@@ -134,14 +138,7 @@ class CleanPairs(DataSource):
             )
 
         # The unary plus drops counts of zero.
-        cleaned = CleanedPairs(source, kept, dict(+left_out))
-        if cleaned.mixture is not None and 0 in cleaned.mixture.sizes:
-            number = cleaned.mixture.sizes.index(0) + 1
-            raise DataError(
-                f"nothing is left of source {number} of the mix; take it out, or loosen the rules"
-            )
-
-        return cleaned
+        return CleanedPairs(source, kept, dict(+left_out))
 
     def _pairs_by_rules(
         self, source: Dataset, left_out: Counter[str]
@@ -244,22 +241,6 @@ class CleanedPairs(Dataset):
     def columns(self) -> tuple[str, ...]:
         """The columns of the source."""
         return self.source.columns
-
-    @property
-    def mixture(self) -> Mixture | None:  # type: ignore[override]  # read-only here
-        """The source's mixture, with the number of selected rows in each part; None if the source has none."""
-        mixture = self.source.mixture
-        if mixture is None:
-            return None
-
-        sizes = []
-        start = 0
-        for end_in_source in accumulate(mixture.sizes):
-            end = bisect_left(self.kept, end_in_source)
-            sizes.append(end - start)
-            start = end
-
-        return attrs.evolve(mixture, sizes=tuple(sizes), takes=tuple(sizes))
 
     @property
     def fingerprint(self) -> str:

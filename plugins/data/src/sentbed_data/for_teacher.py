@@ -5,12 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
-from sentbed.protocols import LABEL, Dataset, DataSource, Mixture
+from sentbed.protocols import LABEL, Dataset, DataSource
 
 from sentbed_data.columns_and_counts import chosen_columns
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 PREFIX = "teacher_"
 """Prefix of the names of the columns that a teacher encodes."""
@@ -83,11 +87,6 @@ class Doubled(Dataset):
     source: Dataset
 
     @property
-    def mixture(self) -> Mixture | None:  # type: ignore[override]  # a class attribute in the base class
-        """The mixture of the source, which says how rows are sampled."""
-        return self.source.mixture
-
-    @property
     def fingerprint(self) -> str:
         """SHA-256 over the source's fingerprint and the columns."""
         described = repr((self.source.fingerprint, self.columns))
@@ -117,3 +116,16 @@ class Doubled(Dataset):
         """Yield every text of the columns; texts of a teacher's column are those of the source's column."""
         names = chosen_columns(self.columns, columns)
         yield from self.source.texts({name.removeprefix(PREFIX) for name in names})
+
+    def order(self, key: Sequence[int], epoch: int) -> NDArray[np.int64]:
+        """Return the rows of an epoch in the order of the source."""
+        return self.source.order(key, epoch)
+
+    def batches(
+        self,
+        batch_size: int,
+        key: Sequence[int],
+        epoch: int,
+    ) -> list[NDArray[np.int64]]:
+        """Return the rows of each batch of the source."""
+        return self.source.batches(batch_size, key, epoch)

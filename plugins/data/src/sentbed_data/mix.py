@@ -8,14 +8,25 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
 from attrs.validators import and_, deep_iterable, ge, gt, lt, min_len, optional
 from sentbed import DataError
-from sentbed.protocols import Dataset, DataSource, Mixture
+from sentbed.protocols import Dataset, DataSource, cut_into_batches
 
 from sentbed_data.columns_and_counts import chosen_columns
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+# Tags that make generators with the same key differ. They are not 0, since the seeds `[a, b]` and `[a, b, 0]`
+# give the same random numbers in NumPy.
+_PART, _TURNS = 1, 4
+
+_PIECE = 1 << 16
+"""Number of turns that are shuffled at a time."""
 
 
 @attrs.frozen(kw_only=True)
@@ -123,14 +134,14 @@ class Mix(DataSource):
 
             parts.append(part)
 
-        sizes = tuple(map(len, parts))
-        mixture = Mixture(
-            sizes,
-            self._takes(sizes),
+        takes = self._takes(tuple(map(len, parts)))
+        return Mixed(
+            self.columns,
+            tuple(parts),
+            takes,
             in_turn=self.strategy == "round-robin",
             whole_batches=self.batches == "single",
         )
-        return Mixed(self.columns, tuple(parts), mixture)
 
     def _takes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Return the number of rows that an epoch takes from each source; `sizes` are the sources' row counts."""
@@ -171,12 +182,21 @@ class Mixed(Dataset):
     columns: tuple[str, ...]
     """Columns that every part has."""
     parts: tuple[Dataset, ...]
-    mixture: Mixture
+    takes: tuple[int, ...]
+    """Number of rows that an epoch takes from each part.
+
+    If a part has fewer rows, it is repeated in another order. Repetitions belong to the same epoch: a part that
+    varies its texts from epoch to epoch returns the same text for a repeated row.
+    """
+    in_turn: bool = False
+    """Whether the parts take strict turns; otherwise the order of the parts is shuffled."""
+    whole_batches: bool = False
+    """Whether all rows of a batch come from one part."""
     _starts: tuple[int, ...] = attrs.field(init=False)
 
     @_starts.default
     def _starts_of_parts(self) -> tuple[int, ...]:
-        return tuple(accumulate(self.mixture.sizes, initial=0))
+        return tuple(accumulate(map(len, self.parts), initial=0))
 
     @property
     def varies(self) -> bool:
@@ -194,9 +214,10 @@ class Mixed(Dataset):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over the parts' fingerprints, the columns and the mixture."""
+        """SHA-256 over the parts' fingerprints, the columns and the order of the rows."""
         fingerprints = [part.fingerprint for part in self.parts]
-        described = repr((fingerprints, self.columns, self.mixture))
+        mixture = (self.takes, self.in_turn, self.whole_batches)
+        described = repr((fingerprints, self.columns, mixture))
         return hashlib.sha256(described.encode()).hexdigest()
 
     def __len__(self) -> int:
@@ -238,3 +259,90 @@ class Mixed(Dataset):
         """Yield every text, part by part."""
         for part in self.parts:
             yield from part.texts(chosen_columns(self.columns, columns))
+
+    def order(self, key: Sequence[int], epoch: int) -> NDArray[np.int64]:
+        """Return the rows of an epoch, mixed. Raises `DataError` if all rows of a batch come from one part."""
+        import numpy as np
+
+        if self.whole_batches:
+            raise DataError(
+                'a mix with `batches = "single"` has no order of rows for `distinct` batches; '
+                'remove `distinct`, or choose `batches = "mixed"`'
+            )
+        parts = self._turns(self.takes, key, epoch)
+        rows = np.empty(len(parts), np.int64)
+        for part in range(len(self.parts)):
+            rows[parts == part] = self._rows_of_part(part, key, epoch)
+        return rows
+
+    def batches(
+        self,
+        batch_size: int,
+        key: Sequence[int],
+        epoch: int,
+    ) -> list[NDArray[np.int64]]:
+        """Return the rows of each batch of an epoch."""
+        if not self.whole_batches:
+            return super().batches(batch_size, key, epoch)
+
+        batches_of_parts = []
+        for part in range(len(self.parts)):
+            rows = self._rows_of_part(part, key, epoch)
+            batches_of_parts.append(cut_into_batches(rows, batch_size))
+
+        counts = tuple(map(len, batches_of_parts))
+        remaining = [iter(batches) for batches in batches_of_parts]
+        turns = self._turns(counts, key, epoch)
+        return [next(remaining[part]) for part in turns]
+
+    def _rows_of_part(
+        self,
+        part: int,
+        key: Sequence[int],
+        epoch: int,
+    ) -> NDArray[np.int64]:
+        """Return the rows that an epoch takes from a part: those that follow, in endless shuffled passes."""
+        import numpy as np
+
+        size = len(self.parts[part])
+        start = epoch * self.takes[part]
+        end = start + self.takes[part]
+        passes = []
+        for number in range(start // size, -(-end // size)):
+            rng = np.random.default_rng([*key, number, _PART, part])
+            passes.append(rng.permutation(size))
+        first = start // size * size
+        rows = np.concatenate(passes)[start - first : end - first]
+        return rows + self._starts[part]
+
+    def _turns(
+        self,
+        counts: tuple[int, ...],
+        key: Sequence[int],
+        epoch: int,
+    ) -> NDArray[np.int64]:
+        """Return the part of each turn of an epoch; part i has `counts[i]` turns: rows, or batches.
+
+        They are drawn in pieces, each from the turns that are left, so that all orders are equally likely.
+        """
+        import numpy as np
+
+        if self.in_turn:
+            ranks = np.concatenate([np.arange(count) for count in counts])
+            parts = np.repeat(np.arange(len(counts)), counts)
+            return parts[np.argsort(ranks, kind="stable")]
+
+        rng = np.random.default_rng([*key, epoch, _TURNS])
+        left = np.array(counts)
+        pieces: list[NDArray[np.int64]] = []
+        while left.sum() > 0:
+            in_piece = left
+            if left.sum() > _PIECE:
+                in_piece = rng.multivariate_hypergeometric(
+                    left, _PIECE, method="marginals"
+                )
+            left = left - in_piece
+            parts = np.repeat(np.arange(len(counts)), in_piece)
+            seed = [*key, epoch, _TURNS, len(pieces) + 1]
+            pieces.append(np.random.default_rng(seed).permutation(parts))
+        return np.concatenate(pieces)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from sentbed import DataError
-from sentbed.helpers import LONGEST_LINE
+from sentbed_common import LONGEST_LINE
 
 from sentbed_data import hub
 from sentbed_data.csv_tsv_jsonl import Rows, shortened_list, table_rows

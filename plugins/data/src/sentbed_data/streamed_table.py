@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 import attrs
 from sentbed import DataError, RunError
-from sentbed.helpers import atomic_file, read_file, sha256, write_atomic
+from sentbed.helpers import atomic_file, sha256, write_atomic
 from sentbed.protocols import Dataset
 from sentbed_common import CACHE_VARIABLE, cache_root
 
@@ -50,7 +50,7 @@ class StreamedTable(Dataset):
     fingerprint: str
     """SHA-256 over the content of the source files and all options with which they are read."""
     file: OpenFile
-    batches: Sequence[Batch]
+    record_batches: Sequence[Batch]
     left_out: Mapping[str, int] = attrs.field(factory=dict)
     """Number of rows of the source that were left out, by reason."""
     ends: Sequence[int] = attrs.field(init=False)
@@ -58,7 +58,7 @@ class StreamedTable(Dataset):
 
     @ends.default
     def _ends(self) -> list[int]:
-        return list(accumulate(batch.rows for batch in self.batches))
+        return list(accumulate(batch.rows for batch in self.record_batches))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -84,7 +84,7 @@ class StreamedTable(Dataset):
         try:
             for index in indices:
                 number = bisect_right(self.ends, index)
-                batch = self.batches[number]
+                batch = self.record_batches[number]
                 row = index - self.ends[number] + batch.rows
                 for field, texts_of_field in texts.items():
                     texts_of_field.append(batch.columns[field].text(self.file, row))
@@ -107,7 +107,7 @@ class StreamedTable(Dataset):
 
         fields = [field for column, field in self.fields.items() if column in columns]
         for field in dict.fromkeys(fields):
-            for batch in self.batches:
+            for batch in self.record_batches:
                 for first, rows in batch.slices():
                     try:
                         array = batch.columns[field].array(self.file, first, rows)
@@ -225,7 +225,7 @@ def _hash_of(path: Path) -> Path:
 def _is_intact(path: Path) -> bool:
     """Whether a cached file exists and has the recorded hash."""
     try:
-        return read_file(_hash_of(path)).decode() == f"{sha256(path)}  {path.name}\n"
+        return _hash_of(path).read_text() == f"{sha256(path)}  {path.name}\n"
     except (OSError, ValueError, DataError):
         return False
 

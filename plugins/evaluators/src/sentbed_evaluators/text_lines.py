@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from sentbed import DataError, locate
 from sentbed.errors import listed, suggest
-from sentbed.helpers import in_utf_16
+from sentbed_common import in_utf_16
 
 _MARK = "\ufeff"
 _BYTES_OF_MARK = codecs.BOM_UTF8.decode("latin-1")

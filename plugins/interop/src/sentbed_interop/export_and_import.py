@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
 from sentbed import Encoder
 from sentbed.errors import ModelError, RecipeError, RunError
 from sentbed.helpers import write_directory
@@ -21,20 +20,6 @@ from sentbed.tools import (
 )
 
 from sentbed_interop.merged_adapters import save_merged
-
-
-@attrs.frozen
-class _ExporterTable:
-    """Table from which `structure` builds an exporter."""
-
-    part: Exporter
-
-
-@attrs.frozen
-class _ImporterTable:
-    """Table from which `structure` builds an importer."""
-
-    part: Importer
 
 
 def export_encoder(
@@ -60,7 +45,7 @@ def export_encoder(
     target = _require_new(output)
     exporter: Exporter | None = None
     if to is not None:
-        exporter = _component(_ExporterTable, "--to", to, overrides, plugins)
+        exporter = _component(Exporter, "--to", to, overrides, plugins)
     elif overrides:
         raise RunError(
             "without `--to` there is nothing to set; leave out `--set`, or name an exporter"
@@ -103,7 +88,7 @@ def import_encoder(
     if not path.exists():
         raise ModelError(f"`{source}` does not exist; check the path")
 
-    importer: Importer = _component(_ImporterTable, "--from", from_, overrides, plugins)
+    importer: Importer = _component(Importer, "--from", from_, overrides, plugins)
     encoder: Encoder = importer.read(path)
     encoder.save(target)
 
@@ -123,7 +108,7 @@ def _require_new(output: str | Path) -> Path:
 
 
 def _component(
-    cls: type[Any],
+    base: type[Any],
     option: str,
     name: str,
     overrides: Sequence[str],
@@ -131,7 +116,7 @@ def _component(
 ) -> Any:
     """Return the exporter or importer called `name`, with its fields set.
 
-    `cls` is the table to build it from, and `option` the command line option that names it, for messages.
+    `base` is `Exporter` or `Importer`, and `option` the command line option that names it, for messages.
 
     Raises:
         RunError: if there is no such component, or an override is wrong.
@@ -142,21 +127,13 @@ def _component(
             raise RunError(f"found `--set {text}`, expected `--set FIELD=VALUE`")
 
     try:
-        document = apply_overrides(Document({"use": name}), overrides)
+        document = apply_overrides(Document.of({"use": name}), overrides)
+        return structure(document, base, plugins, Path.cwd())
     except RecipeError as error:
-        messages = [f"`--set`: {problem.message}" for problem in error.problems]
-        raise RunError("; ".join(messages)) from error
-
-    data = {"part": document.data}
-    request, problems = structure(
-        data, cls, document, plugins, Path.cwd(), (("part",), ())
-    )
-    if problems:
         messages = []
-        for problem in problems:
+        for problem in error.problems:
             place = f"--set {problem.path}"
             if problem.path in ("", "use"):
                 place = f"{option} {name}"
             messages.append(f"`{place}`: {problem.message}")
-        raise RunError("; ".join(messages))
-    return request.part
+        raise RunError("; ".join(messages)) from error

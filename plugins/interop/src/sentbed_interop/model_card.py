@@ -102,7 +102,7 @@ def render(
     values["differences"] = [_markdown(text) for text in export.differences]
     values["recipe"] = tomli_w.dumps(recipe_table(encoder, record))
     values["needed"] = " ".join(distributions)
-    values["foreign"] = sorted(distributions.keys() - set(catalog()))
+    values["foreign"] = sorted(distributions.keys() - {*catalog().values()})
     values |= _sections_of_run(encoder, record)
     card = _environment().from_string(text).render(values)
     return str(card).rstrip() + "\n"
@@ -446,6 +446,6 @@ def _distributions(recipe: Any) -> dict[str, str]:
     """Return the distributions of a recipe's components and of the runtime `cpu`, with the installed versions."""
     plugins = load_plugins()
     infos = [plugins.origin(cls) for cls in components_of(recipe)]
-    infos.append(plugins.components.get(("runtime", "cpu")))
+    infos += plugins.offers.get(("runtime", "cpu"), [])
     versions = {info.distribution: info.version for info in infos if info is not None}
     return dict(sorted(versions.items()))

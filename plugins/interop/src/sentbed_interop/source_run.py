@@ -10,14 +10,14 @@ from typing import Any
 import attrs
 from sentbed import DataError, Encoder, ModelError, RecipeError, RunError
 from sentbed.errors import listed
-from sentbed.helpers import read_file
 from sentbed.protocols import Score
 from sentbed.tools import (
     Document,
+    from_plain,
     load_plugins,
     structure_recipe,
 )
-from sentbed_report.report_json import read_record, read_score
+from sentbed_report.report_json import read_record
 from sentbed_report.score_planes import base_name
 
 REPORT, RECIPE = "report.json", "resolved.toml"
@@ -101,7 +101,7 @@ def parts_of(record: RunRecord) -> Any:
     """
     try:
         return structure_recipe(
-            Document(dict(record.recipe)), load_plugins(), Path.cwd(), check_files=False
+            Document.of(record.recipe), load_plugins(), Path.cwd(), check_files=False
         )
     except RecipeError:
         return None
@@ -116,7 +116,7 @@ def _read(directory: Path) -> tuple[dict[str, Any], dict[str, Any], list[Score]]
     try:
         report = read_record(directory / REPORT)
         recipe = _read_toml(directory / RECIPE)
-        scores = [read_score(record) for record in report["scores"]]
+        scores = from_plain(report["scores"], list[Score])
     except (OSError, ValueError, KeyError, TypeError, DataError) as error:
         raise RunError(
             f"`{directory}` is not a run directory (it has no `{REPORT}` and `{RECIPE}` that can be read: "
@@ -127,7 +127,7 @@ def _read(directory: Path) -> tuple[dict[str, Any], dict[str, Any], list[Score]]
 
 
 def _read_toml(file: Path) -> dict[str, Any]:
-    return tomllib.loads(read_file(file).decode())
+    return tomllib.loads(file.read_text("utf-8"))
 
 
 def _names(encoder: str) -> set[str]:

@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sentbed import hookimpl
-from sentbed.protocols import Lazy
 
 
 @hookimpl
-def runtimes() -> Mapping[str, Lazy]:
+def runtimes() -> Mapping[str, str]:
     """Return the runtime of this distribution."""
-    summary = (
-        "ONNX Runtime on the host's processor, for encoding alone, in fp32 or int8."
-    )
-    return {
-        "onnxruntime": Lazy("sentbed_onnxruntime.onnx_runtime:OnnxRuntime", summary)
-    }
+    return {"onnxruntime": "sentbed_onnxruntime.onnx_runtime:OnnxRuntime"}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed import RunError, hookimpl
-from sentbed.protocols import Evaluation, Lazy, ReportData
+from sentbed.protocols import Evaluation, ReportData
 
 if TYPE_CHECKING:
     from sentbed.protocols import Run
@@ -18,27 +18,19 @@ required = True
 
 
 @hookimpl
-def commands() -> Mapping[str, Lazy]:
+def commands() -> Mapping[str, str]:
     """Return the commands `compare` and `table`."""
     return {
-        "compare": Lazy(
-            "sentbed_report.commands:compare",
-            "Compare runs on all scores that they share.",
-        ),
-        "table": Lazy(
-            "sentbed_report.commands:table", "Print the scores of runs as papers do."
-        ),
+        "compare": "sentbed_report.commands:compare",
+        "table": "sentbed_report.commands:table",
     }
 
 
 @hookimpl
-def recipe_tables() -> Mapping[str, Lazy]:
+def recipe_tables() -> Mapping[str, str]:
     """Return the table `[report]`."""
     return {
-        "report": Lazy(
-            "sentbed_report.report_config:ReportTable",
-            "`[report]`: what the page of a run shows.",
-        ),
+        "report": "sentbed_report.report_config:ReportTable",
     }
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from sentbed.errors import LONGEST_MESSAGE, printable
 from sentbed.helpers import read_json
-from sentbed.protocols import Direction, Score
-from sentbed.tools import record_json, score_record
+from sentbed.protocols import Score
+from sentbed.tools import plain, record_json
 
 from sentbed_report.run_report import RunReport
 from sentbed_report.score_intervals import ScoreInterval
@@ -77,7 +75,7 @@ def to_json(data: RunReport) -> str:
 
 
 def _score(score: Score, interval: ScoreInterval | None) -> dict[str, Any]:
-    record = score_record(score)
+    record: dict[str, Any] = plain(score)
     if interval is None:
         return record
     record["interval"] = interval.interval
@@ -88,39 +86,3 @@ def _score(score: Score, interval: ScoreInterval | None) -> dict[str, Any]:
             "p_value": interval.change.p_value,
         }
     return record
-
-
-def read_score(record: Mapping[str, Any]) -> Score:
-    """Return a score that is recorded in `report.json`, without its items.
-
-    Raises:
-        KeyError: if a key is missing.
-        TypeError: if the record is not a score.
-    """
-    protocol = record["protocol"]
-    if not isinstance(protocol, dict):
-        raise TypeError("a score without a protocol")
-    for part in ("encoder", "evaluator", *protocol):
-        if not isinstance(protocol[part], dict):
-            raise TypeError(f"a score whose protocol has no table `{part:.80}`")
-    names = {}
-    for field in ("task", "metric", "encoder", "evaluator"):
-        names[field] = record[field]
-        if not isinstance(names[field], str):
-            raise TypeError(f"a score without the name of its {field}")
-    value = math.nan
-    if record["value"] is not None:
-        value = float(record["value"])
-    if record["direction"] not in get_args(Direction):
-        raise TypeError("a score with an unknown direction")
-    return Score(
-        value=value,
-        protocol=protocol,
-        direction=record["direction"],
-        plugin=str(record.get("plugin", "")),
-        note=str(record.get("note", "")),
-        degenerate=str(record.get("degenerate", "")),
-        skipped=tuple(map(str, record.get("skipped", ()))),
-        axis=record.get("axis", ""),
-        **names,
-    )

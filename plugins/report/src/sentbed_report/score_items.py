@@ -18,14 +18,14 @@ from typing import IO, TYPE_CHECKING, Any
 
 import attrs
 from sentbed.errors import RunError
-from sentbed.helpers import foreign, read_file, write_atomic
+from sentbed.helpers import foreign, write_atomic
 from sentbed.protocols import Items, Score
-from sentbed.tools import plain, score_record
+from sentbed.tools import from_plain, plain
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-from sentbed_report.report_json import printable_data, read_score
+from sentbed_report.report_json import printable_data
 
 DIRECTORY = "items"
 """Subdirectory of a run for the items of its scores."""
@@ -109,7 +109,7 @@ def attach_items(run: Path, scores: Iterable[Score]) -> tuple[Score, ...]:
 
 def _key(score: Score) -> Mapping[str, Any]:
     """Return the fields that identify a score within its run, as JSON data: all except its value."""
-    record: dict[str, Any] = plain({**score_record(score), "value": None})
+    record: dict[str, Any] = {**plain(score), "value": None}
     protocol = record["protocol"]
     for side, part in protocol.items():
         protocol[side] = dict(sorted(part.items()))
@@ -127,7 +127,7 @@ def _read_arrays(path: Path, most: int) -> dict[str, NDArray[Any]]:
     """
     import numpy as np
 
-    content = read_file(path, LARGEST_ITEMS)
+    content = path.read_bytes()
     # This is checked before zipfile reads the central directory, where many entries may name one array.
     if content.count(_ENTRY) > MOST_ARRAYS:
         raise RunError(
@@ -192,7 +192,7 @@ def _items_of(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Items]:
     index = printable_data(json.loads(str(arrays["index"])))
     items = {}
     for entry in index:
-        key = json.dumps(_key(read_score(entry.pop("score"))))
+        key = json.dumps(_key(from_plain(entry.pop("score"), Score)))
         for field in ARRAYS:
             entry[field] = arrays.get(entry[field])
         items[key] = Items(**entry)

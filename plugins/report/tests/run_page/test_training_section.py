@@ -67,14 +67,9 @@ def test_json_has_every_watched_score():
         "geometry",
         [0, 100, 200],
     )
-    series = [
-        (score["task"], score["metric"], score["values"]) for score in first["series"]
-    ]
-    assert series == [
-        ("STSB-dev", "alignment", [0.3, 0.25, 0.2]),
-        ("STSB-dev", "uniformity", [-1.0, -2.0, -2.5]),
-    ]
-    assert first["series"][0]["protocol"] == {
+    assert [score["metric"] for score in first["scores"]] == ["alignment", "uniformity"]
+    assert first["values"] == [[0.3, -1.0], [0.25, -2.0], [0.2, -2.5]]
+    assert first["scores"][0]["protocol"] == {
         "encoder": {},
         "evaluator": {"id": "wang-isola"},
     }

@@ -20,12 +20,13 @@ from sentbed.tools import (
     Evaluate,
     Plugins,
     Recipe,
-    RunContext,
     engine_of,
-    execute,
+    evaluate_trained,
+    key_of,
     new_directory,
     saved_encoders,
     saved_recipe,
+    train_first_stages,
 )
 from sentbed_report.study.read_cell_run import (
     KEYS,
@@ -34,7 +35,7 @@ from sentbed_report.study.read_cell_run import (
     manifest_status,
 )
 
-from sentbed_studies.cell_keys import Content, EvaluationKey, key_of
+from sentbed_studies.cell_keys import Content, EvaluationKey
 from sentbed_studies.shared_work_plan import Task, Work
 
 
@@ -189,7 +190,7 @@ def add_evaluations(
             tracker=(),
         )
         if evaluation.at == "start":
-            context = RunContext(recipe.run.name, directory, only_this, stages=0)
+            train_first_stages(only_this, 0, directory, plugins)
         else:
             loaded = loaded or _load_encoders(run, recipe, plugins)
             entry = evaluation.entry
@@ -199,11 +200,7 @@ def add_evaluations(
                         f"the run in `{run}` has not saved `{name}`, since its training diverged; take the "
                         "added evaluation of it out, or remove the run to train it again"
                     )
-            only_this = attrs.evolve(only_this, stage=())
-            context = RunContext(recipe.run.name, directory, only_this)
-            context.built = loaded
-            context.loaded = True
-        execute(context, plugins)
+            evaluate_trained(only_this, loaded, directory, plugins)
 
 
 def _load_encoders(

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+import attrs
 from sentbed.errors import RunError
 from sentbed.helpers import write_atomic, write_directory
 from sentbed.tools import (
@@ -15,7 +16,6 @@ from sentbed.tools import (
     MANIFEST,
     RESOLVED,
     Recipe,
-    RunContext,
     newest_state,
     resolved_toml,
     write_state,
@@ -34,7 +34,7 @@ def branch(
     The directory is written atomically.
 
     Args:
-        source: Directory of a finished run that has trained only the first stages (`RunContext.stages`).
+        source: Directory of a finished run of `train_first_stages`.
         directory: Run directory to create.
         recipe: Recipe of the new run, whose first stages are the stages of the run in `source`.
         stages: Number of stages that the run in `source` has trained.
@@ -43,9 +43,8 @@ def branch(
     Raises:
         RunError: if `source` has no intact training state from the end of these stages, or if the disk is full.
     """
-    context = RunContext(recipe.run.name, source, recipe)
     try:
-        state, _ = newest_state(context)
+        state, _ = newest_state(source)
     except RunError:
         state = None
 
@@ -55,11 +54,13 @@ def branch(
         )
 
     text = resolved_toml(recipe)
-    facts = {**state.content["facts"], "went_on_from": source.name}
-    content = {**state.content, "facts": facts}
+    facts = {**state.facts, "went_on_from": source.name}
+    # The run in `source` has another recipe on purpose.
+    del facts["recipe"]
+    branched = attrs.evolve(state, facts=facts)
 
     copied_names = {CHECKPOINTS}
-    for tracker in content["trackers"].values():
+    for tracker in state.trackers.values():
         copied_names.update(tracker.get("files", ()))
 
     manifest = {"name": recipe.run.name, "status": "interrupted"}
@@ -75,7 +76,7 @@ def branch(
             else:
                 shutil.copy2(part, target / part.name)
 
-        write_state(target, state.stage, state.step, content, None)
+        write_state(target, branched)
         for name, text_of_file in written_files.items():
             write_atomic(target / name, text_of_file)
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import attrs
-from sentbed.errors import Problem, RecipeError
-from sentbed.tools import Document, KeyPath, set_values
+from sentbed.errors import Problem
+from sentbed.tools import Document, KeyPath, node_of, set_values
 
 from sentbed_studies.axes import Combination
 
@@ -16,61 +15,21 @@ def cell_document(
 
     The position of a value that an axis sets is that of the axis in the recipe's file, for messages.
     """
-    places = _places_of_settings(document, combination)
-    data = {key: value for key, value in document.data.items() if key != "study"}
-    cell = attrs.evolve(document, data=data)
-    settings = dict(combination.settings)
-    problems = []
-    try:
-        cell = set_values(cell, settings)
-    except RecipeError as error:
-        for problem in error.problems:
-            del settings[problem.path]
-            file, line = places[problem.path]
-            problems.append(attrs.evolve(problem, file=file, line=line))
-        cell = set_values(cell, settings)
-
-    for path, value in settings.items():
-        if value is False and path.rpartition(".")[2].isdigit():
-            # `false` has removed this array element: its index now belongs to the next element.
-            continue
-        keys = cell.key_path(path)
-        for end in range(1, len(keys)):
-            if document.value(keys[:end]) is None:
-                # The axis has created this table, perhaps by a misspelt key: it gets the axis's position, too.
-                cell = placed(cell, keys[:end], *places[path])
-                break
-        cell = placed(cell, keys, *places[path])
-    return cell, problems
+    values = {}
+    for path, value in combination.settings.items():
+        place = document.place(_path_of_setting(document, combination, path))
+        values[path] = node_of(value, *place)
+    return set_values(document.without("study"), values)
 
 
-def _places_of_settings(
-    document: Document, combination: Combination
-) -> dict[str, tuple[str | None, int | None]]:
-    """Return path that an axis or prompt sets -> position (file and line) of the label or prompt that sets it."""
-    places = {}
-    for path, axis in combination.axes.items():
-        key_path: KeyPath = ("study", "axes", axis, combination.labels[axis])
-        if key_path not in document.places:
-            key_path = ("study", "axes", axis, "values")
-        places[path] = document.place(key_path)
-
-    for path, key_path in combination.prompt_places.items():
-        places[path] = document.place(key_path)
-    return places
-
-
-def placed(
-    document: Document,
-    path: KeyPath,
-    file: str | None,
-    line: int | None,
-) -> Document:
-    """Return the document in which `path` and all keys below it have the position `file`, `line`."""
-    places = {}
-    for keys, place in document.places.items():
-        if keys[: len(path)] != path:
-            places[keys] = place
-    if line is not None:
-        places[path] = file, line
-    return attrs.evolve(document, places=places)
+def _path_of_setting(
+    document: Document, combination: Combination, path: str
+) -> KeyPath:
+    """Return the path of the label or the prompt that sets a path."""
+    if path in combination.prompt_places:
+        return combination.prompt_places[path]
+    axis = combination.axes[path]
+    label: KeyPath = ("study", "axes", axis, combination.labels[axis])
+    if document.value(label) is None:
+        return ("study", "axes", axis, "values")
+    return label

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,12 +16,13 @@ from sentbed.errors import SentbedError
 from sentbed.helpers import sha256
 from sentbed.protocols import Component, DataSource, Evaluator
 from sentbed.tools import (
-    UNDECISIVE,
     Evaluate,
     Plugins,
     Recipe,
     components_of,
     computing_code,
+    decisive,
+    key_of,
     mentions,
     plain,
 )
@@ -192,12 +191,6 @@ class CellKeys:
         return self._digests[path]
 
 
-def key_of(content: Content) -> str:
-    """Return the key of a content: its hash (BLAKE2b) as 32 hex digits."""
-    text = json.dumps(content, sort_keys=True)
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-
-
 def is_from_files(recipe: Recipe) -> bool:
     """Whether the initial weights and the tokenizers of all encoders come from files."""
     encoders = recipe.encoders.values()
@@ -215,19 +208,6 @@ def reads_texts_of_evaluations(recipe: Recipe) -> bool:
     for stage in recipe.stage:
         used.update(recipe.towers(stage).values())
     return not used.issuperset(recipe.encoders)
-
-
-def decisive(recipe: Recipe) -> Recipe:
-    """Return the recipe with constant values for all settings that cannot affect a score."""
-    run = attrs.evolve(recipe.run, name="any", cache=True, allow_overlap=False)
-    tables = {}
-    for key, table in recipe.tables.items():
-        if table.traits.decides:
-            tables[key] = table
-
-    bare = Recipe(recipe.schema, recipe.run, recipe.runtime, recipe.encoders)
-    defaults = {key: getattr(bare, key) for key in UNDECISIVE}
-    return attrs.evolve(recipe, run=run, tables=tables, **defaults)
 
 
 @cache

@@ -6,35 +6,25 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sentbed import hookimpl
-from sentbed.protocols import Lazy
 
 if TYPE_CHECKING:
     from sentbed_common import KnownData
 
 
 @hookimpl
-def commands() -> Mapping[str, Lazy]:
+def commands() -> Mapping[str, str]:
     """Return the commands `study` and `reproduce`."""
     return {
-        "study": Lazy(
-            "sentbed_studies.study_command:study",
-            "Run the cells of a recipe with `[study]`, and tabulate them.",
-        ),
-        "reproduce": Lazy(
-            "sentbed_studies.reproduce_command:reproduce",
-            "Run the recipe of a published table, and compare.",
-        ),
+        "study": "sentbed_studies.study_command:study",
+        "reproduce": "sentbed_studies.reproduce_command:reproduce",
     }
 
 
 @hookimpl
-def recipe_tables() -> Mapping[str, Lazy]:
+def recipe_tables() -> Mapping[str, str]:
     """Return the recipe table `[study]`."""
     return {
-        "study": Lazy(
-            "sentbed_studies.study_cells:StudyCells",
-            "`[study]`: axes over any values of the recipe; every combination of their labels is a cell.",
-        ),
+        "study": "sentbed_studies.study_cells:StudyCells",
     }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import attrs
-from sentbed.tools import Recipe, first_stages
+from sentbed.tools import Recipe, first_stages, key_of
 from sentbed_report.study.read_cell_run import manifest_status, missing_evaluations
 from sentbed_report.study.read_study_directory import is_finished
 
@@ -18,7 +18,6 @@ from sentbed_studies.cell_keys import (
     EvaluationKey,
     directory_of,
     is_from_files,
-    key_of,
     reads_texts_of_evaluations,
     short,
 )

@@ -350,7 +350,7 @@ def with_labels_of_axes(entries: Entries, axes: Sequence[Axis]) -> Entries:
                 axis = axis_named[name]
                 labels[name] = tuple(label_of(axis, label) for label in labels[name])
         with_labels.append(labels)
-        for problem in unknown_labels(labels, axes, Document({}), ("--only",)):
+        for problem in unknown_labels(labels, axes, Document.of({}), ("--only",)):
             path = problem.path.replace("--only.", "--only ", 1)
             problems.append(attrs.evolve(problem, path=path))
 
@@ -368,12 +368,7 @@ def read_table(
         message = "the recipe has no `[study]`; give it axes, or use `sentbed run`"
         raise RecipeError([document.problem(message, ("study",))])
 
-    content = document.data["study"]
-    table, problems = structure(
-        content, StudyTable, document, plugins, base, rename=((), ("study",))
-    )
-    _require_none(problems)
-    return table
+    return structure(document, StudyTable, plugins, base, at=("study",))
 
 
 def find_cell(

@@ -22,13 +22,13 @@ from sentbed.tools import (
     STATES,
     Plugins,
     Recipe,
-    RunContext,
-    execute,
+    go_on,
     load_plugins,
     load_recipe,
     locked,
     new_directory,
-    resume,
+    run_in,
+    train_first_stages,
 )
 from sentbed_report.study.read_cell_run import (
     KEYS,
@@ -222,12 +222,13 @@ def _run(
     for name, text in files.items():
         write_atomic(run / name, text)
 
-    context = RunContext(recipe.run.name, run, recipe, stages=job.stages)
-    if kept is not None:
-        context.share = partial(share_passes, recipe, later, kept=kept)
-        context.built = kept.built(recipe)
-    execute(context, plugins)
-    if kept is not None:
+    if job.stages is not None:
+        train_first_stages(recipe, job.stages, run, plugins)
+    elif kept is None:
+        run_in(recipe, run, plugins)
+    else:
+        share = partial(share_passes, recipe, later, kept=kept)
+        run_in(recipe, run, plugins, kept.built(recipe), share)
         kept.saved(recipe, run)
 
 
@@ -255,11 +256,13 @@ def _resume(
         # Cells that share stages may differ in the rest of the recipe. The run began with the recipe of one
         # of them, perhaps not with that of `job`, and must go on with the same recipe.
         recipe = _written_recipe(run, job, plugins)
-    elif _makes_other_evaluations(run, job):
+        train_first_stages(recipe, job.stages, run, plugins)
+        return
+    if _makes_other_evaluations(run, job):
         # The evaluations of the study are added after the run has finished; they do not affect its weights.
         begun = _written_recipe(run, job, plugins)
         recipe = attrs.evolve(recipe, evaluate=drop_evaluations_at_end(run, begun))
-    resume(run, recipe, plugins, stages=job.stages)
+    go_on(recipe, run, plugins)
 
 
 def _makes_other_evaluations(run: Path, job: Job) -> bool:

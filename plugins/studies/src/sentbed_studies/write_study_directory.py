@@ -184,13 +184,11 @@ def _record(study: Study, work: Work) -> StudyRecord:
 def _recipe(study: Study, directory: Path) -> str:
     """Return the recipe with extended recipes and overrides applied, after a comment that names its files."""
     document = study.document
-    names = [document.file]
-    for file_of_value, _ in document.places.values():
-        names.append(file_of_value)
     files: dict[Path, None] = {}
-    for name in names:
-        if name:
-            files[Path(name).resolve()] = None
+    for node in document.root.walk():
+        # The value of an override has no line.
+        if node.file and (node.line or node is document.root):
+            files[Path(node.file).resolve()] = None
 
     comment = ""
     for file in files:

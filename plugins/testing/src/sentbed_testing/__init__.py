@@ -1,9 +1,7 @@
-"""Test kit for plugins: it checks components and plugins against rules, and engines against a reference engine.
+"""Test kit for plugins: it checks components and plugins against rules, and runtimes against `cpu`.
 
 `parametrize_with_rules` makes one pytest case per rule. `docs/plugins/testing.md` explains the rules of
-components and plugins, and `docs/engines.md` explains the rules of engines. Each rule of an engine is a
-function `check_...`. It raises `AssertionError` with the rule, the case, the measured value and the allowed
-value.
+components and plugins. `RuntimeContract` is the base class of a runtime's tests; see `docs/engines.md`.
 
 This module imports no tensor library, and `import sentbed` does not import this module.
 """
@@ -23,36 +21,12 @@ if TYPE_CHECKING:
         Failure,
         component_rules,
     )
-    from sentbed_testing.engine_cases import PAIRS, Case, cases, cover, part
-    from sentbed_testing.engine_checks import EngineRule, engine_rules
-    from sentbed_testing.engine_encoding import check_encode, check_saved
-    from sentbed_testing.engine_gradients import (
-        check_derivative,
-        check_frozen_columns,
-        check_grad_cache,
-        check_loss_and_gradients,
-        check_towers,
-        check_uneven_batch,
-    )
-    from sentbed_testing.engine_invariants import (
-        check_counters_and_describe,
-        check_dropout_advances,
-        check_not_finite,
-        check_state,
-    )
-    from sentbed_testing.engine_pair import EnginePair, batch
-    from sentbed_testing.engine_steps import (
-        check_clipping,
-        check_momentum_and_queue,
-        check_moving_average,
-        check_steps,
-    )
-    from sentbed_testing.engine_transforms import check_transform
     from sentbed_testing.plugin_checks import (
         PluginRule,
         plugin_rules,
     )
     from sentbed_testing.pytest_parameters import parametrize_with_rules
+    from sentbed_testing.runtime_contract import RuntimeContract
     from sentbed_testing.sentences import SENTENCES
 
 if not TYPE_CHECKING:

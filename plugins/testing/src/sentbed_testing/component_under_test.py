@@ -12,7 +12,6 @@ from unittest import SkipTest
 import attrs
 from sentbed.errors import SentbedError
 from sentbed.kinds import KINDS
-from sentbed.protocols import Lazy
 from sentbed.tools import Document, Plugins, load_plugins, structure
 
 
@@ -28,8 +27,6 @@ class Subject:
     kind: str
     example: Mapping[str, Any]
     """Fields of the instance that is tested, as in a recipe."""
-    jax: bool = False
-    """Whether to test a pooler or a loss also under JAX."""
     width: int = 8
     """Dimension of the states and vectors with which the component is tested."""
     shared_results: dict[str, Any] = attrs.field(factory=dict)
@@ -49,17 +46,15 @@ class Subject:
     def _make_as_recipe(self) -> Any:
         """Create the component as a recipe with the example's fields does; None if no recipe can hold them."""
         try:
-            part, problems = structure(
-                dict(self.example),
+            return structure(
+                Document.of(self.example),
                 self.cls,
-                Document({}),
                 installed(),
                 Path.cwd(),
                 check=False,
             )
         except Exception:  # noqa: BLE001 - what no recipe can have may still be created in Python
             return None
-        return None if problems else part
 
     def change_example(self, example: Mapping[str, Any]) -> None:
         """Test an instance with these fields from now on. Results of another instance are dropped."""
@@ -126,16 +121,16 @@ def deduce_kind(cls: type[Any]) -> str | None:
     return None
 
 
-def offered(hook_result: Mapping[str, Lazy] | Iterable[type[Any]]) -> list[type[Any]]:
+def offered(hook_result: Mapping[str, str] | Iterable[type[Any]]) -> list[type[Any]]:
     """Return the component classes in what a plugin's hook returns, such as `offered(my_plugin.poolers())`.
 
-    A class that the hook returns as `Lazy` is imported.
+    A class that the hook returns as a string is imported.
     """
     if not isinstance(hook_result, Mapping):
         return list(hook_result)
 
     classes = []
-    for lazy in hook_result.values():
-        module, _, name = lazy.target.partition(":")
+    for target in hook_result.values():
+        module, _, name = target.partition(":")
         classes.append(getattr(import_module(module), name))
     return classes

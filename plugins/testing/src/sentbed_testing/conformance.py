@@ -35,10 +35,10 @@ MODULES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "backbone": ("rules_backbone",),
         "intervention": ("rules_intervention",),
-        "pooler": ("rules_pooler", "rules_on_engines"),
+        "pooler": ("rules_pooler",),
         "transform": ("rules_transform",),
         "similarity": ("rules_similarity",),
-        "loss": ("rules_loss", "rules_on_engines"),
+        "loss": ("rules_loss",),
         "data": ("rules_data",),
         "evaluator": ("rules_evaluator",),
         "optimizer": ("rules_optimizer",),
@@ -214,7 +214,6 @@ def component_rules(
     kind: str | None = None,
     example: Mapping[str, Any] | None = None,
     skip: Mapping[str, str] | None = None,
-    jax: bool = False,
     width: int = WIDTH,
     must_run: bool = False,
 ) -> dict[str, ComponentRule]:
@@ -227,7 +226,6 @@ def component_rules(
         kind: `pooler`, `loss`, ...; by default, the kind is deduced from the class.
         example: fields, as in a recipe, if the class cannot be created or tested without them.
         skip: rule -> reason why the rule does not apply to this component.
-        jax: whether to test a pooler or a loss also under JAX, on all devices that JAX finds.
         width: dimension of the states and vectors with which a component is tested, such as a pooler or a loss.
         must_run: whether a rule counts as broken if it cannot be run, unless `skip` gives a reason.
 
@@ -244,7 +242,7 @@ def component_rules(
         raise ConformanceError(_error_title(cls), (Failure("kind", what, fix),))
 
     skip = skip or {}
-    subject = Subject(cls, kind, example or {}, jax, width)
+    subject = Subject(cls, kind, example or {}, width)
     rules: dict[str, ComponentRule] = {}
     prerequisites: dict[str, Mapping[str, str]] = {}
     kind_rules: list[ComponentRule] = []

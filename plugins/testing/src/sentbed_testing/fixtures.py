@@ -15,8 +15,10 @@ from sentbed.tools import EncoderRecipe, misfits
 
 from sentbed_testing import random_token_states
 from sentbed_testing.component_under_test import installed
-from sentbed_testing.engine_cases import BACKBONES, part
 from sentbed_testing.sentences import SENTENCES
+
+BACKBONES = ("bert", "t5", "opt", "causal", "static")
+"""Backbones of an encoder, the first that suits its pooler."""
 
 
 @pytest.fixture
@@ -58,23 +60,22 @@ def _tiny_encoder(
     _require_installed("runtime", "cpu")
     if pooler is None:
         _require_installed("pooler", "mean")
-        pooler = plugins.find("pooler", "mean").cls()
+        pooler = plugins.load("pooler", "mean")()
 
     candidates = [backbone]
     if backbone is None:
-        names = plugins.names("backbone")
-        candidates = [
-            part("backbone", table, plugins)
-            for table in BACKBONES.values()
-            if table["use"] in names
-        ]
+        candidates = []
+        for name in BACKBONES:
+            if name in plugins.names("backbone"):
+                cls = plugins.load("backbone", name)
+                candidates.append(cls(init="random", vocab_size=512))
 
     problems = []
     for candidate in candidates:
         recipe = EncoderRecipe(candidate, pooler, max_length=max_length, prompt=prompt)
         problems = list(misfits(recipe))
         if not problems:
-            engine = plugins.find("runtime", "cpu").cls().build()
+            engine = plugins.load("runtime", "cpu")().build()
             engine.seed(0)
             return Encoder.build(recipe, engine, lambda: SENTENCES)
 

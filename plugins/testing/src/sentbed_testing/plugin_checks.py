@@ -49,12 +49,12 @@ class _Plugin:
             if offer.kind == "command":
                 # The rule `offers` reports an import that fails.
                 with suppress(PluginError):
-                    yield offer.name, offer.value
+                    yield offer.name, offer.load()
 
     @property
     def module(self) -> str:
         """Name of the module that the plugin's entry point names."""
-        return str(self.info.value).partition(":")[0].strip()
+        return str(self.info.module)
 
 
 @attrs.frozen(eq=False)
@@ -97,7 +97,6 @@ def plugin_rules(
     *,
     examples: Mapping[str, Fields] | None = None,
     skip: Mapping[str, Mapping[str, str]] | None = None,
-    jax: bool = False,
     must_run: bool = False,
 ) -> dict[str, PluginRule | ComponentRule]:
     """Return the rules of a plugin and of its components by id. Calling a rule runs it.
@@ -109,11 +108,10 @@ def plugin_rules(
             distribution are checked.
         examples: `KIND/NAME` of a component -> its `example`; see `component_rules`.
         skip: `KIND/NAME` of a component -> rule -> reason why the rule does not apply.
-        jax: whether to test poolers and losses also under JAX.
         must_run: whether a rule counts as broken if it cannot be run, unless `skip` gives a reason.
     """
     __tracebackhide__ = True
-    of_plugin, of_components = _rules_of(name, examples, skip, jax, must_run)
+    of_plugin, of_components = _rules_of(name, examples, skip, must_run)
     rules: dict[str, PluginRule | ComponentRule] = {rule.id: rule for rule in of_plugin}
     for of_component in of_components.values():
         for rule in of_component.values():
@@ -136,7 +134,6 @@ def _rules_of(
     name: str,
     examples: Mapping[str, Fields] | None,
     skip: Mapping[str, Mapping[str, str]] | None,
-    jax: bool,
     must_run: bool = False,
 ) -> tuple[list[PluginRule], dict[str, dict[str, ComponentRule]]]:
     """Return the rules of a plugin, and the rules of each of its components by `KIND/NAME`."""
@@ -153,7 +150,7 @@ def _rules_of(
         if info.status != "loaded":
             continue
 
-        offers = _offers_of(plugins, info)
+        offers = _offers_of(info)
         offered |= offers.keys()
         value = plugins.manager.get_plugin(info.key)
         plugin = _Plugin(info, value, offers)
@@ -169,11 +166,10 @@ def _rules_of(
                 continue
             try:
                 of_components[path] = component_rules(
-                    offer.value,
+                    offer.load(),
                     kind=offer.kind,
                     example=examples.get(path),
                     skip=skip.get(path),
-                    jax=jax,
                     must_run=must_run,
                 )
             except ConformanceError as error:
@@ -213,33 +209,20 @@ def _plugins_named(name: str, plugins: Plugins) -> list[Any]:
     return infos
 
 
-def _offers_of(plugins: Plugins, info: Any) -> dict[str, Offer]:
-    """Return everything that a plugin offers, by `KIND/NAME`.
-
-    An offer is included even if another distribution has an offer of the same name.
-    """
-    candidates = [
-        *plugins.components.values(),
-        *plugins.commands.values(),
-        *plugins.tables.values(),
-    ]
-    for claims in plugins.clashes.values():
-        candidates += claims
-
+def _offers_of(info: Any) -> dict[str, Offer]:
+    """Return everything that a plugin offers, by `KIND/NAME`."""
     offers = {}
-    for offer in candidates:
-        if (offer.distribution, offer.plugin) == (info.distribution, info.name):
-            kind = offer.kind.removeprefix("recipe ")
-            offers[f"{kind}/{offer.name}"] = offer
+    for offer in info.offers:
+        kind = offer.kind.removeprefix("recipe ")
+        offers[f"{kind}/{offer.name}"] = offer
     return offers
 
 
 def loads(info: Any) -> Findings:
     """Its entry point can be imported, and its hooks return values of the right types."""
     if info.status != "loaded":
-        place = f" @ {info.place}" if info.place else ""
         yield (
-            f"`{info.key}` is {info.status}: {info.reason}{place}",
+            f"`{info.key}` is {info.status}: {info.reason}",
             f"mend that, and see `sentbed plugins` for `{info.status}`",
         )
 
@@ -247,14 +230,14 @@ def loads(info: Any) -> Findings:
 def imports_of_offer(offer: Offer) -> Findings:
     """A component, command or recipe table that it offers can be imported."""
     try:
-        offer.value  # noqa: B018 - reading it imports it
+        offer.load()
     except PluginError as error:
         yield str(error), "mend what its hook returns"
 
 
 def hooks(plugin: _Plugin) -> Findings:
     """It implements a hook, and marks each function that has the name of a hook."""
-    if not plugin.info.kinds and not plugin.info.hooks:
+    if not plugin.info.hooks:
         yield (
             "it implements no hook",
             "mark a function with `@sentbed.hookimpl`; see `docs/hooks.md`",

@@ -11,10 +11,9 @@ if TYPE_CHECKING:
     import pytest
 
     from sentbed_testing.conformance import ComponentRule
-    from sentbed_testing.engine_checks import EngineRule
     from sentbed_testing.plugin_checks import PluginRule
 
-Rules: TypeAlias = "Mapping[str, ComponentRule | EngineRule | PluginRule]"
+Rules: TypeAlias = "Mapping[str, ComponentRule | PluginRule]"
 """Rules by name or id."""
 
 
@@ -24,11 +23,11 @@ def parametrize_with_rules(
     """Return a pytest decorator that gives a test the argument `rule`. The test calls `rule()`.
 
     The test fails if the rule is broken. It is skipped, with the reason, if the rule cannot be run or the
-    component is exempt from it. Ids look like `pooler/mean/padding` (component),
-    `cpu/encode/bert/mean/info-nce` (engine) and `plugin/poolers/imports` (plugin).
+    component is exempt from it. Ids look like `pooler/mean/padding` (component) and
+    `plugin/poolers/imports` (plugin).
 
     Args:
-        subjects: classes of components, or results of `component_rules`, `engine_rules` or `plugin_rules`.
+        subjects: classes of components, or results of `component_rules` or `plugin_rules`.
         options: arguments of `component_rules` for the classes, such as `skip` and `must_run`.
 
     Raises:

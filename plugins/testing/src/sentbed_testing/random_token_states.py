@@ -10,7 +10,6 @@ from typing import Any
 
 from sentbed.protocols import Module, Tensor, TokenStates
 
-from sentbed_testing.comparisons import relative_difference
 from sentbed_testing.component_under_test import NotRunError, Subject
 
 WIDTH = 8
@@ -144,8 +143,14 @@ def rows_of(states: TokenStates, rows: Any) -> TokenStates:
 
 
 def distance(actual: Tensor, reference: Tensor) -> float:
-    """Return the `relative_difference` of two tensors. It is infinite instead of NaN, so that `max` keeps it."""
-    difference = relative_difference(
-        actual.detach().numpy(), reference.detach().numpy()
-    )
+    """Return the largest absolute difference, divided by the largest absolute value of `reference`.
+
+    It is infinite if the shapes differ or the difference is NaN, so that `max` keeps it.
+    """
+    if actual.shape != reference.shape:
+        return math.inf
+    if not reference.numel():
+        return 0.0
+    largest = float(reference.detach().abs().max())
+    difference = float((actual - reference).detach().abs().max()) / (largest or 1.0)
     return math.inf if math.isnan(difference) else difference

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
 import attrs
 from sentbed.kinds import KINDS
-from sentbed.protocols import Lazy
-from sentbed.tools import Offer, promise_fault
+from sentbed.tools import class_fault
 from sentbed_common import field_docs
 
 from sentbed_testing.component_under_test import NotRunError, Subject, installed
@@ -49,8 +47,8 @@ def named(subject: Subject) -> Findings:
             "use only small letters, digits and single dashes, as in `mean-max`",
         )
 
-    for other in _offers(subject.kind, name):
-        cls = other.value
+    for other in installed().offers.get((subject.kind, name), ()):
+        cls = other.load()
         if (cls.__module__, cls.__qualname__) != (
             subject.cls.__module__,
             subject.cls.__qualname__,
@@ -61,15 +59,6 @@ def named(subject: Subject) -> Findings:
             )
 
 
-def _offers(kind: str, name: str) -> Sequence[Offer]:
-    """Return the installed component of this kind and name, or all that claim the name."""
-    plugins = installed()
-    key = (kind, name)
-    if key in plugins.components:
-        return (plugins.components[key],)
-    return plugins.clashes.get(key, ())
-
-
 def documented(subject: Subject) -> Findings:
     """The class and its fields have docstrings. A plugin lists the class with the first line of its docstring."""
     if not (subject.cls.__doc__ or "").strip():
@@ -77,8 +66,6 @@ def documented(subject: Subject) -> Findings:
             "the class has no docstring",
             "write one; `sentbed show` shows it, and lists its first line",
         )
-
-    yield from _summary_faults(subject)
 
     if not attrs.has(subject.cls):
         return
@@ -95,24 +82,10 @@ def documented(subject: Subject) -> Findings:
             )
 
 
-def _summary_faults(subject: Subject) -> Findings:
-    """Yield a finding if a plugin lists the class with a summary that is not the first line of its docstring."""
-    key = (subject.kind, getattr(subject.cls, "name", ""))
-    offer = installed().components.get(key)
-    if offer is None or not isinstance(offer.offered, Lazy):
-        return
-    first_line = (inspect.getdoc(subject.cls) or "").partition("\n")[0]
-    if offer.cls is subject.cls and offer.summary != first_line:
-        yield (
-            f"it is listed as {offer.summary!r}, and its docstring begins with {first_line!r}",
-            "give its `Lazy` the first line of the docstring as `summary`",
-        )
-
-
 def protocol(subject: Subject) -> Findings:
     """It has the base class and the methods of its kind. Its methods take the arguments that core passes."""
     cls, kind = subject.cls, KINDS[subject.kind]
-    if attrs.has(cls) and (fault := promise_fault(kind, cls)):
+    if fault := class_fault(kind.base, cls):
         what, _, fix = fault.partition("; ")
         yield f"it {what}", fix
 

@@ -19,6 +19,7 @@ from typing import (
 
 import attrs
 from sentbed import FilePath, ModelId
+from sentbed.errors import RecipeError
 from sentbed.kinds import KINDS, kind_of
 from sentbed.tools import Document, structure, unstructure
 
@@ -152,18 +153,15 @@ def toml(subject: Subject) -> Findings:
     table = unstructure(part)
     table.pop("use", None)
     written = tomli_w.dumps(table)
-    again, problems = structure(
-        tomllib.loads(written),
-        subject.cls,
-        Document({}),
-        installed(),
-        Path.cwd(),
-        check=False,
-    )
+    document = Document.of(tomllib.loads(written))
     fix = "let each field hold what its type says, and compare by value (`eq` on)"
-    if problems:
-        yield f"written as TOML, it is refused: {problems[0].message}", fix
-    elif again != part:
+    try:
+        again = structure(document, subject.cls, installed(), Path.cwd(), check=False)
+    except RecipeError as error:
+        message = error.problems[0].message
+        yield f"written as TOML, it is refused: {message}", fix
+        return
+    if again != part:
         yield f"written as TOML it becomes {again!r}, not {part!r}", fix
 
 

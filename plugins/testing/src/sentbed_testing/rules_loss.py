@@ -335,7 +335,7 @@ RULES = {
 
 _FINITE = {"finite": "the loss is not finite; see the rule `finite`"}
 _STATELESS = {"stateless": "a call has side effects; see the rule `stateless`"}
-_REPEATED = ("order", "gradient", "save", "grad-cache", "jax")
+_REPEATED = ("order", "gradient", "save")
 PREREQUISITES = {
     **dict.fromkeys(RULES, _FINITE),
     **dict.fromkeys(_REPEATED, _FINITE | _STATELESS),

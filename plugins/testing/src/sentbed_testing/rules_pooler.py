@@ -406,7 +406,5 @@ _SEVERAL_CALLS = _FINITE | _STATELESS
 _PADDING = {"padding": "padding changes the vectors; see the rule `padding`"}
 PREREQUISITES = dict.fromkeys(RULES, _FINITE) | {"finite": {}}
 """Rule -> {another rule: reason}. The rule is not run, for this reason, if the other rule has findings."""
-PREREQUISITES |= dict.fromkeys(
-    ("padding", "order", "gradient", "save", "jax"), _SEVERAL_CALLS
-)
-PREREQUISITES |= dict.fromkeys(("alone", "grad-cache"), _SEVERAL_CALLS | _PADDING)
+PREREQUISITES |= dict.fromkeys(("padding", "order", "gradient", "save"), _SEVERAL_CALLS)
+PREREQUISITES |= {"alone": _SEVERAL_CALLS | _PADDING}

@@ -1,7 +1,4 @@
-"""Rules of a runtime: its variants (the runtime with other settings), and the engine that it builds.
-
-`engine_rules` returns more rules of engines.
-"""
+"""Rules of a runtime: its variants (the runtime with other settings), and the engine that it builds."""
 
 from __future__ import annotations
 

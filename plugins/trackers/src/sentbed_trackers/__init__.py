@@ -5,19 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sentbed import hookimpl
-from sentbed.protocols import Lazy
 
 
 @hookimpl
-def trackers() -> Mapping[str, Lazy]:
+def trackers() -> Mapping[str, str]:
     """Return the trackers of this distribution."""
     return {
-        "tensorboard": Lazy(
-            "sentbed_trackers.tensorboard:TensorBoard",
-            "Writes event files for TensorBoard: every number of the run, and its recipe.",
-        ),
-        "mlflow": Lazy(
-            "sentbed_trackers.mlflow:MLflow",
-            "Sends a run to MLflow: the values of the recipe as parameters, every number of the run as a metric.",
-        ),
+        "tensorboard": "sentbed_trackers.tensorboard:TensorBoard",
+        "mlflow": "sentbed_trackers.mlflow:MLflow",
     }

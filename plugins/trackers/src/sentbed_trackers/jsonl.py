@@ -14,7 +14,7 @@ from attrs.filters import exclude
 from sentbed import RunError, hookimpl
 from sentbed.helpers import cannot_write
 from sentbed.protocols import Evaluation, Run, StepResult
-from sentbed.tools import plain, score_record
+from sentbed.tools import plain
 
 LOG_FILE = "log.jsonl"
 
@@ -75,7 +75,7 @@ class JsonlTracker:
     @hookimpl
     def scores_ready(self, evaluation: Evaluation) -> None:
         """Log every score of an evaluation, with its protocol."""
-        self._write("scores_ready", scores=_scores(evaluation))
+        self._write("scores_ready", scores=evaluation.scores)
 
     @hookimpl
     def stage_started(self, stage: str, total_steps: int) -> None:
@@ -125,7 +125,7 @@ class JsonlTracker:
             step=step,
             encoder=encoder,
             primary=evaluation.primary,
-            scores=_scores(evaluation),
+            scores=evaluation.scores,
         )
 
     @hookimpl
@@ -202,7 +202,3 @@ class JsonlTracker:
         if self._file is not None:
             self._file.close()
             self._file = None
-
-
-def _scores(evaluation: Evaluation) -> list[dict[str, Any]]:
-    return [score_record(score) for score in evaluation.scores]

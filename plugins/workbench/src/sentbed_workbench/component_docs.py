@@ -12,11 +12,12 @@ import attrs
 from sentbed.kinds import KINDS, kind_of
 from sentbed.protocols import Component, Head
 from sentbed.tools import (
+    TABLE,
     Checkpoint,
-    ComponentInfo,
     EncoderRecipe,
     Evaluate,
     Expected,
+    Offer,
     Plugins,
     Prompt,
     Run,
@@ -31,28 +32,28 @@ REQUIRED = "required"
 OPTIONAL = "optional"
 
 
-def describe(info: ComponentInfo) -> str:
+def describe(offer: Offer) -> str:
     """Return a component's documentation: description, fields with defaults and meaning, properties, example."""
-    lines = [f"{info.kind} {info.name}  ({info.distribution} {info.version})", ""]
-    lines += (inspect.getdoc(info.cls) or "").splitlines()
-    lines += _fields(info.cls)
-    if properties := property_lines(info):
+    lines = [f"{offer.kind} {offer.name}  ({offer.distribution} {offer.version})", ""]
+    lines += (inspect.getdoc(offer.load()) or "").splitlines()
+    lines += _fields(offer.load())
+    if properties := property_lines(offer):
         lines += ["", "properties:"]
         lines += [f"  {line}" for line in properties]
-    lines += ["", "example:", textwrap.indent(example(info), "  ")]
+    lines += ["", "example:", textwrap.indent(example(offer), "  ")]
     return "\n".join(lines)
 
 
-def property_lines(info: ComponentInfo) -> list[str]:
+def property_lines(offer: Offer) -> list[str]:
     """Return a line `name: value` for each property that differs from the default of the kind's base class.
 
     A property that follows from required fields has no value here.
     """
-    kinds = (Component, KINDS[info.kind].base)
+    kinds = (Component, KINDS[offer.kind].base)
     lines = []
     for kind in kinds:
         for name, default in vars(kind).items():
-            value = getattr(info.cls, name)
+            value = getattr(offer.load(), name)
             if not isinstance(default, property) or value is default:
                 continue
             if inspect.isdatadescriptor(value):
@@ -84,8 +85,8 @@ def tables(plugins: Plugins) -> dict[str, type[Any]]:
         "checkpoint": Checkpoint,
         "expected": Expected,
     }
-    for key, offer in plugins.tables.items():
-        tables[key] = offer.value
+    for key in plugins.names(TABLE):
+        tables[key] = plugins.load(TABLE, key)
     return tables
 
 
@@ -183,21 +184,21 @@ def default_text(field: attrs.Attribute[Any]) -> str:
     return json.dumps(default)
 
 
-def example(info: ComponentInfo) -> str:
+def example(offer: Offer) -> str:
     """Return an example of how a recipe or the command line uses a component."""
     required = [
-        field for field in attrs.fields(info.cls) if field.default is attrs.NOTHING
+        field for field in attrs.fields(offer.load()) if field.default is attrs.NOTHING
     ]
-    hints = hints_of(info.cls)
-    kind = KINDS[info.kind]
+    hints = hints_of(offer.load())
+    kind = KINDS[offer.kind]
     pattern = kind.example
     if kind.on_command_line:
-        command = pattern.format(info.name)
+        command = pattern.format(offer.name)
         for field in required:
             command += f" --set {field.name}={_sample(hints[field.name])}"
         return command
 
-    pairs = [f'use = "{info.name}"']
+    pairs = [f'use = "{offer.name}"']
     for field in required:
         pairs.append(f"{field.name} = {_sample(hints[field.name])}")
     if "= {}" in pattern:

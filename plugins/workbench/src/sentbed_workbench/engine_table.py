@@ -55,10 +55,10 @@ def engine_rows(recipe: Recipe, plugins: Plugins) -> Iterator[tuple[str, ...]]:
     sample = ordered[:: -(-len(ordered) // TEXTS)]
 
     yield "runtime", "texts/s", "cosine", "scores"
-    cpu: Runtime = plugins.find("runtime", "cpu").cls()
+    cpu: Runtime = plugins.load("runtime", "cpu")()
     reference = _measured(recipe, cpu, sample, entries)
     for name in plugins.names("runtime"):
-        for runtime in plugins.find("runtime", name).cls().variants():
+        for runtime in plugins.load("runtime", name)().variants():
             settings = unstructure(runtime)
             label = f"{name} {settings.get('precision', '')}".strip()
             measurement = reference

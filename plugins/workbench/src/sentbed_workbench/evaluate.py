@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import attrs
 from sentbed import Encoder
-from sentbed.errors import RecipeError
 from sentbed.protocols import Evaluation, Evaluator, PartProgress, Runtime, VectorStore
 from sentbed.tools import Document, apply_overrides, load_plugins, structure
 from sentbed_common import progress_bars
@@ -52,7 +51,7 @@ def request_of(evaluator: str, overrides: Sequence[str]) -> Request:
     Raises:
         RecipeError: if fields are invalid; the error lists all of them.
     """
-    document = Document({"evaluate": {"use": evaluator}, "runtime": {"use": "cpu"}})
+    document = Document.of({"evaluate": {"use": evaluator}, "runtime": {"use": "cpu"}})
     full_overrides = []
     for override in overrides:
         if override.startswith("runtime."):
@@ -61,12 +60,7 @@ def request_of(evaluator: str, overrides: Sequence[str]) -> Request:
             full_overrides.append(f"evaluate.{override}")
 
     document = apply_overrides(document, full_overrides)
-    request, problems = structure(
-        document.data, Request, document, load_plugins(), Path.cwd()
-    )
-    if problems:
-        raise RecipeError(problems)
-    return request
+    return structure(document, Request, load_plugins(), Path.cwd())
 
 
 def evaluate_encoder(

@@ -43,7 +43,7 @@ def evaluate(
     from functools import partial
 
     from sentbed.helpers import score_text
-    from sentbed.tools import plain, score_record
+    from sentbed.tools import plain
 
     from sentbed_workbench.evaluate import evaluate_encoder
     from sentbed_workbench.vector_cache import VectorCache
@@ -55,8 +55,7 @@ def evaluate(
         encoder, evaluator, overrides, store, trust_remote_code
     )
     if as_json:
-        records = [plain(score_record(score)) for score in evaluation.scores]
-        echo(json.dumps(records, indent=2))
+        echo(json.dumps(plain(evaluation.scores), indent=2))
         return
     for score in evaluation.scores:
         columns = f"{score.task:<14} {score.metric:<16} {score.protocol_name:<24}"

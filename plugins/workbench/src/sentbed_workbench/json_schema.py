@@ -22,11 +22,12 @@ from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_typ
 
 import attrs
 from sentbed import FilePath, ModelId, __version__
-from sentbed.kinds import Kind, kind_of
+from sentbed.kinds import KINDS, Kind, kind_of
 from sentbed.tools import (
     EXTENDS,
     MAIN_ENCODER,
     SCHEMA,
+    TABLE,
     EncoderRecipe,
     Offer,
     Plugins,
@@ -73,22 +74,20 @@ def recipe_schema(
 
 def _readable(plugins: Plugins, warn: Callable[[str], object]) -> Plugins:
     """Return the plugins without components and recipe tables whose fields cannot be read."""
-    without_offers = attrs.evolve(plugins, components={}, tables={})
-    components, tables = {}, {}
-    for key, info in plugins.components.items():
-        title = f"{info.kind} `{info.name}` of `{info.distribution}`"
-        if _is_readable(info, title, without_offers, warn):
-            components[key] = info
-    for name, offer in plugins.tables.items():
-        title = f"table `[{name}]` of `{offer.distribution}`"
-        if _is_readable(offer, title, without_offers, warn):
-            tables[name] = offer
-    return attrs.evolve(plugins, components=components, tables=tables)
+    without_offers = attrs.evolve(plugins, offers={})
+    readable = {}
+
+    for kind in (*KINDS, TABLE):
+        for name in plugins.names(kind):
+            offer = plugins.find(kind, name)
+            if _is_readable(offer, without_offers, warn):
+                readable[kind, name] = [offer]
+
+    return attrs.evolve(plugins, offers=readable)
 
 
 def _is_readable(
     offer: Offer,
-    title: str,
     plugins: Plugins,
     warn: Callable[[str], object],
 ) -> bool:
@@ -96,14 +95,14 @@ def _is_readable(
     try:
         builder = _SchemaBuilder(plugins)
         schemas = [
-            builder.table_schema(offer.value),
+            builder.table_schema(offer.load()),
             builder.definitions,
         ]
         json.dumps(schemas, allow_nan=False)
     except Exception as error:  # noqa: BLE001 - a fault of one plugin must not stop the others
         warn(
-            f"the schema is without the {title}: its fields cannot be read ({type(error).__name__}: "
-            f"{error}); import at run time what their types name"
+            f"the schema is without the {offer.kind} `{offer.name}` of `{offer.distribution}`: its fields cannot "
+            f"be read ({type(error).__name__}: {error}); import at run time what their types name"
         )
         return False
     return True
@@ -135,10 +134,11 @@ class _SchemaBuilder:
             },
             MAIN_ENCODER: encoder,
         }
-        for key, offer in self.plugins.tables.items():
+        for key in self.plugins.names(TABLE):
+            cls = self.plugins.load(TABLE, key)
             table = {
-                "allOf": [self.value_schema(offer.value)],
-                "description": _first_line(offer.value),
+                "allOf": [self.value_schema(cls)],
+                "description": _first_line(cls),
             }
             schema["properties"][key] = table
 
@@ -247,7 +247,7 @@ class _SchemaBuilder:
         references: defaultdict[str, list[Schema]] = defaultdict(list)
         distinct: defaultdict[str, list[Schema]] = defaultdict(list)
         for name in names:
-            cls = self.plugins.find(kind, name).cls
+            cls = self.plugins.load(kind, name)
             first_lines.append(_first_line(cls))
             schema = self.table_schema(cls)
             properties = schema["properties"] | table_properties

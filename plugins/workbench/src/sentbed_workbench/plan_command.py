@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 import click
 from sentbed.tools import Recipe, echo, set_option
 
-from sentbed_workbench.plan_records import Plan, count
-from sentbed_workbench.resource_plan import plan as plan_recipe
+if TYPE_CHECKING:
+    from sentbed_workbench.plan_records import Plan
 
 LABEL_WIDTH = 14
 Row: TypeAlias = tuple[str, str, Callable[[Any], str]]
@@ -49,14 +49,19 @@ def plan(
     from sentbed.tools import columns, load_plugins, load_recipe
 
     from sentbed_workbench.engine_table import engine_rows
+    from sentbed_workbench.resource_plan import plan as plan_recipe
 
     try:
         loaded = load_recipe(recipe, overrides)
     except RecipeError as error:
         # Files missing on this machine may exist on the machine that runs the recipe.
         loaded = load_recipe(recipe, overrides, check_files=False)
-        for message in dict.fromkeys(problem.message for problem in error.problems):
-            echo(f"not here: {message}", err=True)
+        messages: list[str] = []
+        for problem in error.problems:
+            if problem.message not in messages:
+                messages.append(problem.message)
+
+                echo(f"not here: {problem.message}", err=True)
 
     if engines:
         for line in columns(list(engine_rows(loaded, load_plugins()))):
@@ -73,6 +78,8 @@ def plan(
 
 def _record(resource_plan: Plan) -> dict[str, Any]:
     """Return all numbers of a plan for JSON, in bytes and operations."""
+    from sentbed_workbench.plan_records import count
+
     device = resource_plan.device
     encoders: dict[str, dict[str, Any]] = {}
     for name, encoder in resource_plan.encoders.items():

@@ -5,48 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from sentbed import hookimpl
-from sentbed.protocols import Lazy, VectorStore
+from sentbed.protocols import VectorStore
 
 
 @hookimpl
-def commands() -> Mapping[str, Lazy]:
+def commands() -> Mapping[str, str]:
     """Return the commands of the workbench."""
     return {
-        "show": Lazy(
-            "sentbed_workbench.show_command:show",
-            "Show a component: its fields, defaults and an example.",
-        ),
-        "evaluate": Lazy(
-            "sentbed_workbench.evaluate_command:evaluate",
-            "Evaluate an encoder on disk.",
-        ),
-        "cache": Lazy(
-            "sentbed_workbench.cache_command:cache",
-            "Show or remove the vectors that are cached on this machine.",
-        ),
-        "plan": Lazy(
-            "sentbed_workbench.plan_command:plan",
-            "Say what a recipe will take: memory and steps.",
-        ),
-        "doctor": Lazy(
-            "sentbed_workbench.doctor_command:doctor",
-            "List versions, devices, free memory and data.",
-        ),
-        "schema": Lazy(
-            "sentbed_workbench.schema_command:schema",
-            "Print a JSON Schema of recipes, for editors.",
-        ),
-        "diff": Lazy(
-            "sentbed_workbench.diff_command:diff",
-            "Say in which values two recipes differ.",
-        ),
-        "explain": Lazy(
-            "sentbed_workbench.explain_command:explain",
-            "Say which file each value of a recipe comes from.",
-        ),
-        "new": Lazy(
-            "sentbed_workbench.new_command:new", "Start something from a template."
-        ),
+        "show": "sentbed_workbench.show_command:show",
+        "evaluate": "sentbed_workbench.evaluate_command:evaluate",
+        "cache": "sentbed_workbench.cache_command:cache",
+        "plan": "sentbed_workbench.plan_command:plan",
+        "doctor": "sentbed_workbench.doctor_command:doctor",
+        "schema": "sentbed_workbench.schema_command:schema",
+        "diff": "sentbed_workbench.diff_command:diff",
+        "explain": "sentbed_workbench.explain_command:explain",
+        "new": "sentbed_workbench.new_command:new",
     }
 
 

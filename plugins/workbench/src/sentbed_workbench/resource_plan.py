@@ -211,8 +211,7 @@ class Planner:
         stage = recipe.stage[index]
         # Everything that texts and batches depend on. Learning rate and schedule, for example, do not matter.
         key: list[Any] = ["texts", stage.data, stage.columns_used, stage.batch_size]
-        key += [stage.distinct, stage.shuffle_buffer]
-        key += [stage.max_length, stage.normalize_text]
+        key += [stage.distinct, stage.max_length, stage.normalize_text]
         for column, name in recipe.towers(stage).items():
             encoder = recipe.encoders[name]
             prompts = encoder.resolved_prompts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -10,10 +11,6 @@ from sentbed.tools import echo
 
 if TYPE_CHECKING:
     from sentbed.tools import Plugins
-
-
-RECIPE_TABLE = "recipe table"
-"""What `Plugins.clash` calls the kind of a recipe table."""
 
 
 @click.command()
@@ -25,9 +22,8 @@ def show(kind: str, name: str | None) -> None:
     Without a NAME, list the components of a kind (`show loss`), or show a table of a recipe: `show stage`,
     `show validate`, `show checkpoint` ...
     """
-    from sentbed.errors import PluginError
     from sentbed.kinds import KINDS
-    from sentbed.tools import component_rows, load_plugins
+    from sentbed.tools import load_plugins
 
     from sentbed_workbench.component_docs import describe, describe_table, tables
 
@@ -37,11 +33,9 @@ def show(kind: str, name: str | None) -> None:
     if name is None:
         choices += tables(plugins)
         described = "kind of component or table of a recipe"
-        if (clash := plugins.clash(RECIPE_TABLE, kind)) is not None:
-            raise PluginError(clash)
 
     if kind not in choices:
-        kinds = [row[0] for row in component_rows(plugins) if row[1] == kind]
+        kinds = [name for name in KINDS if kind in plugins.names(name)]
         advice = f"choose one of {', '.join(choices)}"
         if kinds:
             advice = f"`{kind}` is a {kinds[0]}: `sentbed show {kinds[0]} {kind}`"
@@ -57,9 +51,17 @@ def show(kind: str, name: str | None) -> None:
 
 def _components(kind: str, plugins: Plugins) -> Iterator[str]:
     """Yield a line for each component of a kind, and a line that says how to show one in detail."""
-    from sentbed.tools import columns, component_rows
+    from sentbed.errors import PluginError
+    from sentbed.tools import columns
 
-    rows = [row[1:] for row in component_rows(plugins) if row[0] == kind]
+    rows = []
+    for name in plugins.names(kind):
+        offer = plugins.find(kind, name)
+        try:
+            summary = (inspect.getdoc(offer.load()) or "").partition("\n")[0]
+        except PluginError as error:
+            summary = str(error)
+        rows.append((name, offer.distribution, summary))
     if not rows:
         yield f"no installed plugin offers any {kind}; see `sentbed plugins`"
         return

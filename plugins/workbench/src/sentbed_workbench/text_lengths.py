@@ -71,7 +71,6 @@ def stage_texts(
             stage.batch_size,
             (recipe.run.seed, index),
             distinct=stage.distinct,
-            shuffle_buffer=stage.shuffle_buffer,
         )
         numbers = np.linspace(0, len(data) - 1, min(SAMPLE, len(data)))
         texts = data.rows(numbers.astype(np.int64).tolist())

@@ -15,6 +15,7 @@ from sentbed.protocols import Component
 from sentbed.tools import (
     MAIN_ENCODER,
     RESOLVED,
+    TABLE,
     Document,
     KeyPath,
     Plugins,
@@ -151,14 +152,14 @@ def explain(
         if key is None:
             message = "the recipe has no table such as `[study]`, whose cells could be named; take `--cell` out"
             raise RecipeError([document.problem(message, ())])
-        document = plugins.tables[key].value.variant(document, plugins, base, cell)
+        document = plugins.load(TABLE, key).variant(document, plugins, base, cell)
     return Explanation(structure_recipe(document, plugins, base, check_files=False))
 
 
 def variants_key(document: Document, plugins: Plugins) -> str | None:
     """Return the key of the table by which one recipe stands for several, such as `study`; None without one."""
-    for key, table in plugins.tables.items():
-        if key in document.data and table.value.traits.variants:
+    for key in plugins.names(TABLE):
+        if key in document.data and plugins.load(TABLE, key).traits.variants:
             return key
     return None
 

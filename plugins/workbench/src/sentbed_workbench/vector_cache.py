@@ -16,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-import re
 import struct
 import threading
 import time
@@ -27,7 +26,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 from sentbed.errors import RunError
-from sentbed.helpers import atomic_file
+from sentbed.helpers import TEMPORARY, atomic_file
 from sentbed.protocols import VectorStore
 from sentbed.tools import WINDOW, Progress, distinct_texts
 from sentbed_common import (
@@ -247,9 +246,8 @@ class VectorCache(VectorStore):
         now = time.time()
         for directory in self.root.glob("*/"):
             with suppress(OSError):
-                for path in directory.glob(".*"):
-                    temporary = re.fullmatch(r"\..+\.[a-z0-9_]{8}", path.name)
-                    if temporary and path.stat().st_mtime < now - _ABANDONED:
+                for path in directory.glob(f".*{TEMPORARY}"):
+                    if path.stat().st_mtime < now - _ABANDONED:
                         path.unlink(missing_ok=True)
                 is_empty = next(directory.iterdir(), None) is None
                 if is_empty and directory.stat().st_mtime <= now - age:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import attrs
 import torch
-from sentbed import ModelError
+from sentbed import ModelError, PluginError
 from sentbed.errors import listed
 from sentbed.helpers import read_json
 from sentbed.protocols import Pooler
@@ -260,18 +260,23 @@ def poolers(plugins: Plugins) -> dict[str, str]:
     A pooler that does more than this pooling, or has required fields, is left out.
     """
     by_mode: dict[str, str] = {}
-    infos = plugins.importable("pooler")
-    for info in sorted(infos, key=lambda info: info.distribution != "sentbed-poolers"):
+    offers = [plugins.find("pooler", name) for name in plugins.names("pooler")]
+    offers.sort(key=lambda offer: offer.distribution != "sentbed-poolers")
+    for offer in offers:
+        try:
+            cls = offer.load()
+        except PluginError:
+            continue
         needs_fields = any(
-            field.default is attrs.NOTHING for field in attrs.fields(info.cls)
+            field.default is attrs.NOTHING for field in attrs.fields(cls)
         )
         if needs_fields:
             continue
-        pooler: Pooler = info.cls()
+        pooler: Pooler = cls()
         if pooler.at_test or pooler.dense or pooler.template:
             continue
         if pooler.pooling in POOLING:
-            by_mode.setdefault(pooler.pooling, info.name)
+            by_mode.setdefault(pooler.pooling, offer.name)
     return by_mode
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from sentbed.protocols import START, Score
+from sentbed.protocols import START, Score, StageCurve
+from sentbed.tools import from_plain
 
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
 
@@ -23,27 +23,12 @@ def scores_after_training(data: StudyData) -> Iterator[tuple[CellInfo, CellRun, 
                     yield cell, run, score
 
 
-def stages(data: StudyData) -> Iterator[tuple[CellRun, Mapping[str, Any]]]:
-    """Yield each run with the record of each of its stages."""
+def stages(data: StudyData) -> Iterator[tuple[CellRun, StageCurve]]:
+    """Yield each run with the curves of each of its stages."""
     for cell in data.cells:
         for run in cell.runs:
-            for stage in mappings(run.record.get("stages")):
-                yield run, stage
-
-
-def mappings(value: object) -> Iterator[Mapping[str, Any]]:
-    """Yield the mappings in a list of a record. Anything else is skipped, since records may be damaged."""
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        yield from (item for item in value if isinstance(item, Mapping))
-
-
-def is_number(value: object) -> bool:
-    """Whether a value of a record is a finite number."""
-    return (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and math.isfinite(value)
-    )
+            for stage in run.record.get("stages", ()):
+                yield run, from_plain(stage, StageCurve)
 
 
 def mean_over_runs(curves: pandas.DataFrame, lines: Sequence[str]) -> pandas.DataFrame:

@@ -5,15 +5,9 @@ Watched scores are those of a stage's `watch` evaluations, which are made during
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from typing import Any
-
 import attrs
-from sentbed.protocols import Watched
 
 from sentbed_report.figures.cell_scores import (
-    mappings,
     mean_over_runs,
     names_of_encoders,
     sentence_on_mean,
@@ -23,7 +17,6 @@ from sentbed_report.figures.cell_styles import best_cells, sentence_on_missing
 from sentbed_report.figures.colours import SERIES
 from sentbed_report.figures.plot import Plot
 from sentbed_report.figures.trajectories import trajectory_plot, watched_scores
-from sentbed_report.report_json import read_score
 from sentbed_report.score_planes import PlaneScore, ScorePlane, score_planes
 from sentbed_report.study.study_data import StudyData
 
@@ -32,13 +25,9 @@ def trajectory_plots(data: StudyData) -> list[Plot]:
     """Draw one plot per plane of two watched scores. Each line is the mean of a cell's runs at each step."""
     scores: list[PlaneScore] = []
     for run, stage in stages(data):
-        name = str(stage.get("name", ""))
-        watched = []
-        for entry in mappings(stage.get("watched")):
-            watch = _watched(entry)
-            if watch is not None:
-                watched.append(watch)
-        scores += watched_scores(watched, name, run.cell, run.prompt, run.seed)
+        scores += watched_scores(
+            stage.watched, stage.name, run.cell, run.prompt, run.seed
+        )
 
     plots = []
     for plane in score_planes(scores):
@@ -46,41 +35,6 @@ def trajectory_plots(data: StudyData) -> list[Plot]:
         if plot is not None:
             plots.append(plot)
     return plots
-
-
-def _watched(entry: Mapping[str, Any]) -> Watched | None:
-    """Return the watched evaluation in an entry of `watched` in `report.json`; None if the entry is damaged."""
-    try:
-        common = {
-            "encoder": entry["encoder"],
-            "evaluator": entry["evaluator"],
-            "value": None,
-        }
-        steps = [int(step) for step in entry["steps"]]
-        scores = []
-        values_of_scores = []
-        for series in entry["series"]:
-            scores.append(read_score({**series, **common}))
-            values = []
-            for value in series["values"]:
-                number = math.nan if value is None else float(value)
-                values.append(number)
-            values_of_scores.append(values)
-
-        # `strict` also makes sure that each score has a value at each step.
-        values_at_steps = []
-        for _, *values in zip(steps, *values_of_scores, strict=True):
-            values_at_steps.append(values)
-    except (KeyError, TypeError, ValueError):
-        return None
-    return Watched(
-        entry["encoder"],
-        entry["evaluator"],
-        tuple(scores),
-        steps,
-        [],
-        values_at_steps,
-    )
 
 
 def _plot(data: StudyData, plane: ScorePlane) -> Plot | None:

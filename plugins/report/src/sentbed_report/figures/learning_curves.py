@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING
 
 from sentbed_report.figures.cell_scores import (
-    is_number,
     mean_over_runs,
     sentence_on_mean,
     stages,
@@ -34,9 +33,10 @@ def learning_curves(data: StudyData) -> list[Plot]:
 
     rows = []
     for run, stage in stages(data):
-        panel = (str(stage.get("name", "")), str(stage.get("metric", "validation")))
-        for step, score in _validations(stage):
-            rows.append((*panel, run.cell, run.prompt, run.seed, step, score))
+        of_run = (stage.name, stage.metric, run.cell, run.prompt, run.seed)
+        for step, score in stage.validations:
+            if math.isfinite(score):
+                rows.append((*of_run, step, score))
 
     columns = ["stage", "metric", "cell", "prompt", "seed", "step", "score"]
     curves = pandas.DataFrame(rows, columns=columns)
@@ -49,15 +49,6 @@ def learning_curves(data: StudyData) -> list[Plot]:
         if plot is not None:
             plots.append(plot)
     return plots
-
-
-def _validations(stage: Mapping[str, Any]) -> Iterator[tuple[float, float]]:
-    """Yield step and score of each validation; damaged entries are skipped."""
-    validations = stage.get("validations")
-    if isinstance(validations, Sequence) and not isinstance(validations, str):
-        for row in validations:
-            if isinstance(row, Sequence) and len(row) == 2 and all(map(is_number, row)):
-                yield float(row[0]), float(row[1])
 
 
 def _plot(

@@ -10,9 +10,9 @@ from typing import Any, cast, get_args
 from sentbed.errors import DataError, RunError
 from sentbed.helpers import foreign, read_json
 from sentbed.protocols import Score
-from sentbed.tools import MANIFEST
+from sentbed.tools import MANIFEST, from_plain
 
-from sentbed_report.report_json import read_record, read_score
+from sentbed_report.report_json import read_record
 from sentbed_report.run_cost import recorded_cost
 from sentbed_report.score_items import attach_items
 from sentbed_report.study.study_data import CellRun, CellStatus
@@ -186,7 +186,7 @@ def _recorded_scores(directory: Path, record: Mapping[str, Any]) -> tuple[Score,
         f"the scores in `{directory / REPORT}` cannot be read",
         _AGAIN,
     ):
-        scores = tuple(map(read_score, record["scores"]))
+        scores = from_plain(record["scores"], tuple[Score, ...])
     return attach_items(directory, scores)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import attrs
 from sentbed.errors import RunError
-from sentbed.helpers import foreign, read_file
+from sentbed.helpers import foreign
 from sentbed_common import is_locked
 
 from sentbed_report.study.read_cell_run import (
@@ -75,7 +75,7 @@ def read_data(directory: str | Path) -> StudyData:
 
 def _recipe(place: Path) -> str:
     try:
-        return read_file(place / RECIPE).decode()
+        return (place / RECIPE).read_text("utf-8")
     except OSError as error:
         raise RunError(
             f"`{place}` is no study (no `{RECIPE}` in it); name the directory of a study"

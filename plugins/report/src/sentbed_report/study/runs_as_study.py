@@ -12,7 +12,6 @@ from typing import Any
 import attrs
 import tomli
 from sentbed.errors import RunError
-from sentbed.helpers import read_file
 from sentbed.tools import RESOLVED, differences
 
 from sentbed_report.formatting import count
@@ -224,7 +223,7 @@ def _rebased(data: StudyData, base: Path) -> StudyData:
 def _recipe(directory: Path) -> tuple[dict[str, Any], str, int]:
     """Return the resolved recipe of a run without name and seed, then its name and its seed."""
     try:
-        recipe = tomli.loads(read_file(directory / RESOLVED).decode())
+        recipe = tomli.loads((directory / RESOLVED).read_text("utf-8"))
         return recipe, str(recipe["run"].pop("name")), int(recipe["run"].pop("seed"))
     except (OSError, ValueError, LookupError, AttributeError, TypeError) as error:
         raise RunError(

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import attrs
-import cattrs
 from sentbed.errors import RunError
 from sentbed.helpers import foreign, write_atomic
+from sentbed.tools import from_plain, plain
 
 from sentbed_report.report_json import read_record
 from sentbed_report.study.deciding_score import Decide
@@ -85,22 +84,9 @@ class StudyRecord:
         return tuple(seeds)
 
 
-def _checked(value: Any, kind: Any) -> Any:
-    """Return a value that has the JSON type `kind`. Raises `TypeError` for any other value."""
-    if type(value) is kind or (kind is float and type(value) is int):
-        return value
-    raise TypeError(f"found {value!r:.80}, expected {kind.__name__}")
-
-
-_CONVERTER = cattrs.Converter(detailed_validation=False)
-# By default, cattrs would convert values of another type: 1.9 to 1, and "false" to True.
-for _kind in (str, int, float, bool):
-    _CONVERTER.register_structure_hook(_kind, _checked)
-
-
 def write_study_record(directory: Path, record: StudyRecord) -> None:
     """Write `study.json`. Raises `RunError` if the disk is full."""
-    write_atomic(directory / STUDY, json.dumps(attrs.asdict(record), indent=1) + "\n")
+    write_atomic(directory / STUDY, json.dumps(plain(record), indent=1) + "\n")
 
 
 def read_study_record(directory: Path) -> StudyRecord:
@@ -126,4 +112,4 @@ def read_study_record(directory: Path) -> StudyRecord:
             raise RunError(
                 f"`{path}` has schema {schema!r:.80}, this version reads {SCHEMA}"
             )
-        return _CONVERTER.structure(content, StudyRecord)
+        return from_plain(content, StudyRecord)

@@ -71,7 +71,7 @@ def _untrained(data: StudyData) -> str:
     untrained: dict[CellRun, bool] = {}
     for run, stage in stages(data):
         if run.status == "finished":
-            kept_first_step = stage.get("best_step") == 0
+            kept_first_step = stage.best_step == 0
             untrained[run] = kept_first_step and untrained.get(run, True)
 
     number_untrained = list(untrained.values()).count(True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sentbed.errors import DataError
-from sentbed.helpers import read_file, write_atomic
+from sentbed.helpers import write_atomic
 
 from sentbed_report.item_page.item_page import DIRECTORY, ItemPage, item_pages
 from sentbed_report.page.markdown import page_markdown
@@ -66,7 +66,7 @@ def _item_pages_of_report(directory: Path) -> set[str]:
     There are none if the report cannot be read.
     """
     try:
-        text = read_file(directory / "report.html").decode("utf-8", "replace")
+        text = (directory / "report.html").read_text("utf-8", "replace")
     except (OSError, DataError):
         return set()
     return set(re.findall(rf'href="({DIRECTORY}/[\w.-]+\.html)#', text))

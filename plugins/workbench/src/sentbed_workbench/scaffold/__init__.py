@@ -54,17 +54,14 @@ def _conflict(
     plugins: Plugins,
 ) -> str | None:
     """Return why a new component cannot have this name, or None if it can."""
-    if (clash := plugins.clash(kind, name)) is not None:
-        return clash.partition(";")[0]
-    if (kind, name) in plugins.components:
-        owner = plugins.components[kind, name]
-        return f"the {kind} `{name}` is offered by `{owner.distribution}` {owner.version} already"
-    ours = owner_of("components", f"{kind}/{name}")
+    for offer in plugins.offers.get((kind, name), ()):
+        return f"the {kind} `{name}` is offered by `{offer.release}` already"
+    ours = owner_of(kind, name)
     if ours is not None:
         return f"the {kind} `{name}` belongs to `{ours}`"
     distribution = f"sentbed-{name}"
     installed = [plugin.distribution for plugin in plugins.plugins]
-    if distribution in catalog() or distribution in installed:
+    if distribution in catalog().values() or distribution in installed:
         return f"there is a distribution `{distribution}` already"
     if keyword.iskeyword(_module(name)) or keyword.iskeyword(_class(name)):
         return f"`{name}` is a word of Python"

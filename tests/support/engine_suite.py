@@ -1,0 +1,528 @@
+"""What every engine does as the runtime `cpu` does: test classes, to which a subclass gives the runtime.
+
+Both engines compute in fp32, and have encoders of equal weights; see `EnginePair`. Each part is in one case at
+least; poolers meet every backbone only in `EveryPair`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from typing import ClassVar
+
+import attrs
+import numpy as np
+import pytest
+import torch
+from engine_pair import (
+    ADAMW,
+    BACKBONES,
+    DESCENT,
+    DESCENT_RATE,
+    LOSSES,
+    SEED,
+    Case,
+    EnginePair,
+    Mix,
+    batch,
+    fitting_cases,
+)
+from sentbed import Encoder, ModelError
+from sentbed.helpers import pad
+from sentbed.protocols import Runtime
+from sentbed.tools import runtime_misfits
+from sentbed_hardware.adafactor import Adafactor
+from sentbed_hardware.cpu import Cpu
+from sentbed_testing import SENTENCES
+from torch.testing import assert_close
+
+PAIRS = fitting_cases(["bert", "t5", "opt", "llama", "static"])
+"""Every backbone with every pooler that fits it."""
+
+
+def each_once(cases):
+    """Return the cases whose backbone or pooler is in no earlier case."""
+    parts = set()
+    chosen = []
+    for case in cases:
+        if case.backbone not in parts or case.pooler not in parts:
+            chosen.append(case)
+        parts |= {case.backbone, case.pooler}
+    return chosen
+
+
+ENCODERS = [
+    *each_once(PAIRS),
+    Case("opt-bidirectional"),
+    Case("llama-bidirectional", "first"),
+]
+WITH_LAYERS = Case(head="layers")
+PLAIN = {"mean", "decoder"}
+DROPPING = [Case(name) for name in BACKBONES if name.endswith("-dropout")]
+ADAFACTOR = Adafactor(lr=3e-4)
+
+
+def with_losses(cases):
+    """Return the cases with the losses in turn."""
+    assert len(cases) >= len(LOSSES)
+    changed = []
+    for case, loss in zip(cases, itertools.cycle(LOSSES), strict=False):
+        changed.append(attrs.evolve(case, loss=loss))
+    return changed
+
+
+def each(cases, quick=lambda case: False):
+    """Parametrise a test over cases; those that are not `quick` are slow."""
+    parameters = []
+    for case in cases:
+        marks = () if quick(case) else pytest.mark.slow
+        parameters.append(pytest.param(case, id=str(case), marks=marks))
+    return pytest.mark.parametrize("case", parameters)
+
+
+def has_plain_pooler(case):
+    return case.pooler in PLAIN
+
+
+def is_plain_bert(case):
+    return case == Case()
+
+
+def name_of(part):
+    """Return the name of an optimiser, or the case as text."""
+    return getattr(part, "name", str(part))
+
+
+def assert_vectors(actual, expected, tolerance):
+    """Compare vectors relative to the largest absolute value of `expected`."""
+    assert actual.dtype == np.float32
+    bound = tolerance * float(np.abs(expected).max())
+    assert_close(torch.tensor(actual), torch.tensor(expected), rtol=0, atol=bound)
+
+
+def assert_number(actual, expected, tolerance):
+    """Compare numbers relative to `expected`, or to 1 if that is larger."""
+    assert abs(actual - expected) <= tolerance * max(1.0, abs(expected))
+
+
+def norm(arrays):
+    """Return the L2 norm of all arrays, concatenated."""
+    total = 0.0
+    for value in arrays.values():
+        total += float((value.astype(np.float64) ** 2).sum())
+    return math.sqrt(total)
+
+
+def differences(actual, expected):
+    return {name: actual[name] - value for name, value in expected.items()}
+
+
+def assert_arrays(actual, expected, tolerance, floor=1e-2):
+    """Compare arrays by name, each relative to its L2 norm.
+
+    The divisor is at least `floor` times the norm of all arrays, since smaller arrays are often only rounding
+    errors, such as the gradients of the biases of attention keys, which do not change a softmax.
+    """
+    assert actual.keys() == expected.keys()
+    least = floor * norm(expected)
+    for name, difference in differences(actual, expected).items():
+        scale = max(norm({name: expected[name]}), least)
+        error = norm({name: difference})
+        assert error <= tolerance * scale, f"{name}: {error / scale:.3g} of its norm"
+
+
+def without_gradient(gradients):
+    """Return the names of the weights whose gradient is only rounding error, as they are called in files."""
+    least = 1e-5 * norm(gradients)
+    names = set()
+    for name, value in gradients.items():
+        if norm({name: value}) <= least:
+            names.add(name)
+    return names
+
+
+def take_steps(case, encoder, trainer, numbers):
+    """Take a step with each batch of these numbers, and return the results."""
+    return [trainer.step(batch(case, encoder, number)) for number in numbers]
+
+
+class EngineSuite:
+    """What an engine does that encodes. A subclass sets `runtime`."""
+
+    runtime: ClassVar[Runtime]
+    vector_tolerance = 1e-5
+    """Relative to the largest absolute value of the reference's vectors."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def pair(cls, tmp_path_factory):
+        directory = tmp_path_factory.mktemp("engines")
+        return EnginePair(cls.runtime.build(), Cpu(threads=1).build(), directory)
+
+    def skip_if_refused(self, case):
+        for reason in runtime_misfits(self.runtime, case.recipe):
+            pytest.skip(reason)
+
+    @each([*ENCODERS, WITH_LAYERS], quick=has_plain_pooler)
+    def test_vectors(self, pair, case):
+        """They are the reference's, and depend on no other text: not on padding, order or number of rows."""
+        self.skip_if_refused(case)
+        encoder, reference = pair.encoders(case)
+        tokens = reference.tokenizer().encode(SENTENCES, 20)
+        rows = np.arange(8)
+        shortest = int(tokens.lengths[rows].argmin())
+        longest = int(tokens.lengths.argmax())
+        equally_long = np.flatnonzero(tokens.lengths == tokens.lengths[shortest])
+
+        def encode(numbers, encoder=encoder):
+            padded = pad(tokens, np.array(numbers), encoder.backbone.tokenizer.pad_id)
+            return encoder.placed.encode(padded)
+
+        expected = encode(rows, reference)
+        tolerance = self.vector_tolerance
+        assert_vectors(encode(rows), expected, tolerance)
+        assert_vectors(encode(rows[::-1]), expected[::-1].copy(), tolerance)
+        for row in (0, shortest):
+            assert_vectors(encode([row]), expected[[row]], tolerance)
+        beside_longer = encode([shortest, longest])
+        assert_vectors(beside_longer[:1], expected[[shortest]], tolerance)
+        without_padding = encode(equally_long, reference)
+        assert_vectors(encode(equally_long), without_padding, tolerance)
+        vectors = reference.encode(SENTENCES)
+        assert_vectors(encoder.encode(SENTENCES), vectors, tolerance)
+
+    def test_a_saved_encoder(self, pair, tmp_path):
+        """It gives the same vectors on either engine; to the bit on the one that has saved it."""
+        case = WITH_LAYERS
+        if any(runtime_misfits(self.runtime, case.recipe)):
+            case = Case()
+        encoder = pair.encoder(case)
+        vectors = encoder.encode(SENTENCES)
+        encoder.save(tmp_path / "encoder")
+
+        loaded = Encoder.build(case.recipe, pair.engine, saved=tmp_path / "encoder")
+        np.testing.assert_array_equal(loaded.encode(SENTENCES), vectors)
+        assert loaded.placed.fingerprint() == encoder.placed.fingerprint()
+        assert json.dumps(loaded.protocol()) == json.dumps(encoder.protocol())
+        on_reference = Encoder.build(
+            case.recipe, pair.reference, saved=tmp_path / "encoder"
+        )
+        assert_vectors(on_reference.encode(SENTENCES), vectors, self.vector_tolerance)
+
+    @pytest.mark.slow
+    def test_a_fitted_transform(self, pair, tmp_path):
+        """Transform, then cut, then norm, also after saving; the encoder without it does not change."""
+        case = Case(head="transform")
+        self.skip_if_refused(case)
+        vectors = []
+        for number, encoder in enumerate(pair.encoders(case)):
+            before = encoder.encode(SENTENCES)
+            untransformed = encoder.placed.transformed()
+            inputs = attrs.evolve(encoder, placed=untransformed).encode(SENTENCES)
+            fit = Mix().fit(inputs, encoder.backbone)
+            placed = untransformed.transformed(fit, {"texts": len(inputs)})
+            fitted = attrs.evolve(encoder, placed=placed)
+            path = tmp_path / str(number)
+            fitted.save(path)
+            loaded = Encoder.build(case.recipe, encoder.engine, saved=path)
+            assert loaded.placed.fitted_on == {"texts": len(inputs)}
+            np.testing.assert_array_equal(encoder.encode(SENTENCES), before)
+            assert encoder.placed.fitted_on is None
+            vectors.append([inputs, fitted.encode(SENTENCES), loaded.encode(SENTENCES)])
+
+        for actual, expected in zip(*vectors, strict=True):
+            assert_vectors(actual, expected, self.vector_tolerance)
+
+
+class EveryPair(EngineSuite):
+    """The suite, and every backbone with every pooler."""
+
+    @each([case for case in PAIRS if case not in ENCODERS])
+    def test_vectors_of_every_pair(self, pair, case):
+        self.test_vectors(pair, case)
+
+
+class TrainingSuite(EngineSuite):
+    """What an engine does that also trains."""
+
+    loss_tolerance = 1e-5
+    """Relative to the loss, or absolute if it is below 1."""
+    gradient_tolerance = 1e-4
+    """Relative to the norm of each parameter's gradient; see `assert_arrays`."""
+    step_tolerance = 1e-4
+    """Of the losses of ten steps, and of each weight after them."""
+    movement_tolerance = 1e-3
+    """Of all weights after ten steps, relative to the distance by which the steps moved them. They move so little
+    that weights would agree to `step_tolerance` if nothing were learned."""
+    state_tolerance = 0.0
+    """Of losses and weights after resuming."""
+
+    def assert_gradients(self, actual, expected):
+        """Compare the results of two calls of `Trainer.gradients`."""
+        assert_number(actual[0], expected[0], self.loss_tolerance)
+        assert_arrays(actual[1], expected[1], self.gradient_tolerance)
+
+    @each([*with_losses(ENCODERS), WITH_LAYERS], quick=has_plain_pooler)
+    def test_gradients(self, pair, case):
+        """They are the reference's, and computing them changes nothing."""
+        self.skip_if_refused(case)
+        encoder, reference = pair.encoders(case)
+        columns = batch(case, encoder)
+        before = encoder.encode(SENTENCES[:4])
+        trainer = pair.trainer(case, encoder)
+        gradients = trainer.gradients(columns)
+        expected = pair.trainer(case, reference).gradients(columns)
+        self.assert_gradients(gradients, expected)
+        self.assert_gradients(trainer.gradients(columns), gradients)
+        assert_vectors(encoder.encode(SENTENCES[:4]), before, self.vector_tolerance)
+
+    @pytest.mark.slow
+    def test_gradients_of_batches_smaller_than_the_first(self, pair):
+        """The rows that fill a compiled shape do not count."""
+        encoder, reference = pair.encoders(Case())
+        trainer = pair.trainer(Case(), encoder)
+        expected = pair.trainer(Case(), reference)
+        for rows in (6, 5, 3):
+            columns = batch(Case(), encoder, rows=rows)
+            gradients = trainer.gradients(columns)
+            self.assert_gradients(gradients, expected.gradients(columns))
+
+    @pytest.mark.slow
+    def test_gradients_of_two_encoders(self, pair):
+        """Each has the gradient of the columns that it encodes."""
+        towers = {"anchor": "left", "positive": "right"}
+        gradients = []
+        for engine in (pair.engine, pair.reference):
+            encoders = {name: pair.encoder(Case(), engine) for name in towers.values()}
+            trainer = pair.trainer(Case(), encoders, towers=towers)
+            gradients.append(trainer.gradients(batch(Case(), encoders["left"])))
+        self.assert_gradients(*gradients)
+
+    @each(
+        [Case(name) for name in ("bert", "t5", "opt", "llama", "static")], is_plain_bert
+    )
+    def test_micro_batches_have_the_gradient_of_the_batch(self, pair, case):
+        """Gradient caching (Gao et al., 2021)."""
+        encoder = pair.encoder(case)
+        for rows in (6, 5):
+            columns = batch(case, encoder, rows=rows)
+            whole = pair.trainer(case, encoder).gradients(columns)
+            cached = pair.trainer(case, encoder, micro_batch=2).gradients(columns)
+            self.assert_gradients(cached, whole)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("micro_batch", [None, 2])
+    def test_the_loss_falls_along_its_gradient_under_dropout(self, pair, micro_batch):
+        """A step of `r` times the gradient `g` lowers the loss of the same batch and seed by `r |g|^2`.
+
+        It does not if the passes of a step have different dropout masks, as when gradient caching does not
+        restore the states of the random generators.
+        """
+        case = Case("bert-dropout")
+        encoder = pair.encoder(case)
+        columns = batch(case, encoder)
+        settings = {"max_grad_norm": 0.0, "micro_batch": micro_batch}
+        trainer = pair.trainer(case, encoder, optimizer=DESCENT, **settings)
+        before, gradients = trainer.gradients(columns)
+        squared = norm(gradients) ** 2
+        # So small that the loss changes linearly, and so large that the change exceeds rounding.
+        rate = 3e-4 * before / squared
+        small = attrs.evolve(DESCENT, lr=DESCENT.lr * rate / DESCENT_RATE)
+        pair.trainer(case, encoder, optimizer=small, **settings).step(columns)
+        trainer = pair.trainer(case, encoder, optimizer=DESCENT, **settings)
+        after, _ = trainer.gradients(columns)
+        assert (before - after) / (rate * squared) == pytest.approx(1, abs=0.03)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize(
+        ("case", "optimizer"),
+        [
+            (Case(), ADAMW),
+            (Case(), ADAFACTOR),
+            (Case("llama", loss="momentum"), ADAMW),
+            (Case("static", loss="info-nce-options"), ADAFACTOR),
+            (Case(loss="queue"), ADAMW),
+            (Case(loss="momentum"), ADAFACTOR),
+            (Case(loss="sum"), ADAMW),
+        ],
+        ids=name_of,
+    )
+    def test_ten_steps(self, pair, case, optimizer, tmp_path):
+        """Losses, metrics, norms, rates and weights are the reference's, and encoding uses the new weights.
+
+        An optimiser divides a gradient by its size: one that is only rounding error makes steps of full length in
+        a random direction, which change no vector. Such weights are not compared. No case has ReLU, whose
+        derivative jumps at 0: among a million inputs, rounding decides the sign of one, and so a gradient.
+        """
+        encoder, reference = pair.encoders(case)
+        start = pair.weights(reference)
+        # This fills a cache of weights for encoding, which the first step must drop.
+        encoder.encode(SENTENCES[:1])
+        trainer = pair.trainer(case, encoder, optimizer=optimizer)
+        results = take_steps(case, encoder, trainer, range(10))
+        expected_trainer = pair.trainer(case, reference, optimizer=optimizer)
+        _, gradients = expected_trainer.gradients(batch(case, reference))
+        excluded = without_gradient(gradients)
+        expected = take_steps(case, reference, expected_trainer, range(10))
+        _, gradients = expected_trainer.gradients(batch(case, reference))
+        excluded &= without_gradient(gradients)
+
+        for result, expected_result in zip(results, expected, strict=True):
+            self.assert_step(result, expected_result)
+        weights, expected_weights = {}, {}
+        trained = pair.weights(encoder)
+        for key, value in pair.weights(reference).items():
+            name = key.partition(":")[2]
+            if not any(parameter.endswith(f".{name}") for parameter in excluded):
+                weights[key] = trained[key]
+                expected_weights[key] = value
+        # Biases start at zero and are still small.
+        assert_arrays(weights, expected_weights, self.step_tolerance, floor=1e-4)
+        moved = {key: value - start[key] for key, value in expected_weights.items()}
+        error = norm(differences(weights, expected_weights))
+        assert error <= self.movement_tolerance * norm(moved)
+
+        encoder.save(tmp_path / "trained")
+        loaded = Encoder.build(case.recipe, pair.engine, saved=tmp_path / "trained")
+        vectors = loaded.encode(SENTENCES[:8])
+        assert_vectors(encoder.encode(SENTENCES[:8]), vectors, self.vector_tolerance)
+
+    def assert_step(self, result, expected):
+        """Compare results. Rounding of the weights changes the norm ten times as much as the loss."""
+        tolerance = self.step_tolerance
+        assert_number(result.loss, expected.loss, tolerance)
+        assert_number(result.grad_norm, expected.grad_norm, 10 * tolerance)
+        assert result.learning_rate == pytest.approx(expected.learning_rate, rel=1e-6)
+        assert result.metrics.keys() == expected.metrics.keys()
+        for name, value in expected.metrics.items():
+            assert_number(result.metrics[name], value, tolerance)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize(("limit", "clipped"), [(0.25, 0.25), (4.0, 1.0), (0, 1.0)])
+    def test_gradients_are_clipped_once_over_all_parameters(self, pair, limit, clipped):
+        """`limit` and `clipped` are shares of the gradient's norm; a limit of 0 does not clip."""
+        encoder = pair.encoder(Case())
+        columns = batch(Case(), encoder)
+        _, gradients = pair.trainer(Case(), encoder).gradients(columns)
+        whole = norm(gradients)
+        start = pair.weights(encoder)
+        trainer = pair.trainer(
+            Case(), encoder, optimizer=DESCENT, max_grad_norm=limit * whole
+        )
+        result = trainer.step(columns)
+        assert result.grad_norm == pytest.approx(whole, rel=1e-3)
+        moved = norm(differences(pair.weights(encoder), start))
+        assert moved == pytest.approx(DESCENT_RATE * clipped * whole, rel=1e-3)
+
+    @pytest.mark.slow
+    def test_the_moving_average_is_swapped_with_the_weights(self, pair):
+        encoder = pair.encoder(Case())
+        trainer = pair.trainer(Case(), encoder, optimizer=DESCENT, ema=0.5)
+        expected = pair.weights(encoder)
+        for number in range(2):
+            trainer.step(batch(Case(), encoder, number))
+            weights = pair.weights(encoder)
+            for name in expected:
+                expected[name] = (expected[name] + weights[name]) / 2
+
+        before = encoder.encode(SENTENCES)
+        trainer.swap_average()
+        assert_arrays(pair.weights(encoder), expected, 1e-5, floor=1e-4)
+        assert np.abs(encoder.encode(SENTENCES) - before).max() > 1e-4
+        trainer.swap_average()
+        assert_vectors(encoder.encode(SENTENCES), before, 1e-5)
+
+    @each(DROPPING, quick=lambda case: case.backbone == "bert-dropout")
+    def test_dropout_differs_in_each_step_and_is_not_in_encode(self, pair, case):
+        encoder = pair.encoder(case)
+        columns = batch(case, encoder)
+        before = encoder.encode(SENTENCES[:4])
+        still = attrs.evolve(ADAMW, lr=1e-12)
+        results = take_steps(
+            case, encoder, pair.trainer(case, encoder, optimizer=still), (0, 0)
+        )
+        assert results[0].loss != results[1].loss
+        assert_vectors(encoder.encode(SENTENCES[:4]), before, 1e-6)
+        if case.backbone != "bert-dropout":
+            return
+
+        def losses(seed):
+            trainer = pair.trainer(case, encoder, seed=seed)
+            return [trainer.gradients(columns)[0] for _ in range(2)]
+
+        first = losses(SEED)
+        assert first[0] != first[1]
+        assert losses(SEED) == first
+        assert losses(SEED + 1)[0] != first[0]
+
+    @pytest.mark.parametrize(
+        ("case", "optimizer"),
+        [
+            (Case("bert-dropout"), ADAMW),
+            *(
+                pytest.param(case, optimizer, marks=pytest.mark.slow)
+                for case, optimizer in [
+                    (Case(loss="info-nce-options"), ADAFACTOR),
+                    (Case(loss="queue"), ADAMW),
+                    (Case(loss="momentum"), ADAFACTOR),
+                    (Case(loss="sum"), ADAMW),
+                    (Case(loss="nli-softmax"), ADAFACTOR),
+                ]
+            ),
+        ],
+        ids=name_of,
+    )
+    def test_a_resumed_trainer_takes_the_same_steps(
+        self, pair, case, optimizer, tmp_path
+    ):
+        """Also if it starts from another seed; the state of an encoder of another width is refused."""
+        settings = {"optimizer": optimizer, "ema": 0.5}
+        encoder = pair.encoder(case)
+        trainer = pair.trainer(case, encoder, **settings)
+        take_steps(case, encoder, trainer, range(3))
+        trainer.save(tmp_path)
+        results = take_steps(case, encoder, trainer, range(3, 6))
+
+        resumed_encoder = pair.encoder(case)
+        resumed = pair.trainer(case, resumed_encoder, SEED + 1, **settings)
+        resumed.load(tmp_path)
+        resumed_results = take_steps(case, resumed_encoder, resumed, range(3, 6))
+        tolerance = self.state_tolerance
+        for result, expected in zip(resumed_results, results, strict=True):
+            assert_number(result.loss, expected.loss, tolerance)
+        for _ in ("weights", "average"):
+            weights = pair.weights(encoder)
+            assert_arrays(pair.weights(resumed_encoder), weights, tolerance)
+            trainer.swap_average()
+            resumed.swap_average()
+
+        wider = attrs.evolve(case, head="wider")
+        other = pair.trainer(wider, pair.encoder(wider), **settings)
+        with pytest.raises(ModelError):
+            other.load(tmp_path)
+
+    @pytest.mark.slow
+    def test_a_step_whose_loss_is_not_finite_changes_nothing(self, pair):
+        """Neither weights, memory nor optimiser: the next step is that of a trainer without it."""
+        case = Case(loss="queue")
+        encoder, clean_encoder = pair.encoder(case), pair.encoder(case)
+        trainer = pair.trainer(case, encoder)
+        take_steps(case, encoder, trainer, range(1))
+        weights = pair.weights(encoder)
+        bad = batch(case, encoder, 2)
+        bad["positive"][0, 0] = math.inf
+        result = trainer.step(bad)
+        assert not math.isfinite(result.loss) or not math.isfinite(result.grad_norm)
+        assert_arrays(pair.weights(encoder), weights, 0.0)
+
+        clean = pair.trainer(case, clean_encoder)
+        take_steps(case, clean_encoder, clean, range(1))
+        next_batch = batch(case, encoder, 1)
+        loss, gradients = trainer.gradients(next_batch)
+        expected_loss, expected_gradients = clean.gradients(next_batch)
+        assert_number(loss, expected_loss, 1e-6)
+        assert_arrays(gradients, expected_gradients, 1e-4)
+        trainer.step(next_batch)
+        clean.step(next_batch)
+        assert_arrays(pair.weights(encoder), pair.weights(clean_encoder), 1e-6)
