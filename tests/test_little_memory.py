@@ -39,4 +39,4 @@ def test_a_run_without_memory_says_so(tmp_path, megabytes):
         "error: the memory is used up; free some, or allow this process more"
         in done.stderr
     )
-    assert "tell its authors (`--traceback`" not in done.stderr
+    assert "`--traceback`" not in done.stderr

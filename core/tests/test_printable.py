@@ -15,8 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sentbed._cli.main import main
 from sentbed._files import write_atomic
-from sentbed._registry import culprit
-from sentbed._registry.registry import load_plugins
 from sentbed.errors import SentbedError, printable
 
 ROOT = Path(__file__).parents[2]
@@ -104,17 +102,3 @@ def test_a_path_of_5000_characters_is_an_error_of_one_sentence(command):
         or "is not a run directory" in result.output
     )
     assert "raised" not in result.output
-
-
-def test_an_error_is_shown_also_where_nothing_can_be_looked_up(monkeypatch):
-    def starved(*_):
-        raise MemoryError("no more")
-
-    plugins = load_plugins([])
-    monkeypatch.setattr(culprit, "distribution_of", starved)
-    with pytest.raises(KeyError) as caught:
-        {}["key"]
-    sentence = culprit.blame(caught.value, plugins)
-    assert sentence.startswith(
-        "KeyError: 'key'; whose code raised it could not be looked up (MemoryError: no more)"
-    )

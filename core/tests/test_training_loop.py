@@ -585,7 +585,7 @@ def test_a_source_that_gives_numbers_and_does_not_say_so_is_named(
     data = SCORED[0].replace("score", "negative")
     with pytest.raises(
         PluginError,
-        match=r"`table` .* opened data that gives 1\.0 as `negative` of row 0, expected a",
+        match=r"`table` of .* gives 1\.0 as `negative` of row 0, expected a",
     ):
         train(recipe_of(RECIPE, data))
 
@@ -993,7 +993,9 @@ def test_an_engine_that_only_encodes_without_saying_so_is_a_fault_of_its_plugin(
     recipe_of, train, monkeypatch
 ):
     on_engine(OnlyEncodes, monkeypatch)
-    message = "`build` of the runtime `toy` .* returned an engine that only encodes, and its runtime"
+    message = (
+        "`build` of the runtime `toy` .* returned an engine that only encodes, and it"
+    )
     with pytest.raises(PluginError, match=message):
         train(recipe_of(RECIPE))
     assert build_encoder(recipe_of(RECIPE)).encode(["a"]).shape == (1, 4)

@@ -100,11 +100,11 @@ def _check(file, overrides=()):
     from sentbed._registry.registry import load_plugins
 
     try:
-        lines, _ = check(str(file), overrides, load_plugins(), False)
+        lines = check(str(file), overrides, load_plugins(), False)
         output = "\n".join(lines)
     except RecipeError as error:
         output = str(error)
-        if "tell its authors" in output:
+        if " raised " in output:
             raise FaultError(output) from error
         if len(output) > 50_000:
             raise FaultError(f"{len(output):,} characters of output") from error

@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING
 from sentbed._lazy_exports import lazy as _lazy
 
 if TYPE_CHECKING:
-    from sentbed._component_faults import (
-        fault,
-        release_of,
-    )
+    from sentbed._component_names import full_name, release_of
     from sentbed._encoder.batching import plan_batches
     from sentbed._files import (
         SUMS_FILE,

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import pytest
 import torch
 from sentbed import ModelError
 from sentbed.protocols import TokenStates
-from sentbed_testing import component_rules, parametrize_with_rules
+from sentbed_testing import PoolerContract
 
 from sentbed_attention import Attention
 
@@ -34,9 +33,12 @@ def naive(module: torch.nn.Module, tokens: torch.Tensor) -> list[float]:
     return vector
 
 
-@parametrize_with_rules([Attention, component_rules(Attention, example={"heads": 2})])
-def test_it_keeps_every_rule_of_a_pooler(rule: Callable[[], None]) -> None:
-    rule()
+class TestAttention(PoolerContract):
+    component = Attention()
+
+
+class TestTwoHeads(PoolerContract):
+    component = Attention(heads=2)
 
 
 @pytest.mark.parametrize("heads", [1, 3])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from sentbed import DataError, FilePath
-from sentbed_testing import ComponentRule, parametrize_with_rules
+from sentbed_testing import DataContract
 
 from sentbed_attention import JsonlPairs
 
@@ -20,12 +20,10 @@ def put(directory: Path, content: str | bytes) -> FilePath:
     return FilePath(str(path))
 
 
-@pytest.mark.parametrize("fields", [{}, {"negative": "no"}], ids=["pairs", "triplets"])
-@parametrize_with_rules([JsonlPairs])
-def test_it_keeps_every_rule_of_a_data_source(
-    rule: ComponentRule, tmp_path: Path, fields: dict[str, str]
-) -> None:
-    rule(example={"path": put(tmp_path, ROWS), **fields})
+class TestJsonlPairs(DataContract):
+    @pytest.fixture(params=[None, "no"], ids=["pairs", "triplets"])
+    def component(self, request: pytest.FixtureRequest, tmp_path: Path) -> JsonlPairs:  # type: ignore[override]
+        return JsonlPairs(path=put(tmp_path, ROWS), negative=request.param)
 
 
 def test_rows_are_those_of_the_file(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import sentbed
 import torch
 import transformers
 from sentbed.protocols import BlockStates
-from sentbed_testing import parametrize_with_rules
+from sentbed_testing import InterventionContract
 
 from sentbed_attention import MeanPrepending
 
@@ -17,9 +16,8 @@ TEXTS = ("a cat sleeps", "two small birds sing in the old tree", "rain falls on 
 TEMPLATE = 'In short , this text : <MEAN> "{text}" says'
 
 
-@parametrize_with_rules([MeanPrepending], must_run=True)
-def test_it_keeps_every_rule_of_an_intervention(rule: Callable[[], None]) -> None:
-    rule()
+class TestMeanPrepending(InterventionContract):
+    component = MeanPrepending()
 
 
 @pytest.mark.parametrize("short", [[1, 1, 1, 0, 0], [0, 0, 1, 1, 1]], ids=["right", "left"])

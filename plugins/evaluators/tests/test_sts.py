@@ -196,7 +196,7 @@ def test_a_split_that_does_not_exist_is_a_problem_of_the_recipe(write):
     document = Document.of({"path": "p.tsv", "split": "validation"})
     with pytest.raises(
         RecipeError,
-        match=r"found 'validation', which is not supported; choose one of `dev`, `test`, `train`",
+        match=r"found 'validation', expected one of `dev`, `test`, `train`",
     ):
         structure(document, STS, None, Path())
 

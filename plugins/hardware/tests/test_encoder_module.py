@@ -87,16 +87,6 @@ def test_vectors_are_those_computed_by_hand(toys, engine, head):
     np.testing.assert_allclose(vectors, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_the_width_is_the_projections_then_the_poolers_then_the_backbones(
-    toys,
-):
-    assert module_of(toys, Head())[0].width == 8
-    assert module_of(toys, Head(), toys.first_dense(out=5))[0].width == 5
-    module, _ = module_of(toys, Head(projection=3), toys.first_dense(out=5))
-    assert module.width == 3
-    assert module.projection.in_features == 5
-
-
 def test_parameters_are_counted_once_and_those_that_train_apart(toys):
     module, _ = module_of(toys, Head(projection=6), toys.first_dense(out=5))
     sizes = {name: value.numel() for name, value in module.named_parameters()}
@@ -254,38 +244,6 @@ def test_more_dimensions_than_there_are_cannot_be_kept(toys):
         ModelError, match="keeps 9 dimensions of vectors that are 8 wide"
     ):
         module_of(toys, Head(dimensions=9))
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"hidden": (3,)}, "stand before a projection"),
-        ({"activation": "relu"}, "and there is none"),
-        ({"projection": 3, "dimensions": 4}, "keeps 4 of the 3 of `projection`"),
-    ],
-)
-def test_fields_that_do_not_go_together_are_refused(fields, message):
-    with pytest.raises(ValueError, match=message):
-        Head(**fields)
-
-
-def test_a_projection_has_a_bias_only_where_asked(toys):
-    assert module_of(toys, Head(projection=3))[0].projection.bias is None
-    assert module_of(toys, Head(projection=3, bias=True))[0].projection.bias.shape == (
-        3,
-    )
-
-
-def test_own_weights_are_those_of_pooler_and_head(toys):
-    module, _ = module_of(toys, Head(projection=3, bias=True), toys.first_dense())
-    names = {
-        "pooler.dense.weight",
-        "pooler.dense.bias",
-        "projection.weight",
-        "projection.bias",
-    }
-    assert set(module.own_weights()) == names
-    assert module_of(toys, Head(normalize=True))[0].own_weights() == {}
 
 
 def test_a_pooler_gets_fp32_states_from_a_bf16_backbone(toys, engine):

@@ -4,11 +4,9 @@ import errno
 import re
 import shutil
 
-import attrs
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
 from sentbed import ModelError, RunError
 from sentbed._files import verified_sums
 from sentbed.helpers import sha256, write_sums
@@ -40,33 +38,9 @@ def test_bf16_encoding_is_near_fp32_and_returns_fp32(
     assert 0 < np.abs(narrow - wide).max() < 0.02
 
 
-def test_the_width_is_that_of_the_vectors(toys, assemble):
-    for head, pooler, width in (
-        (Head(), toys.mean(), 8),
-        (Head(), toys.first_dense(out=5), 5),
-        (Head(projection=3), toys.first_dense(out=5), 3),
-    ):
-        encoder = assemble(head, pooler)
-        assert encoder.width == width
-        assert encoder.encode(toys.batch(*ANCHORS)).shape == (4, width)
-
-
 def restore(toys, engine, saved, head, pooler):
     backbone = toys.backbone().build(BuildContext(tuple, saved / "backbone"))
     return engine.assemble(backbone, pooler, head, saved)
-
-
-def test_pooler_and_head_are_saved_beside_the_backbone(toys, assemble, tmp_path):
-    encoder = assemble(Head(projection=6), toys.first_dense())
-    encoder.save(tmp_path / "saved")
-    weights = load_file(tmp_path / "saved" / "modules.safetensors")
-    assert set(weights) == {
-        "pooler.dense.weight",
-        "pooler.dense.bias",
-        "projection.weight",
-    }
-    assert torch.equal(weights["projection.weight"], encoder.module.projection.weight)
-    assert (tmp_path / "saved" / "backbone" / "model.safetensors").is_file()
 
 
 def test_the_backbone_of_a_twin_is_linked_and_its_sums_are_known(
@@ -83,20 +57,6 @@ def test_the_backbone_of_a_twin_is_linked_and_its_sums_are_known(
     for name in sums:
         assert (tmp_path / "two" / name).samefile(tmp_path / "one" / name)
     assert verified_sums(tmp_path / "two").keys() == {*sums, "modules.safetensors"}
-    require_restored(toys, engine, tmp_path / "two", other)
-
-
-@pytest.mark.parametrize("gone", ["one", "one/checksums.json", "one/backbone"])
-def test_a_twin_that_has_been_removed_costs_nothing_but_time(
-    gone, toys, engine, tmp_path
-):
-    encoder, other = two_heads(toys, engine)
-    encoder.save(tmp_path / "one")
-    write_sums(tmp_path / "one")
-    place = tmp_path / gone
-    place.unlink() if place.is_file() else shutil.rmtree(place)
-    other.twin = tmp_path / "one"
-    assert other.save(tmp_path / "two") == {}
     require_restored(toys, engine, tmp_path / "two", other)
 
 
@@ -280,31 +240,3 @@ def test_other_errors_are_not_taken_for_want_of_memory(toys, assemble, monkeypat
     monkeypatch.setattr(type(encoder.module.backbone), "forward", broken)
     with pytest.raises(RuntimeError, match="out of order"):
         encoder.encode(toys.batch(*ANCHORS))
-
-
-def test_a_prefix_follows_ids_and_mask(toys, engine):
-    plain = toys.batch("rain")
-    batch = attrs.evolve(plain, prefix=np.array([4, 7, 9], np.int64))
-    (_, _, prefix), _ = engine.placement.arguments(batch)
-    assert prefix.tolist() == [4, 7, 9]
-    tensors, _ = engine.placement.arguments(plain)
-    assert len(tensors) == 2
-
-
-def test_a_module_gets_every_field_of_a_batch(toys, engine):
-    plain = toys.batch(*ANCHORS)
-    auxiliary = toys.batch(*ANCHORS[::-1])
-    fields = {
-        "hidden": np.ones(plain.input_ids.shape, bool),
-        "readings": np.arange(len(ANCHORS)),
-    }
-    batch = attrs.evolve(plain, **fields, auxiliary=auxiliary)
-    (ids, mask), keywords = engine.placement.arguments(batch)
-    np.testing.assert_array_equal(ids, plain.input_ids)
-    np.testing.assert_array_equal(mask, plain.attention_mask)
-    auxiliary_ids, _ = keywords.pop("auxiliary")
-    np.testing.assert_array_equal(auxiliary_ids, auxiliary.input_ids)
-    assert keywords.keys() == fields.keys()
-    for name, values in fields.items():
-        np.testing.assert_array_equal(keywords[name], values)
-    assert engine.placement.arguments(plain)[1] == {}

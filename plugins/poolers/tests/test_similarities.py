@@ -10,7 +10,6 @@ from sentbed_poolers.dot import Dot
 from sentbed_poolers.euclidean import Euclidean
 from sentbed_poolers.manhattan import Manhattan
 from sentbed_poolers.maxsim import MaxSim
-from sentbed_testing import component_rules, parametrize_with_rules
 
 OF_VECTORS: dict[str, Similarity] = {
     "cos_sim": Cosine(),
@@ -35,18 +34,6 @@ def tokens(lengths, seed):
     mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     unit = torch.nn.functional.normalize(drawn, dim=-1)
     return TokenVectors(unit, mask)
-
-
-@parametrize_with_rules(
-    [
-        *map(type, OF_VECTORS.values()),
-        MaxSim,
-        component_rules(MaxSim, example={"mean": True}, must_run=True),
-    ],
-    must_run=True,
-)
-def test_it_keeps_every_rule(rule):
-    rule()
 
 
 @pytest.mark.parametrize("name", OF_VECTORS)

@@ -257,19 +257,6 @@ def test_a_stopped_cell_whose_evaluators_were_edited_since_goes_on_and_is_evalua
     assert len(list(directory.glob("cells/*/added/*"))) == 4
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"evaluations": [], "starts": "x"}'])
-def test_a_stopped_cell_with_damaged_keys_says_what_to_remove(content, stopped, run):
-    keys = stopped(GAP)
-    keys.write_text(content)
-    with pytest.raises(
-        RunError, match=r"keys\.json` is damaged: .*; remove `"
-    ) as caught:
-        run(GAP)
-    assert not hasattr(caught.value, "__notes__")
-    shutil.rmtree(keys.parent)
-    assert run(GAP)
-
-
 @pytest.mark.whole
 @pytest.mark.parametrize(
     "content", ["", "[]", '{"content": 3, "evaluations": 4}'], ids=len
@@ -323,17 +310,3 @@ def test_the_plan_says_what_is_added_left_out_trained_again_and_what_differs(
     assert line.startswith(
         "to be trained again (`--retrain`): 2 finished runs, which have kept no encoder"
     )
-
-
-@pytest.mark.usefixtures("run_with_gap")
-def test_cells_whose_directories_were_exchanged_are_not_taken_for_each_other(
-    run, directory
-):
-    first, second = sorted((directory / "cells").iterdir())
-    first.rename(directory / "aside")
-    second.rename(first)
-    (directory / "aside").rename(second)
-    with pytest.raises(
-        RunError, match="holds the run of another training than its name says"
-    ):
-        run(GAP, NEARNESS)

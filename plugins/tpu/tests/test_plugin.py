@@ -4,17 +4,14 @@ from pathlib import Path
 
 import pytest
 import sentbed_hardware
-from sentbed_testing import parametrize_with_rules
+from sentbed_testing import ComponentContract
 from sentbed_tpu.tpu import Tpu
 
 
-@parametrize_with_rules(
-    [Tpu],
-    skip={"engine": "it loads JAX; the tests of `-m jax` build it"},
-    must_run=True,
-)
-def test_the_runtime_keeps_the_contract(rule):
-    rule()
+class TestTpu(ComponentContract):
+    """Without its engine, which loads JAX; `tests/engines/test_tpu.py` has that."""
+
+    component = Tpu()
 
 
 @pytest.mark.parametrize("word", ["jax", "optax"])

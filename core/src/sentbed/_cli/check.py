@@ -30,9 +30,8 @@ def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
     its own, since other recipes extend it; it is skipped. For a recipe with `[study]`, every cell of the study
     is checked. Cells that cannot work are listed with the reason.
     """
-    from sentbed._registry.culprit import blame
     from sentbed._registry.registry import load_plugins
-    from sentbed.errors import RecipeError, SentbedError
+    from sentbed.errors import RecipeError, SentbedError, reason_of
 
     plugins = load_plugins()
     bad = False
@@ -51,7 +50,8 @@ def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
             except SentbedError as error:
                 lines, bad = [f"{error} @ {file}"], True
             except Exception as error:  # noqa: BLE001 - a plugin's fault must not hide the other recipes
-                lines, bad = [f"{blame(error, plugins)} @ {file}"], True
+                notes = getattr(error, "__notes__", [])
+                lines, bad = ["; ".join([f"{reason_of(error)} @ {file}", *notes])], True
 
             if lines:
                 is_empty = False
@@ -91,6 +91,7 @@ def _check(
     """
     from sentbed._document.overrides import apply_overrides
     from sentbed._recipe.checks import check as check_recipe
+    from sentbed._recipe.component_notes import naming_components
     from sentbed._recipe.load import read_document, structure_recipe
     from sentbed._recipe.remarks import remarks_of
     from sentbed._registry.offers import TABLE
@@ -118,7 +119,8 @@ def _check(
     if table is None:
         recipe = structure_recipe(document, plugins, base)
         try:
-            check_recipe(recipe, plugins)
+            with naming_components(recipe):
+                check_recipe(recipe, plugins)
         except RecipeError as error:
             # Servers are asked nevertheless, so that all problems are reported at once.
             problems += error.problems

@@ -23,7 +23,13 @@ from sentbed._cli.common import (
 )
 from sentbed._cli.plugins import plugins
 from sentbed._version import __version__
-from sentbed.errors import PluginError, RecipeError, SentbedError, shortened_lines
+from sentbed.errors import (
+    PluginError,
+    RecipeError,
+    SentbedError,
+    reason_of,
+    shortened_lines,
+)
 
 if TYPE_CHECKING:
     from sentbed._registry.registry import Plugins
@@ -101,7 +107,7 @@ def _sentence(error: Exception) -> str:
     """Return the message to print for an error.
 
     For an error of sentbed, it is the error's message; for an `OSError`, the system's reason with the path; for
-    any other error, a sentence that names the plugin whose code raised it.
+    any other error, its type and its message.
     """
     message = str(error)
     # Memory is checked first: if it is exhausted, no plugin is to blame.
@@ -112,9 +118,7 @@ def _sentence(error: Exception) -> str:
         return message
     if isinstance(error, OSError) and error.filename is not None:
         return f"`{error.filename}`: {error.strerror or error}; look at the path, its permissions and its disk"
-    from sentbed._registry.culprit import blame
-
-    return blame(error)
+    return f"{reason_of(error)} (`--traceback` shows where)"
 
 
 def _say(message: str, error: BaseException) -> None:

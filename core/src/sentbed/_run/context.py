@@ -7,7 +7,6 @@ from types import MappingProxyType
 from typing import Any
 
 import attrs
-import pluggy
 
 from sentbed._recipe.recipe import Recipe
 from sentbed._run.evaluations import Evaluations
@@ -38,8 +37,8 @@ class RunContext:
     """Handles the signals that end the run."""
     evaluations: Evaluations = attrs.field(factory=Evaluations)
     """The evaluations of the run, with the data that evaluators have read."""
-    hooks: pluggy.HookRelay = attrs.field(factory=pluggy.HookRelay)
-    """Calls the hooks of all plugins and trackers that follow the run."""
+    hooks: Any = None
+    """Calls the lifecycle hooks of all plugins and trackers, while they follow the run."""
     run: Run = attrs.field(init=False)
     """Read-only view of the run, for hooks."""
 

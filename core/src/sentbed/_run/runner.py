@@ -19,6 +19,7 @@ from sentbed._files import sha256, write_atomic
 from sentbed._json import key_of, plain
 from sentbed._machine_resources import peak_memory
 from sentbed._recipe.checks import require_available
+from sentbed._recipe.component_notes import naming_components
 from sentbed._recipe.data_overlap import (
     choosing_by_test_data,
     files_of,
@@ -213,7 +214,6 @@ def _record(
     """
     directory = context.directory
     context.evaluations.plugins = plugins
-    context.hooks = plugins.manager.hook
     history = History()
     with (
         context.stop.listening(),
@@ -224,7 +224,8 @@ def _record(
             _begin(context, plugins, resumed)
             for warning in warnings:
                 context.warn(warning)
-            work()
+            with naming_components(context.recipe):
+                work()
             report = _close(context, history, "finished", None)
         except (Exception, KeyboardInterrupt) as error:
             _close_failed(context, history, error)
@@ -565,9 +566,10 @@ def sources_of(recipe: Recipe, index: int) -> dict[str, str]:
 
 def _store(context: RunContext) -> VectorStore | None:
     """Return the vector store of a plugin; None if there is none, or the recipe turns it off (`run.cache`)."""
-    if not context.recipe.run.cache:
+    plugins = context.evaluations.plugins
+    if not context.recipe.run.cache or plugins is None:
         return None
-    store: VectorStore | None = context.hooks.vector_store(
+    store: VectorStore | None = plugins.manager.hook.vector_store(
         run=context.run, warn=context.warn
     )
     return store

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sentbed._component_faults import fault
+from sentbed._component_names import full_name
 from sentbed._encoder.batching import WINDOW
 from sentbed._encoder.encoder import Encoder
 from sentbed._recipe.recipe import Stage
 from sentbed._run.batch_sampling import Batch, Sampler
 from sentbed._run.context import RunContext
-from sentbed.errors import DataError, RunError, suggest
+from sentbed.errors import DataError, PluginError, RunError, suggest
 from sentbed.protocols import PROGRESS, Columns, Dataset, Tokenizer
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -60,8 +60,10 @@ class Feed:
 
             for text, row in zip(texts, batch.rows.tolist(), strict=True):
                 if not isinstance(text, str):
-                    wrong = f"opened data that gives {text!r:.80} as `{name}` of row {row}, expected a string"
-                    raise fault(self.stage.data, "open", wrong)
+                    raise PluginError(
+                        f"{full_name(self.stage.data)} gives {text!r:.80} as `{name}` of row {row}, expected "
+                        "a string"
+                    )
 
             if name in self.frozen:
                 encoder, max_length = self.frozen[name]

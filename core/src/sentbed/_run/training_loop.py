@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import NoReturn, cast
 
-from sentbed._component_faults import fault
+from sentbed._component_names import full_name
 from sentbed._encoder.encoder import Encoder, pair_name
 from sentbed._recipe.checks import loss_of
 from sentbed._recipe.recipe import Recipe, Stage
@@ -18,7 +18,7 @@ from sentbed._run.state_saver import Saver
 from sentbed._run.trainer_inputs import Feed, length_of, open_data, sampler_of
 from sentbed._run.training_states import Kept, State, restoring
 from sentbed._seeds import derive
-from sentbed.errors import RunError, SentbedError
+from sentbed.errors import PluginError, RunError, SentbedError
 from sentbed.protocols import (
     Dataset,
     Engine,
@@ -76,10 +76,9 @@ def _training_engine(runtime: Runtime, engine: Engine) -> TrainingEngine:
         PluginError: if the engine only encodes, although its runtime is not `untrainable`.
     """
     if not callable(getattr(engine, "trainer", None)):
-        wrong = (
-            "returned an engine that only encodes, and its runtime is not `untrainable`"
+        raise PluginError(
+            f"`build` of {full_name(runtime)} returned an engine that only encodes, and it is not `untrainable`"
         )
-        raise fault(runtime, "build", wrong)
     return cast(TrainingEngine, engine)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sentbed import RunError
-from sentbed.helpers import fault
+from sentbed import PluginError, RunError
+from sentbed.helpers import full_name
 from sentbed.protocols import RaggedVectors, Similarity, TokenVectors, Vectors
 
 if TYPE_CHECKING:
@@ -123,8 +123,9 @@ def array_of(
     """Return a tensor from a similarity's `method` as an array; raises `PluginError` unless it has this shape."""
 
     if tuple(values.shape) != shape:
-        wrong = f"returned the shape {tuple(values.shape)}, expected {shape}"
-        raise fault(similarity, method, wrong)
+        raise PluginError(
+            f"`{method}` of {full_name(similarity)} returned the shape {tuple(values.shape)}, expected {shape}"
+        )
 
     array: NDArray[Any] = values.numpy()
     return array

@@ -24,7 +24,6 @@ class Contrastive(Loss):
     temperature: float | LearnableTemperature = attrs.field(
         default=0.05,
         validator=positive_temperature,
-        metadata={"inverse": "scale"},
     )
     """Divisor of the similarities, > 0: 0.05 in SimCSE, 0.01 in Sentence-T5. A table instead of a number lets
     the temperature be learned; see `LearnableTemperature`."""

@@ -45,7 +45,6 @@ class Gist(Taught):
     temperature: float | LearnableTemperature = attrs.field(
         default=0.01,
         validator=positive_temperature,
-        metadata={"inverse": "scale"},
     )
     """Divisor of the cosines, > 0. A table instead of a number lets it be learned; see `LearnableTemperature`."""
     margin: float = attrs.field(default=0.0, validator=ge(0))

@@ -18,7 +18,6 @@ class Ranking(ScoredPairs):
     temperature: float = attrs.field(
         default=0.05,
         validator=fixed_temperature,
-        metadata={"inverse": "scale"},
     )
     """Divisor of the similarities, > 0. Both papers multiply by 20 instead, which is a temperature of 0.05."""
     rows: Literal["scored", "triplets"] = "scored"

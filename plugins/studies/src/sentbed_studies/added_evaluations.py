@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import attrs
 from sentbed import Encoder
@@ -17,7 +16,6 @@ from sentbed.errors import RunError
 from sentbed.helpers import read_json, remove_directory, write_atomic
 from sentbed.tools import (
     ENCODER,
-    Evaluate,
     Plugins,
     Recipe,
     engine_of,
@@ -30,7 +28,6 @@ from sentbed.tools import (
 )
 from sentbed_report.study.read_cell_run import (
     KEYS,
-    UNREADABLE,
     added_run,
     manifest_status,
 )
@@ -39,60 +36,50 @@ from sentbed_studies.cell_keys import Content, EvaluationKey
 from sentbed_studies.shared_work_plan import Task, Work
 
 
-def keys_json(content: Content, evaluations: Sequence[EvaluationKey]) -> str:
+def keys_json(
+    content: Content,
+    evaluations: Sequence[EvaluationKey],
+    made: Sequence[str] | None = None,
+) -> str:
     """Return the text of `keys.json` for a run: its key and the keys of its evaluations.
 
     Each key is recorded together with its content, the data whose hash it is; `content` is that of the run's key.
-    The entry `starts` is the number of evaluations before training, which come first.
+    The entry `starts` is the number of evaluations before training, which come first. If the run goes on, `made`
+    has the keys of those that it has made, even if the study no longer has them.
     """
-    starts = 0
+    starts = []
+    ends = []
     for evaluation in evaluations:
         if evaluation.at == "start":
-            starts += 1
+            starts.append(evaluation.key)
+        else:
+            ends.append(evaluation.key)
+    if made is not None:
+        starts = list(made)
 
     table = {
         "key": key_of(content),
         "content": content,
-        **_evaluations_table(evaluations),
-        "starts": starts,
+        "evaluations": [*starts, *ends],
+        "evaluation_contents": _contents(evaluations),
+        "starts": len(starts),
     }
     return json.dumps(table, indent=1) + "\n"
 
 
-def _evaluations_table(evaluations: Sequence[EvaluationKey]) -> dict[str, Any]:
-    """Return the entries of `keys.json` for evaluations: their keys in order, and key -> content."""
-    keys = []
-    contents = {}
-    for evaluation in evaluations:
-        keys.append(evaluation.key)
-        contents[evaluation.key] = evaluation.content
-    return {"evaluations": keys, "evaluation_contents": contents}
+def _contents(evaluations: Sequence[EvaluationKey]) -> dict[str, Content]:
+    """Return the content of each evaluation's key, by key."""
+    return {evaluation.key: evaluation.content for evaluation in evaluations}
 
 
-def drop_evaluations_at_end(run: Path, recipe: Recipe) -> tuple[Evaluate, ...]:
-    """Remove the evaluations after training from the `keys.json` of a stopped run.
-
-    Return the evaluations before training. `recipe` is the recipe with which the run began. The evaluations
-    after training are removed because the study no longer has them, or because their code has changed.
+def evaluations_before_training(run: Path) -> list[str]:
+    """Return the keys of the evaluations before training in the `keys.json` of a run.
 
     Raises:
-        RunError: if `keys.json` cannot be read.
+        OSError, ValueError, LookupError, TypeError: if the file cannot be read (`UNREADABLE`).
     """
-    try:
-        keys = read_json(run / KEYS)
-        keys["evaluations"] = keys["evaluations"][: keys["starts"]]
-    except UNREADABLE as error:
-        raise RunError(
-            f"`{run / KEYS}` is damaged: it does not say which evaluations the run has made; remove `{run}`, "
-            "and the run begins anew"
-        ) from error
-    write_atomic(run / KEYS, json.dumps(keys, indent=1) + "\n")
-
-    starts = []
-    for entry in recipe.evaluate:
-        if "start" in entry.at:
-            starts.append(attrs.evolve(entry, at=("start",)))
-    return tuple(starts)
+    keys = read_json(run / KEYS)
+    return list(keys["evaluations"][: keys["starts"]])
 
 
 def has_encoder(run: Path) -> bool:
@@ -131,25 +118,10 @@ class RunState:
 
 
 def run_states(study: Path, work: Work) -> list[RunState]:
-    """Return the state of each run of `work` in the directory of a study.
-
-    Raises:
-        RunError: if the key in a run's `keys.json` is not the key in the name of the run's directory.
-    """
+    """Return the state of each run of `work` in the directory of a study."""
     runs = []
     for task in work.tasks:
         run = study / task.directory
-        try:
-            key = read_json(run / KEYS)["key"]
-        except UNREADABLE:
-            # Without a readable `keys.json`, the key in the name of the directory counts.
-            key = task.key
-        if key != task.key:
-            raise RunError(
-                f"`{run}` holds the run of another training than its name says: its directory was renamed, "
-                "or exchanged with that of another cell; move it back, or away to have this cell run again"
-            )
-
         status = manifest_status(run)
         missing: list[EvaluationKey] = []
         if status == "finished":
@@ -180,8 +152,11 @@ def add_evaluations(
         # A killed process may have left the directory; its evaluation is run again.
         remove_directory(directory)
         new_directory(directory)
-        keys = json.dumps(_evaluations_table([evaluation]), indent=1)
-        write_atomic(directory / KEYS, keys + "\n")
+        keys = {
+            "evaluations": [evaluation.key],
+            "evaluation_contents": _contents([evaluation]),
+        }
+        write_atomic(directory / KEYS, json.dumps(keys, indent=1) + "\n")
 
         only_this = attrs.evolve(
             recipe,

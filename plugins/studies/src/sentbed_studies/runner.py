@@ -17,6 +17,7 @@ from pathlib import Path
 
 import attrs
 from sentbed.errors import RunError
+from sentbed.helpers import remove_directory
 from sentbed.tools import Plugins, Recipe, load_plugins, locked, new_directory
 from sentbed_common import TaskPool, is_locked
 from sentbed_jobs.executor_lookup import executor_of
@@ -33,7 +34,7 @@ from sentbed_studies.confirmation import confirmation_of, fresh_seeds_in_words
 from sentbed_studies.shared_work_plan import Prefix, Task, Work, chain, plan_work
 from sentbed_studies.study import Cell, Entries, Study
 from sentbed_studies.study_config import StudyTable
-from sentbed_studies.study_jobs import Bundle, Job, Outcome, remove_run, start_worker
+from sentbed_studies.study_jobs import Bundle, Job, Outcome, start_worker
 from sentbed_studies.time_left import TimeLeft
 from sentbed_studies.write_study_directory import at_work, note_confirmation
 
@@ -266,7 +267,7 @@ def _remove_shared(
             continue
         with locked(lock_of(directory, run)) as is_free:
             if is_free:
-                remove_run(run)
+                remove_directory(run)
 
 
 def _require_place_of_study(directory: Path) -> None:

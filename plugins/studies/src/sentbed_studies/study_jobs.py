@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,19 +11,17 @@ from traceback import format_exception
 from typing import Literal, TypeAlias
 
 import attrs
-from sentbed.errors import ModelError, RunError, SentbedError
+from sentbed.errors import RunError, SentbedError
 from sentbed.helpers import remove_directory, write_atomic
 from sentbed.tools import (
     CHECKPOINTS,
     ENCODER,
     MANIFEST,
-    RESOLVED,
     STATES,
     Plugins,
     Recipe,
     go_on,
     load_plugins,
-    load_recipe,
     locked,
     new_directory,
     run_in,
@@ -32,14 +29,14 @@ from sentbed.tools import (
 )
 from sentbed_report.study.read_cell_run import (
     KEYS,
-    evaluation_keys,
+    UNREADABLE,
     manifest_status,
 )
 from sentbed_report.study.read_study_directory import is_finished, lock_of
 
 from sentbed_studies.added_evaluations import (
     add_evaluations,
-    drop_evaluations_at_end,
+    evaluations_before_training,
     has_encoder,
     keys_json,
 )
@@ -170,7 +167,7 @@ def _do(
         message = traceback = ""
         try:
             if job.again and is_finished(run) and not has_encoder(run):
-                remove_run(run)
+                remove_directory(run)
             if not is_finished(run):
                 _run(directory, plugins, job, run, later, kept)
             if not is_finished(run, job.evaluation_keys):
@@ -195,16 +192,16 @@ def _run(
 ) -> None:
     """Run a job from its beginning, from the end of shared stages, or from where it was stopped."""
     recipe = job.recipe
-    files = {}
-    if isinstance(job.run, Task):
-        files[KEYS] = keys_json(job.run.content, job.run.evaluations)
-
     # A process that was killed while it wrote the run's directory has left these.
     for temporary in run.parent.glob(f".{run.name}.*"):
         remove_directory(temporary)
 
-    if not _can_be_resumed(run, job):
+    files = _files_of_begun_run(run, job)
+    if files is None:
         remove_directory(run)
+        files = {}
+        if isinstance(job.run, Task):
+            files[KEYS] = keys_json(job.run.content, job.run.evaluations)
         if job.run.above is not None:
             above = job.run.above
             if not is_finished(directory / above.directory):
@@ -213,17 +210,17 @@ def _run(
                 )
             branch(directory / above.directory, run, recipe, above.count, files)
 
-    if (run / MANIFEST).is_file():
-        _resume(plugins, job, run, recipe)
-        return
-
-    new_directory(run)
-    # The keys of a run are there before it begins: if it is stopped, they say with which evaluations it began.
+    is_begun = (run / MANIFEST).is_file()
+    if not is_begun:
+        new_directory(run)
+    # The keys of a run are there before it begins: if it is stopped, they say which evaluations it has made.
     for name, text in files.items():
         write_atomic(run / name, text)
 
     if job.stages is not None:
         train_first_stages(recipe, job.stages, run, plugins)
+    elif is_begun:
+        go_on(recipe, run, plugins)
     elif kept is None:
         run_in(recipe, run, plugins)
     else:
@@ -232,66 +229,23 @@ def _run(
         kept.saved(recipe, run)
 
 
-def _can_be_resumed(run: Path, job: Job) -> bool:
-    """Whether a run was begun and can be resumed.
+def _files_of_begun_run(run: Path, job: Job) -> dict[str, str] | None:
+    """Return the files that a run gets before it goes on, by name; None if it must begin anew.
 
-    A run without training states can be resumed only if its manifest can be read, and if it was begun with the
-    evaluations of the study.
+    If the study's evaluations have changed since it began, it goes on with them. Those before training that it
+    lacks are added when it has finished.
     """
-    if not (run / MANIFEST).is_file():
-        return False
+    if manifest_status(run) is None:
+        return None
+    if not isinstance(job.run, Task):
+        return {}
+    made = None
     if any((run / STATES).glob("*")):
-        return True
-    return manifest_status(run) is not None and not _makes_other_evaluations(run, job)
-
-
-def _resume(
-    plugins: Plugins,
-    job: Job,
-    run: Path,
-    recipe: Recipe,
-) -> None:
-    """Resume a run that was stopped, or that continues from shared stages."""
-    if job.stages is not None:
-        # Cells that share stages may differ in the rest of the recipe. The run began with the recipe of one
-        # of them, perhaps not with that of `job`, and must go on with the same recipe.
-        recipe = _written_recipe(run, job, plugins)
-        train_first_stages(recipe, job.stages, run, plugins)
-        return
-    if _makes_other_evaluations(run, job):
-        # The evaluations of the study are added after the run has finished; they do not affect its weights.
-        begun = _written_recipe(run, job, plugins)
-        recipe = attrs.evolve(recipe, evaluate=drop_evaluations_at_end(run, begun))
-    go_on(recipe, run, plugins)
-
-
-def _makes_other_evaluations(run: Path, job: Job) -> bool:
-    """Whether the run of a cell was begun with other evaluations than the study has now."""
-    return evaluation_keys(run) != list(job.evaluation_keys)
-
-
-def _written_recipe(
-    directory: Path,
-    job: Job,
-    plugins: Plugins,
-) -> Recipe:
-    """Return the recipe in a directory, with the runtime and trackers of the job's recipe.
-
-    Raises:
-        ModelError: if the recipe would run code of a model, and the recipe of the job would not.
-    """
-    recipe = load_recipe(directory / RESOLVED, plugins=plugins)
-    if _runs_code(recipe) and not _runs_code(job.recipe):
-        raise ModelError(
-            f"the recipe in `{directory}` runs Python code that comes with a model, the study's does not; "
-            "remove the directory"
-        )
-    return attrs.evolve(recipe, runtime=job.recipe.runtime, tracker=job.recipe.tracker)
-
-
-def _runs_code(recipe: Recipe) -> bool:
-    """Whether an encoder of a recipe runs Python code that comes with its model."""
-    return any(encoder.runs_code for encoder in recipe.encoders.values())
+        try:
+            made = evaluations_before_training(run)
+        except UNREADABLE:
+            return None
+    return {KEYS: keys_json(job.run.content, job.run.evaluations, made)}
 
 
 def _evaluate(
@@ -310,24 +264,6 @@ def _evaluate(
 def _trim(run: Path, keep: Keep) -> None:
     """Remove files of a finished run: its checkpoints unless `keep` is `all`, its encoders if it is `scores`."""
     if keep != "all":
-        remove_run(run / CHECKPOINTS)
+        remove_directory(run / CHECKPOINTS)
     if keep == "scores":
-        remove_run(run / ENCODER)
-
-
-def remove_run(path: Path) -> None:
-    """Remove a directory, if it exists. Raises `RunError` if it cannot be removed.
-
-    It is renamed first, so that nobody uses a directory that is only partly removed.
-    """
-    gone = path.with_name(f".{path.name}.gone")
-    try:
-        # A process that was killed after the renaming may have left `gone`.
-        for directory in (gone, path):
-            if directory.is_dir():
-                directory.replace(gone)
-                shutil.rmtree(gone)
-    except OSError as error:
-        raise RunError(
-            f"`{path}` is not to be kept and cannot be removed: {error.strerror or error}"
-        ) from error
+        remove_directory(run / ENCODER)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 from unittest import SkipTest
@@ -119,18 +118,3 @@ def deduce_kind(cls: type[Any]) -> str | None:
         if issubclass(cls, kind.base):
             return name
     return None
-
-
-def offered(hook_result: Mapping[str, str] | Iterable[type[Any]]) -> list[type[Any]]:
-    """Return the component classes in what a plugin's hook returns, such as `offered(my_plugin.poolers())`.
-
-    A class that the hook returns as a string is imported.
-    """
-    if not isinstance(hook_result, Mapping):
-        return list(hook_result)
-
-    classes = []
-    for target in hook_result.values():
-        module, _, name = target.partition(":")
-        classes.append(getattr(import_module(module), name))
-    return classes

@@ -34,10 +34,8 @@ Check: TypeAlias = Callable[[Subject], Findings]
 MODULES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "backbone": ("rules_backbone",),
-        "intervention": ("rules_intervention",),
         "pooler": ("rules_pooler",),
         "transform": ("rules_transform",),
-        "similarity": ("rules_similarity",),
         "loss": ("rules_loss",),
         "data": ("rules_data",),
         "evaluator": ("rules_evaluator",),

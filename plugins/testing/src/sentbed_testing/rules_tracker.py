@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 def hooks(subject: Subject) -> Findings:
     """The listener implements hooks of a run, with the names and arguments that the hooks have."""
-    yield from hook_faults(subject.ready.build())
+    for fault in hook_faults(subject.ready.build()):
+        yield fault, "see `docs/hooks.md`"
 
 
 def apart(subject: Subject) -> Findings:

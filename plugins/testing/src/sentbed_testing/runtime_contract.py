@@ -24,6 +24,7 @@ from sentbed.protocols import (
 )
 from sentbed.tools import EncoderRecipe, load_plugins, runtime_misfits
 
+from sentbed_testing.component_contract import ComponentContract
 from sentbed_testing.sentences import SENTENCES
 
 SEED = 11
@@ -43,17 +44,13 @@ def installed(kind: str, name: str) -> Any:
     return plugins.load(kind, name)
 
 
-class RuntimeContract:
+class RuntimeContract(ComponentContract):
     """Tests of a runtime. A subclass sets `component`, and `tolerance` if it computes in less than fp32."""
 
     component: ClassVar[Runtime]
     tolerance: ClassVar[float] = 1e-4
     """Largest difference from `cpu`: of a vector's numbers relative to the largest of them, of a loss relative to
     the loss."""
-
-    @pytest.fixture(name="component")
-    def _component(self) -> Runtime:
-        return self.component
 
     @pytest.fixture
     def engine(self, component: Runtime) -> Engine:

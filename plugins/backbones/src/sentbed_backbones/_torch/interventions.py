@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 import attrs
 import torch
-from sentbed import ModelError
-from sentbed.helpers import fault
+from sentbed import ModelError, PluginError
+from sentbed.helpers import full_name
 from sentbed.protocols import BlockStates, Intervention
 from torch import Tensor
 
@@ -88,8 +88,10 @@ class BuiltIntervention:
             )
             changed = self.function(seen)
             if changed.shape != states.shape:
-                wrong = f"gives {tuple(changed.shape)} for states {tuple(states.shape)}, expected the same shape"
-                raise fault(type(self.component), "build", wrong)
+                raise PluginError(
+                    f"{full_name(self.component)} gives {tuple(changed.shape)} for states "
+                    f"{tuple(states.shape)}, expected the same shape"
+                )
 
             return changed.to(states.dtype)
 

@@ -14,7 +14,7 @@ import safetensors.torch
 import torch
 from numpy.typing import NDArray
 from sentbed import ModelError
-from sentbed.helpers import derive
+from sentbed.helpers import derive, full_name
 from sentbed.protocols import (
     Columns,
     LossOutput,
@@ -65,7 +65,6 @@ from sentbed_hardware.engine_parts.component_output_checks import (
     came_from,
     frozen_nan,
     learning_rate,
-    named,
 )
 from sentbed_hardware.engine_parts.parameter_settings import loss_parameter_settings
 from sentbed_hardware.engine_parts.process_group import Processes
@@ -441,7 +440,7 @@ class TorchTrainer(Trainer):
             return came_from("a frozen encoder")
 
         if not torch.isfinite(output.loss):
-            loss = named("loss", self.training.loss)
+            loss = full_name(self.training.loss)
             return came_from(f"{loss}: the vectors that it got have none")
         return came_from("a gradient")
 

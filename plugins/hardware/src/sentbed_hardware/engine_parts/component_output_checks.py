@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentbed.errors import NotFiniteError
-from sentbed.helpers import release_of
+from sentbed.helpers import full_name, release_of
 from sentbed.protocols import (
     Columns,
     Module,
@@ -82,7 +82,7 @@ def origin_of_nan(
         pooled = tensor_of(encoder.pooler(states))
         projected = encoder.projection(pooled)
         of_backbone = f"the token states of {named_backbone(cls)}"
-        of_pooler = f"the vectors of {named('pooler', pooler)}"
+        of_pooler = f"the vectors of {full_name(pooler)}"
         parts = (
             (of_backbone, backbone, _unpadded_states(states)),
             (of_pooler, encoder.pooler, pooled),
@@ -176,11 +176,6 @@ def named_backbone(cls: type[Any]) -> str:
     """Return a noun phrase for messages with the distribution of the backbone whose built form has the class
     `cls`."""
     return f"the backbone of {release_of(cls.__module__)}"
-
-
-def named(kind: str, component: Any) -> str:
-    """Return a noun phrase with the kind and the name of a component, and its distribution."""
-    return f"the {kind} `{component.name}` of {release_of(type(component).__module__)}"
 
 
 def connected(

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from sentbed import ModelError
-from sentbed.helpers import fault
+from sentbed import ModelError, PluginError
+from sentbed.helpers import full_name
 from sentbed.protocols import (
     BuiltBackbone,
     Head,
@@ -182,8 +182,10 @@ class EncoderModule(nn.Module):
             method, width = "trained_width", self.trained_pooled_width
         if pooled.shape[-1] != width:
             _, pooler = self.owners
-            wrong = f"returned {width}, its module returned vectors of {pooled.shape[-1]} numbers"
-            raise fault(pooler, method, wrong)
+            raise PluginError(
+                f"`{method}` of {full_name(pooler)} returned {width}, its module returned vectors of "
+                f"{pooled.shape[-1]} numbers"
+            )
 
     def _head(self, pooled: Tensor, cut: bool) -> Tensor:
         """Apply the head to vectors, `(..., width)`; see `finish` for `cut`."""

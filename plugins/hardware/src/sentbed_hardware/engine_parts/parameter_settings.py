@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sentbed import RunError
-from sentbed.helpers import fault
+from sentbed import PluginError, RunError
+from sentbed.helpers import full_name
 from sentbed.protocols import Loss, Optimizer, ParameterSettings
 from torch import nn
 
@@ -26,8 +26,10 @@ def loss_parameter_settings(
             if place:
                 path = f"{place}.{name}"
             if path not in parameters:
-                wrong = f"built a module with `parameter_settings` of `{path}`, which is no parameter of it"
-                raise fault(loss, "build", wrong)
+                raise PluginError(
+                    f"{full_name(loss)} built a module with `parameter_settings` of `{path}`, which is no "
+                    "parameter of it"
+                )
 
             settings[f"loss.{path}"] = value
 

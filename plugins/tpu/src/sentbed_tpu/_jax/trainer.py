@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 from sentbed import ModelError, RunError
-from sentbed.helpers import pad, plan_batches
+from sentbed.helpers import full_name, pad, plan_batches
 from sentbed.protocols import (
     Columns,
     Module,
@@ -38,7 +38,6 @@ from sentbed_hardware.engine_parts.component_output_checks import (
     connected,
     frozen_nan,
     learning_rate,
-    named,
 )
 from sentbed_hardware.engine_parts.parameter_settings import (
     loss_parameter_settings,
@@ -465,7 +464,7 @@ class JaxTrainer(Trainer):
             return came_from("a frozen encoder")
 
         if not math.isfinite(loss):
-            loss_name = named("loss", self.training.loss)
+            loss_name = full_name(self.training.loss)
             return came_from(f"{loss_name}: the vectors that it got have none")
         return came_from("a gradient")
 

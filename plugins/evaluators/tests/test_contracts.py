@@ -6,28 +6,11 @@ import json
 
 import pytest
 import sentbed_evaluators
+from sentbed.tools import component_of
 from sentbed_evaluators.glue_files import TASKS as GLUE
 from sentbed_evaluators.probing_files import TASKS as PROBING
 from sentbed_evaluators.sts import STS
-from sentbed_testing import (
-    component_rules,
-    offered,
-    parametrize_with_rules,
-)
-
-BUILT = "its sets are built of six collections; `sentbench_sets` tries it on small ones"
-DOWNLOADED = "its tasks are downloaded; `test_mteb.py` tries it on tasks of its own"
-TIMED = {"repeatable": "its scores are of the machine"}
-SKIP = {
-    "sentbench": dict.fromkeys(("lists", "scores", "repeatable", "items"), BUILT),
-    "mteb": dict.fromkeys(("scores", "repeatable", "items"), DOWNLOADED),
-    "throughput": TIMED,
-    "memory": TIMED,
-    "encoding-cost": {
-        **TIMED, "inner": "only the texts of the other evaluator are taken",
-    },
-}  # fmt: skip
-"""Evaluator -> rules that it is exempt from, with the reasons."""
+from sentbed_testing import ComponentContract, EvaluatorContract, offered
 
 
 def _lines(name, count=20):
@@ -90,14 +73,27 @@ def examples(write, tmp_path):
     }  # fmt: skip
 
 
-@parametrize_with_rules(
-    [
-        component_rules(evaluator, skip=SKIP.get(evaluator.name), must_run=True)
-        for evaluator in offered(sentbed_evaluators.evaluators())
-    ]
-)
-def test_an_evaluator_keeps_the_contract(rule, examples):
-    rule(example=examples[rule.component.name])
+ELSEWHERE = ("sentbench", "mteb", "throughput", "memory", "encoding-cost")
+"""Evaluators that need six collections, a download or an engine. Each has tests of its own."""
+OTHERS = []
+WITH_OWN_TESTS = []
+for evaluator in offered(sentbed_evaluators.evaluators()):
+    if evaluator.name in ELSEWHERE:
+        WITH_OWN_TESTS.append(evaluator)
+    else:
+        OTHERS.append(evaluator)
+
+
+class TestEvaluators(EvaluatorContract):
+    @pytest.fixture(params=OTHERS)
+    def component(self, request, examples):
+        return component_of(request.param, examples[request.param.name])
+
+
+class TestOtherEvaluators(ComponentContract):
+    @pytest.fixture(params=WITH_OWN_TESTS)
+    def component(self, request, examples):
+        return component_of(request.param, examples[request.param.name])
 
 
 def test_those_that_take_a_second_encoder_say_so(

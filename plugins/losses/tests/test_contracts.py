@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 import sentbed_losses
-from sentbed_testing import component_rules, offered, parametrize_with_rules
+from sentbed.tools import component_of
+from sentbed_testing import LossContract, offered
 
 EVERYTHING: dict[str, Any] = {
     "temperature": {"initial": 0.5},
@@ -15,9 +16,6 @@ EVERYTHING: dict[str, Any] = {
     "hard_negative_weight": 2.0,
     "mask_duplicates": True,
     "false_negative_threshold": 0.8,
-}
-STOPPED = {
-    "gradient": "`hardness` stops the gradient of the similarity that weighs a negative"
 }
 NCE: dict[str, Any] = {"use": "info-nce", "temperature": 0.5}
 FIELDS: dict[str, list[dict[str, Any]]] = {
@@ -69,48 +67,41 @@ FIELDS: dict[str, list[dict[str, Any]]] = {
         {"temperature": 0.5, "margin": 0.1, "margin_kind": "relative"},
     ],
 }
-"""What is tried; the defaults where nothing is said."""
-
-LOSSES = {loss.name: loss for loss in offered(sentbed_losses.losses())}
-
-
-@parametrize_with_rules(
-    [
-        component_rules(loss, example=FIELDS.get(name, [{}])[0], must_run=True)
-        for name, loss in LOSSES.items()
-    ]
-)
-def test_a_loss_keeps_the_contract(rule):
-    rule()
-
-
-@pytest.mark.slow
-@parametrize_with_rules(
-    [
-        component_rules(loss, example=fields)
-        for name, loss in LOSSES.items()
-        for fields in FIELDS.get(name, [{}])
-    ]
-)
-def test_a_loss_keeps_the_contract_with_other_fields(
-    rule,
-):
-    rule()
-
-
-@pytest.mark.slow
-@parametrize_with_rules(
-    [
-        component_rules(
-            LOSSES[name],
-            example={"hardness": 5.0, "hardness_of": of, "temperature": 0.5},
-            skip=STOPPED,
+"""Fields of the examples of a loss; its defaults if it is not here."""
+LOSSES = []
+for loss in offered(sentbed_losses.losses()):
+    first, *others = FIELDS.get(loss.name, [{}])
+    LOSSES.append(pytest.param((loss, first), id=loss.name))
+    for fields in others:
+        LOSSES.append(
+            pytest.param((loss, fields), id=loss.name, marks=pytest.mark.slow)
         )
-        for name in ("info-nce", "queue")
-        for of in ("own", "others", "all")
-    ]
-)
-def test_a_loss_with_hardness_keeps_it_but_for_the_stopped_gradient(
-    rule,
-):
-    rule()
+HARD = []
+for loss in offered(sentbed_losses.losses()):
+    if loss.name in ("info-nce", "queue"):
+        for of in ("own", "others", "all"):
+            fields = {"hardness": 5.0, "hardness_of": of, "temperature": 0.5}
+            HARD.append(pytest.param((loss, fields), id=f"{loss.name}-{of}"))
+
+
+class TestLosses(LossContract):
+    """Every loss; those with other fields than the first ones are slow tests."""
+
+    @pytest.fixture(params=LOSSES)
+    def component(self, request):
+        cls, fields = request.param
+        return component_of(cls, fields)
+
+
+@pytest.mark.slow
+class TestHardness(LossContract):
+    """Losses that weigh negatives by their hardness."""
+
+    @pytest.fixture(params=HARD)
+    def component(self, request):
+        cls, fields = request.param
+        return component_of(cls, fields)
+
+    @pytest.mark.skip(reason="`hardness` stops the gradient of a negative's weight")
+    def test_gradient(self):
+        """The weight of a negative is a constant."""

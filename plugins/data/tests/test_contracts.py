@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 import sentbed_data
+from sentbed.tools import component_of
 from sentbed_data.dropout import Dropout
 from sentbed_data.nli import Nli
-from sentbed_testing import offered, parametrize_with_rules
+from sentbed_testing import DataContract, offered
 
 TRIPLETS = "pkg:sentbed_data/sample/triplets.csv"
 LINES = "\n".join(
@@ -57,18 +58,20 @@ def examples(put, wordnet):
     }
 
 
-@parametrize_with_rules(offered(sentbed_data.data_sources()), must_run=True)
-def test_a_source_keeps_the_contract(rule, examples):
-    rule(example=examples[rule.component.name])
+class TestSources(DataContract):
+    @pytest.fixture(params=offered(sentbed_data.data_sources()))
+    def component(self, request, examples):
+        return component_of(request.param, examples[request.param.name])
 
 
-@pytest.mark.parametrize("build", ["triplets", "pairs"])
-@parametrize_with_rules([Nli], must_run=True)
-def test_labelled_files_that_are_made_into_rows_do_too(rule, build, put):
-    rule(example={"path": put("nli.tsv", NLI), "build": build})
+class TestBuiltRows(DataContract):
+    @pytest.fixture(params=["triplets", "pairs"])
+    def component(self, request, put):
+        return Nli(path=put("nli.tsv", NLI), build=request.param)
 
 
-@parametrize_with_rules([Dropout], must_run=True)
-def test_a_file_that_stays_on_disk_does_too(rule, put):
-    pytest.importorskip("pyarrow")
-    rule(example={"path": put("lines.txt", LINES), "stream": True})
+class TestStream(DataContract):
+    @pytest.fixture
+    def component(self, put):
+        pytest.importorskip("pyarrow")
+        return Dropout(path=put("lines.txt", LINES), stream=True)

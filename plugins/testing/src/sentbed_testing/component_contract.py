@@ -1,0 +1,69 @@
+"""The contract of every component, whatever its kind."""
+
+from __future__ import annotations
+
+import pickle
+import tomllib
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import attrs
+import pytest
+import tomli_w
+from sentbed.protocols import Component
+from sentbed.tools import component_of, unstructure
+from sentbed_common import field_docs
+
+
+class ComponentContract:
+    """Tests of a component. A subclass is a test class that sets `component`, or has a fixture of this name."""
+
+    component: ClassVar[Any]
+    """The component that is tested."""
+
+    # The name sorts before `component`, so that a subclass's fixture of that name replaces this one.
+    @pytest.fixture(name="component")
+    def _component(self) -> Component:
+        component: Component = self.component
+        return component
+
+    def test_is_frozen(self, component: Component) -> None:
+        """It is a frozen attrs class: `@attrs.frozen`."""
+        assert attrs.has(type(component))
+        assert type(component).__setattr__ is not object.__setattr__
+
+    def test_is_documented(self, component: Component) -> None:
+        """The class and each of its fields have a docstring, which `sentbed show` prints."""
+        cls: Any = type(component)
+
+        assert (cls.__doc__ or "").strip(), "the class has no docstring"
+
+        docstrings = field_docs(cls)
+        for field in attrs.fields(cls):
+            if not field.metadata.get("skip"):
+                assert docstrings.get(field.name), f"`{field.name}` has no docstring"
+
+    def test_survives_toml(self, component: Component) -> None:
+        """Written as the table of a recipe and read again, it is equal."""
+        table = unstructure(component)
+        table.pop("use", None)
+        written = tomli_w.dumps(table)
+
+        assert component_of(type(component), tomllib.loads(written)) == component
+
+    def test_survives_pickle(self, component: Component) -> None:
+        """Pickled and read again, it is equal, and has the same hash unless a field is a table."""
+        again = pickle.loads(pickle.dumps(component))
+
+        assert again == component
+
+        cls: Any = type(component)
+        values = [getattr(component, field.name) for field in attrs.fields(cls)]
+        if not any(isinstance(value, Mapping) for value in values):
+            assert hash(again) == hash(component)
+
+    def test_check_yields_sentences(self, component: Component) -> None:
+        """`check` yields problems, each a sentence that ends in what to do."""
+        for problem in component.check():
+            assert isinstance(problem, str)
+            assert problem.strip()

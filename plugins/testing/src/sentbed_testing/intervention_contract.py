@@ -1,0 +1,152 @@
+"""The contract of an intervention. It changes random states of a batch whose texts have different lengths."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pytest
+import torch
+from sentbed.protocols import BlockStates, Intervention
+from torch.testing import assert_close
+
+from sentbed_testing.component_contract import ComponentContract
+
+LENGTHS = (7, 4, 5)
+"""Number of tokens of each text."""
+PLACEHOLDER = 2
+"""Index of the placeholder in each text, not counting padding."""
+POINTS = ("attention-heads", "block-input")
+"""Points of a transformer block at which an intervention may act."""
+
+
+class InterventionContract(ComponentContract):
+    """Tests of an intervention, at each of its places."""
+
+    component: ClassVar[Intervention]
+    width: ClassVar[int] = 8
+    """Dimension of the states."""
+
+    def inputs(
+        self,
+        component: Intervention,
+        side: str = "right",
+    ) -> list[BlockStates]:
+        """Return random states for each place, padded on one side.
+
+        If the intervention's traits ask for it, each text has a placeholder (a token that its prompt must
+        contain), or the state of an auxiliary prompt (a second prompt that the backbone reads first).
+        """
+        generator = torch.Generator().manual_seed(0)
+        longest = max(LENGTHS)
+        states = torch.zeros(len(LENGTHS), longest, self.width)
+        mask = torch.zeros(len(LENGTHS), longest, dtype=torch.int64)
+        starts = torch.zeros(len(LENGTHS), dtype=torch.int64)
+        for row, length in enumerate(LENGTHS):
+            if side == "left":
+                starts[row] = longest - length
+            tokens = slice(int(starts[row]), int(starts[row]) + length)
+            states[row, tokens] = torch.randn(length, self.width, generator=generator)
+            mask[row, tokens] = 1
+
+        ids = mask * torch.arange(1, longest + 1)
+        last = starts + torch.tensor(LENGTHS) - 1
+        batch = BlockStates("", 0, states, ids, mask, last)
+        if component.placeholder is not None:
+            batch = batch._replace(placeholder=starts + PLACEHOLDER)
+
+        if component.auxiliary is not None:
+            batch = batch._replace(auxiliary=torch.ones(len(LENGTHS), self.width))
+
+        inputs = []
+        for point, block in sorted(component.places):
+            copied = states.clone()
+            inputs.append(batch._replace(point=point, block=block, states=copied))
+
+        return inputs
+
+    def cut(
+        self,
+        inputs: BlockStates,
+        rows: slice,
+        tokens: slice,
+    ) -> BlockStates:
+        """Return some rows without the tokens before and after `tokens`."""
+        assert inputs.attention_mask is not None
+
+        part = inputs._replace(
+            states=inputs.states[rows, tokens],
+            input_ids=inputs.input_ids[rows, tokens],
+            attention_mask=inputs.attention_mask[rows, tokens],
+        )
+        part = part._replace(last=inputs.last[rows] - tokens.start)
+        if inputs.placeholder is not None:
+            part = part._replace(placeholder=inputs.placeholder[rows] - tokens.start)
+
+        if inputs.auxiliary is not None:
+            part = part._replace(auxiliary=inputs.auxiliary[rows])
+
+        return part
+
+    def test_places(self, component: Intervention) -> None:
+        """`places` has known points of blocks, which are numbered from 0."""
+        places = list(component.places)
+
+        assert places
+        assert len(set(places)) == len(places)
+
+        for point, block in places:
+            assert point in POINTS
+            assert block >= 0
+
+    def test_states_keep_their_shape(self, component: Intervention) -> None:
+        """It returns new states of the shape that it gets, and does not change its input in place."""
+        change = component.build()
+        for inputs in self.inputs(component):
+            before = inputs.states.clone()
+            assert change(inputs).shape == inputs.states.shape
+            assert_close(inputs.states, before, rtol=0, atol=0)
+
+    def test_a_second_function_gives_the_same(self, component: Intervention) -> None:
+        """The functions that two calls of `build` return give the same states."""
+        first, second = component.build(), component.build()
+        for inputs in self.inputs(component):
+            assert_close(second(inputs), first(inputs), rtol=0, atol=0)
+
+    @pytest.mark.parametrize("side", ["right", "left"])
+    def test_alone_as_in_a_batch(
+        self,
+        component: Intervention,
+        side: str,
+    ) -> None:
+        """A text has the same states alone and in a batch, padded on either side."""
+        change = component.build()
+        for inputs in self.inputs(component, side):
+            states = change(inputs)
+            for row, length in enumerate(LENGTHS):
+                end = int(inputs.last[row]) + 1
+                tokens = slice(end - length, end)
+                text = self.cut(inputs, slice(row, row + 1), tokens)
+                alone = change(text._replace(attention_mask=None))
+                assert_close(alone[0], states[row, tokens])
+
+    def test_a_shared_prefix(self, component: Intervention) -> None:
+        """With `shares_prefix`, it neither changes nor reads the states of a prefix.
+
+        A prefix is everything before the placeholder or, without a placeholder, before the last token.
+        """
+        if not component.shares_prefix:
+            pytest.skip("its traits do not say `shares_prefix`")
+
+        change = component.build()
+        for inputs in self.inputs(component):
+            states = change(inputs)
+            ends = inputs.last
+            if inputs.placeholder is not None:
+                ends = inputs.placeholder
+            for row, end in enumerate(ends.tolist()):
+                unchanged = inputs.states[row, :end]
+                assert_close(states[row, :end], unchanged, rtol=0, atol=0)
+
+            length = int(ends.min())
+            rest = self.cut(inputs, slice(None), slice(length, None))
+            assert_close(change(rest), states[:, length:])
