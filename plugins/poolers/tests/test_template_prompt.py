@@ -35,7 +35,7 @@ RULES = [
 SENTENCES = [sentence for sentence, _ in RULES]
 
 
-OF_POOLER = PromptEOL().traits.prompt
+OF_POOLER = PromptEOL().prompt
 """The prompt that a pooler has by default."""
 
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 import attrs
 import pytest
 from sentbed._recipe.recipe import Recipe
-from sentbed.protocols import BackboneTraits, Head, PoolerTraits
+from sentbed.protocols import Head
 from sentbed_poolers.template_prompt import Demonstration, TemplatePrompt
 from sentbed_studies.shared_forward_passes import can_share
 from sentbed_studies.shared_work_plan import groups
@@ -23,25 +23,26 @@ QUOTED = TemplatePrompt(template='Say "{text}" is "')
 class Loaded(Characters):
     """All of it comes from files; builds another thing for a pooler that needs `layers`."""
 
-    traits = BackboneTraits(from_files=True, heeds=frozenset({"layers"}))
+    from_files = True
+    heeds = frozenset({"layers"})
 
 
 @attrs.frozen
 class First(Average):
     name: ClassVar[str] = "first"
-    traits = PoolerTraits(needs=frozenset({"bidirectional"}))
+    needs = frozenset({"bidirectional"})
 
 
 @attrs.frozen
 class Layers(Average):
     name: ClassVar[str] = "layers"
-    traits = PoolerTraits(needs=frozenset({"layers"}))
+    needs = frozenset({"layers"})
 
 
 @attrs.frozen
 class Asking(Average):
     name: ClassVar[str] = "asking"
-    traits = PoolerTraits(prompt=QUOTED)
+    prompt = QUOTED
 
 
 @pytest.fixture

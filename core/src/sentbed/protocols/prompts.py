@@ -9,9 +9,8 @@ from typing import Any
 import attrs
 
 from sentbed.errors import SentbedError
-from sentbed.protocols.components import Component
+from sentbed.protocols.components import Backbone, Component
 from sentbed.protocols.evaluation import TextTask
-from sentbed.protocols.traits import BackboneTraits
 
 TEXT, MASK = "{text}", "{mask}"
 INSTRUCTION = "{instruction}"
@@ -100,7 +99,7 @@ class ResolvedPrompt:
     auxiliary: Template | None = None
     """Template of the second prompt; see `Tokenizer.auxiliary`. The backbone sets it."""
 
-    def on(self, backbone: BackboneTraits) -> ResolvedPrompt:
+    def on(self, backbone: Backbone) -> ResolvedPrompt:
         """Return the prompt with the placeholder and the auxiliary template that a backbone needs.
 
         Raises:
@@ -164,7 +163,7 @@ class Prompt(Component):
     def resolve(self, default: Prompt | None = None) -> ResolvedPrompt | None:
         """Return the template, the text rules and the layers of the prompt; None for no text around a sentence.
 
-        `default` is the prompt that the pooler has by default (`PoolerTraits.prompt`), which may give what this
+        `default` is the prompt that the pooler has by default (`Pooler.prompt`), which may give what this
         prompt leaves open.
 
         Raises:

@@ -20,7 +20,6 @@ from sentbed.protocols import (
     INSTRUCTION,
     MASK,
     TEXT,
-    ComponentTraits,
     Prompt,
     ResolvedPrompt,
     Template,
@@ -115,11 +114,11 @@ class TemplatePrompt(Prompt):
     """Layers from which token states are taken with this prompt; by default the backbone's `layers`."""
 
     @property
-    def traits(self) -> ComponentTraits:
+    def cites(self) -> tuple[str, ...]:
         """The paper to cite for demonstrations."""
         if not self.demonstrations:
-            return ComponentTraits()
-        return ComponentTraits(cites=("jiang2023prompteol",))
+            return ()
+        return ("jiang2023prompteol",)
 
     def check(self) -> Iterator[str]:
         """Yield the problems of the template, the file and the demonstrations."""
