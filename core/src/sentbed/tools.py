@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         saved_recipe,
     )
     from sentbed._files import locked
-    from sentbed._json import from_plain, key_of, plain
+    from sentbed._json import from_plain, plain
     from sentbed._locations import mentions
     from sentbed._recipe.checks import check
     from sentbed._recipe.component_compatibility import (
@@ -78,8 +78,6 @@ if TYPE_CHECKING:
     from sentbed._registry.computing_code import (
         components_of,
         computing_code,
-        files_digest,
-        package_files,
     )
     from sentbed._registry.distribution_catalog import catalog, owner_of
     from sentbed._registry.offers import COMMAND, TABLE, Offer, class_fault

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed import __version__
+from sentbed.helpers import key_of
 
 from sentbed_common.source_code_hashes import code_of
 
@@ -33,9 +32,8 @@ class EncoderFingerprint:
 
     @property
     def name(self) -> str:
-        """BLAKE2b hash of `key`, in hexadecimal."""
-        content = json.dumps(self.key, sort_keys=True, default=str)
-        return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
+        """Hash of `key`, in hexadecimal."""
+        return key_of(self.key)
 
 
 def fingerprint_of(
