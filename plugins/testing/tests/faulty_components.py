@@ -20,7 +20,6 @@ from sentbed.protocols import (
     Schedule,
     Score,
     Similarity,
-    SimilarityTraits,
     Texts,
     Tracker,
     Transform,
@@ -313,7 +312,7 @@ class DotProduct(Similarity):
     """Dot products, or MaxSim for token vectors."""
 
     name: ClassVar[str] = "dot-product"
-    traits = SimilarityTraits(compares=frozenset({"vector", "tokens"}))
+    compares = frozenset({"vector", "tokens"})
 
     fault: str = ""
     """What is wrong with it."""

@@ -7,7 +7,7 @@ from itertools import count
 from typing import ClassVar
 
 import attrs
-from sentbed.protocols import Loss, LossOutput, LossTraits, Pooler
+from sentbed.protocols import Loss, LossOutput, Pooler
 
 CALLS = count()
 
@@ -133,19 +133,12 @@ class Nearest(Loss):
     fault: str = ""
     """What is wrong with it."""
 
-    @property
-    def traits(self):
-        """Pairs, with a state for some faults."""
-        return LossTraits(
-            needs=frozenset({"anchor", "positive"}),
-            takes=frozenset({"negative"}),
-            stateful=self.fault in ("state of another name", "state that grows"),
-        )
+    needs = frozenset({"anchor", "positive"})
+    takes = frozenset({"negative"})
 
-    def misfits(self, place):
-        """Yield nothing."""
-        if self.fault == "empty sentence":
-            yield ""
+    @property
+    def stateful(self):
+        return self.fault in ("state of another name", "state that grows")
 
     def build(self, width):
         """Return the module."""

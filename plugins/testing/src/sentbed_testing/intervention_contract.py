@@ -33,7 +33,7 @@ class InterventionContract(ComponentContract):
     ) -> list[BlockStates]:
         """Return random states for each place, padded on one side.
 
-        If the intervention's traits ask for it, each text has a placeholder (a token that its prompt must
+        If the intervention asks for it, each text has a placeholder (a token that its prompt must
         contain), or the state of an auxiliary prompt (a second prompt that the backbone reads first).
         """
         generator = torch.Generator().manual_seed(0)
@@ -51,10 +51,10 @@ class InterventionContract(ComponentContract):
         ids = mask * torch.arange(1, longest + 1)
         last = starts + torch.tensor(LENGTHS) - 1
         batch = BlockStates("", 0, states, ids, mask, last)
-        if component.traits.placeholder is not None:
+        if component.placeholder is not None:
             batch = batch._replace(placeholder=starts + PLACEHOLDER)
 
-        if component.traits.auxiliary is not None:
+        if component.auxiliary is not None:
             batch = batch._replace(auxiliary=torch.ones(len(LENGTHS), self.width))
 
         inputs = []
@@ -134,8 +134,8 @@ class InterventionContract(ComponentContract):
 
         A prefix is everything before the placeholder or, without a placeholder, before the last token.
         """
-        if not component.traits.shares_prefix:
-            pytest.skip("its traits do not say `shares_prefix`")
+        if not component.shares_prefix:
+            pytest.skip("it does not say `shares_prefix`")
 
         change = component.build()
         for inputs in self.inputs(component):

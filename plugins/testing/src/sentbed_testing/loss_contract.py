@@ -36,25 +36,24 @@ class LossContract(ModuleContract):
 
         They have all columns that the loss needs; with `takes`, also the columns that it may use.
         """
-        traits = component.traits
-        columns = set(traits.needs)
+        columns = set(component.needs)
         if takes:
-            columns |= traits.takes or traits.numbers
+            columns |= component.takes or component.numbers
 
         generator = torch.Generator().manual_seed(seed)
         inputs: Inputs = {}
-        if traits.scheduled:
+        if component.scheduled:
             inputs[PROGRESS] = torch.tensor(0.25)
 
         for number, name in enumerate(sorted(columns)):
             if name == LABEL:
-                inputs[name] = torch.arange(rows) % len(traits.classes)
-            elif name in traits.numbers:
+                inputs[name] = torch.arange(rows) % len(component.classes)
+            elif name in component.numbers:
                 inputs[name] = torch.rand(rows, generator=generator)
             else:
                 vectors = torch.randn(rows, self.width, generator=generator)
                 inputs[name] = vectors.requires_grad_()
-                if traits.compares_texts:
+                if component.compares_texts:
                     first = rows * (number + len(columns) * seed)
                     inputs[f"{name}.id"] = torch.arange(first, first + rows)
 
@@ -63,7 +62,7 @@ class LossContract(ModuleContract):
     def arguments(self, component: Any) -> tuple[Any, ...]:
         """Return random inputs and, for a loss that has a state, its state after two steps."""
         inputs = self.inputs(component)
-        if not component.traits.stateful:
+        if not component.stateful:
             return (inputs,)
 
         module: Any = seeded_module(component, self.width)
@@ -132,7 +131,7 @@ class LossContract(ModuleContract):
     ) -> None:
         """A `stateful` loss returns detached tensors with the names and shapes of `initial_state()`."""
         state = self.first_step(module, self.inputs(component)).state
-        if not component.traits.stateful:
+        if not component.stateful:
             assert state is None
             return
 
