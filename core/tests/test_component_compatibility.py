@@ -7,23 +7,23 @@ from sentbed._recipe.component_compatibility import misfits
 from sentbed._recipe.prompts import Demonstration, Prompt
 from sentbed._recipe.recipe import EncoderRecipe
 from sentbed._registry.offers import Offer
-from sentbed.protocols import Backbone, BackboneTraits, Head, Pooler, PoolerTraits
+from sentbed.protocols import Backbone, Head, Pooler
 from toy_plugin import RECIPE
 
 
-def part(name, base, traits):
+def part(name, base, **properties):
     """Make a component class that says this of itself."""
-    body = {"name": name, "build": print, "traits": traits}
+    body = {"name": name, "build": print, **properties}
     class_name = name.replace("-", "_")
     return attrs.make_class(class_name, {}, bases=(base,), frozen=True, class_body=body)
 
 
 def backbone(name, *offers):
-    return part(name, Backbone, BackboneTraits(offers=frozenset(offers)))
+    return part(name, Backbone, offers=frozenset(offers))
 
 
 def pooler(name, *needs, **prompt):
-    return part(name, Pooler, PoolerTraits(needs=frozenset(needs), **prompt))
+    return part(name, Pooler, needs=frozenset(needs), **prompt)
 
 
 BACKBONES = [
@@ -161,8 +161,8 @@ def test_an_impossible_pair_is_a_sentence_with_the_reason(
 
 @pytest.mark.parametrize("pretrained", [True, False])
 def test_a_pooler_takes_its_weights_from_a_model_that_has_some(parts, pretrained):
-    loads = part("loads", Pooler, PoolerTraits(pretrained=True))
-    model = part("model", Backbone, BackboneTraits(pretrained=pretrained))
+    loads = part("loads", Pooler, pretrained=True)
+    model = part("model", Backbone, pretrained=pretrained)
     problems = dict(misfits(EncoderRecipe(model(), loads())))
     assert set(problems) == (set() if pretrained else {("pooler",)})
 
@@ -171,7 +171,7 @@ def test_a_pooler_takes_its_weights_from_a_model_that_has_some(parts, pretrained
 def test_a_projection_is_refused_where_the_pooler_computes_something_else_at_test(
     parts, projection
 ):
-    trained_on = part("mlp", Pooler, PoolerTraits(at_test="bare"))
+    trained_on = part("mlp", Pooler, at_test="bare")
     head = Head(projection=projection)
     problems = dict(misfits(EncoderRecipe(BACKBONES[0](), trained_on(), head)))
     assert set(problems) == (set() if projection is None else {("head",)})
@@ -399,7 +399,7 @@ def test_a_sentence_may_stand_twice_where_the_backbone_can_hide_the_first(parts)
 @pytest.mark.parametrize("reads", ["answer", "first"])
 def test_a_pooler_of_one_fixed_state_does_not_take_a_sentence_twice(parts, reads):
     hiding = backbone("hiding", "decoder", "span")
-    first = part("first", Pooler, PoolerTraits(pooling="cls"))
+    first = part("first", Pooler, pooling="cls")
     ((_, message),) = misfits_of(
         offering(parts, [hiding], [first]), "hiding", reads, Prompt("{text} {text}")
     )

@@ -24,7 +24,7 @@ from sentbed import (
 )
 from sentbed._document.structuring import unstructure
 from sentbed._registry.registry import load_plugins
-from sentbed.protocols import DrivesEncoder, Evaluation, Evaluator, PoolerTraits, Score
+from sentbed.protocols import DrivesEncoder, Evaluation, Evaluator, Score
 from sentbed_common import fingerprint_of
 from sentbed_workbench.vector_cache import VectorCache
 from toy_fixtures import exactly
@@ -595,7 +595,7 @@ def test_a_pooler_may_compute_something_else_at_test_time(encoder):
     @attrs.frozen
     class Trained(Average):
         name: ClassVar[str] = "average-mlp"
-        traits = PoolerTraits(at_test="average")
+        at_test = "average"
 
     encoder.recipe = attrs.evolve(encoder.recipe, pooler=Trained())
     assert encoder.protocol()["pooler"] == {"train": "average-mlp", "test": "average"}

@@ -19,7 +19,7 @@ from sentbed._recipe.prompts import (
     parse_template,
     read_line,
 )
-from sentbed.protocols import Pooler, PoolerTraits
+from sentbed.protocols import Pooler
 from toy_fixtures import exactly
 from toy_plugin import CharacterTokenizer
 
@@ -67,10 +67,6 @@ class Said(Pooler):
     name: ClassVar[str] = "said"
     template: str = "prompt-eol"
     normalizer: str = "prompt-eol"
-
-    @property
-    def traits(self):
-        return PoolerTraits(template=self.template, normalizer=self.normalizer)
 
     def build(self, width):
         raise AssertionError("a prompt needs no module")

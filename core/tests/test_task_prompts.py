@@ -14,7 +14,6 @@ from sentbed.protocols import (
     DrivesEncoder,
     Evaluation,
     Evaluator,
-    EvaluatorTraits,
     Prepared,
     Score,
     Texts,
@@ -48,7 +47,7 @@ class Lists(Evaluator):
     """Scores lists of one text by the first number of their vectors."""
 
     name: ClassVar[str] = "sts"
-    traits = EvaluatorTraits(two_sided=True)
+    two_sided = True
 
     lists: dict[str, Texts]
 

@@ -272,7 +272,7 @@ def test_the_trainer_gets_vectors_of_a_frozen_tower_and_tokens_of_the_trained_on
 @attrs.frozen
 class ComparingPull(Pull):
     name: ClassVar[str] = "comparing-pull"
-    traits = attrs.evolve(Pull.traits, compares_texts=True)
+    compares_texts = True
 
 
 def test_a_loss_that_compares_texts_gets_one_number_a_text_in_every_column(
@@ -289,7 +289,7 @@ def test_a_loss_that_compares_texts_gets_one_number_a_text_in_every_column(
 @attrs.frozen
 class ScheduledPull(Pull):
     name: ClassVar[str] = "scheduled-pull"
-    traits = attrs.evolve(Pull.traits, scheduled=True)
+    scheduled = True
 
 
 def test_a_scheduled_loss_gets_the_part_of_the_stage_that_is_over(

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from safetensors.torch import load_file
 from sentbed import Encoder, ModelError, locate
 from sentbed._cli.main import main
-from sentbed.protocols import PoolerTraits, TextTask
+from sentbed.protocols import TextTask
 from sentbed.tools import Prompt, load_plugins
 from sentbed_interop._torch.sentence_transformers_modules import read_modules
 from sentbed_interop.from_sentence_transformers import FromSentenceTransformers
@@ -444,9 +444,7 @@ def test_a_pooler_of_a_plugin_is_found_by_how_it_pools(tiny_bert, folder, monkey
     source = folder(tiny_bert / "backbone", pooling(mode))
     with pytest.raises(ModelError, match=f"pools by `{mode}`"):
         read_modules(source)
-    monkeypatch.setattr(
-        "sentbed_poolers.first.First.traits", PoolerTraits(pooling=mode)
-    )
+    monkeypatch.setattr("sentbed_poolers.first.First.pooling", mode)
     assert read_modules(source).pooler == "first"
 
 

@@ -7,7 +7,7 @@ import attrs
 import pytest
 from sentbed._recipe.prompts import Demonstration, Prompt
 from sentbed._recipe.recipe import Recipe
-from sentbed.protocols import BackboneTraits, Head, PoolerTraits
+from sentbed.protocols import Head
 from sentbed_studies.shared_forward_passes import can_share
 from sentbed_studies.shared_work_plan import groups
 from toy_plugin import RECIPE, Average, Centre, Characters, Gap, Toy, Words
@@ -23,25 +23,27 @@ QUOTED = Prompt(template='Say "{text}" is "')
 class Loaded(Characters):
     """All of it comes from files; builds another thing for a pooler that needs `layers`."""
 
-    traits = BackboneTraits(from_files=True, heeds=frozenset({"layers"}))
+    from_files = True
+    heeds = frozenset({"layers"})
 
 
 @attrs.frozen
 class First(Average):
     name: ClassVar[str] = "first"
-    traits = PoolerTraits(needs=frozenset({"bidirectional"}))
+    needs = frozenset({"bidirectional"})
 
 
 @attrs.frozen
 class Layers(Average):
     name: ClassVar[str] = "layers"
-    traits = PoolerTraits(needs=frozenset({"layers"}))
+    needs = frozenset({"layers"})
 
 
 @attrs.frozen
 class Asking(Average):
     name: ClassVar[str] = "asking"
-    traits = PoolerTraits(template='Say "{text}" is "', normalizer="none")
+    template = 'Say "{text}" is "'
+    normalizer = "none"
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from sentbed import RecipeError
 from sentbed.errors import RunError
-from sentbed.protocols import BackboneTraits
 from sentbed_report.statistics.item_components import ComponentStore, PromptScores
 from sentbed_report.statistics.significance import judge_cell
 from sentbed_report.study.build_summary_tables import summarise
@@ -452,7 +451,7 @@ def test_a_training_that_does_not_read_the_prompts_is_done_once_for_all(
     stages,
     text,
 ):
-    monkeypatch.setattr(Characters, "traits", BackboneTraits(from_files=True))
+    monkeypatch.setattr(Characters, "from_files", True)
     recipe = (
         TOWERS.replace("[[stage]]\n", stages, 1).replace(
             'at = ["start", "end"]', 'at = ["end"]'

@@ -28,7 +28,6 @@ from sentbed._run.runner import run
 from sentbed.protocols import (
     Evaluation,
     Evaluator,
-    EvaluatorTraits,
     Prepared,
     Score,
     Texts,
@@ -65,7 +64,7 @@ class Sum(Evaluator):
 
     name: ClassVar[str] = "sum"
     lists: tuple[tuple[str, ...], ...] = (tuple(TEXTS), ("another", "list"))
-    traits = EvaluatorTraits(development=True)
+    development = True
 
     def prepare(self):
         return Prepared(

@@ -252,7 +252,7 @@ class Encoder(TextEncoder):
     @property
     def output(self) -> Output:  # type: ignore[override]  # that of the pooler, and read only
         """What the encoder computes for a text: `vector`, `tokens` or `sparse`."""
-        return self.recipe.pooler.traits.output
+        return self.recipe.pooler.output
 
     @property
     def similarity(self) -> Similarity | None:  # type: ignore[override]  # as `output`
@@ -382,7 +382,7 @@ class Encoder(TextEncoder):
                     transform_facts[key] = value
             facts["transform"] = transform_facts | dict(self.placed.fitted_on)
         similarity = self.similarity
-        if similarity is not None and similarity.traits.formula != "cosine":
+        if similarity is not None and similarity.formula != "cosine":
             facts["similarity"] = unstructure(similarity)
 
         prompts = []

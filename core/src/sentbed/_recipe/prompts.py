@@ -18,9 +18,8 @@ from attrs.validators import min_len, optional
 from sentbed._locations import FilePath, locate
 from sentbed.errors import DataError, ModelError, SentbedError, suggest
 from sentbed.protocols import (
-    BackboneTraits,
+    Backbone,
     Pooler,
-    PoolerTraits,
     TextTask,
     TokenIds,
     Tokenizer,
@@ -141,7 +140,7 @@ class Prompt:
         return self.demonstration or ()
 
     def resolve(
-        self, pooler: Pooler | None = None, backbone: BackboneTraits | None = None
+        self, pooler: Pooler | None = None, backbone: Backbone | None = None
     ) -> ResolvedPrompt | None:
         """Return the parsed template and the other settings of the prompt, with defaults from the pooler.
 
@@ -152,15 +151,12 @@ class Prompt:
             SentbedError: if the template is invalid.
             DataError: if `file` does not have the line, or the line is no template.
         """
-        pooler_traits = PoolerTraits()
-        if pooler is not None:
-            pooler_traits = pooler.traits
-
         text = self.template
+        normalizer: str | None = self.normalizer
         if self.file is not None:
             text = read_line(self.file, self.line)
-        elif text is None:
-            text = pooler_traits.template
+        elif text is None and pooler is not None:
+            text = pooler.template
         if text is None:
             self._require_nothing_without_template()
             return None
@@ -183,8 +179,9 @@ class Prompt:
                     f"the auxiliary template {backbone.auxiliary!r} must have `{{text}}` once, no mask"
                 )
 
-        normalizer = self.normalizer or pooler_traits.normalizer or "none"
-        return ResolvedPrompt(template, normalizer, self.layers, auxiliary)
+        if normalizer is None and pooler is not None:
+            normalizer = pooler.normalizer
+        return ResolvedPrompt(template, normalizer or "none", self.layers, auxiliary)
 
     def _require_nothing_without_template(self) -> None:
         """Raise `SentbedError` if a field is set that has no effect without a template."""

@@ -19,7 +19,6 @@ from sentbed.errors import Level, Problem, SentbedError
 from sentbed.protocols import (
     LABEL,
     Backbone,
-    ComponentTraits,
     DataSource,
     Evaluator,
     Head,
@@ -139,13 +138,13 @@ class EncoderRecipe:
     @property
     def resolved_prompts(self) -> tuple[ResolvedPrompt | None, ...]:
         """The prompts with the defaults of the pooler; None for a prompt without a template."""
-        backbone = self.backbone.traits
+        backbone = self.backbone
         return tuple(prompt.resolve(self.pooler, backbone) for prompt in self.prompts)
 
     @property
     def needs(self) -> frozenset[str]:
-        """What the pooler and the prompts need from the backbone; see `PoolerTraits.needs`."""
-        needs = self.pooler.traits.needs
+        """What the pooler and the prompts need from the backbone; see `Pooler.needs`."""
+        needs = self.pooler.needs
         for prompt in self.resolved_prompts:
             if prompt is not None and prompt.template.between is not None:
                 needs |= {"span"}
@@ -156,7 +155,7 @@ class EncoderRecipe:
         """Whether a prompt hides tokens or selects layers, or must have a placeholder.
 
         `TokenIds.hidden` and `TokenIds.readings` then mark its tokens. A placeholder is a token that the backbone
-        requires in each prompt (`BackboneTraits.placeholder`).
+        requires in each prompt (`Backbone.placeholder`).
         """
         try:
             prompts = self.resolved_prompts
@@ -168,7 +167,7 @@ class EncoderRecipe:
                 continue
             if prompt.layers or prompt.template.between is not None:
                 return True
-        return self.backbone.traits.placeholder is not None
+        return self.backbone.placeholder is not None
 
     @property
     def readings(self) -> tuple[tuple[int, ...], ...]:
@@ -201,7 +200,7 @@ class EncoderRecipe:
         Backbones within other components count as well.
         """
         backbones = [part for _, part in parts_in(self) if isinstance(part, Backbone)]
-        return any(backbone.traits.runs_code for backbone in backbones)
+        return any(backbone.runs_code for backbone in backbones)
 
     @property
     def resolved_prompt(self) -> ResolvedPrompt | None:
@@ -331,19 +330,19 @@ class Stage:
     """Evaluations that are repeated during the stage. Their scores are shown, but decide nothing."""
 
     @property
-    def traits(self) -> ComponentTraits:
-        """Traits of the stage itself: the paper to cite for gradient caching, if the stage uses it."""
+    def cites(self) -> tuple[str, ...]:
+        """The paper on gradient caching, if the stage uses it."""
         if self.micro_batch is None:
-            return ComponentTraits()
-        return ComponentTraits(cites=("gao2021gradcache",))
+            return ()
+        return ("gao2021gradcache",)
 
     @property
     def columns_used(self) -> tuple[str, ...]:
         """Columns that the loss uses, in the order of the data's columns."""
-        loss = self.loss.traits
+        loss = self.loss
         takes = loss.takes
         if takes is None:
-            texts = set(self.data.columns) - self.data.traits.numbers
+            texts = set(self.data.columns) - self.data.numbers
             takes = loss.numbers | texts
         used = loss.needs | takes - {LABEL}
         return tuple(column for column in self.data.columns if column in used)
@@ -351,7 +350,7 @@ class Stage:
     @property
     def texts(self) -> tuple[str, ...]:
         """Columns of texts that the loss uses: all used columns except classes and numbers."""
-        others = {LABEL, *self.loss.traits.numbers}
+        others = {LABEL, *self.loss.numbers}
         return tuple(column for column in self.columns_used if column not in others)
 
 

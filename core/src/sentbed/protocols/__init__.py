@@ -29,14 +29,17 @@ if TYPE_CHECKING:
         Loss,
         LossOutput,
         Optimizer,
+        Output,
         ParameterSettings,
         Pooler,
+        Pooling,
         Schedule,
         Similarity,
         StagePlace,
         Tracker,
         cut_into_batches,
         inner_parts,
+        of_inner,
     )
     from sentbed.protocols.engine import (
         Columns,
@@ -105,18 +108,6 @@ if TYPE_CHECKING:
         TokenizerForPrompts,
         TokenStates,
         TokenVectors,
-    )
-    from sentbed.protocols.traits import (
-        BackboneTraits,
-        ComponentTraits,
-        DataTraits,
-        EvaluatorTraits,
-        InterventionTraits,
-        LossTraits,
-        Output,
-        PoolerTraits,
-        RuntimeTraits,
-        SimilarityTraits,
     )
 
 if not TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import attrs
 from attrs.validators import ge, gt, min_len
-from sentbed.protocols import BlockStates, Intervention, InterventionTraits, Tensor
+from sentbed.protocols import BlockStates, Intervention, Tensor
 
 
 @attrs.frozen(kw_only=True)
@@ -34,15 +34,13 @@ class ContrastivePrompting(Intervention):
     template: str = attrs.field(default="contrastive-auxiliary", validator=min_len(1))
     """Template of the auxiliary prompt, or the name of a template."""
 
+    cites = ("cheng2025contrastive",)
+    shares_prefix = True
+
     @property
-    def traits(self) -> InterventionTraits:
-        """The auxiliary prompt; a prefix can be shared, since states before the last token do not change."""
-        cites = ("cheng2025contrastive",)
-        return InterventionTraits(
-            cites=cites,
-            auxiliary=self.template,
-            shares_prefix=True,
-        )
+    def auxiliary(self) -> str:
+        """The second prompt."""
+        return self.template
 
     @property
     def places(self) -> Collection[tuple[str, int]]:

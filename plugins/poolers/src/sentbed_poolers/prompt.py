@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import attrs
-from sentbed.protocols import PoolerTraits
 
 from sentbed_poolers.last import Last
 
@@ -19,10 +18,8 @@ class Prompt(Last):
     """
 
     name = "prompt"
-    traits = PoolerTraits(
-        cites=("jiang2023prompteol", "jiang2022promptbert"),
-        needs=frozenset({"causal", "template"}),
-        template="prompt",
-        normalizer="prompt-eol",
-        pooling="lasttoken",
-    )
+    cites = ("jiang2023prompteol", "jiang2022promptbert")
+    needs = frozenset({"causal", "template"})
+    template = "prompt"
+    normalizer = "prompt-eol"
+    pooling = "lasttoken"

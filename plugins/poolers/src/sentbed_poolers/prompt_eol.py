@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import attrs
-from sentbed.protocols import PoolerTraits
 
 from sentbed_poolers.last import Last
 
@@ -19,10 +18,8 @@ class PromptEOL(Last):
     """
 
     name = "prompt-eol"
-    traits = PoolerTraits(
-        cites=("jiang2023prompteol",),
-        needs=frozenset({"causal", "template"}),
-        template="prompt-eol",
-        normalizer="prompt-eol",
-        pooling="lasttoken",
-    )
+    cites = ("jiang2023prompteol",)
+    needs = frozenset({"causal", "template"})
+    template = "prompt-eol"
+    normalizer = "prompt-eol"
+    pooling = "lasttoken"
