@@ -75,11 +75,9 @@ if TYPE_CHECKING:
     from sentbed.protocols.items import Items, Statistic
     from sentbed.protocols.recipe_parts import (
         EvaluateParts,
-        EvaluatorUse,
         ExpectedParts,
         InstalledPlugins,
         RecipeParts,
-        RunParts,
         StageParts,
     )
     from sentbed.protocols.recipe_tables import (
