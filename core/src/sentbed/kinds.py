@@ -28,6 +28,8 @@ class Kind:
     """Where a component stands in a recipe or on the command line; `{}` stands for its table or its name."""
     by_name: bool = False
     """Whether a recipe may give a component by its name alone, instead of a table with `use`."""
+    default: str | None = None
+    """Name of the component that a table without `use` describes; None if each table must have one."""
 
     @property
     def base(self) -> type[Component]:
@@ -50,6 +52,13 @@ _ALL = (
         "[encoder.backbone]\nintervention = {}",
     ),
     Kind("pooler", "poolers", "Pooler", "[encoder]\npooler = {}"),
+    Kind(
+        "prompt",
+        "prompts",
+        "Prompt",
+        "[encoder]\nprompt = {}",
+        default="template",
+    ),
     Kind(
         "transform", "transforms", "Transform", "[encoder]\nhead = {{ transform = {} }}"
     ),

@@ -44,14 +44,17 @@ from sentbed.protocols import (
     PlacedEncoder,
     Pooler,
     Prepared,
+    Prompt,
     RecipeTable,
     ReportSection,
+    ResolvedPrompt,
     Runtime,
     Scatter,
     Schedule,
     Score,
     StepResult,
     TableTraits,
+    Template,
     Texts,
     TokenBatch,
     TokenIds,
@@ -1096,6 +1099,21 @@ class Shared(protocols.Similarity):
         return first @ second.T
 
 
+@attrs.frozen
+class Quoted(Prompt):
+    """The text between quotation marks."""
+
+    name: ClassVar[str] = "quoted"
+
+    capitals: bool = False
+    """Whether the text is written in capital letters."""
+
+    def resolve(self, default=None):
+        if self.capitals:
+            return ResolvedPrompt(Template('"', '"'), "capitals", str.upper)
+        return ResolvedPrompt(Template('"', '"'))
+
+
 # --- hooks -------------------------------------------------------------------------------------------------
 
 
@@ -1112,6 +1130,11 @@ def interventions():
 @hookimpl
 def poolers():
     return [Average]
+
+
+@hookimpl
+def prompts():
+    return [Quoted]
 
 
 @hookimpl

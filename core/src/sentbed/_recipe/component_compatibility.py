@@ -8,20 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from sentbed._document.structuring import parts_in
 from sentbed._document.toml import KeyPath
-from sentbed._recipe.prompts import (
-    INSTRUCTION,
-    MASK,
-    TEMPLATES,
-    Prompt,
-    Template,
-    parse_template,
-)
 from sentbed.errors import SentbedError, listed
 from sentbed.protocols import (
+    INSTRUCTION,
+    MASK,
     Backbone,
     Output,
     Pooler,
+    Prompt,
     Runtime,
+    Template,
     Transform,
     inner_parts,
 )
@@ -128,7 +124,7 @@ def _misfits_of_prompts(encoder: EncoderRecipe) -> Iterator[tuple[str, str]]:
 
     for prompt in encoder.prompts:
         yield from _prompt_misfits(encoder, prompt)
-        template = _template_of(prompt)
+        template = _template_of(encoder, prompt)
         if template is not None and INSTRUCTION in str(template):
             yield (
                 "prompt",
@@ -220,17 +216,13 @@ def _pooler_misfits(encoder: EncoderRecipe) -> Iterator[tuple[KeyPath, str]]:
 
 def _prompt_misfits(
     encoder: EncoderRecipe,
-    prompt: Prompt,
+    prompt: Prompt | None,
 ) -> Iterator[tuple[str, str]]:
     """Yield a key and a message for each problem that a prompt has with the backbone and the pooler."""
     backbone, pooler = encoder.backbone, encoder.pooler
     needs = pooler.needs
-    if problems := list(prompt.check()):
-        for problem in problems:
-            yield "prompt", problem
-        return
     try:
-        resolved = prompt.resolve(pooler, backbone)
+        resolved = encoder.resolved(prompt)
     except SentbedError as error:
         yield "prompt", str(error)
         return
@@ -304,10 +296,9 @@ def _template_misfits(
             )
 
     if "mask-token" in needs and not has_mask:
-        with_mask = [name for name, text in TEMPLATES.items() if MASK in text]
         yield (
             f"the pooler `{pooler.name}` reads the mask token, and the template {str(template)!r} has none; "
-            f"write `{{mask}}` in it, or use the template {listed(with_mask)}"
+            "write `{mask}` in it, behind `{text}`"
         )
 
     if has_mask and offers is not None and "mask-token" not in offers:
@@ -340,18 +331,18 @@ def _task_prompt_misfits(
             continue
         for _, message in _prompt_misfits(encoder, prompt):
             yield f"the prompt of `{key}`: {message}"
-        template = _template_of(prompt)
+        template = _template_of(encoder, prompt)
         if template is not None and template.between is not None:
             yield f"the prompt of `{key}` has the sentence twice; write `{{text}}` once"
 
 
-def _template_of(prompt: Prompt) -> Template | None:
-    """Return the template of a prompt, which may be in a file; None if there is none, or it is invalid."""
+def _template_of(encoder: EncoderRecipe, prompt: Prompt | None) -> Template | None:
+    """Return the template of a prompt; None if there is none, or the prompt is invalid."""
     try:
-        text = prompt.without_file().template
-        if text is None:
-            return None
-        return parse_template(text)
+        resolved = encoder.resolved(prompt)
     except SentbedError:
-        # `_prompt_misfits` reports an invalid template.
+        # `_prompt_misfits` reports an invalid prompt.
         return None
+    if resolved is None:
+        return None
+    return resolved.template

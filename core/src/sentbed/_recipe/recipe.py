@@ -14,7 +14,6 @@ from attrs.validators import and_, ge, gt, le, lt, matches_re, min_len, optional
 
 from sentbed._document.structuring import parts_in, unstructure
 from sentbed._document.toml import Document, KeyPath
-from sentbed._recipe.prompts import Prompt, ResolvedPrompt
 from sentbed.errors import Level, Problem, SentbedError
 from sentbed.protocols import (
     LABEL,
@@ -25,7 +24,9 @@ from sentbed.protocols import (
     Loss,
     Optimizer,
     Pooler,
+    Prompt,
     RecipeTable,
+    ResolvedPrompt,
     Runtime,
     Schedule,
     Similarity,
@@ -114,32 +115,33 @@ class EncoderRecipe:
         recipe = attrs.evolve(self, task_prompts=None)
         for key in task.keys:
             if key in prompts:
-                return attrs.evolve(recipe, prompt=prompts[key].instructed(task))
+                return attrs.evolve(recipe, prompt=prompts[key].for_task(task))
         return recipe
 
     @property
-    def task_recipes(self) -> tuple[EncoderRecipe, ...]:
-        """For each prompt of `task_prompts`, a copy of the recipe that has it as `prompt`.
-
-        `{instruction}` is not replaced.
-        """
-        recipes = []
-        for prompt in (self.task_prompts or {}).values():
-            recipes.append(attrs.evolve(self, prompt=prompt, task_prompts=None))
-        return tuple(recipes)
-
-    @property
-    def prompts(self) -> tuple[Prompt, ...]:
-        """The prompts as a tuple; the default `Prompt()` if the recipe has none."""
+    def prompts(self) -> tuple[Prompt | None, ...]:
+        """The prompts as a tuple; the default prompt of the pooler, which may be None, if the recipe has none."""
         if isinstance(self.prompt, tuple):
             return self.prompt
-        return (self.prompt or Prompt(),)
+        return (self.prompt or self.pooler.prompt,)
 
     @property
     def resolved_prompts(self) -> tuple[ResolvedPrompt | None, ...]:
-        """The prompts with the defaults of the pooler; None for a prompt without a template."""
-        backbone = self.backbone
-        return tuple(prompt.resolve(self.pooler, backbone) for prompt in self.prompts)
+        """The prompts that are in effect; None for no text around the sentence."""
+        return tuple(self.resolved(prompt) for prompt in self.prompts)
+
+    def resolved(self, prompt: Prompt | None) -> ResolvedPrompt | None:
+        """Return a prompt with the defaults of the pooler, and with what the backbone needs in it.
+
+        Raises:
+            SentbedError: if the prompt is invalid.
+        """
+        if prompt is None:
+            return None
+        resolved = prompt.resolve(self.pooler.prompt)
+        if resolved is None:
+            return None
+        return resolved.on(self.backbone)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -172,8 +174,11 @@ class EncoderRecipe:
     @property
     def readings(self) -> tuple[tuple[int, ...], ...]:
         """The sets of layers that prompts select, each once."""
-        layers = [prompt.layers for prompt in self.prompts if prompt.layers is not None]
-        return tuple(dict.fromkeys(layers))
+        readings: dict[tuple[int, ...], None] = {}
+        for prompt in self.prompts:
+            if prompt is not None and prompt.layers is not None:
+                readings[prompt.layers] = None
+        return tuple(readings)
 
     @property
     def template(self) -> tuple[str, str] | None:

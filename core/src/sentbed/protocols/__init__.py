@@ -73,6 +73,14 @@ if TYPE_CHECKING:
         VectorStore,
     )
     from sentbed.protocols.items import Items, Statistic
+    from sentbed.protocols.prompts import (
+        INSTRUCTION,
+        MASK,
+        TEXT,
+        Prompt,
+        ResolvedPrompt,
+        Template,
+    )
     from sentbed.protocols.recipe_parts import (
         EvaluateParts,
         EvaluatorUse,

@@ -389,13 +389,8 @@ class Pooler(Component):
         return frozenset()
 
     @of_inner
-    def template(self) -> str | None:
-        """Template that prompts use by default; see `sentbed show prompt`."""
-        return None
-
-    @of_inner
-    def normalizer(self) -> str | None:
-        """Text rules that prompts use by default."""
+    def prompt(self) -> Any:
+        """Prompt (a `Prompt`) that encoders with this pooler have by default; None for no prompt."""
         return None
 
     @of_inner

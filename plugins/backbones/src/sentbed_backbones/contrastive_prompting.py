@@ -10,6 +10,9 @@ import attrs
 from attrs.validators import ge, gt, min_len
 from sentbed.protocols import BlockStates, Intervention, Tensor
 
+AUXILIARY = 'The irrelevant information of this sentence : "{text}" means in one word:"'
+"""The auxiliary prompt of the authors' code, zifengcheng/CP, byte for byte."""
+
 
 @attrs.frozen(kw_only=True)
 class ContrastivePrompting(Intervention):
@@ -31,8 +34,8 @@ class ContrastivePrompting(Intervention):
     rule: Literal["scaled", "norm"] = "scaled"
     """`scaled` (NS): the difference is multiplied by `scale`. `norm` (NR): the difference is rescaled to the
     norm of the outputs that it replaces, and `scale` has no effect."""
-    template: str = attrs.field(default="contrastive-auxiliary", validator=min_len(1))
-    """Template of the auxiliary prompt, or the name of a template."""
+    template: str = attrs.field(default=AUXILIARY, validator=min_len(1))
+    """Template of the auxiliary prompt, with `{text}` for the sentence."""
 
     cites = ("cheng2025contrastive",)
     shares_prefix = True

@@ -7,13 +7,15 @@ from typing import Literal
 import attrs
 from sentbed.protocols import Module, Pooler
 
+from sentbed_poolers.template_prompt import TemplatePrompt
+
 
 @attrs.frozen
 class Mask(Pooler):
     """The state of the mask token in a prompt that asks what the sentence means.
 
     By default, the prompt is the template `prompt-bert` with the text rules `prompt-eol`. These change the end
-    and the quotes of a sentence; see `Prompt.normalizer`.
+    and the quotes of a sentence; see `TemplatePrompt.normalizer`.
 
     Source: PromptBERT (Jiang et al., 2022), section 4.1, equation 1; section 4.3 for `denoise`.
     """
@@ -30,8 +32,7 @@ class Mask(Pooler):
     RoBERTa. `zero`: 0, as in PromptBERT's released code, also for RoBERTa."""
 
     cites = ("jiang2022promptbert",)
-    template = "prompt-bert"
-    normalizer = "prompt-eol"
+    prompt = TemplatePrompt("prompt-bert", normalizer="prompt-eol")
 
     @property
     def needs(self) -> frozenset[str]:

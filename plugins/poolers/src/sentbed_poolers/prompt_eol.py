@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from sentbed_poolers.last import Last
+from sentbed_poolers.template_prompt import TemplatePrompt
 
 
 @attrs.frozen
@@ -12,7 +13,7 @@ class PromptEOL(Last):
     """The state of the last token of a prompt that asks a causal model for the sentence in one word.
 
     By default, the prompt is the template `prompt-eol` with the text rules `prompt-eol`. These change the end and
-    the quotes of a sentence; see `Prompt.normalizer`.
+    the quotes of a sentence; see `TemplatePrompt.normalizer`.
 
     Source: PromptEOL, section 3.1; equation 1 for training.
     """
@@ -20,6 +21,5 @@ class PromptEOL(Last):
     name = "prompt-eol"
     cites = ("jiang2023prompteol",)
     needs = frozenset({"causal", "template"})
-    template = "prompt-eol"
-    normalizer = "prompt-eol"
+    prompt = TemplatePrompt("prompt-eol", normalizer="prompt-eol")
     pooling = "lasttoken"

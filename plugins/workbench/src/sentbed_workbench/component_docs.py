@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import math
 import re
 import textwrap
@@ -19,7 +20,6 @@ from sentbed.tools import (
     Expected,
     Offer,
     Plugins,
-    Prompt,
     Run,
     Stage,
     Validate,
@@ -64,6 +64,11 @@ def property_lines(offer: Offer) -> list[str]:
 
 def _text(value: Any) -> str:
     """Return the value of a property as text."""
+    if isinstance(value, Component):
+        fields = [
+            f"{key} = {json.dumps(part)}" for key, part in unstructure(value).items()
+        ]
+        return f"{{ {', '.join(fields)} }}"
     if isinstance(value, frozenset):
         value = sorted(value)
     if isinstance(value, list | tuple):
@@ -77,7 +82,6 @@ def tables(plugins: Plugins) -> dict[str, type[Any]]:
         "run": Run,
         "encoder": EncoderRecipe,
         "head": Head,
-        "prompt": Prompt,
         "stage": Stage,
         "validate": Validate,
         "watch": Watch,
@@ -172,8 +176,6 @@ def is_plain(value: Any) -> bool:
 
 def default_text(field: attrs.Attribute[Any]) -> str:
     """Return a field's default as text: `REQUIRED` without a default, `OPTIONAL` if JSON cannot represent it."""
-    import json
-
     if field.default is attrs.NOTHING:
         return REQUIRED
     default = default_of(field)

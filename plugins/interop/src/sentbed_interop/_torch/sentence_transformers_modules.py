@@ -273,7 +273,7 @@ def poolers(plugins: Plugins) -> dict[str, str]:
         if needs_fields:
             continue
         pooler: Pooler = cls()
-        if pooler.at_test or pooler.dense or pooler.template:
+        if pooler.at_test or pooler.dense or pooler.prompt:
             continue
         if pooler.pooling in POOLING:
             by_mode.setdefault(pooler.pooling, offer.name)
