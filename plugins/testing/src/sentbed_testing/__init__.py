@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sentbed_testing.optimizer_contract import OptimizerContract
     from sentbed_testing.plugin_contract import PluginContract, contracts_of
     from sentbed_testing.pooler_contract import PoolerContract
+    from sentbed_testing.prompt_contract import PromptContract
     from sentbed_testing.runtime_contract import RuntimeContract
     from sentbed_testing.schedule_contract import ScheduleContract
     from sentbed_testing.sentences import SENTENCES

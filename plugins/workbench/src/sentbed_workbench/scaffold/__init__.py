@@ -37,6 +37,7 @@ CONTRACTS = (
     *TENSOR_KINDS,
     "data",
     "evaluator",
+    "prompt",
     "runtime",
     "schedule",
     "tracker",
