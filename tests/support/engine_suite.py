@@ -394,7 +394,7 @@ class TrainingSuite(EngineSuite):
         assert_number(result.loss, expected.loss, tolerance)
         assert_number(result.grad_norm, expected.grad_norm, 10 * tolerance)
         assert result.learning_rate == pytest.approx(expected.learning_rate, rel=1e-6)
-        assert result.metrics.keys() == expected.metrics.keys()
+        # An engine may count what it has compiled among the metrics.
         for name, value in expected.metrics.items():
             assert_number(result.metrics[name], value, tolerance)
 
