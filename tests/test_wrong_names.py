@@ -52,15 +52,9 @@ def test_a_loss_of_sentence_transformers_leads_to_ours(name, ours):
     )
 
 
-@pytest.mark.parametrize("loss", ["info-nce", "momentum", "gist", "cosent"])
-def test_a_scale_leads_to_the_temperature_that_is_its_inverse(loss):
-    output = refusal("run", SCRATCH, "--set", f'{LOSS}={{use="{loss}",scale=20}}')
-    assert "unknown key `scale`. `temperature` is 1 / `scale` @ " in output
-
-
 def test_a_precision_that_a_runtime_lacks_is_no_misspelling_of_another():
     assert refused_setting("runtime.precision=fp16") == (
-        "found 'fp16', which is not supported; choose one of `auto`, `bf16`, `fp32`, `int8` "
+        "found 'fp16', expected one of `auto`, `bf16`, `fp32`, `int8` "
         "@ --set runtime.precision"
     )
 
@@ -77,9 +71,7 @@ def test_a_number_out_of_bounds_is_said_once(setting, problem):
     assert refused_setting(setting) == f"{problem} @ --set {setting.split('=')[0]}"
 
 
-@pytest.mark.parametrize(
-    ("name", "ours"), [("train", "run"), ("rnu", "run"), ("evalute", "evaluate")]
-)
+@pytest.mark.parametrize(("name", "ours"), [("rnu", "run"), ("evalute", "evaluate")])
 def test_an_unknown_command_leads_to_a_known_one(name, ours):
     assert f"there is no command `{name}`. Did you mean `{ours}`?" in refusal(name)
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Literal
 
 import attrs
+import hypothesis
 import pytest
 import tomli
 import tomli_w
 import toy_plugin
 from attrs.validators import ge
-from hypothesis import given
 from hypothesis import strategies as st
 from sentbed import FilePath, ModelId, RecipeError, load_recipe
 from sentbed._document.toml import parse
@@ -115,7 +115,7 @@ VALUES = st.recursive(
 )
 
 
-@given(st.dictionaries(KEYS, VALUES, max_size=4), st.booleans())
+@hypothesis.given(st.dictionaries(KEYS, VALUES, max_size=4), st.booleans())
 def test_every_line_of_a_file_holds_a_key_of_its_path(data, multiline):
     text = tomli_w.dumps(data, multiline_strings=multiline)
     document = parse(text.encode())
@@ -429,8 +429,8 @@ def test_a_value_of_the_right_type_is_kept_with_its_type(
         ("pair = [1]", "pair", "found the array [1], expected an array of 2"),
         ("pair = ['a', 'a']", "pair.0", "found 'a', expected a whole number"),
         ("one_or_more = 3", "one_or_more", "found 3, expected a table or an array"),
-        ("choice = 3.0", "choice", "choose one of `3`, `green`, `red`"),
-        ("choice = true", "choice", "choose one of `3`, `green`, `red`"),
+        ("choice = 3.0", "choice", "expected one of `3`, `green`, `red`"),
+        ("choice = true", "choice", "expected one of `3`, `green`, `red`"),
         ("tables = [{ size = 0 }]", "tables.0.size", "must be >= 1: 0"),
         ("inner = { siz = 1 }", "inner", "the required key `size` is missing"),
     ],
@@ -488,7 +488,7 @@ FAULTY = """
 from __future__ import annotations
 import attrs
 import sentbed
-from sentbed.protocols import Loss, LossTraits
+from sentbed.protocols import Loss
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
@@ -500,7 +500,7 @@ class Mine(Loss):
     name: ClassVar[str] = "mine"
     size: int = 1
     FIELD
-    traits = LossTraits(needs=frozenset())
+    needs = frozenset()
     def build(self, width): ...
 
 @sentbed.hookimpl

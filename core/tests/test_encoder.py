@@ -24,7 +24,7 @@ from sentbed import (
 )
 from sentbed._document.structuring import unstructure
 from sentbed._registry.registry import load_plugins
-from sentbed.protocols import DrivesEncoder, Evaluation, Evaluator, PoolerTraits, Score
+from sentbed.protocols import DrivesEncoder, Evaluation, Evaluator, Score
 from sentbed_common import fingerprint_of
 from sentbed_workbench.vector_cache import VectorCache
 from toy_fixtures import exactly
@@ -514,6 +514,18 @@ def test_every_text_is_encoded_in_its_prompt(recipe_of, encoder):
     np.testing.assert_allclose(vectors, expected, rtol=1e-6)
 
 
+def test_a_plugin_may_bring_a_prompt(recipe_of, encoder, load_encoder, tmp_path):
+    prompting = prompted(recipe_of, 'use = "quoted", capitals = true')
+    expected = encoder.encode(['"A DOG"'])
+    np.testing.assert_array_equal(prompting.encode(["a dog"]), expected)
+    described = {"template": '"{text}"', "normalizer": "capitals"}
+    assert prompting.protocol()["prompt"] == described
+    prompting.save(tmp_path / "e")
+    loaded = load_encoder(tmp_path / "e")
+    assert_same_vectors(loaded, prompting, ["a dog"])
+    assert fingerprint_of(prompting).name != fingerprint_of(encoder).name
+
+
 def test_a_prompt_longer_than_the_positions_of_the_backbone_is_refused(recipe_of):
     # The start token and 38 characters of the template leave 25 of the 64 positions.
     fits = prompted(recipe_of, 'template = "prompt-eol"', "encoder.max_length=25")
@@ -595,7 +607,7 @@ def test_a_pooler_may_compute_something_else_at_test_time(encoder):
     @attrs.frozen
     class Trained(Average):
         name: ClassVar[str] = "average-mlp"
-        traits = PoolerTraits(at_test="average")
+        at_test = "average"
 
     encoder.recipe = attrs.evolve(encoder.recipe, pooler=Trained())
     assert encoder.protocol()["pooler"] == {"train": "average-mlp", "test": "average"}

@@ -178,7 +178,7 @@ def test_a_recipe_for_another_command_is_not_run(out, run_recipe):
             "anchor\tpositive\na\tb\n",
             'columns = ["anchor", "positive"]',
             "pull",
-            "the data of stage `pull` has 1 row, a loss over a batch needs at least 2",
+            r"1 row\(s\) of data have no batch of at least 2",
         ),
     ],
 )

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -11,20 +10,15 @@ import pytest
 from sentbed import (
     DataError,
     ModelError,
-    PluginError,
-    RecipeError,
     RunError,
     hookimpl,
-    protocols,
 )
 from sentbed._recipe.recipe import Validate, Watch
 from sentbed._run.context import RunContext
 from sentbed._run.encoder_building import build_encoder, build_encoders
-from sentbed._run.trainer_inputs import values_of
 from sentbed._run.training_loop import require_fit, train_stage
 from sentbed.protocols import (
     PROGRESS,
-    DataTraits,
     Evaluation,
     Evaluator,
     Prepared,
@@ -35,12 +29,9 @@ from toy_plugin import (
     RECIPE,
     TOWERS,
     Across,
-    Engine,
     Gap,
     Pull,
     SgdTrainer,
-    Table,
-    Toy,
     Words,
     assert_same_vectors,
     gap_of,
@@ -80,20 +71,6 @@ def train_towers(plugins, tmp_path):
         return encoders
 
     return go
-
-
-@pytest.fixture
-def trainings(monkeypatch):
-    """What every trainer was made for."""
-    seen = []
-    build = Engine.trainer
-
-    def watch(self, encoders, training):
-        seen.append((dict(encoders), training))
-        return build(self, encoders, training)
-
-    monkeypatch.setattr(Engine, "trainer", watch)
-    return seen
 
 
 @pytest.fixture
@@ -177,26 +154,11 @@ def test_a_moving_average_is_evaluated_and_left(recipe_of, train, monkeypatch):
     assert not np.allclose(average, weights[-1])
 
 
-def test_the_order_of_rows_follows_the_seed(recipe_of, train):
-    first, again, other = (
-        requests_of(train(recipe_of(RECIPE, f"run.seed={seed}"))[1])
-        for seed in (7, 7, 8)
-    )
-    assert first == again
-    assert first != other
-
-
 def test_two_stages_have_two_orders(recipe_of, train):
     stage = RECIPE[RECIPE.index("[[stage]]") : RECIPE.index("[[evaluate]]")]
     _, run = train(recipe_of(RECIPE + stage.replace('"pull"\n', '"again"\n', 1)))
     assert len(run.recipe.stage) == 2
     assert requests_of(run, 0) != requests_of(run, 1)
-
-
-@pytest.mark.parametrize("rows", [0, 1])
-def test_data_of_fewer_than_two_rows_cannot_be_trained_on(rows, train):
-    with pytest.raises(RunError, match=f"the data of stage `pull` has {rows} row"):
-        train(data=Words(rows))
 
 
 def test_the_data_of_a_stage_is_a_fact_of_the_run(recipe_of, train):
@@ -211,16 +173,6 @@ def test_the_tokens_that_steps_encode_are_a_fact_of_the_run(train, batches):
     _, run = train()
     columns = [column for batch in batches for column in batch.values()]
     assert run.facts["trained_tokens"] == sum(len(column.ids) for column in columns) > 0
-
-
-def test_vectors_of_a_frozen_tower_are_no_tokens(recipe_of, plugins, batches, tmp_path):
-    recipe = recipe_of(TOWERS)
-    run = RunContext(tmp_path / "run", recipe, hooks=plugins.manager.hook)
-    train_stage(run, 0, build_encoders(recipe, recipe.runtime.build()))
-    columns = [column for batch in batches for column in batch.values()]
-    tokens = [column for column in columns if isinstance(column, TokenIds)]
-    assert 0 < len(tokens) < len(columns)
-    assert run.facts["trained_tokens"] == sum(len(column.ids) for column in tokens)
 
 
 # --- training ----------------------------------------------------------------------------------------------
@@ -247,52 +199,29 @@ def test_the_schedule_counts_steps_from_zero_over_the_stage(train, plugins):
     assert rates == pytest.approx([0.5 * (1 - step / 6) for step in range(6)])
 
 
-@pytest.mark.parametrize("value", ["nan_at", "interrupt_at"])
-def test_hooks_of_a_stage_come_in_order(value, train, recorder):
-    error = RunError if value == "nan_at" else KeyboardInterrupt
-    with pytest.raises(error):
-        train(loss=Pull(**{value: 3}))
-    assert recorder.names == ["stage_started", "step_finished", "step_finished"]
-
-
-def test_a_loss_that_is_not_finite_names_stage_step_and_rate(train):
-    with pytest.raises(
-        RunError,
-        match=exactly(
-            "the loss of stage `pull` is nan at step 4 of 6 (batch 1 of epoch 2, rows 9, 2, 4, 1); "
-            "lower the learning rate (it was 0.25) or raise the temperature"
-        ),
-    ):
-        train(loss=Pull(nan_at=4))
-
-
-@pytest.mark.parametrize("what", ["loss", "grad_norm"])
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_loss_and_gradient_norm_must_both_be_finite(what, value, train, monkeypatch):
+@pytest.mark.parametrize(
+    ("field", "what"), [("loss", "loss"), ("grad_norm", "gradient norm")]
+)
+def test_a_loss_or_gradient_that_is_not_finite_names_stage_step_and_rate(
+    field, what, train, monkeypatch
+):
     step = SgdTrainer.step
 
     def spoil(self, columns):
-        return attrs.evolve(step(self, columns), **{what: value})
+        result = step(self, columns)
+        if result.learning_rate > 0.25:
+            return result
+        return attrs.evolve(result, **{field: math.nan})
 
     monkeypatch.setattr(SgdTrainer, "step", spoil)
-    with pytest.raises(RunError) as caught:
-        train(batch_size=8)
-    name = "loss" if what == "loss" else "gradient norm"
-    rows = r"rows \d+, \d+, \d+, \d+, \d+, \.\.\."
-    message = rf"the {name} of stage `pull` is {value} at step 1 of 4 \(batch 1 of epoch 1, {rows}\); no step"
-    assert re.match(message, str(caught.value))
-
-
-def test_a_trainer_is_told_what_the_stage_says(train, trainings):
-    train(micro_batch=2, max_grad_norm=0.5)
-    ((encoders, training),) = trainings
-    assert list(encoders) == ["encoder"]
-    assert (training.micro_batch, training.max_grad_norm) == (2, 0.5)
-    assert (training.total_steps, dict(training.towers)) == (
-        6,
-        {"anchor": "encoder", "positive": "encoder"},
-    )
-    assert training.loss == Pull()
+    with pytest.raises(
+        RunError,
+        match=exactly(
+            f"the {what} of stage `pull` is nan at step 4 of 6 (batch 1 of epoch 2, first rows 9, 2, 4, 1); "
+            "lower the learning rate (it was 0.25) or raise the temperature"
+        ),
+    ):
+        train()
 
 
 # --- two towers --------------------------------------------------------------------------------------------
@@ -325,32 +254,25 @@ def test_exactly_the_towers_that_a_stage_trains_change(
     assert {name for name in before if before[name] != after[name]} == changed
 
 
-def test_a_frozen_tower_is_encoded_and_never_handed_to_the_trainer(
-    recipe_of, train_towers, trainings, batches
+def test_the_trainer_gets_vectors_of_a_frozen_tower_and_tokens_of_the_trained_one(
+    recipe_of, train_towers, batches
 ):
     recipe = recipe_of(TOWERS)
     encoders = train_towers(recipe)
-    ((trained, training),) = trainings
-    assert (list(trained), dict(training.towers)) == (["zh"], {"positive": "zh"})
     texts = recipe.stage[0].data.open().rows(range(11))["anchor"]
-    text_of_vector = {
-        vector.tobytes(): text
-        for text, vector in zip(texts, encoders["en"].encode(texts), strict=True)
-    }
-    seen = []
+    vectors = {vector.tobytes() for vector in encoders["en"].encode(texts)}
+    assert len(batches) == 6
     for batch in batches:
         assert set(batch) == {"anchor", "positive"}
         assert isinstance(batch["positive"], TokenIds)
         assert batch["anchor"].dtype == np.float32
-        seen += [text_of_vector[vector.tobytes()] for vector in batch["anchor"]]
-    assert len(batches) == 6
-    assert len(set(seen)) == 11
+        assert vectors.issuperset(vector.tobytes() for vector in batch["anchor"])
 
 
 @attrs.frozen
 class ComparingPull(Pull):
     name: ClassVar[str] = "comparing-pull"
-    traits = attrs.evolve(Pull.traits, compares_texts=True)
+    compares_texts = True
 
 
 def test_a_loss_that_compares_texts_gets_one_number_a_text_in_every_column(
@@ -367,7 +289,7 @@ def test_a_loss_that_compares_texts_gets_one_number_a_text_in_every_column(
 @attrs.frozen
 class ScheduledPull(Pull):
     name: ClassVar[str] = "scheduled-pull"
-    traits = attrs.evolve(Pull.traits, scheduled=True)
+    scheduled = True
 
 
 def test_a_scheduled_loss_gets_the_part_of_the_stage_that_is_over(
@@ -449,30 +371,18 @@ def table(put):
     return write
 
 
+@pytest.mark.parametrize("classes", [["same", "other"], ["third", "other", "same"]])
 def test_labels_are_numbers_in_the_order_of_the_classes(
-    recipe_of, train, table, batches
+    classes, recipe_of, train, table, batches
 ):
     table()
-    for classes, other in (
-        (["same", "other"], 1),
-        (["third", "other", "same"], 1),
-        (["other", "same"], 0),
-    ):
-        batches.clear()
-        train(
-            recipe_of(
-                RECIPE, SORTED, f'stage.0.loss={{ use = "sort", classes = {classes} }}'
-            )
-        )
-        for batch in batches:
-            assert batch["label"].dtype == np.int64
-            # Tokens are the start and three characters; the row of `ghi` is the one of the class `other`.
-            rows = batch["anchor"].ids.reshape(3, 4)[:, 1].tolist()
-            expected = [
-                other if row == 2 + ord("g") % 62 else classes.index("same")
-                for row in rows
-            ]
-            assert batch["label"].tolist() == expected
+    loss = f'stage.0.loss={{ use = "sort", classes = {classes} }}'
+    train(recipe_of(RECIPE, SORTED, loss))
+    for batch in batches:
+        assert batch["label"].dtype == np.int64
+        # Two rows have the class `same`, and one has `other`.
+        expected = [classes.index("same"), classes.index("same"), 1]
+        assert sorted(batch["label"].tolist()) == sorted(expected)
 
 
 def test_a_column_that_the_loss_does_not_use_is_not_even_tokenised(
@@ -484,34 +394,6 @@ def test_a_column_that_the_loss_does_not_use_is_not_even_tokenised(
     encoder, _ = train(recipe)
     assert "NEG" not in encoder.backbone.tokenizer.seen
     assert {*batches[0]} == {"anchor", "positive"}
-
-
-def test_a_loss_that_does_not_say_what_it_takes_is_given_every_column(
-    recipe_of, train, table, batches
-):
-    table()
-    columns = '["anchor", "negative", "positive"]'
-    path = table([row[:3] for row in ROWS])
-    path.write_text(path.read_text().replace("\tlabel", "", 1))
-    train(
-        recipe_of(
-            RECIPE,
-            f'stage.0.data={{ use = "table", path = "t.tsv", columns = {columns} }}',
-        )
-    )
-    assert {*batches[0]} == {"anchor", "negative", "positive"}
-
-
-def test_a_label_that_is_no_class_is_an_error_with_its_row(recipe_of, train, table):
-    table([*ROWS, ("stu", "NEG", "vwx", "sane")])
-    with pytest.raises(
-        DataError,
-        match=exactly(
-            "row 3 of stage `pull` has the label 'sane', which the loss `sort` does not have in `classes`. "
-            "Did you mean `same`?"
-        ),
-    ):
-        train(recipe_of(RECIPE, SORTED, 'stage.0.loss={ use = "sort" }'))
 
 
 SCORED = (
@@ -545,14 +427,6 @@ def test_numbers_are_given_to_the_loss_as_they_are(recipe_of, train, scored, bat
         assert sorted(batch["score"].tolist()) == [-1.0, 0.25, 300.0]
 
 
-def test_rows_with_the_same_number_may_be_in_one_batch(
-    recipe_of, train, scored, batches
-):
-    scored("1", "1", "1")
-    train(recipe_of(RECIPE, *SCORED, "stage.0.distinct=true"))
-    assert [len(batch["score"]) for batch in batches] == [3] * len(batches)
-
-
 @pytest.mark.parametrize("number", ["nan", "inf", "1e39"])
 def test_a_number_that_is_not_finite_is_an_error_with_its_row(
     number, recipe_of, train, scored
@@ -568,29 +442,6 @@ def test_a_number_that_is_not_finite_is_an_error_with_its_row(
         train(recipe_of(RECIPE, *SCORED))
 
 
-def test_an_integer_that_is_too_large_for_a_float_is_an_error(recipe_of, scored):
-    scored("1", "2")
-    stage = recipe_of(RECIPE, *SCORED).stage[0]
-    with pytest.raises(
-        DataError, match=r"row 4 of stage `pull` has 1000.* takes finite"
-    ):
-        values_of(stage, "score", [10**400], [4])
-
-
-def test_a_source_that_gives_numbers_and_does_not_say_so_is_named(
-    recipe_of, train, scored, monkeypatch
-):
-    path = scored("1", "2", "3")
-    path.write_text(path.read_text().replace("score", "negative"))
-    monkeypatch.setattr(Table, "traits", DataTraits())
-    data = SCORED[0].replace("score", "negative")
-    with pytest.raises(
-        PluginError,
-        match=r"`table` of .* gives 1\.0 as `negative` of row 0, expected a",
-    ):
-        train(recipe_of(RECIPE, data))
-
-
 # --- text rules --------------------------------------------------------------------------------------------
 
 PROMPTED = RECIPE.replace(
@@ -599,56 +450,36 @@ PROMPTED = RECIPE.replace(
 )
 
 
-@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize(("normalize", "end"), [(False, ">"), (True, ".>")])
 def test_text_rules_are_applied_to_training_texts_only_where_the_stage_says_so(
-    normalize, recipe_of, train
+    normalize, end, recipe_of, train
 ):
-    text = (
-        PROMPTED.replace("epochs = 2", "epochs = 2\nnormalize_text = true")
-        if normalize
-        else PROMPTED
-    )
-    recipe = recipe_of(text)
-    encoder, _ = train(recipe)
-    columns = recipe.stage[0].data.open().rows(range(11))
-    behind = "." if normalize else ""
-    expected = {f"<{word}{behind}>" for words in columns.values() for word in words}
-    assert set(encoder.backbone.tokenizer.seen) == expected | {
-        "<>"
-    }  # the template alone is measured
+    recipe = recipe_of(PROMPTED)
+    encoder, _ = train(recipe, normalize_text=normalize)
+    # The template alone is measured.
+    expected = {"<>"}
+    for words in recipe.stage[0].data.open().rows(range(11)).values():
+        expected.update(f"<{word}{end}" for word in words)
+    assert set(encoder.backbone.tokenizer.seen) == expected
 
 
-@pytest.mark.parametrize("normalize", [False, True])
-def test_validation_and_evaluation_always_use_the_text_rules(
-    normalize, recipe_of, train
-):
-    gap = Gap(left='say "ab"?', right="no")
-    encoder, _ = train(
-        recipe_of(PROMPTED),
-        normalize_text=normalize,
-        validate=Validate(2, gap, keep="last"),
-    )
+def test_validation_always_uses_the_text_rules(recipe_of, train):
+    validate = Validate(2, Gap(left='say "ab"?', right="no"), keep="last")
+    encoder, _ = train(recipe_of(PROMPTED), validate=validate)
     seen = encoder.backbone.tokenizer.seen
     assert seen.count('<say "ab"?>') == seen.count("<no>") == 0
     assert seen.count("<say 'ab'.>") == seen.count("<no.>") == 4
-    encoder.evaluate(gap, "e")
-    assert seen.count("<say 'ab'.>") == seen.count("<no.>") == 5
 
 
-def test_under_a_prompt_training_texts_are_cut_to_max_length_without_the_template(
-    recipe_of, train
+@pytest.mark.parametrize(
+    ("override", "longest"),
+    [("encoder.max_length=2", "<ab>"), ("stage.0.max_length=3", "<abc>")],
+)
+def test_training_texts_are_cut_at_the_length_of_the_stage_or_the_encoder(
+    override, longest, recipe_of, train
 ):
-    encoder, _ = train(recipe_of(PROMPTED, "encoder.max_length=2"))
-    assert {len(text) for text in encoder.backbone.tokenizer.seen} == {
-        len("<>"),
-        len("<ab>"),
-    }
-
-
-def test_a_stage_may_cut_its_texts_at_another_length(recipe_of, train):
-    encoder, _ = train(recipe_of(PROMPTED, "stage.0.max_length=3"))
-    assert encoder.recipe.max_length == 16
-    assert max(len(text) for text in encoder.backbone.tokenizer.seen) == len("<abc>")
+    encoder, _ = train(recipe_of(PROMPTED, override))
+    assert max(map(len, encoder.backbone.tokenizer.seen)) == len(longest)
 
 
 def test_a_stage_whose_texts_would_be_too_long_is_refused(recipe_of):
@@ -660,76 +491,46 @@ def test_a_stage_whose_texts_would_be_too_long_is_refused(recipe_of):
         require_fit(recipe, {"encoder": build_encoder(recipe)})
 
 
-def test_text_rules_that_the_prompt_does_not_have_are_a_problem(recipe_of):
-    text = PROMPTED.replace(', normalizer = "prompt-eol"', "").replace(
-        "epochs = 2", "epochs = 2\nnormalize_text = true"
-    )
-    with pytest.raises(
-        RecipeError,
-        match="`normalize_text` is on, but the encoder's prompt has no text rules",
-    ):
-        recipe_of(text)
-
-
 # --- validation --------------------------------------------------------------------------------------------
 
 
-def distances(recipe, train):
-    """The distance of the two texts of `Gap` before and after training."""
-    before = -gap_of(build_encoder(recipe))
-    return before, -gap_of(train(recipe)[0])
-
-
 def test_the_checkpoint_with_the_best_score_is_kept_and_restored(
-    recipe_of, train, recorder, tmp_path, load_encoder
+    train, recorder, tmp_path, load_encoder
 ):
-    before, after = distances(recipe_of(), train)
-    recorder.events.clear()
-    # The distance falls all the way, so a target half-way has its best step in the middle.
-    target = Gap(target=(before + after) / 2)
-    encoder, _ = train(validate=Validate(1, target))
-    scores = details(recorder, "validated", "score")
-    best = int(np.argmax(scores))
-    assert 0 < best < len(scores) - 1 == 6
+    last, _ = train()
+    encoder, _ = train(validate=Validate(1, Scripted([1, 2, 9, 4, 5, 6])))
     assert recorder.events[-1] == (
         "stage_finished",
-        {"steps": 6, "best_score": scores[best], "best_step": best},
+        {"steps": 6, "best_score": 9, "best_step": 3},
     )
-    assert target.prepare().evaluate(encoder).primary == pytest.approx(
-        scores[best], rel=1e-6
-    )
-    kept = tmp_path / "run" / "checkpoints" / "pull" / KEPT.format(best)
-    saved = load_encoder(kept)
-    assert_same_vectors(saved, encoder)
+    kept = tmp_path / "run" / "checkpoints" / "pull" / KEPT.format(3)
+    assert_same_vectors(load_encoder(kept), encoder)
+    assert not np.allclose(encoder.encode(["abc"]), last.encode(["abc"]))
 
 
 def test_a_checkpoint_is_saved_at_each_new_best_only(train, recorder, tmp_path):
-    train(validate=Validate(1, Scripted([3, 1, 4, 4, 2, 5])))
-    assert details(recorder, "validated", "best") == [
-        True,
-        True,
-        False,
-        True,
-        False,
-        False,
-        True,
-    ]
+    train(validate=Validate(1, Scripted([3, 1, 4, 4, math.nan, 5])))
+    best = [True, True, False, True, False, False, True]
+    assert details(recorder, "validated", "best") == best
     assert details(recorder, "checkpoint_saved", "step") == [0, 1, 3, 6]
     assert all(details(recorder, "checkpoint_saved", "exists"))
-    assert [p.name for p in (tmp_path / "run" / "checkpoints" / "pull").iterdir()] == [
-        "kept-00000006"
-    ]
+    (kept,) = (tmp_path / "run" / "checkpoints" / "pull").iterdir()
+    assert kept.name == "kept-00000006"
 
 
-def test_with_keep_last_the_weights_of_the_last_step_stay(train, recorder, tmp_path):
+@pytest.mark.parametrize("patience", [None, 9])
+def test_with_keep_last_the_weights_of_the_last_step_stay(
+    patience, train, recorder, tmp_path
+):
     plain, _ = train()
     recorder.events.clear()
-    encoder, _ = train(validate=Validate(1, Scripted([9, 5, 4, 3, 2, 1]), keep="last"))
+    validate = Validate(2, Scripted([3, 2, 1]), keep="last", patience=patience)
+    encoder, _ = train(validate=validate)
     assert_same_vectors(encoder, plain)
+    assert recorder.events[-1][1] == {"steps": 6, "best_score": 1, "best_step": 6}
     assert "checkpoint_saved" not in recorder.names
-    assert [p.name for p in (tmp_path / "run" / "checkpoints" / "pull").iterdir()] == [
-        "kept-00000006"
-    ]
+    (kept,) = (tmp_path / "run" / "checkpoints" / "pull").iterdir()
+    assert kept.name == "kept-00000006"
 
 
 @pytest.mark.parametrize(
@@ -744,12 +545,6 @@ def test_looking_at_an_encoder_does_not_change_what_is_learned(looks, train):
     plain, _ = train()
     seen, _ = train(**looks)
     assert_same_vectors(seen, plain)
-
-
-def test_a_first_score_that_is_not_a_number_is_not_the_best(train, recorder):
-    train(validate=Validate(1, Scripted([math.nan, 1, 3, math.nan, 2, 0])))
-    assert recorder.events[-1][1]["best_score"] == 3
-    assert recorder.events[-1][1]["best_step"] == 3
 
 
 def stopped(recipe, plugins, directory, loss, validate):
@@ -780,15 +575,6 @@ def test_a_stage_that_is_ended_early_goes_back_to_its_best_checkpoint(
     encoder = stopped(recipe_of(), plugins, tmp_path, loss, validate)
     saved = load_encoder(tmp_path / "checkpoints" / "pull" / KEPT.format(best))
     assert_same_vectors(encoder, saved)
-
-
-def test_a_stage_ended_before_its_second_validation_goes_back_to_its_beginning(
-    recipe_of, plugins, tmp_path
-):
-    encoder = stopped(
-        recipe_of(), plugins, tmp_path, Pull(interrupt_at=3), Validate(5, Gap())
-    )
-    assert_same_vectors(encoder, build_encoder(recipe_of()))
 
 
 def test_a_stage_without_a_validation_that_is_ended_keeps_its_weights(
@@ -824,12 +610,7 @@ def test_a_stage_without_a_defined_validation_keeps_its_last_step_and_says_so(
     _, run = train(validate=Validate(3, Scripted([math.nan] * 2, first=math.nan)))
     assert run.kept["pull"].step == 6
     (warned,) = details(recorder, "warned", "message")
-    assert warned.startswith("none of the validations of the stage `pull` has a def")
-
-
-def test_a_stage_that_makes_the_encoder_better_says_nothing(train, recorder):
-    train(validate=Validate(2, Scripted([8.0, 9.5, 7.0], first=9.0)))
-    assert "warned" not in recorder.names
+    assert warned.startswith("the validation of the stage `pull` has no defined score")
 
 
 # --- what is kept on disk ----------------------------------------------------------------------------------
@@ -850,22 +631,6 @@ def test_all_towers_that_are_trained_are_kept_and_go_back_to_the_best_step_toget
         assert_same_vectors(saved, encoder)
 
 
-def test_what_a_stage_keeps_is_told_to_the_run(train, tmp_path):
-    _, run = train(validate=Validate(2, Scripted([1, 3, 2])))
-    kept = run.kept["pull"]
-    assert (kept.step, kept.score, kept.misses) == (4, 3, 1)
-    assert (run.directory / kept.directory / "encoder" / "backbone").is_dir()
-
-
-@pytest.mark.parametrize(("patience", "score"), [(None, 1), (9, 1)])
-def test_with_keep_last_the_score_is_that_of_the_last_step(
-    patience, score, train, recorder
-):
-    validate = Validate(2, Scripted([3, 2, 1]), keep="last", patience=patience)
-    train(validate=validate)
-    assert recorder.events[-1][1] == {"steps": 6, "best_score": score, "best_step": 6}
-
-
 def test_a_validation_may_have_a_second_encoder(recipe_of, train_towers, recorder):
     trained = train_towers(
         recipe_of(TOWERS), validate=Validate(6, Across(), second="en", keep="last")
@@ -879,31 +644,26 @@ def test_a_validation_may_have_a_second_encoder(recipe_of, train_towers, recorde
 # --- patience ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sweep(5)
 @pytest.mark.parametrize(
-    ("patience", "scores", "steps"),
+    ("patience", "scores", "steps", "best"),
     [
-        (1, [1, 2, 2, 9, 9, 9], 3),
-        (2, [1, 2, 1, 3, 2, 2], 6),
-        (2, [3, 1, 2, 9, 9, 9], 3),
-        (2, [1, 2, 3, 2, 1, 9], 5),
-        (3, [5, 1, 1, 1, 9, 9], 4),
-        (1, [math.nan, 9, 9, 9, 9, 9], 1),
+        # The first score of all is that before the first step.
+        (1, [1, 2, 2, 9, 9, 9], 3, 2),
+        (2, [1, 2, 1, 3, 2, 2], 6, 4),
+        (2, [1, 2, 3, 2, 1, 9], 5, 3),
+        (1, [math.nan, 9, 9, 9, 9, 9], 1, 0),
     ],
 )
 @pytest.mark.parametrize("keep", ["best", "last"])
 def test_a_stage_ends_after_so_many_validations_without_a_better_score(
-    keep, patience, scores, steps, train, recorder
+    keep, patience, scores, steps, best, train, recorder
 ):
-    _, run = train(
-        validate=Validate(1, Scripted(scores), keep=keep, patience=patience),
-    )
-    assert details(recorder, "step_finished", "step") == list(range(1, steps + 1))
+    validate = Validate(1, Scripted(scores), keep=keep, patience=patience)
+    _, run = train(validate=validate, watch=(Watch(100, Gap()),))
     assert details(recorder, "stage_finished", "steps") == [steps]
-    shown = [score for score in scores[:steps] if not math.isnan(score)]
-    # The first score of all is that before the first step.
-    best = scores.index(max(shown)) + 1 if shown else 0
-    assert run.kept["pull"].step == (best if keep == "best" else steps)
+    assert details(recorder, "observed", "step") == [0, steps]
+    expected = {"best": best, "last": steps}
+    assert run.kept["pull"].step == expected[keep]
 
 
 # --- watch -------------------------------------------------------------------------------------------------
@@ -913,9 +673,7 @@ def test_a_stage_ends_after_so_many_validations_without_a_better_score(
     ("every", "steps"),
     [
         (1, [0, 1, 2, 3, 4, 5, 6]),
-        (2, [0, 2, 4, 6]),
         (4, [0, 4, 6]),
-        (6, [0, 6]),
         (100, [0, 6]),
     ],
 )
@@ -932,78 +690,19 @@ def test_validation_and_watch_are_before_the_first_step_every_so_many_and_after_
     assert len(set(seen)) == len(seen)
 
 
-def test_watch_also_looks_after_the_last_step_of_a_stage_that_ends_early(
-    train, recorder
-):
-    validate = Validate(1, Scripted([3, 2, 1]), patience=2)
-    train(validate=validate, watch=(Watch(100, Gap()),))
-    assert details(recorder, "observed", "step") == [0, 3]
-
-
 def test_each_watch_has_its_encoder_and_its_second_one(
     recipe_of, train_towers, recorder
 ):
-    looks = (
+    watch = (
         Watch(6, Gap(), encoder="en"),
         Watch(6, Gap()),
         Watch(6, Across(), second="en"),
     )
-    recipe = recipe_of(TOWERS)
-    start = build_encoders(recipe, recipe.runtime.build())
-    trained = train_towers(recipe, watch=looks)
+    towers = train_towers(recipe_of(TOWERS), watch=watch)
     assert details(recorder, "observed", "encoder") == ["en", "zh", "zh+en"] * 2
-    expected = [
-        value
-        for towers in (start, trained)
-        for value in (
-            gap_of(towers["en"]),
-            gap_of(towers["zh"]),
-            -float(
-                np.linalg.norm(
-                    towers["zh"].encode(["abc"]) - towers["en"].encode(["nop"])
-                )
-            ),
-        )
+    across = towers["zh"].encode(["abc"]) - towers["en"].encode(["nop"])
+    assert details(recorder, "observed", "primary")[3:] == [
+        gap_of(towers["en"]),
+        gap_of(towers["zh"]),
+        -float(np.linalg.norm(across)),
     ]
-    assert details(recorder, "observed", "primary") == expected
-
-
-# --- two grades of engines ---------------------------------------------------------------------------------
-
-
-class OnlyEncodes(protocols.Engine):
-    """The toy engine without its trainer."""
-
-    describe, seed, assemble = Engine.describe, Engine.seed, Engine.assemble
-
-    def __init__(self, token_budget):
-        self.token_budget, self.rng = token_budget, np.random.default_rng(0)
-
-
-class TrainsWithoutTheBaseClass(OnlyEncodes):
-    """An engine from before there were two grades."""
-
-    trainer = Engine.trainer
-
-
-def on_engine(cls, monkeypatch):
-    monkeypatch.setattr(Toy, "build", lambda runtime: cls(runtime.token_budget))
-
-
-def test_an_engine_that_only_encodes_without_saying_so_is_a_fault_of_its_plugin(
-    recipe_of, train, monkeypatch
-):
-    on_engine(OnlyEncodes, monkeypatch)
-    message = "`build` of the runtime `toy` .* returned an engine that only encodes, and `untrainable` of"
-    with pytest.raises(PluginError, match=message):
-        train(recipe_of(RECIPE))
-    assert build_encoder(recipe_of(RECIPE)).encode(["a"]).shape == (1, 4)
-
-
-def test_an_engine_with_a_trainer_trains_whatever_its_base_class(
-    recipe_of, train, monkeypatch
-):
-    usual, _ = train(recipe_of(RECIPE))
-    on_engine(TrainsWithoutTheBaseClass, monkeypatch)
-    other, _ = train(recipe_of(RECIPE))
-    assert_same_vectors(other, usual, ["ab"])

@@ -23,36 +23,43 @@ def text_of(case):
 
 def place_of(problem, files):
     """Return path, file and the text of the line; for a problem without a line, the last is empty."""
-    line = ""
-    if problem.line is not None:
-        line = files[problem.file].split("\n")[problem.line - 1].strip()
-    return problem.path, problem.file or "", line
+    if problem.line is None:
+        return problem.path, problem.file or "", ""
+    lines = files[problem.file].split("\n")
+    line = lines[problem.line - 1].strip()
+    return problem.path, problem.file, line
 
 
 @pytest.mark.parametrize(
-    "case", CORPUS["case"], ids=lambda case: case["problems"][0]["at"]
+    "case",
+    CORPUS["case"],
+    ids=lambda case: case["problems"][0]["at"],
 )
 def test_every_problem_of_a_wrong_recipe_is_reported_where_it_stands(
-    case, put, plugins, tmp_path, monkeypatch
+    case,
+    put,
+    plugins,
+    tmp_path,
+    monkeypatch,
 ):
     monkeypatch.chdir(tmp_path)
-    files = {"recipe.toml": text_of(case), **case.get("files", {})}
+    files = {"recipe.toml": text_of(case)}
+    files |= case.get("files", {})
     for name, text in files.items():
         put(name, text)
+    overrides = case.get("set", ())
     with pytest.raises(RecipeError) as caught:
-        load_recipe("recipe.toml", case.get("set", ()), plugins)
+        load_recipe("recipe.toml", overrides, plugins)
 
     problems = caught.value.problems
-    expected = []
-    for problem in case["problems"]:
-        file = problem.get("file", "recipe.toml")
-        expected.append((problem["at"], file, problem.get("line", "")))
-    places = []
-    for problem in problems:
-        places.append(place_of(problem, files))
-    assert places == expected
-    for problem, expectation in zip(problems, case["problems"], strict=True):
-        for word in expectation["words"]:
+    expectations = case["problems"]
+    assert len(problems) == len(expectations), problems
+    for problem, expected in zip(problems, expectations, strict=True):
+        path, file, line = place_of(problem, files)
+        assert path == expected["at"]
+        assert file == expected.get("file", "recipe.toml")
+        assert line == expected.get("line", "")
+        for word in expected["words"]:
             assert word in problem.message
 
 

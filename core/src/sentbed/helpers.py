@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         atomic_file,
         cannot_write,
         read_json,
+        read_lines,
         remove_directory,
         sha256,
         write_atomic,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         write_sums,
     )
     from sentbed._item_identities import identities
+    from sentbed._json import key_of
     from sentbed._lazy_exports import lazy
     from sentbed._locations import DATA_VARIABLE, data_root
     from sentbed._machine_resources import peak_memory, physical_memory, usable_cores

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sentbed._document.toml import Document, KeyPath, node_of
     from sentbed._encoder.batching import WINDOW, Progress, distinct_texts
     from sentbed._encoder.encoder import engine_of, self_contained
+    from sentbed._encoder.prompt_tokenizer import PromptTokenizer
     from sentbed._encoder.saved_encoder import (
         BACKBONE,
         ENCODER_FILE,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
         saved_recipe,
     )
     from sentbed._files import locked
-    from sentbed._json import from_plain, key_of, plain
+    from sentbed._json import from_plain, plain
     from sentbed._locations import mentions
     from sentbed._recipe.checks import check
     from sentbed._recipe.component_compatibility import (
@@ -44,18 +45,6 @@ if TYPE_CHECKING:
         load_recipe,
         read_document,
         structure_recipe,
-    )
-    from sentbed._recipe.prompts import (
-        INSTRUCTION,
-        MASK,
-        TEXT,
-        Demonstration,
-        Prompt,
-        PromptTokenizer,
-        ResolvedPrompt,
-        Template,
-        lines_of,
-        parse_template,
     )
     from sentbed._recipe.recipe import (
         MAIN_ENCODER,
@@ -78,8 +67,6 @@ if TYPE_CHECKING:
     from sentbed._registry.computing_code import (
         components_of,
         computing_code,
-        files_digest,
-        package_files,
     )
     from sentbed._registry.distribution_catalog import catalog, owner_of
     from sentbed._registry.offers import COMMAND, TABLE, Offer, class_fault

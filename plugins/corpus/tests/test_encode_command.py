@@ -161,7 +161,7 @@ def test_a_wrong_runtime_is_shown_as_elsewhere(setting, encode, put):
     result = encode("--input", "a.txt", "--output", "out", *setting, "--workers", "2")
     assert result.exit_code == 2
     assert (
-        "found 'fp8', which is not supported; choose one of `fp32`, `fp64` @ runtime.precision"
+        "found 'fp8', expected one of `fp32`, `fp64` @ runtime.precision"
         in result.stderr
     )
     assert not Path("out").exists()

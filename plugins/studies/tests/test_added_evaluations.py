@@ -280,7 +280,7 @@ def plan(directory, *more):
     ]
     result = CliRunner().invoke(main, [*arguments, *more])
     assert result.exit_code == 0, result.output
-    return [line.strip() for line in result.output.splitlines()]
+    return list(map(str.strip, result.output.splitlines()))
 
 
 @pytest.mark.usefixtures("run_with_gap")

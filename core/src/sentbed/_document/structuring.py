@@ -12,7 +12,9 @@ import math
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache, partial
+from operator import is_
 from pathlib import Path
+from types import NoneType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 import attrs
@@ -36,7 +38,7 @@ from sentbed.errors import (
     reason_of,
     unknown_keys,
 )
-from sentbed.kinds import kind_of
+from sentbed.kinds import KINDS, Kind
 from sentbed.protocols import Component, InstalledPlugins
 
 T = TypeVar("T")
@@ -86,7 +88,10 @@ def faults_of(
 ) -> Iterator[tuple[KeyPath, str]]:
     """Yield the path and the message of each fault in an error of a converter, which `cls` raised."""
     if isinstance(error, ForbiddenExtraKeysError):
-        yield from _unknown_keys(error)
+        unknown = sorted(error.extra_fields)
+        messages = unknown_keys(unknown, list(fields_by_key(error.cl)))
+        for key, message in zip(unknown, messages, strict=True):
+            yield (key,), message
     elif isinstance(error, IterableValidationError):
         for item_error, item in error.group_exceptions()[0]:
             for path, message in faults_of(item_error, cls):
@@ -117,22 +122,6 @@ def _faults_of_field(
             yield (key, *path), message
 
 
-def _unknown_keys(error: ForbiddenExtraKeysError) -> Iterator[tuple[KeyPath, str]]:
-    """Yield the path and a message for each unknown key of a table.
-
-    The metadata `inverse` of a field is the name that other libraries have for its inverse.
-    """
-    fields = fields_by_key(error.cl)
-    inverses = {field.metadata.get("inverse"): key for key, field in fields.items()}
-    unknown = sorted(error.extra_fields)
-    messages = unknown_keys(unknown, list(fields))
-    for key, message in zip(unknown, messages, strict=True):
-        if key in inverses:
-            yield (key,), f"unknown key `{key}`. `{inverses[key]}` is 1 / `{key}`"
-        else:
-            yield (key,), message
-
-
 def _message(error: BaseException, cls: type[Any] | None) -> str:
     """Return the message of an error. It names the class if it is no rule of the class that raised the error."""
     if isinstance(error, ValueError | TypeError | SentbedError) and error.args:
@@ -156,17 +145,20 @@ def make_converter(
     converter = cattrs.Converter(forbid_extra_keys=True)
     add = converter.register_structure_hook_func
     converter.register_structure_hook_factory(attrs.has, partial(_table, converter))
-    # The class of a component takes a table. The base class of a kind takes a table for any component of the
-    # kind.
-    add(_is_kind, partial(_component, converter, plugins, check))
+    if plugins is not None:
+        # The class of a component takes a table. The base class of a kind takes a table for any component of
+        # the kind.
+        for kind in KINDS.values():
+            hook = partial(_component, converter, plugins, check, kind)
+            add(partial(is_, kind.base), hook)
     add(_has_origin(Mapping, dict), partial(_mapping, converter))
     add(_has_origin(tuple), partial(_array, converter))
     add(_has_origin(Union, types.UnionType), partial(_union, converter))
     add(_has_origin(Literal), _literal)
-    add(lambda kind: kind is ModelId, partial(_model, base))
-    add(lambda kind: kind is FilePath, partial(_path, base))
-    for kind in _NOUN:
-        converter.register_structure_hook(kind, _primitive)
+    add(partial(is_, ModelId), partial(_model, base))
+    add(partial(is_, FilePath), partial(_path, base))
+    for primitive in _NOUN:
+        converter.register_structure_hook(primitive, _primitive)
     return converter
 
 
@@ -175,30 +167,28 @@ def _has_origin(*origins: Any) -> Callable[[Any], bool]:
     return lambda kind: get_origin(kind) in origins
 
 
-def _is_kind(cls: Any) -> bool:
-    """Whether a type is the base class of a kind of component."""
-    return isinstance(cls, type) and kind_of(cls) is not None
+class _UnexpectedError(TypeError):
+    """Raised for a value of the wrong type; `expected` describes the right one."""
 
-
-def _unexpected(value: Any, expected: str) -> TypeError:
-    """Return the error for a value of the wrong type; `expected` describes the right one."""
-    noun = ""
-    if isinstance(value, dict):
-        noun = "the table "
-    elif isinstance(value, list):
-        noun = "the array "
-    return TypeError(f"found {noun}{value!r}, expected {expected}")
+    def __init__(self, value: Any, expected: str) -> None:
+        noun = ""
+        if isinstance(value, dict):
+            noun = "the table "
+        elif isinstance(value, list):
+            noun = "the array "
+        super().__init__(f"found {noun}{value!r}, expected {expected}")
+        self.expected = expected
 
 
 def _primitive(value: Any, kind: Any) -> Any:
-    """Return a string, an integer, a float or a boolean. Raises `TypeError` if the value is of another type."""
+    """Return a string, an integer, a float or a boolean. Raises `_UnexpectedError` for another type."""
     if isinstance(value, Located):
         value = str(value)
     # Types are compared exactly, since a bool is an int in Python. An int may be given for a float.
     if kind is float and type(value) is int:
         return float(value)
     if type(value) is not kind or (kind is float and not math.isfinite(value)):
-        raise _unexpected(value, _NOUN[kind])
+        raise _UnexpectedError(value, _NOUN[kind])
     return value
 
 
@@ -228,15 +218,14 @@ def _model(
 
 
 def _literal(value: Any, kind: Any) -> Any:
-    """Return one of the choices of a `Literal` type. Raises `ValueError` if `value` is none of them."""
+    """Return one of the choices of a `Literal` type. Raises `_UnexpectedError` if `value` is none of them."""
     choices = get_args(kind)
     for choice in choices:
         if value == choice and isinstance(value, type(choice)):
             return choice
-    texts = sorted(str(choice) for choice in choices)
     # All are listed: a value that only another component has, such as a precision, is no misspelling of ours.
-    message = f"found {value!r}, which is not supported; choose one of {listed(texts)}"
-    raise ValueError(message)
+    texts = sorted(str(choice) for choice in choices)
+    raise _UnexpectedError(value, f"one of {listed(texts)}")
 
 
 def _union(
@@ -244,40 +233,16 @@ def _union(
     value: Any,
     kind: Any,
 ) -> Any:
-    """Return a value for a union such as `int | str`, structured as the member for its TOML type."""
-    members = [member for member in get_args(kind) if member is not type(None)]
-    if len(members) == 1:
-        return converter.structure(value, members[0])
-    for member in members:
-        if _takes(member, value):
+    """Return a value for a union such as `int | str`, structured as the first member that takes its type."""
+    expected = []
+    for member in get_args(kind):
+        if member is NoneType:
+            continue
+        try:
             return converter.structure(value, member)
-    raise _unexpected(value, " or ".join(map(_noun, members)))
-
-
-def _takes(kind: Any, value: Any) -> bool:
-    """Whether a value has the TOML type that a member of a union takes."""
-    if kind is float:
-        return type(value) in (int, float)
-    if kind in (int, bool):
-        return type(value) is kind
-    if kind is str or kind is ModelId or kind is FilePath:
-        return isinstance(value, str)
-    if get_origin(kind) is Literal:
-        return value in get_args(kind)
-    if get_origin(kind) is tuple:
-        return isinstance(value, list)
-    return isinstance(value, dict)
-
-
-def _noun(kind: Any) -> str:
-    """Return what messages call a member of a union."""
-    if kind is ModelId or kind is FilePath:
-        return "a path"
-    if get_origin(kind) is tuple:
-        return "an array"
-    if get_origin(kind) is Literal:
-        return f"one of {listed(map(str, get_args(kind)))}"
-    return _NOUN.get(kind, "a table")
+        except _UnexpectedError as error:
+            expected.append(error.expected)
+    raise _UnexpectedError(value, " or ".join(expected))
 
 
 def _array(
@@ -287,12 +252,12 @@ def _array(
 ) -> Any:
     """Return a tuple for a type such as `tuple[int, ...]` or `tuple[int, str]`, with all elements structured."""
     if not isinstance(value, list):
-        raise _unexpected(value, "an array")
+        raise _UnexpectedError(value, "an array")
     types_of_elements = get_args(kind)
     if types_of_elements[-1] is ...:
         types_of_elements = (types_of_elements[0],) * len(value)
     elif len(value) != len(types_of_elements):
-        raise _unexpected(value, f"an array of {len(types_of_elements)}")
+        raise _UnexpectedError(value, f"an array of {len(types_of_elements)}")
     elements = zip(range(len(value)), value, types_of_elements, strict=True)
     return tuple(_items(converter, elements, kind).values())
 
@@ -304,7 +269,7 @@ def _mapping(
 ) -> Any:
     """Return a dictionary for a type such as `Mapping[str, int]`, with all values structured."""
     if not isinstance(value, dict):
-        raise _unexpected(value, "a table")
+        raise _UnexpectedError(value, "a table")
     type_of_values = get_args(kind)[1]
     items = [(key, item, type_of_values) for key, item in value.items()]
     return _items(converter, items, kind)
@@ -339,28 +304,29 @@ _QUALIFIED_NAMES: dict[type[Any], str] = {}
 
 def _component(
     converter: cattrs.Converter,
-    plugins: InstalledPlugins | None,
+    plugins: InstalledPlugins,
     check: bool,
+    kind: Kind,
     value: Any,
     base: Any,
 ) -> Component:
-    """Return the component that a table with `use = NAME` describes, of the kind whose base class is `base`."""
-    assert plugins is not None, "only classes without components can do without plugins"
-    kind_info = kind_of(base)
-    assert kind_info is not None, "cattrs calls this only for base classes of kinds"
-    kind = kind_info.name
-    if kind_info.by_name and isinstance(value, str):
+    """Return the component of a kind, with the base class `base`, that a table with `use = NAME` describes."""
+    if kind.by_name and isinstance(value, str):
         value = {"use": value}
     if not isinstance(value, dict):
-        raise _unexpected(value, f'a table with `use = "..."` that names a {kind}')
+        raise _UnexpectedError(
+            value, f'a table with `use = "..."` that names a {kind.name}'
+        )
 
     fields = dict(value)
-    name = fields.pop("use", None)
+    name = fields.pop("use", kind.default)
     if not isinstance(name, str):
-        choices = listed(plugins.names(kind))
-        raise TypeError(f"the {kind} has no `use`; name one of {choices or 'a plugin'}")
+        choices = listed(plugins.names(kind.name))
+        raise TypeError(
+            f"the {kind.name} has no `use`; name one of {choices or 'a plugin'}"
+        )
     try:
-        cls = plugins.load(kind, str(name))
+        cls = plugins.load(kind.name, str(name))
     except PluginError as error:
         error.add_note(IterableValidationNote("The name", "use", str))
         raise IterableValidationError("While finding it", [error], base) from error
@@ -414,7 +380,7 @@ def _table(converter: cattrs.Converter, cls: type[T]) -> Callable[[Any, Any], T]
 
     def structure_table(value: Any, _: Any) -> T:
         if not isinstance(value, dict):
-            raise _unexpected(value, "a table")
+            raise _UnexpectedError(value, "a table")
         for key in inline:
             value = _with_inline_table(value, key, fields)
         return structure_fields(value, cls)
@@ -461,20 +427,30 @@ def parts_in(part: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
 
     The part itself comes first, if it is one.
     """
-    if isinstance(part, Mapping | list | tuple):
-        items = part.items() if isinstance(part, Mapping) else enumerate(part)
-        for key, value in items:
-            yield from parts_in(value, (*path, key))
-    elif attrs.has(type(part)):
+    if attrs.has(type(part)):
         yield path, part
-        for attribute in attrs.fields(type(part)):
-            metadata = attribute.metadata
-            if metadata.get("skip"):
-                continue
-            path_of_field = path
-            if not metadata.get("inline", metadata.get("spread")):
-                path_of_field = (*path, metadata.get("key", attribute.name))
-            yield from parts_in(getattr(part, attribute.name), path_of_field)
+    for key, value in _items_of(part):
+        yield from parts_in(value, (*path, *key))
+
+
+def _items_of(part: Any) -> Iterator[tuple[KeyPath, Any]]:
+    """Yield the key and the value of each field of a table, item of a mapping, and element of an array.
+
+    For a field whose table is written into the table around it, the key is empty.
+    """
+    if isinstance(part, Mapping):
+        for key, value in part.items():
+            yield (key,), value
+    elif isinstance(part, list | tuple):
+        for index, value in enumerate(part):
+            yield (index,), value
+    elif attrs.has(type(part)):
+        for field in attrs.fields(type(part)):
+            value = getattr(part, field.name)
+            if field.metadata.get("inline") or field.metadata.get("spread"):
+                yield (), value
+            elif not field.metadata.get("skip"):
+                yield (field.metadata.get("key", field.name),), value
 
 
 def unstructure(part: Any) -> Any:
@@ -482,24 +458,19 @@ def unstructure(part: Any) -> Any:
 
     File paths are absolute. None values are omitted, since TOML cannot represent them.
     """
-    if attrs.has(type(part)):
-        table: dict[str, Any] = {}
-        if isinstance(part, Component):
-            table["use"] = _QUALIFIED_NAMES.get(type(part), part.name)
-        for attribute in attrs.fields(type(part)):
-            value = getattr(part, attribute.name)
-            if value is None or attribute.metadata.get("skip"):
-                continue
-            data = unstructure(value)
-            if attribute.metadata.get("inline"):
-                table = {**data, **table}
-            elif attribute.metadata.get("spread"):
-                table |= data
-            else:
-                table[attribute.metadata.get("key", attribute.name)] = data
-        return table
-    if isinstance(part, Mapping):
-        return {key: unstructure(value) for key, value in part.items()}
     if isinstance(part, tuple):
         return [unstructure(value) for value in part]
-    return part
+    if not attrs.has(type(part)) and not isinstance(part, Mapping):
+        return part
+
+    table: dict[str, Any] = {}
+    if isinstance(part, Component):
+        table["use"] = _QUALIFIED_NAMES.get(type(part), part.name)
+    for key, value in _items_of(part):
+        if value is None:
+            continue
+        if key:
+            table[str(key[0])] = unstructure(value)
+        else:
+            table |= unstructure(value)
+    return table

@@ -7,9 +7,10 @@ header or `KEY = VALUE`) is parsed once more on its own, which shows the keys th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import attrs
@@ -61,17 +62,6 @@ class Node:
             return [node.data for node in self.value]
         return self.value
 
-    def walk(self) -> Iterator[Node]:
-        """Yield the node and all nodes below it."""
-        yield self
-        children: Iterable[Node] = ()
-        if isinstance(self.value, dict):
-            children = self.value.values()
-        elif isinstance(self.value, list):
-            children = self.value
-        for child in children:
-            yield from child.walk()
-
     def below(self, key: str | int) -> Node | None:
         """Return the value of a key of a table or the element of an array; None if there is none."""
         try:
@@ -81,12 +71,28 @@ class Node:
         return node if isinstance(node, Node) else None
 
 
-def node_of(value: Any, file: str | None = None, line: int | None = None) -> Node:
-    """Return the node of a value, all of which has the same place."""
+def node_of(
+    value: Any,
+    file: str | None = None,
+    line: int | None = None,
+    lines: Mapping[KeyPath, int] = MappingProxyType({}),
+    path: KeyPath = (),
+) -> Node:
+    """Return the node of a value at `path`.
+
+    Its line is that of its path in `lines`; without one, it is `line`, that of the node above it.
+    """
+    line = lines.get(path, line)
     if isinstance(value, Mapping):
-        value = {key: node_of(item, file, line) for key, item in value.items()}
-    elif isinstance(value, list | tuple):
-        value = [node_of(item, file, line) for item in value]
+        table = {}
+        for key, item in value.items():
+            table[key] = node_of(item, file, line, lines, (*path, key))
+        return Node(table, file, line)
+    if isinstance(value, list | tuple):
+        array = []
+        for index, item in enumerate(value):
+            array.append(node_of(item, file, line, lines, (*path, index)))
+        return Node(array, file, line)
     return Node(value, file, line)
 
 
@@ -154,15 +160,12 @@ class Document:
 
         In the dotted path, an array element has its name instead of its index: `stage.nli.loss`.
         """
-        keys = []
-        # Behind its end in the document, a path has no names.
-        nodes = self.nodes(path) + [None] * len(path)
-        for key, parent in zip(path, nodes, strict=False):
-            name = None
-            if parent is not None and isinstance(key, int):
-                name = _name(parent, key)
-            keys.append(name or str(key))
-        return Problem(message, dotted(tuple(keys)), *self.place(path), level)
+        keys = list(map(str, path))
+        for position, array in enumerate(self.nodes(path)[: len(path)]):
+            name = _name_of_element(array, path[position])
+            if name is not None:
+                keys[position] = name
+        return Problem(message, ".".join(keys), *self.place(path), level)
 
     def key_path(self, path: str) -> KeyPath:
         """Return the `KeyPath` of a dotted path, in which array elements are given by index or name."""
@@ -176,15 +179,16 @@ class Document:
         return keys
 
 
-def _name(array: Node, index: int) -> str | None:
+def _name_of_element(array: Node, index: str | int) -> str | None:
     """Return the name by which `--set` finds an array element; None if only its index finds it."""
     element = array.below(index)
-    name = element.below("name") if element is not None else None
-    if name is None or not isinstance(name.value, str) or "." in name.value:
+    name = element.below("name") if element and isinstance(array.value, list) else None
+    if name is None or not isinstance(name.value, str):
         return None
-    if element_key(array.value, name.value) != index:
-        return None
-    return name.value
+    is_one_key = name.value and "." not in name.value
+    if is_one_key and element_key(array.value, name.value) == index:
+        return name.value
+    return None
 
 
 def element_key(elements: list[Node], key: str) -> str | int:
@@ -230,29 +234,7 @@ def parse(content: bytes, file: str | None = None) -> Document:
         message = f"this is not TOML: {error}"
         raise RecipeError([Problem(message, file=file, line=line)]) from error
 
-    return Document(_with_lines(node_of(data, file), (), _lines_of_keys(text)))
-
-
-def _with_lines(
-    node: Node,
-    path: KeyPath,
-    lines: Mapping[KeyPath, int],
-    line: int | None = None,
-) -> Node:
-    """Return a node with the line of its path in `lines`; without one, it has the line of the node above it."""
-    line = lines.get(path, line)
-    value = node.value
-    if isinstance(value, dict):
-        value = {
-            key: _with_lines(item, (*path, key), lines, line)
-            for key, item in value.items()
-        }
-    elif isinstance(value, list):
-        value = [
-            _with_lines(item, (*path, index), lines, line)
-            for index, item in enumerate(value)
-        ]
-    return Node(value, node.file, line)
+    return Document(node_of(data, file, lines=_lines_of_keys(text)))
 
 
 def _lines_of_keys(text: str) -> dict[KeyPath, int]:

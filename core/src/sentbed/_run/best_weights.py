@@ -48,11 +48,6 @@ class Keeper:
     """The best weights so far."""
     score: float | None = attrs.field(default=None, init=False)
     """Score of the last validation; None before the first."""
-    current_step: int = attrs.field(default=0, init=False)
-    """Number of the last step that has changed the weights of the encoders; 0 before the first.
-
-    It is set before the step begins. If the step is interrupted, the weights may have only a part of its update.
-    """
 
     def validate(self, step: int, last: bool) -> bool:
         """Validate the encoders if it is time to; return whether the stage should end early.
@@ -101,23 +96,19 @@ class Keeper:
         write_sums(directory)
         return attrs.evolve(kept, directory=name_of_directory)
 
-    def restore(self, averaged: bool = True) -> None:
-        """Restore the kept weights, unless the encoders have them already.
-
-        If the stage has a moving average, it is what is kept; `averaged` says whether the encoders have it now.
-        """
-        has_average = averaged or self.stage.ema is None
-        if self.kept.step == self.current_step and has_average:
-            return
+    def restore(self) -> None:
+        """Restore the best weights, if any were saved."""
         if self.kept.directory:
             for name, encoder in self.trained.items():
                 encoder.restore(self.context.directory / self.kept.directory / name)
 
     def finish(self, step: int) -> Kept:
-        """Return the kept weights after the last step; if none were kept, save the current weights."""
-        if self.kept.directory:
-            return self.kept
-        return self._saved(Kept(step=step, score=self.score))
+        """Return the kept weights, which the encoders have from now on; `step` is the last step of the stage."""
+        if not self.kept.directory:
+            return self._saved(Kept(step=step, score=self.score))
+        if self.kept.step != step:
+            self.restore()
+        return self.kept
 
 
 def _needed(run: Path) -> set[Path]:

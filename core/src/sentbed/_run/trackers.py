@@ -113,12 +113,11 @@ class _Hooks:
             if implementation.plugin_name in self._failed:
                 continue
             values = [arguments[name] for name in implementation.argnames]
-            if implementation.plugin is self.history:
-                implementation.function(*values)
-                continue
             try:
                 result = _checked(hook, implementation.function(*values))
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - it must not end the run
+            except (Exception, SystemExit) as error:
+                if implementation.plugin is self.history:
+                    raise
                 self._give_up(hook, implementation, error)
                 continue
             if result is not None:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sentbed._component_names import full_name
 from sentbed._encoder.batching import WINDOW
 from sentbed._encoder.encoder import Encoder
 from sentbed._recipe.recipe import Stage
 from sentbed._run.batch_sampling import Batch, Sampler
 from sentbed._run.context import RunContext
-from sentbed.errors import DataError, PluginError, RunError, suggest
+from sentbed.errors import DataError, suggest
 from sentbed.protocols import PROGRESS, Columns, Dataset, Tokenizer
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -33,77 +31,60 @@ class Feed:
         encoders: Mapping[str, Encoder],
     ) -> None:
         self.stage = stage
-        # For each column of a trained encoder: the tokenizer, and the maximum length.
-        self.trained: dict[str, tuple[Tokenizer, int]] = {}
-        # For each column of a frozen encoder: the encoder, and the maximum length.
-        self.frozen: dict[str, tuple[Encoder, int]] = {}
+        self.towers: dict[str, str] = {}
+        """Name of the encoder of each column of a trained encoder."""
+        self._tokenizers: dict[str, Tokenizer] = {}
+        self._frozen: dict[str, Encoder] = {}
+        self._max_lengths: dict[str, int] = {}
         for column, name in context.recipe.towers(stage).items():
             encoder = encoders[name]
-            length = length_of(stage, encoder)
+            self._max_lengths[column] = length_of(stage, encoder)
             if name in stage.freeze:
-                self.frozen[column] = encoder, length
+                self._frozen[column] = encoder
             else:
-                self.trained[column] = encoder.tokenizer(stage.normalize_text), length
+                self.towers[column] = name
+                self._tokenizers[column] = encoder.tokenizer(stage.normalize_text)
 
     def __call__(self, batch: Batch, progress: float) -> Columns:
         """Return the inputs of the trainer for a batch, by column; see `sentbed.protocols.Columns`.
 
         `progress` is the share of the stage's steps that is done.
         """
+        stage = self.stage
         columns: dict[str, Any] = {}
-        if self.stage.loss.traits.scheduled:
+        if stage.loss.scheduled:
             columns[PROGRESS] = np.array(progress, np.float32)
-        for name, texts in batch.columns.items():
-            if name not in self.stage.texts:
-                columns[name] = values_of(self.stage, name, texts, batch.rows)
+        for name, values in batch.columns.items():
+            if name not in stage.texts:
+                columns[name] = values_of(stage, name, values, batch.rows)
                 continue
 
-            for text, row in zip(texts, batch.rows.tolist(), strict=True):
-                if not isinstance(text, str):
-                    raise PluginError(
-                        f"{full_name(self.stage.data)} gives {text!r:.80} as `{name}` of row {row}, expected "
-                        "a string"
-                    )
-
-            if name in self.frozen:
-                encoder, max_length = self.frozen[name]
-                columns[name] = encoder.encode(
-                    texts,
+            max_length = self._max_lengths[name]
+            if name in self._frozen:
+                columns[name] = self._frozen[name].encode(
+                    values,
                     max_length=max_length,
-                    normalize=self.stage.normalize_text,
+                    normalize=stage.normalize_text,
                 )
             else:
-                tokenizer, max_length = self.trained[name]
-                columns[name] = tokenizer.encode(texts, max_length)
-            if self.stage.loss.traits.compares_texts:
-                columns[f"{name}.id"] = text_numbers(texts)
+                columns[name] = self._tokenizers[name].encode(values, max_length)
+            if stage.loss.compares_texts:
+                columns[f"{name}.id"] = text_numbers(values)
         return columns
 
 
 def require_data(stage: Stage) -> None:
-    """Raise `DataError` or `RunError` if a stage's data has too few rows, a missing column, or a wrong value."""
-    dataset = open_data(stage)
+    """Raise `DataError` if a stage's data has too few rows, a missing column, or a wrong value."""
+    dataset = stage.data.open()
     sampler = sampler_of(stage, dataset, (0, 0))
     value_columns = set(stage.columns_used) - set(stage.texts)
     if not value_columns:
         return
     for start in range(0, len(dataset), WINDOW):
         rows = np.arange(start, min(start + WINDOW, len(dataset)))
-        for column, values in sampler.fetch(rows).items():
-            if column in value_columns:
-                values_of(stage, column, values, rows)
-
-
-def open_data(stage: Stage) -> Dataset:
-    """Open the data of a stage. Raises `RunError` if it has fewer than two rows."""
-    dataset = stage.data.open()
-    rows = len(dataset)
-    if rows < 2:
-        count = "1 row" if rows == 1 else f"{rows} rows"
-        raise RunError(
-            f"the data of stage `{stage.name}` has {count}, a loss over a batch needs at least 2"
-        )
-    return dataset
+        values = sampler.fetch(rows)
+        for column in value_columns:
+            values_of(stage, column, values[column], rows)
 
 
 def sampler_of(
@@ -132,34 +113,27 @@ def values_of(
     Raises:
         DataError: if a number is not finite as float32, or a class is not one of the loss's `classes`.
     """
-    loss, classes = stage.loss, list(stage.loss.traits.classes)
-    for value, row in zip(values, rows, strict=True):
-        if column in loss.traits.numbers:
-            if not _is_finite(value):
+    loss = stage.loss
+    if column in loss.numbers:
+        for value, row in zip(values, rows, strict=True):
+            is_number = isinstance(value, int | float | np.number)
+            if not (is_number and abs(value) <= LARGEST):
                 raise DataError(
                     f"row {row} of stage `{stage.name}` has {value!r} in the column `{column}`, of which the "
                     f"loss `{loss.name}` takes finite numbers; mend the data, or leave the row out"
                 )
-        elif value not in classes:
+        return np.array(values, np.float32)
+
+    classes = list(loss.classes)
+    indices = []
+    for value, row in zip(values, rows, strict=True):
+        if value not in classes:
             raise DataError(
                 f"row {row} of stage `{stage.name}` has the label {value!r}, which the loss "
                 f"`{loss.name}` does not have in `classes`.{suggest(str(value), classes)}"
             )
-    if column in loss.traits.numbers:
-        return np.array(values, np.float32)
-    return np.array([classes.index(name) for name in values], np.int64)
-
-
-def _is_finite(value: object) -> bool:
-    """Whether a value is a number that is finite as float32."""
-    if not isinstance(value, Real):
-        return False
-
-    try:
-        return abs(float(value)) <= LARGEST
-    except OverflowError:
-        # JSON may have an integer that is larger than any float.
-        return False
+        indices.append(classes.index(value))
+    return np.array(indices, np.int64)
 
 
 def length_of(stage: Stage, encoder: Encoder) -> int:

@@ -7,24 +7,22 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import NoReturn, cast
 
-from sentbed._component_names import full_name
 from sentbed._encoder.encoder import Encoder, pair_name
 from sentbed._recipe.checks import loss_of
-from sentbed._recipe.recipe import Recipe, Stage
+from sentbed._recipe.recipe import Recipe, Stage, Watch
 from sentbed._run.batch_sampling import Batch
 from sentbed._run.best_weights import Keeper
 from sentbed._run.context import RunContext
 from sentbed._run.state_saver import Saver
-from sentbed._run.trainer_inputs import Feed, length_of, open_data, sampler_of
+from sentbed._run.trainer_inputs import Feed, length_of, sampler_of
 from sentbed._run.training_states import Kept, State, restoring
 from sentbed._seeds import derive
-from sentbed.errors import PluginError, RunError, SentbedError
+from sentbed.errors import RunError, SentbedError
 from sentbed.protocols import (
     Dataset,
-    Engine,
-    Runtime,
     StepResult,
     TokenIds,
+    Trainer,
     Training,
     TrainingEngine,
 )
@@ -51,36 +49,21 @@ def train_stage(
         RunError: if the loss is no longer finite, or the data has changed since the run was started.
         DataError: if the data cannot be read.
     """
-    loop = _Loop(context, index, encoders, resumed)
+    loop = _Loop(context, index, encoders)
     context.hooks.stage_started(
         run=context.run,
         stage=loop.stage.name,
         total_steps=loop.total_steps,
     )
     try:
-        loop.begin()
-        loop.train()
+        loop.train(resumed)
     except BaseException as error:
         try:
-            loop.keeper.restore(averaged=False)
+            loop.keeper.restore()
         except SentbedError as second:
             error.add_note(f"nor could the best weights be restored: {second}")
         raise
     loop.finish()
-
-
-def _training_engine(runtime: Runtime, engine: Engine) -> TrainingEngine:
-    """Return the engine, which must be a `TrainingEngine`.
-
-    Raises:
-        PluginError: if the engine only encodes, although `untrainable` of the runtime's traits is None.
-    """
-    if not callable(getattr(engine, "trainer", None)):
-        raise PluginError(
-            f"`build` of {full_name(runtime)} returned an engine that only encodes, and `untrainable` of its "
-            "traits is None"
-        )
-    return cast(TrainingEngine, engine)
 
 
 class _Loop:
@@ -91,11 +74,9 @@ class _Loop:
         context: RunContext,
         index: int,
         encoders: Mapping[str, Encoder],
-        resumed: State | None,
     ) -> None:
         self.context = context
         self.encoders = encoders
-        self.resumed = resumed
         self.stage = stage = context.recipe.stage[index]
         self.trained = {name: encoders[name] for name in context.recipe.trained(stage)}
         self.step = 0
@@ -103,118 +84,174 @@ class _Loop:
         self.ended = False
         """Whether the stage has ended, after its last step or because validation did not improve."""
 
+        seed = context.recipe.run.seed
         dataset = _open(context, stage)
         self.feed = Feed(context, stage, encoders)
-        self.sampler = sampler_of(stage, dataset, (context.recipe.run.seed, index))
-        epochs = stage.epochs or 1
-        self.total_steps = stage.steps or self.sampler.batches_an_epoch * epochs
-        if resumed is None:
-            self._warn_of_settings(len(dataset))
+        self.sampler = sampler_of(stage, dataset, (seed, index))
+        self.total_steps = stage.steps or 0
+        if stage.epochs is not None:
+            self.total_steps = stage.epochs * self.sampler.batches_an_epoch
 
-        first = next(iter(self.trained.values()))
-        engine = _training_engine(context.recipe.runtime, first.engine)
         # The random numbers of the stage must not depend on what ran before it, or on whether it was resumed.
-        engine.seed(derive(context.recipe.run.seed, "stage", index))
-        placed = {name: encoder.placed for name, encoder in self.trained.items()}
-        self.trainer = engine.trainer(placed, self._training())
+        first = next(iter(self.trained.values()))
+        first.engine.seed(derive(seed, "stage", index))
+        self.trainer = self._trainer(first)
         self.keeper = Keeper(context, stage, encoders, self.trained)
         self.saver = Saver(context, index, self.trainer, self.sampler, self.keeper)
 
-        if resumed is not None:
-            with restoring(resumed.directory(context.directory)):
-                self.sampler.restore(resumed.sampler or {})
-            self.keeper.kept = resumed.kept_so_far or Kept()
-            self.step = resumed.step
-        if self.step > self.total_steps:
-            raise RunError(
-                f"the stage `{stage.name}` has {self.total_steps} steps, and {self.step} are done; "
-                "give it more"
-            )
-
-    def _warn_of_settings(self, rows: int) -> None:
-        """Warn of a batch size that is larger than data of `rows` rows."""
-        stage, warn = self.stage, self.context.warn
-        if rows < stage.batch_size:
-            warn(
-                f"the data of stage `{stage.name}` has {rows} rows, fewer than its `batch_size` of "
-                f"{stage.batch_size}: a batch is all rows, with fewer negatives; lower `batch_size`"
-            )
-
-    def _training(self) -> Training:
-        """Return the arguments of the trainer."""
+    def _trainer(self, first: Encoder) -> Trainer:
+        """Return the trainer; all encoders have the engine and the similarity of the `first`."""
         stage = self.stage
-        towers = {}
-        for column, name in self.context.recipe.towers(stage).items():
-            if name in self.trained:
-                towers[column] = name
-        first = next(iter(self.trained.values()))
-        return Training(
+        training = Training(
             loss=loss_of(stage, first.similarity),
             optimizer=stage.optimizer,
             schedule=stage.schedule,
             total_steps=self.total_steps,
-            towers=towers,
+            towers=self.feed.towers,
             max_grad_norm=stage.max_grad_norm,
             micro_batch=stage.micro_batch,
             ema=stage.ema,
         )
+        placed = {name: encoder.placed for name, encoder in self.trained.items()}
+        return cast(TrainingEngine, first.engine).trainer(placed, training)
 
-    def begin(self) -> None:
-        """Evaluate before the first step; if the stage is resumed, load the training state instead."""
-        if self.resumed is None:
-            # The initial weights are validated, too, since the stage may keep them.
-            with self._averaged():
-                self.keeper.validate(0, last=False)
-            self._watch()
-            return
-
-        # The trainer is loaded last, since building the rest may have drawn random numbers.
-        directory = self.context.directory
-        with restoring(self.resumed.directory(directory)):
-            self.trainer.load(self.resumed.trainer(directory))
-        self.keeper.current_step = self.step
-        self.ended = self.step == self.total_steps
-        if not self.resumed.evaluated:
-            # The run was interrupted after the step, but before its evaluations.
-            self._evaluate_step()
-
-    def train(self) -> None:
+    def train(self, resumed: State | None) -> None:
         """Take steps until the last one, or until validation does not improve any more."""
+        if resumed is None:
+            # The initial weights are validated, too, since the stage may keep them.
+            self._evaluate()
+        else:
+            self._resume(resumed)
+
         stop = self.context.stop
         while not self.ended:
             self.step += 1
-            self.keeper.current_step = self.step
             with stop.patient():
                 interrupted = self._take_step()
                 reason = stop.asked or interrupted
                 if reason is not None:
-                    self._interrupt(reason)
+                    self._interrupt(reason, evaluated=False)
 
-            self._evaluate_step()
+            self._evaluate()
             if not self.ended:
                 with stop.patient():
                     self.saver.save_if_due(self.step)
                 if stop.asked is not None:
                     self._interrupt(stop.asked, evaluated=True)
 
+    def _resume(self, resumed: State) -> None:
+        """Go on from a training state."""
+        self.keeper.kept = resumed.kept_so_far or Kept()
+        self.step = resumed.step
+        self.ended = self.step == self.total_steps
+        if self.step > self.total_steps:
+            raise RunError(
+                f"the stage `{self.stage.name}` has {self.total_steps} steps, and {self.step} are done; "
+                "give it more"
+            )
+        with restoring(resumed.directory(self.context.directory)):
+            self.sampler.restore(resumed.sampler or {})
+            # The trainer is loaded last, since building the rest may have drawn random numbers.
+            self.trainer.load(resumed.trainer(self.context.directory))
+        if not resumed.evaluated:
+            # The run was interrupted after the step, but before its evaluations.
+            self._evaluate()
+
+    def _take_step(self) -> str | None:
+        """Train on one batch.
+
+        Return why the run should end, if another process of the engine received a signal.
+        """
+        batch = self.sampler.next()
+        columns = self.feed(batch, (self.step - 1) / self.total_steps)
+        result = self.trainer.step(columns)
+
+        self.context.stepped = True
+        facts = self.context.facts
+        facts.setdefault("trained_tokens", 0)
+        for column in columns.values():
+            if isinstance(column, TokenIds):
+                facts["trained_tokens"] += len(column.ids)
+        self._require_finite(result, batch)
+        self.context.hooks.step_finished(
+            run=self.context.run,
+            stage=self.stage.name,
+            step=self.step,
+            total_steps=self.total_steps,
+            result=result,
+        )
+        return result.interrupted
+
+    def _evaluate(self) -> None:
+        """Run the evaluations of `validate` and `watch` that belong to the current step; set `ended`."""
+        is_last = self.step == self.total_steps
+        with self._averaged():
+            out_of_patience = self.keeper.validate(self.step, is_last)
+            self.ended = is_last or (out_of_patience and self.step > 0)
+            for watch in self.stage.watch:
+                if self.ended or self.step % watch.every == 0:
+                    self._watch(watch)
+
+    @contextmanager
+    def _averaged(self) -> Iterator[None]:
+        """Use the moving average of the trained weights in the block, if the stage has one."""
+        if self.stage.ema is None:
+            yield
+            return
+        self.trainer.swap_average()
+        try:
+            yield
+        finally:
+            self.trainer.swap_average()
+
+    def _watch(self, watch: Watch) -> None:
+        """Run an evaluation whose result is only shown."""
+        trained = next(iter(self.trained))
+        evaluation = self.context.evaluations.observe(self.encoders, watch, trained)
+        self.context.hooks.observed(
+            run=self.context.run,
+            stage=self.stage.name,
+            step=self.step,
+            encoder=pair_name(watch.encoder or trained, watch.second),
+            evaluation=evaluation,
+        )
+
+    def _interrupt(self, reason: str, evaluated: bool) -> NoReturn:
+        """Save the training state after the current step, and end the run; `evaluated` is as in `Saver.save`."""
+        self.saver.save(self.step, evaluated)
+        error = KeyboardInterrupt(f"ended by {reason}")
+        error.add_note(
+            f"{reason}: the state after step {self.step} is saved; "
+            f"go on with `sentbed run RECIPE --resume {self.context.directory}`"
+        )
+        raise error
+
+    def _require_finite(self, result: StepResult, batch: Batch) -> None:
+        """Raise `RunError` if the loss or the gradient norm of a step is NaN or infinite."""
+        what, value = "loss", result.loss
+        if math.isfinite(value):
+            what, value = "gradient norm", result.grad_norm
+        if math.isfinite(value):
+            return
+
+        rows = ", ".join(map(str, batch.rows[:FIRST_ROWS].tolist()))
+        remedy = f"lower the learning rate (it was {result.learning_rate:.3g}) or raise the temperature"
+        if result.fault:
+            remedy = f"{result.fault}; {remedy}"
+        raise RunError(
+            f"the {what} of stage `{self.stage.name}` is {value} at step {self.step} of {self.total_steps} "
+            f"(batch {batch.number} of epoch {batch.epoch + 1}, first rows {rows}); {remedy}"
+        )
+
     def finish(self) -> None:
         """Restore the kept weights, and tell the hooks that the stage has ended."""
         if self.stage.ema is not None:
             self.trainer.swap_average()
-        self.keeper.restore()
-        if self.step < self.total_steps:
-            self.context.warn(
-                f"the stage `{self.stage.name}` ended at step {self.step} of {self.total_steps}: "
-                "its validation rose no more"
-            )
-
         kept = self.keeper.finish(self.step)
-        rule = self.stage.validate
-        keeps_best = rule is not None and rule.keep == "best"
-        if keeps_best and kept.score is not None and math.isnan(kept.score):
+        if kept.score is not None and math.isnan(kept.score):
             self.context.warn(
-                f"none of the validations of the stage `{self.stage.name}` has a defined score; the weights are "
-                "those of its last step"
+                f"the validation of the stage `{self.stage.name}` has no defined score; the weights are those of "
+                "its last step"
             )
         if self.step and kept.step == 0:
             self.context.warn(
@@ -232,100 +269,6 @@ class _Loop:
             best_step=kept.step,
         )
 
-    def _take_step(self) -> str | None:
-        """Train on one batch.
-
-        Return why the run should end, if another process of the engine received a signal.
-        """
-        batch = self.sampler.next()
-        columns = self.feed(batch, (self.step - 1) / self.total_steps)
-        result = self.trainer.step(columns)
-
-        facts = self.context.facts
-        facts.setdefault("trained_tokens", 0)
-        for column in columns.values():
-            if isinstance(column, TokenIds):
-                facts["trained_tokens"] += len(column.ids)
-        self.context.stepped = True
-        self._require_finite(result, batch)
-
-        event = {"run": self.context.run, "stage": self.stage.name, "step": self.step}
-        self.context.hooks.step_finished(
-            **event, total_steps=self.total_steps, result=result
-        )
-        return result.interrupted
-
-    def _evaluate_step(self) -> None:
-        """Run the evaluations of `validate` and `watch` that belong to the current step; set `ended`."""
-        last = self.step == self.total_steps
-        with self._averaged():
-            self.ended = self.keeper.validate(self.step, last=last) or last
-            self._watch()
-
-    @contextmanager
-    def _averaged(self) -> Iterator[None]:
-        """Use the moving average of the trained weights in the block, if the stage has one."""
-        if self.stage.ema is None:
-            yield
-            return
-        self.trainer.swap_average()
-        try:
-            yield
-        finally:
-            self.trainer.swap_average()
-
-    def _watch(self) -> None:
-        """Run the evaluations of `watch` that belong to the current step."""
-        for watch in self.stage.watch:
-            if self.step % watch.every != 0 and not self.ended:
-                continue
-            trained = next(iter(self.trained))
-            evaluation = self.context.evaluations.observe(self.encoders, watch, trained)
-            label = pair_name(watch.encoder or trained, watch.second)
-            event = {
-                "run": self.context.run,
-                "stage": self.stage.name,
-                "step": self.step,
-            }
-            self.context.hooks.observed(**event, encoder=label, evaluation=evaluation)
-
-    def _interrupt(self, reason: str, evaluated: bool = False) -> NoReturn:
-        """Save the training state after the current step, and end the run; `evaluated` is as in `Saver.save`."""
-        self.saver.save(self.step, evaluated)
-        error = KeyboardInterrupt(f"ended by {reason}")
-        error.add_note(
-            f"{reason}: the state after step {self.step} is saved; "
-            f"go on with `sentbed run RECIPE --resume {self.context.directory}`"
-        )
-        raise error
-
-    def _require_finite(self, result: StepResult, batch: Batch) -> None:
-        """Raise `RunError` if the loss or the gradient norm of a step is NaN or infinite."""
-        if not math.isfinite(result.loss):
-            culprit = f"loss of stage `{self.stage.name}` is {result.loss}"
-        elif not math.isfinite(result.grad_norm):
-            culprit = (
-                f"gradient norm of stage `{self.stage.name}` is {result.grad_norm}"
-            )
-        else:
-            return
-
-        rows = ", ".join(map(str, batch.rows[:FIRST_ROWS].tolist()))
-        if len(batch.rows) > FIRST_ROWS:
-            rows += ", ..."
-        remedy = f"lower the learning rate (it was {result.learning_rate:.3g}) or raise the temperature"
-        if self.step == 1:
-            remedy = (
-                "no step has been taken, so look at these rows, and test the components with "
-                "`sentbed_testing`"
-            )
-        if result.fault:
-            remedy = f"{result.fault}; {remedy}"
-        raise RunError(
-            f"the {culprit} at step {self.step} of {self.total_steps} "
-            f"(batch {batch.number} of epoch {batch.epoch + 1}, rows {rows}); {remedy}"
-        )
-
 
 def require_fit(recipe: Recipe, encoders: Mapping[str, Encoder]) -> None:
     """Raise an error if the built encoders do not fit the stages of a recipe.
@@ -335,18 +278,16 @@ def require_fit(recipe: Recipe, encoders: Mapping[str, Encoder]) -> None:
         ModelError: if a stage has a `max_length` for which an encoder has too few positions.
     """
     for stage in recipe.stage:
-        towers = recipe.towers(stage)
-        trained = recipe.trained(stage)
         widths = {}
-        for column, name in towers.items():
-            if column in stage.loss.traits.targets:
-                # The vectors of a teacher may have another width.
-                continue
+        for column, name in recipe.towers(stage).items():
             encoder = encoders[name]
-            width = encoder.placed.width
-            if name in trained and encoder.placed.trained_width:
-                width = encoder.placed.trained_width
-            widths[name] = width
+            encoder.require_positions(length_of(stage, encoder))
+            # The vectors of a teacher may have another width.
+            if column not in stage.loss.targets:
+                widths[name] = encoder.placed.width
+                if name in recipe.trained(stage):
+                    widths[name] = encoder.placed.trained_width or encoder.placed.width
+
         if len(set(widths.values())) > 1:
             listed = [f"`{name}` gives {width}" for name, width in widths.items()]
             raise RunError(
@@ -354,22 +295,25 @@ def require_fit(recipe: Recipe, encoders: Mapping[str, Encoder]) -> None:
                 "give one of them `head = { projection = N }` with the other's width"
             )
 
-        for name in towers.values():
-            encoders[name].require_positions(length_of(stage, encoders[name]))
-
 
 def _open(context: RunContext, stage: Stage) -> Dataset:
-    """Open the data of a stage, and record its facts. Warn if a resumed run began the stage with other data."""
-    dataset = open_data(stage)
+    """Open the data of a stage, and record its facts. Warn if it does not suit the stage."""
+    dataset = stage.data.open()
     rows = len(dataset)
-    data_facts = {"rows": rows, "sha256": dataset.fingerprint}
-    earlier = context.facts.setdefault("data", {}).get(stage.name, data_facts)
-    if earlier["sha256"] != data_facts["sha256"]:
+    if rows < stage.batch_size:
+        context.warn(
+            f"the data of stage `{stage.name}` has {rows} rows, fewer than its `batch_size` of "
+            f"{stage.batch_size}: a batch is all rows, with fewer negatives; lower `batch_size`"
+        )
+    facts = {"rows": rows, "sha256": dataset.fingerprint}
+    facts_of_stages = context.facts.setdefault("data", {})
+    earlier = facts_of_stages.get(stage.name, facts)
+    if earlier["sha256"] != facts["sha256"]:
         context.warn(
             f"the data of stage `{stage.name}` is not what it was when the run started"
         )
     left_out = dict(dataset.left_out)
     if left_out:
-        data_facts["left_out"] = left_out
-    context.facts["data"][stage.name] = data_facts
+        facts["left_out"] = left_out
+    facts_of_stages[stage.name] = facts
     return dataset

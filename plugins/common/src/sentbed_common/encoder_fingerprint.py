@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed import __version__
+from sentbed.helpers import key_of
 
 from sentbed_common.source_code_hashes import code_of
 
@@ -18,7 +17,8 @@ if TYPE_CHECKING:
 ENCODING = (
     "sentbed._encoder.batching",
     "sentbed._encoder.encoder",
-    "sentbed._recipe.prompts",
+    "sentbed._encoder.prompt_tokenizer",
+    "sentbed.protocols.prompts",
     "sentbed.protocols.tokens",
 )
 """Core modules whose code determines how texts become batches: prompts, tokens, batching."""
@@ -33,9 +33,8 @@ class EncoderFingerprint:
 
     @property
     def name(self) -> str:
-        """BLAKE2b hash of `key`, in hexadecimal."""
-        content = json.dumps(self.key, sort_keys=True, default=str)
-        return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
+        """Hash of `key`, in hexadecimal."""
+        return key_of(self.key)
 
 
 def fingerprint_of(
@@ -52,7 +51,7 @@ def fingerprint_of(
     engine = encoder.engine
     placed = encoder.placed
     tokenizer = encoder.backbone.tokenizer.fingerprint
-    parts = components_of((recipe.backbone, recipe.pooler, recipe.head))
+    parts = components_of((recipe.backbone, recipe.pooler, recipe.head, recipe.prompts))
     code = code_of(*parts, type(engine), type(placed), *ENCODING)
     if tokenizer is None or code is None:
         return None
@@ -63,7 +62,8 @@ def fingerprint_of(
 
     prompts = []
     for prompt in recipe.resolved_prompts:
-        prompts.append(prompt and attrs.asdict(prompt))
+        if prompt is not None:
+            prompts.append(prompt.describe())
     engine_facts = {
         "token_budget": engine.token_budget,
         **engine.describe(),

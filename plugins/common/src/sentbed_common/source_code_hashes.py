@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
+from functools import lru_cache
 from pathlib import Path
 
 from sentbed.helpers import STARTED
-from sentbed.tools import files_digest, package_files
 
 
 def code_of(*parts: type | str) -> str | None:
@@ -18,22 +19,52 @@ def code_of(*parts: type | str) -> str | None:
     files: set[Path] = set()
     for part in parts:
         if isinstance(part, str):
-            file = getattr(sys.modules.get(part), "__file__", None)
-            files_of_part = {Path(file)} if file else set()
+            files_of_part = _module_files(part)
         else:
-            files_of_part = package_files(part)
-
+            files_of_part = _package_files(part.__module__)
         if not files_of_part:
             return None
-
         files |= files_of_part
 
+    states = []
     try:
-        for file in files:
+        for file in sorted(files):
             status = file.stat()
             if max(status.st_mtime, status.st_ctime) > STARTED:
                 return None
-
-        return files_digest(files)
+            states.append((file, status.st_size, status.st_mtime_ns))
+        return _digest(tuple(states))
     except OSError:
         return None
+
+
+def _module_files(module: str) -> set[Path]:
+    """Return the file of an imported module; empty if it has none."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return {Path(file)} if file else set()
+
+
+def _package_files(module: str) -> set[Path]:
+    """Return all files of the top-level package of a module but compiled Python; else the file of the module."""
+    package = module.partition(".")[0]
+    files_of_package = _module_files(package)
+    if not files_of_package or not hasattr(sys.modules[package], "__path__"):
+        return _module_files(module)
+
+    files = set()
+    (init,) = files_of_package
+    for file in init.parent.rglob("*"):
+        if file.is_file() and "__pycache__" not in file.parts:
+            files.add(file)
+    return files
+
+
+@lru_cache(maxsize=256)
+def _digest(states: tuple[tuple[Path, int, int], ...]) -> str:
+    """Return the hash of the names and contents of files with this size and time of modification."""
+    digest = hashlib.sha256()
+    for file, *_ in states:
+        content = file.read_bytes()
+        digest.update(f"{file.name}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()

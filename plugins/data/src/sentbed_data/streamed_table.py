@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 import attrs
 from sentbed import DataError, RunError
-from sentbed.helpers import atomic_file, sha256, write_atomic
+from sentbed.helpers import atomic_file, key_of, sha256, write_atomic
 from sentbed.protocols import Dataset
 from sentbed_common import CACHE_VARIABLE, cache_root
 
@@ -148,7 +148,7 @@ def open_streamed(
         formats.append((suffix_of(path.name), path.suffix.lower()))
 
     described = [_LAYOUT, contents, formats, list(names), dict(reading)]
-    key = hashlib.sha256(json.dumps(described).encode()).hexdigest()
+    key = key_of(described)
     is_arrow = len(paths) == 1 and paths[0].suffix.lower() == ARROW
     if is_arrow and "blank" not in reading:
         table_in_file = open_arrow_file(paths[0], names, reading["limit"])

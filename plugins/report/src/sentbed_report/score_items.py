@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import attrs
 from sentbed.errors import RunError
-from sentbed.helpers import foreign, write_atomic
+from sentbed.helpers import foreign, key_of, write_atomic
 from sentbed.protocols import Items, Score
 from sentbed.tools import from_plain, plain
 
@@ -72,7 +72,7 @@ def keep_items(run: Path, scores: Iterable[Score]) -> None:
         return
 
     keys = [entry["score"] for entry in index]
-    hash_of_keys = hashlib.sha256(json.dumps(keys).encode()).hexdigest()
+    hash_of_keys = key_of(keys)
     file_name = f"{keys[0]['evaluator']}-{keys[0]['encoder']}"
     file_name = re.sub(r"[^A-Za-z0-9._@+-]", "_", file_name)[:100]
     path = run / DIRECTORY / f"{file_name}-{hash_of_keys[:12]}.npz"

@@ -13,14 +13,13 @@ from pathlib import Path
 import attrs
 from sentbed import Encoder
 from sentbed.errors import RunError
-from sentbed.helpers import read_json, remove_directory, write_atomic
+from sentbed.helpers import key_of, read_json, remove_directory, write_atomic
 from sentbed.tools import (
     ENCODER,
     Plugins,
     Recipe,
     engine_of,
     evaluate_trained,
-    key_of,
     new_directory,
     saved_encoders,
     saved_recipe,

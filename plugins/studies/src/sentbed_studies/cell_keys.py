@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, get_type_hints
 import attrs
 from sentbed import FilePath, ModelId, locate
 from sentbed.errors import SentbedError
-from sentbed.helpers import sha256
+from sentbed.helpers import key_of, sha256
 from sentbed.protocols import Component, DataSource, Evaluator
 from sentbed.tools import (
     Evaluate,
@@ -22,7 +22,6 @@ from sentbed.tools import (
     components_of,
     computing_code,
     decisive,
-    key_of,
     mentions,
     plain,
 )
@@ -194,7 +193,7 @@ class CellKeys:
 def is_from_files(recipe: Recipe) -> bool:
     """Whether the initial weights and the tokenizers of all encoders come from files."""
     encoders = recipe.encoders.values()
-    return all(encoder.backbone.traits.from_files for encoder in encoders)
+    return all(encoder.backbone.from_files for encoder in encoders)
 
 
 def reads_texts_of_evaluations(recipe: Recipe) -> bool:

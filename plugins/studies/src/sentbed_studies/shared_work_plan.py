@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import attrs
-from sentbed.tools import Recipe, first_stages, key_of
+from sentbed.helpers import key_of
+from sentbed.tools import Recipe, first_stages
 from sentbed_report.study.read_cell_run import manifest_status, missing_evaluations
 from sentbed_report.study.read_study_directory import is_finished
 
