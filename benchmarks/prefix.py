@@ -26,7 +26,8 @@ from common import (
     write_figures,
 )
 from sentbed import Encoder
-from sentbed.tools import Demonstration, EncoderRecipe, Prompt, load_plugins
+from sentbed.tools import EncoderRecipe, load_plugins
+from sentbed_poolers.template_prompt import Demonstration, TemplatePrompt
 
 DEMONSTRATION = Demonstration("A jockey riding a horse.", "Equestrian")
 
@@ -37,7 +38,7 @@ def encoders(texts: list[str], precision: str) -> dict[str, Encoder]:
     backbone = plugins.load("backbone", "opt")(
         init="random", size="125m", vocab_size=50265
     )
-    prompt = Prompt(demonstration=DEMONSTRATION)
+    prompt = TemplatePrompt(demonstration=DEMONSTRATION)
     recipe = EncoderRecipe(
         backbone,
         plugins.load("pooler", "prompt-eol")(),

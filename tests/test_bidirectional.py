@@ -10,7 +10,6 @@ import pytest
 import sentbed
 from run_logs import finished_steps
 from sentbed import Encoder
-from sentbed._recipe.prompts import Prompt
 from sentbed._recipe.recipe import EncoderRecipe
 from sentbed.protocols import Head
 from sentbed_backbones.causal import Causal
@@ -21,6 +20,7 @@ from sentbed_interop.from_sentence_transformers import FromSentenceTransformers
 from sentbed_poolers.first import First
 from sentbed_poolers.last import Last
 from sentbed_poolers.mean import Mean
+from sentbed_poolers.template_prompt import TemplatePrompt
 from sentbed_testing import SENTENCES
 
 KINDS: dict[str, Callable[..., Any]] = {"opt": Opt, "llama": Causal}
@@ -39,7 +39,7 @@ def encoder_of(kind, pooler, prompt=None, **fields):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_prompt_before_every_text_is_not_shared(kind):
     """Texts with a common beginning have the vectors that each has alone."""
-    prompt = Prompt(
+    prompt = TemplatePrompt(
         template="the same long beginning of every text : {text} and its end"
     )
     encoder = encoder_of(kind, First(), prompt)

@@ -15,9 +15,7 @@ from sentbed._cli.main import main
 from sentbed._recipe.component_compatibility import name_at_test
 from sentbed.protocols import (
     Backbone,
-    BackboneTraits,
     Pooler,
-    PoolerTraits,
 )
 from sentbed.tools import EncoderRecipe, load_plugins, load_recipe
 from sentbed_testing import component_rules
@@ -49,7 +47,7 @@ from typing import ClassVar
 
 import attrs
 import sentbed
-from sentbed.protocols import Pooler, PoolerTraits
+from sentbed.protocols import Pooler
 
 
 
@@ -58,7 +56,7 @@ class Branch(Pooler):
     """Another pooler."""
 
     name: ClassVar[str] = "branch"
-    traits = PoolerTraits(cites=())
+    needs = frozenset()
 
     inner: Pooler
     """The pooler."""
@@ -145,9 +143,8 @@ def test_a_run_trains_saves_and_loads_what_is_composed(module, recipe, tmp_path)
     vectors = encoder.encode(["a cat", "a dog that sleeps"])
     assert vectors.shape == (2, 6)
     assert np.abs(vectors).max() < 1
-    assert not any(
-        weight.requires_grad for weight in encoder.placed.module.backbone.parameters()
-    )
+    for weight in encoder.placed.module.backbone.parameters():
+        assert not weight.requires_grad
 
 
 def test_an_inner_component_is_set_varied_and_shown(module, recipe):
@@ -193,7 +190,6 @@ class Hiding(Backbone):
     """A backbone that says nothing of the one within."""
 
     name: ClassVar[str] = "hiding"
-    traits = BackboneTraits()
 
     inner: Backbone
     """The backbone."""
@@ -234,25 +230,6 @@ def test_the_needs_of_a_pooler_are_seen_within_one_that_hides_them(distribute, r
         load_recipe(recipe, overrides)
     (problem,) = error.value.problems
     assert problem.path == "encoder.pooler.inner"
-
-
-def test_traits_of_parts_are_joined_with_those_of_the_whole():
-    class Part:
-        def __init__(self, **traits):
-            self.traits = PoolerTraits(**traits)
-
-    first = Part(needs=frozenset({"layers"}), pooling="mean", cites=("a",))
-    second = Part(needs=frozenset({"decoder"}), template="so: {text}", new_layer=True)
-    assert PoolerTraits.of(
-        first, second, needs=frozenset({"causal"}), cites=("b",), output="tokens"
-    ) == PoolerTraits(
-        needs=frozenset({"layers", "decoder", "causal"}),
-        cites=("b", "a"),
-        template="so: {text}",
-        new_layer=True,
-        output="tokens",
-    )
-    assert PoolerTraits.of() == PoolerTraits()
 
 
 @attrs.frozen

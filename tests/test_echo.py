@@ -10,11 +10,11 @@ import torch
 import transformers
 from sentbed import Encoder, ModelError, RecipeError
 from sentbed._recipe.load import load_recipe
-from sentbed._recipe.prompts import TEMPLATES
 from sentbed.protocols import BuildContext
 from sentbed_backbones.causal import Causal
 from sentbed_backbones.opt import Opt
 from sentbed_interop.export_and_import import export_encoder
+from sentbed_poolers.template_prompt import TEMPLATES
 from sentbed_testing import SENTENCES
 
 LENGTH = 12

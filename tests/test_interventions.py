@@ -15,12 +15,12 @@ from random_encoders import EVALUATE, STAGE, random_encoder
 from sentbed import Encoder, ModelError, RecipeError
 from sentbed._recipe.checks import check
 from sentbed._recipe.load import load_recipe
-from sentbed._recipe.prompts import TEMPLATES
 from sentbed._registry.registry import load_plugins
 from sentbed.helpers import pad
 from sentbed.protocols import BuildContext
 from sentbed_common import fingerprint_of
 from sentbed_interop.export_and_import import export_encoder
+from sentbed_poolers.template_prompt import TEMPLATES
 from sentbed_studies.study import read_study
 from sentbed_testing import SENTENCES
 from torch.nn import functional
@@ -406,7 +406,7 @@ TOML_CP = '{ use = "contrastive-prompting", block = 1 }'
             "intervenes in a prompt, and there is none",
         ),
         (
-            TOML_CP.replace(" }", ', template = "echo" }'),
+            TOML_CP.replace(" }", ', template = "{text}, again {text}" }'),
             [],
             "",
             "must have `{text}` once, no mask",

@@ -14,10 +14,10 @@ from random_encoders import EVALUATE, STAGE, random_encoder
 from sentbed import Encoder, ModelError, RecipeError
 from sentbed._encoder import batching
 from sentbed._recipe.load import load_recipe
-from sentbed._recipe.prompts import TEMPLATES
 from sentbed_backbones._torch.token_states import CausalStates
 from sentbed_common import fingerprint_of
 from sentbed_interop.export_and_import import export_encoder
+from sentbed_poolers.template_prompt import TEMPLATES
 from sentbed_studies.study import read_study
 from sentbed_testing import SENTENCES
 
@@ -346,7 +346,7 @@ prompt = PROMPT
         (
             '[{ template = "knowledge" }, { template = "prompt" }]',
             STAGE,
-            "the encoder `encoder` has several prompts, and a stage trains one",
+            "`encoder` has several prompts, and a stage trains one",
         ),
     ],
 )

@@ -13,12 +13,13 @@ import pytest
 import torch
 from sentbed import Encoder
 from sentbed.protocols import Head
-from sentbed.tools import EncoderRecipe, Prompt
+from sentbed.tools import EncoderRecipe
 from sentbed_backbones.bert import Bert
 from sentbed_evaluators.mteb import as_mteb_model
 from sentbed_hardware.cpu import Cpu
 from sentbed_interop.export_and_import import export_encoder
 from sentbed_poolers.mean import Mean
+from sentbed_poolers.template_prompt import TemplatePrompt
 
 pytestmark = [
     pytest.mark.slow,
@@ -71,7 +72,9 @@ def encoder(tmp_path_factory):
 
 
 def with_prompts(encoder, prompts):
-    task_prompts = {key: Prompt(f"{prompt}{{text}}") for key, prompt in prompts.items()}
+    task_prompts = {
+        key: TemplatePrompt(f"{prompt}{{text}}") for key, prompt in prompts.items()
+    }
     return attrs.evolve(
         encoder, recipe=attrs.evolve(encoder.recipe, task_prompts=task_prompts)
     )

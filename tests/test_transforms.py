@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 from sentbed import DataError, Encoder, ModelError, RecipeError, load_recipe, run
-from sentbed._recipe.prompts import TEMPLATES
 from sentbed.tools import load_plugins
 from sentbed_common import fingerprint_of
+from sentbed_poolers.template_prompt import TEMPLATES
 
 TEXTS = ("A jockey riding a horse.", "Rain falls", 'He said "no"?')
 PROMPTS = ("A jockey riding a horse.", "Rain falls.", "He said 'no'.")

@@ -14,7 +14,7 @@ from sentbed import helpers, hookspecs, protocols, tools
 from sentbed.kinds import KINDS
 from sentbed.tools import Offer, Plugins, Recipe
 from sentbed_workbench.component_docs import example as example_of
-from sentbed_workbench.component_docs import tables, traits_lines
+from sentbed_workbench.component_docs import property_lines, tables
 
 
 def reference(plugins: Plugins, hooks_page: str) -> dict[str, str]:
@@ -75,7 +75,7 @@ def hooks() -> dict[str, Any]:
 
 
 def component(offer: Offer) -> str:
-    """Return the page of a component: its docstring, its traits, its fields and an example."""
+    """Return the page of a component: its docstring, its properties, its fields and an example."""
     kind = f"[{offer.kind}](index.md)"
     parts = [
         f"# {offer.name}",
@@ -83,7 +83,7 @@ def component(offer: Offer) -> str:
     ]
     parts += [
         prose(inspect.getdoc(offer.load()) or ""),
-        *_traits(offer),
+        *_properties(offer),
         *fields(offer.load(), "##"),
     ]
     language = "console" if KINDS[offer.kind].on_command_line else "toml"
@@ -96,8 +96,8 @@ def component(offer: Offer) -> str:
     return page(parts)
 
 
-def _traits(offer: Offer) -> list[str]:
-    return ["\n".join(f"- {line}" for line in traits_lines(offer))]
+def _properties(offer: Offer) -> list[str]:
+    return ["\n".join(f"- {line}" for line in property_lines(offer))]
 
 
 def _front(plugins: Plugins) -> str:

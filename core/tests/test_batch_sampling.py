@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import time
-from itertools import chain, count, islice
+from itertools import chain, combinations, count, islice
 
 import attrs
 import numpy as np
@@ -43,7 +43,10 @@ def epoch_of(sampler):
 
 
 def rows_of(batches):
-    return [row for batch in batches for row in batch.rows.tolist()]
+    rows = []
+    for batch in batches:
+        rows.extend(batch.rows.tolist())
+    return rows
 
 
 sizes_of_batches = st.integers(2, 12)
@@ -92,45 +95,52 @@ def tables(draw):
 
 
 def clashes(batch):
+    """The pairs of rows with a common text."""
     rows = list(zip(*batch.columns.values(), strict=True))
-    return [
-        (i, j)
-        for j in range(len(rows))
-        for i in range(j)
-        if set(rows[i]) & set(rows[j])
-    ]
+    pairs = []
+    for first, second in combinations(rows, 2):
+        if set(first) & set(second):
+            pairs.append((first, second))
+    return pairs
 
 
 def naive_distinct(table, batch_size, key):
     """Row by row, of those that wait up to four batches, then an endless list; None where no row fits."""
-    rows, full_size = len(table), min(batch_size, len(table))
-    stream = (
-        row
-        for e in count()
-        for row in np.random.default_rng([*key, e]).permutation(rows).tolist()
-    )
-    texts = [{column[row] for column in table.data.values()} for row in range(rows)]
+    rows = len(table)
+    full_size = min(batch_size, rows)
+    texts = list(map(set, zip(*table.data.values(), strict=True)))
+
+    def endless():
+        for epoch in count():
+            rng = np.random.default_rng([*key, epoch])
+            yield from rng.permutation(rows).tolist()
+
+    stream = endless()
     waiting = []
     while True:
         batch = []
         later = []
         vain = 0
+        texts_of_batch = set()
         for row in chain(waiting[: 4 * batch_size], stream):
-            if any(texts[row] & texts[other] for other in batch):
-                later = [other for other in later if other != row] + [row]
+            if row in later:
+                later.remove(row)
+            if texts[row] & texts_of_batch:
+                later.append(row)
                 vain += 1
             else:
-                later = [other for other in later if other != row]
                 batch.append(row)
+                texts_of_batch |= texts[row]
                 vain = 0
             if len(batch) == full_size:
                 break
             if vain > 3 * rows:
                 yield None
                 return
-        waiting = [
-            row for row in waiting if row not in batch and row not in later
-        ] + later
+        for row in (*batch, *later):
+            if row in waiting:
+                waiting.remove(row)
+        waiting += later
         yield batch
 
 

@@ -6,7 +6,6 @@ import pytest
 from click.testing import CliRunner
 from sentbed import RecipeError, RuntimeUnavailableError, run
 from sentbed._cli.main import main
-from sentbed.protocols import BackboneTraits, RuntimeTraits
 from toy_plugin import RECIPE, TOWERS, Characters, Toy
 
 TEST_GAP = 'with = { use = "gap" }'
@@ -297,19 +296,20 @@ TWICE = 'encoder.prompt={ template = "{text} again: {text}" }'
 
 
 @pytest.mark.parametrize(
-    ("part", "traits", "path"),
+    ("part", "name", "value", "path"),
     [
-        (Characters, BackboneTraits(untrainable=BITS), "stage.pull"),
-        (Toy, RuntimeTraits(untrainable=BITS), "stage.pull"),
-        (Toy, RuntimeTraits(outputs=frozenset({"tokens"})), "runtime"),
-        (Toy, RuntimeTraits(marked_tokens=False), "runtime"),
+        (Characters, "untrainable", BITS, "stage.pull"),
+        (Toy, "untrainable", BITS, "stage.pull"),
+        (Toy, "outputs", frozenset({"tokens"}), "runtime"),
+        (Toy, "marked_tokens", False, "runtime"),
     ],
 )
-def test_what_a_part_cannot_do_is_a_misfit(part, traits, path, recipe_of, monkeypatch):
-    spanning = BackboneTraits(offers=frozenset({"span"}))
-    monkeypatch.setattr(Characters, "traits", spanning)
+def test_what_a_part_cannot_do_is_a_misfit(
+    part, name, value, path, recipe_of, monkeypatch
+):
+    monkeypatch.setattr(Characters, "offers", frozenset({"span"}))
     assert recipe_of(RECIPE, TWICE).encoders["encoder"].marks
-    monkeypatch.setattr(part, "traits", traits)
+    monkeypatch.setattr(part, name, value)
     (problem,) = problems(recipe_of, RECIPE, TWICE)
     assert (problem.path, problem.level) == (path, "misfit")
 

@@ -4,26 +4,26 @@ import attrs
 import pytest
 from sentbed import RecipeError, load_recipe
 from sentbed._recipe.component_compatibility import misfits
-from sentbed._recipe.prompts import Demonstration, Prompt
 from sentbed._recipe.recipe import EncoderRecipe
 from sentbed._registry.offers import Offer
-from sentbed.protocols import Backbone, BackboneTraits, Head, Pooler, PoolerTraits
+from sentbed.protocols import Backbone, Head, Pooler
+from sentbed_poolers.template_prompt import Demonstration, TemplatePrompt
 from toy_plugin import RECIPE
 
 
-def part(name, base, traits):
+def part(name, base, **properties):
     """Make a component class that says this of itself."""
-    body = {"name": name, "build": print, "traits": traits}
+    body = {"name": name, "build": print, **properties}
     class_name = name.replace("-", "_")
     return attrs.make_class(class_name, {}, bases=(base,), frozen=True, class_body=body)
 
 
 def backbone(name, *offers):
-    return part(name, Backbone, BackboneTraits(offers=frozenset(offers)))
+    return part(name, Backbone, offers=frozenset(offers))
 
 
 def pooler(name, *needs, **prompt):
-    return part(name, Pooler, PoolerTraits(needs=frozenset(needs), **prompt))
+    return part(name, Pooler, needs=frozenset(needs), **prompt)
 
 
 BACKBONES = [
@@ -35,11 +35,9 @@ BACKBONES = [
 POOLERS = [
     pooler("start", "bidirectional"),
     pooler("end"),
-    pooler(
-        "word", "causal", "template", template="prompt-eol", normalizer="prompt-eol"
-    ),
+    pooler("word", "causal", "template", prompt=TemplatePrompt("prompt-eol")),
     pooler("asked", "causal", "template"),
-    pooler("blank", "mask-token", "template", template="prompt-bert"),
+    pooler("blank", "mask-token", "template", prompt=TemplatePrompt("prompt-bert")),
     pooler("hole", "mask-token"),
     pooler("answer", "decoder"),
     pooler("depth", "layers", "bidirectional"),
@@ -85,13 +83,13 @@ def misfits_of(parts, backbone, pooler, prompt=None):
 def denoising(parts):
     """Those parts, and a pair that subtracts the state of the template alone."""
     need = ("mask-token", "template-alone")
-    cleaned = pooler("cleaned", *need, "template", template="prompt-bert")
+    cleaned = pooler("cleaned", *need, "template", prompt=TemplatePrompt("prompt-bert"))
     return offering(parts, [backbone("clean", *need)], [cleaned])
 
 
 def test_a_pooler_that_subtracts_the_template_alone_takes_one_prompt(denoising):
     assert misfits_of(denoising, "clean", "cleaned") == []
-    prompts = (Prompt(), Prompt(template="a {text} b{mask}"))
+    prompts = (TemplatePrompt(), TemplatePrompt(template="a {text} b{mask}"))
     encoder = attrs.evolve(encoder_of(denoising, "clean", "cleaned"), prompt=prompts)
     ((key, message),) = misfits(encoder)
     assert key == ("prompt",)
@@ -109,13 +107,13 @@ def test_the_template_that_a_backbone_is_built_with_is_that_of_the_only_prompt(
         '" means{mask}.',
     )
     encoder = encoder_of(
-        denoising, "clean", "cleaned", Prompt(template="a {text} b{mask}")
+        denoising, "clean", "cleaned", TemplatePrompt(template="a {text} b{mask}")
     )
     assert encoder.template == ("a ", " b{mask}")
     assert encoder_of(denoising, "bare", "end").template is None
     assert (
         encoder_of(
-            denoising, "bare", "end", Prompt(template="{text} again {text}")
+            denoising, "bare", "end", TemplatePrompt(template="{text} again {text}")
         ).template
         is None
     )
@@ -161,8 +159,8 @@ def test_an_impossible_pair_is_a_sentence_with_the_reason(
 
 @pytest.mark.parametrize("pretrained", [True, False])
 def test_a_pooler_takes_its_weights_from_a_model_that_has_some(parts, pretrained):
-    loads = part("loads", Pooler, PoolerTraits(pretrained=True))
-    model = part("model", Backbone, BackboneTraits(pretrained=pretrained))
+    loads = part("loads", Pooler, pretrained=True)
+    model = part("model", Backbone, pretrained=pretrained)
     problems = dict(misfits(EncoderRecipe(model(), loads())))
     assert set(problems) == (set() if pretrained else {("pooler",)})
 
@@ -171,14 +169,16 @@ def test_a_pooler_takes_its_weights_from_a_model_that_has_some(parts, pretrained
 def test_a_projection_is_refused_where_the_pooler_computes_something_else_at_test(
     parts, projection
 ):
-    trained_on = part("mlp", Pooler, PoolerTraits(at_test="bare"))
+    trained_on = part("mlp", Pooler, at_test="bare")
     head = Head(projection=projection)
     problems = dict(misfits(EncoderRecipe(BACKBONES[0](), trained_on(), head)))
     assert set(problems) == (set() if projection is None else {("head",)})
 
 
 def test_a_prompt_is_not_judged_where_the_parts_do_not_fit(parts):
-    ((key, _),) = misfits_of(parts, "left-to-right", "start", Prompt("nonsense"))
+    ((key, _),) = misfits_of(
+        parts, "left-to-right", "start", TemplatePrompt("nonsense")
+    )
     assert key == "pooler"
 
 
@@ -193,7 +193,9 @@ def test_a_pooler_that_needs_a_template_and_has_none_says_how_to_add_one(parts):
             "the sentence goes",
         )
     ]
-    assert misfits_of(parts, "left-to-right", "asked", Prompt('{text} is "')) == []
+    assert (
+        misfits_of(parts, "left-to-right", "asked", TemplatePrompt('{text} is "')) == []
+    )
     assert misfits_of(parts, "left-to-right", "word") == []
 
 
@@ -203,19 +205,19 @@ def test_a_mask_pooler_needs_a_template(parts):
         "pooler",
         "the pooler `hole` needs a template",
     )
-    assert misfits_of(parts, "masked", "hole", Prompt("prompt-bert")) == []
+    assert misfits_of(parts, "masked", "hole", TemplatePrompt("prompt-bert")) == []
 
 
 def test_a_mask_pooler_needs_a_mask_in_the_template(parts):
     message = (
         "the pooler `blank` reads the mask token, and the template '<{text}>' has none; "
-        "write `{mask}` in it, or use the template `prompt-bert`"
+        "write `{mask}` in it, behind `{text}`"
     )
-    assert misfits_of(parts, "masked", "blank", Prompt("<{text}>")) == [
+    assert misfits_of(parts, "masked", "blank", TemplatePrompt("<{text}>")) == [
         ("prompt", message)
     ]
     for template in ("<{text}> is {mask}", "prompt-bert"):
-        assert misfits_of(parts, "masked", "blank", Prompt(template)) == []
+        assert misfits_of(parts, "masked", "blank", TemplatePrompt(template)) == []
 
 
 def test_a_mask_in_the_template_needs_one_in_the_vocabulary(parts):
@@ -223,11 +225,13 @@ def test_a_mask_in_the_template_needs_one_in_the_vocabulary(parts):
         "the template '{text} is {mask}' has a `{mask}`, and the backbone `left-to-right` has no mask token; "
         "take it out"
     )
-    assert misfits_of(parts, "left-to-right", "end", Prompt("{text} is {mask}")) == [
-        ("prompt", message)
-    ]
-    assert misfits_of(parts, "masked", "end", Prompt("{text} is {mask}")) == []
-    assert misfits_of(parts, "characters", "end", Prompt("{text} is {mask}")) == []
+    assert misfits_of(
+        parts, "left-to-right", "end", TemplatePrompt("{text} is {mask}")
+    ) == [("prompt", message)]
+    assert misfits_of(parts, "masked", "end", TemplatePrompt("{text} is {mask}")) == []
+    assert (
+        misfits_of(parts, "characters", "end", TemplatePrompt("{text} is {mask}")) == []
+    )
 
 
 # --- prompts -----------------------------------------------------------------------------------------------
@@ -237,19 +241,21 @@ def test_a_mask_in_the_template_needs_one_in_the_vocabulary(parts):
     ("prompt", "message"),
     [
         (
-            Prompt("promt-eol"),
+            TemplatePrompt("promt-eol"),
             "there is no template `promt-eol`. Did you mean `prompt-eol`?",
         ),
-        (Prompt("no place"), "has 0 places for the sentence"),
-        (Prompt("prompt", file="t.txt"), "has both `template` and `file`; give one"),
-        (Prompt(file="pkg:sentbed/none.txt"), "`pkg:sentbed/none.txt` does not exist"),
+        (TemplatePrompt("no place"), "has 0 places for the sentence"),
         (
-            Prompt(demonstration=Demonstration("a", "b")),
+            TemplatePrompt(file="pkg:sentbed/none.txt"),
+            "`pkg:sentbed/none.txt` does not exist",
+        ),
+        (
+            TemplatePrompt(demonstration=Demonstration("a", "b")),
             "has a demonstration but no template",
         ),
-        (Prompt(normalizer="prompt-eol"), "has text rules but no template"),
+        (TemplatePrompt(normalizer="prompt-eol"), "has text rules but no template"),
         (
-            Prompt("prompt", demonstration=Demonstration("a", "b")),
+            TemplatePrompt("prompt", demonstration=Demonstration("a", "b")),
             "cannot take a demonstration",
         ),
     ],
@@ -261,7 +267,7 @@ def test_a_fault_of_the_prompt_is_told_once_under_its_key(parts, prompt, message
 
 
 def test_a_demonstration_can_stand_in_the_template_of_the_pooler(parts):
-    shown = Prompt(demonstration=Demonstration("a", "b"))
+    shown = TemplatePrompt(demonstration=Demonstration("a", "b"))
     assert misfits_of(parts, "left-to-right", "word", shown) == []
     ((key, message),) = misfits_of(parts, "masked", "blank", shown)
     assert key == "prompt"
@@ -389,7 +395,7 @@ def test_a_file_of_templates_is_looked_for_beside_the_recipe(put, parts):
 def test_a_sentence_may_stand_twice_where_the_backbone_can_hide_the_first(parts):
     hiding = backbone("hiding", "bidirectional", "span")
     parts = offering(parts, [hiding], [])
-    prompt = Prompt(template="{text} {text}")
+    prompt = TemplatePrompt(template="{text} {text}")
     assert misfits_of(parts, "hiding", "end", prompt) == []
     ((key, message),) = misfits_of(parts, "left-to-right", "end", prompt)
     assert key == "prompt"
@@ -399,9 +405,12 @@ def test_a_sentence_may_stand_twice_where_the_backbone_can_hide_the_first(parts)
 @pytest.mark.parametrize("reads", ["answer", "first"])
 def test_a_pooler_of_one_fixed_state_does_not_take_a_sentence_twice(parts, reads):
     hiding = backbone("hiding", "decoder", "span")
-    first = part("first", Pooler, PoolerTraits(pooling="cls"))
+    first = part("first", Pooler, pooling="cls")
     ((_, message),) = misfits_of(
-        offering(parts, [hiding], [first]), "hiding", reads, Prompt("{text} {text}")
+        offering(parts, [hiding], [first]),
+        "hiding",
+        reads,
+        TemplatePrompt("{text} {text}"),
     )
     assert (
         f"the pooler `{reads}` reads a single state that says nothing of it; use a pooler"
@@ -410,7 +419,9 @@ def test_a_pooler_of_one_fixed_state_does_not_take_a_sentence_twice(parts, reads
 
 
 def test_a_prompt_chooses_layers_only_of_a_backbone_that_lets_it(parts):
-    ((key, message),) = misfits_of(parts, "bare", "end", Prompt("{text}", layers=(1,)))
+    ((key, message),) = misfits_of(
+        parts, "bare", "end", TemplatePrompt("{text}", layers=(1,))
+    )
     assert (key, message) == (
         "prompt",
         "the backbone `bare` lets no prompt choose `layers`; take them out",

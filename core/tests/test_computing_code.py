@@ -12,7 +12,7 @@ from sentbed._registry.registry import load_plugins
 LOSS = """
 import attrs
 import sentbed
-from sentbed.protocols import Loss, LossTraits
+from sentbed.protocols import Loss
 
 
 @attrs.frozen
@@ -20,7 +20,7 @@ class Mine(Loss):
     \"\"\"A loss.\"\"\"
 
     name = "mine"
-    traits = LossTraits(needs=frozenset())
+    needs = frozenset()
 
     def build(self, width): ...
 

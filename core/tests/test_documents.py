@@ -488,7 +488,7 @@ FAULTY = """
 from __future__ import annotations
 import attrs
 import sentbed
-from sentbed.protocols import Loss, LossTraits
+from sentbed.protocols import Loss
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
@@ -500,7 +500,7 @@ class Mine(Loss):
     name: ClassVar[str] = "mine"
     size: int = 1
     FIELD
-    traits = LossTraits(needs=frozenset())
+    needs = frozenset()
     def build(self, width): ...
 
 @sentbed.hookimpl

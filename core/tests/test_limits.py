@@ -8,7 +8,6 @@ import pytest
 from sentbed import DataError, ModelError, RecipeError
 from sentbed._cli.check import _check
 from sentbed.errors import (
-    ALIKE,
     Problem,
     SentbedError,
     foreign,
@@ -17,19 +16,6 @@ from sentbed.errors import (
 from toy_plugin import RECIPE
 
 pytestmark = pytest.mark.slow
-
-
-def test_problems_that_are_alike_are_counted_and_others_stay():
-    alike = [Problem(f"unknown key `k{i}`", line=i) for i in range(100)]
-    error = RecipeError([*alike, Problem("the stage has neither")])
-    shown = str(error).splitlines()
-    assert shown[0] == "101 problems in the recipe:"
-    assert sum("unknown key" in line for line in shown) == ALIKE
-    assert shown[-2:] == [
-        "  the stage has neither",
-        f"  and {100 - ALIKE} more like these",
-    ]
-    assert len(error.problems) == 101
 
 
 @pytest.mark.parametrize(

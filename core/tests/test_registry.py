@@ -17,20 +17,19 @@ from sentbed._recipe.recipe import MAIN_ENCODER, Recipe, resolved_toml
 from sentbed._registry.offers import CORE_COMMANDS
 from sentbed._registry.registry import HOOKS, LIFECYCLE_HOOKS, OFFER_HOOKS, load_plugins
 from sentbed.kinds import KINDS, kind_of
-from sentbed.protocols import Pooler, PoolerTraits
 from sentbed.protocols.recipe_tables import CORE_TABLES
 
 LOSS = '''
 import attrs
 import sentbed
-from sentbed.protocols import Loss, LossTraits
+from sentbed.protocols import Loss
 from typing import ClassVar
 
 @attrs.frozen
 class Mine(Loss):
     """A loss."""
     name: ClassVar[str] = "mine"
-    traits = LossTraits(needs=frozenset())
+    needs = frozenset()
     def build(self, width): ...
 
 @sentbed.hookimpl
@@ -196,7 +195,6 @@ FAULTY_PLUGINS = {
         "`Mine` has the name 'mine', and is offered as `other`",
     ),
     "wrong name": (LOSS.replace('"mine"', '"Mine 2"'), "the loss is called 'Mine 2'"),
-    "misspelt trait": (LOSS.replace("needs=", "take="), "argument 'take'"),
     "command of core": (
         TARGETS.replace("NAME", "run"),
         "the command `run` is sentbed's own",
@@ -350,31 +348,20 @@ def test_the_error_names_plugins_that_are_not_loaded(distribute):
         load_plugins(points).load("pooler", "mean")
 
 
-# --- traits ------------------------------------------------------------------------------------------------
+# --- properties --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("traits", "message"),
-    [
-        (
-            'PoolerTraits(poolng="mean")',
-            'Unexpected keyword argument "poolng" for "PoolerTraits"',
-        ),
-        (
-            'PoolerTraits(pooling="meen")',
-            'Argument "pooling" to "PoolerTraits" has incompatible type',
-        ),
-        ("LossTraits(needs=frozenset())", "Incompatible types in assignment"),
-        ('PoolerTraits(pooling="mean")', None),
-    ],
+    ("value", "message"),
+    [("meen", "Incompatible types in assignment"), ("mean", None)],
 )
-def test_a_type_checker_refuses_a_misspelt_trait(traits, message, tmp_path):
+def test_a_type_checker_refuses_a_misspelt_value(value, message, tmp_path):
     api = pytest.importorskip("mypy.api")
     file = tmp_path / "odd.py"
     file.write_text(
-        "from sentbed.protocols import LossTraits, Module, Pooler, PoolerTraits\n\n\n"
-        f"class Odd(Pooler):\n    traits = {traits}\n\n"
+        "from sentbed.protocols import Module, Pooler\n\n\n"
+        f'class Odd(Pooler):\n    pooling = "{value}"\n\n'
         "    def build(self, width: int) -> Module:\n        return None\n"
     )
     cache = str(tmp_path.parent / "mypy")
@@ -388,32 +375,3 @@ def test_a_type_checker_refuses_a_misspelt_trait(traits, message, tmp_path):
     assert errors == ""
     assert code == (message is not None), output
     assert (message or "") in output
-
-
-def test_traits_of_a_class_are_those_of_its_defaults():
-    @attrs.frozen
-    class Sized(Pooler):
-        size: int = 2
-
-        @property
-        def traits(self):
-            return PoolerTraits(dense=f"layer{self.size}")
-
-        def build(self, width): ...
-
-    @attrs.frozen
-    class Required(Sized):
-        size: int
-
-    @attrs.frozen
-    class Plain(Pooler):
-        size: int
-
-        def build(self, width): ...
-
-    of = KINDS["pooler"].traits_of
-    assert [of(Sized), of(Required), of(Plain)] == [
-        PoolerTraits(dense="layer2"),
-        None,
-        PoolerTraits(),
-    ]

@@ -9,17 +9,16 @@ import numpy as np
 import pytest
 from sentbed import ModelError, RecipeError, SentbedError, build_encoder
 from sentbed._recipe.component_compatibility import misfits
-from sentbed._recipe.prompts import Prompt
 from sentbed.protocols import (
     DrivesEncoder,
     Evaluation,
     Evaluator,
-    EvaluatorTraits,
     Prepared,
     Score,
     Texts,
     TextTask,
 )
+from sentbed_poolers.template_prompt import TemplatePrompt
 from toy_plugin import RECIPE, assert_same_vectors
 
 TASK_PROMPTS = (
@@ -37,7 +36,7 @@ def encoder_with(recipe_of, task_prompts=TASK_PROMPTS):
 
 def with_prompt(encoder, template):
     """Return the encoder with one prompt for all texts."""
-    prompt = None if template is None else Prompt(template)
+    prompt = None if template is None else TemplatePrompt(template)
     return attrs.evolve(
         encoder, recipe=attrs.evolve(encoder.recipe, prompt=prompt, task_prompts=None)
     )
@@ -48,7 +47,7 @@ class Lists(Evaluator):
     """Scores lists of one text by the first number of their vectors."""
 
     name: ClassVar[str] = "sts"
-    traits = EvaluatorTraits(two_sided=True)
+    two_sided = True
 
     lists: dict[str, Texts]
 
@@ -193,7 +192,7 @@ def test_a_saved_encoder_keeps_its_prompts_of_tasks(recipe_of, tmp_path, load_en
 @pytest.mark.parametrize(
     ("task_prompts", "message"),
     [
-        ('{ query = { template = "no place" } }', "the prompt of `query`"),
+        ('{ query = { template = "no place" } }', "has 0 places for the sentence"),
         ('{ query = { template = "{text} {text}" } }', "write `{text}` once"),
         ('{ query = { template = "{text}", layers = [1] } }', "chooses `layers`"),
         (
@@ -215,20 +214,14 @@ def test_prompts_that_cannot_take_the_place_of_the_encoders_are_refused(
 def test_the_line_of_a_file_is_checked_as_a_template_is(recipe_of, plugins, tmp_path):
     (tmp_path / "templates.txt").write_text("{instruction}: {text}\n{text} {text}\n")
     recipe = recipe_of(RECIPE).encoders["encoder"]
-    first = Prompt(file=f"{tmp_path}/templates.txt")
-    ((where, problem),) = misfits(attrs.evolve(recipe, prompt=first))
-    assert (where, "put the prompt into `task_prompts`" in problem) == (
-        ("prompt",),
-        True,
-    )
-    twice = {"query": attrs.evolve(first, line=2)}
+    twice = {"query": TemplatePrompt(file=f"{tmp_path}/templates.txt", line=2)}
     ((where, problem),) = misfits(attrs.evolve(recipe, task_prompts=twice))
     assert (where, "write `{text}` once" in problem) == (("task_prompts",), True)
 
 
 def test_an_instruction_in_the_encoders_own_prompt_is_refused(recipe_of, plugins):
     recipe = recipe_of(RECIPE).encoders["encoder"]
-    recipe = attrs.evolve(recipe, prompt=Prompt("{instruction}: {text}"))
+    recipe = attrs.evolve(recipe, prompt=TemplatePrompt("{instruction}: {text}"))
     ((where, problem),) = misfits(recipe)
     assert where == ("prompt",)
     assert "put the prompt into `task_prompts`" in problem

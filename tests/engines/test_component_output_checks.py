@@ -15,7 +15,6 @@ from sentbed.protocols import (
     Head,
     Loss,
     LossOutput,
-    LossTraits,
     Pooler,
 )
 from sentbed_hardware.adamw import AdamW
@@ -92,7 +91,7 @@ class FaultyLoss(Loss):
     """The squared distance, with a fault."""
 
     name: ClassVar[str] = "faulty-loss"
-    traits = LossTraits(needs=frozenset({"anchor", "positive"}))
+    needs = frozenset({"anchor", "positive"})
     fault: str = ""
     """What is wrong with it."""
 

@@ -326,9 +326,9 @@ def batch(case, encoder, number=0, rows=ROWS):
     indices = np.arange(number * ROWS, number * ROWS + rows)
     tokenizer = encoder.tokenizer()
     loss_case = LOSSES[case.loss]
-    traits = loss_case.loss.traits
+    loss = loss_case.loss
     columns: dict[str, Any] = {}
-    if traits.scheduled:
+    if loss.scheduled:
         columns[PROGRESS] = np.array(0.25, np.float32)
 
     for name in loss_case.columns:
@@ -347,7 +347,7 @@ def batch(case, encoder, number=0, rows=ROWS):
         else:
             texts = [SENTENCES[sentence] for sentence in numbers]
             columns[name] = tokenizer.encode(texts, MAX_LENGTH)
-        if traits.compares_texts:
+        if loss.compares_texts:
             columns[f"{name}.id"] = numbers
 
     return columns

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from sentbed import Encoder
-from sentbed._recipe.prompts import TEMPLATES
 from sentbed._recipe.recipe import EncoderRecipe
 from sentbed._registry.registry import load_plugins
 from sentbed.protocols import Runtime
 from sentbed.tools import component_of
+from sentbed_poolers.template_prompt import TEMPLATES
 
 STAGE = """
 [[stage]]

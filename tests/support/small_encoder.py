@@ -21,7 +21,6 @@ from sentbed.protocols import (
     Head,
     Loss,
     LossOutput,
-    LossTraits,
     Optimizer,
     ParameterSettings,
     Pooler,
@@ -248,11 +247,11 @@ class Contrast(Loss):
     memory: int = 0
     settings: ParameterSettings | None = None
 
+    needs = frozenset({"anchor", "positive"})
+
     @property
-    def traits(self):
-        return LossTraits(
-            needs=frozenset({"anchor", "positive"}), stateful=self.memory > 0
-        )
+    def stateful(self):
+        return self.memory > 0
 
     def build(self, width):
         return MemoryModule(self, width) if self.memory else ContrastModule(self)
@@ -263,10 +262,6 @@ class Momentum(Contrast):
     name: ClassVar[str] = "toy-momentum"
     momentum: float = 0.9
     keys: frozenset[str] = frozenset({"positive"})
-
-    @property
-    def traits(self):
-        return attrs.evolve(super().traits, momentum=self.momentum, keys=self.keys)
 
 
 class ClassesModule(torch.nn.Module):
@@ -286,7 +281,7 @@ class ClassesModule(torch.nn.Module):
 @attrs.frozen
 class Classes(Loss):
     name: ClassVar[str] = "toy-classes"
-    traits = LossTraits(needs=frozenset({"anchor", "positive", "label"}))
+    needs = frozenset({"anchor", "positive", "label"})
 
     def build(self, width):
         return ClassesModule(width)
@@ -304,11 +299,9 @@ class GradedModule(torch.nn.Module):
 @attrs.frozen
 class Graded(Loss):
     name: ClassVar[str] = "toy-graded"
-    traits = LossTraits(
-        needs=frozenset({"anchor", "positive", "score"}),
-        takes=frozenset(),
-        numbers=frozenset({"score"}),
-    )
+    needs = frozenset({"anchor", "positive", "score"})
+    takes = frozenset()
+    numbers = frozenset({"score"})
 
     def build(self, width):
         return GradedModule()

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sentbed.errors import RunError, printable
+from sentbed.errors import DataError, RunError, printable
 
 SUMS_FILE = "checksums.json"
 """Name of the file that has the SHA-256 of every other file below its directory; see `write_sums`."""
@@ -182,3 +182,19 @@ def cannot_write(path: Path, error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         advice = "free some space, or choose another place"
     return f"cannot write `{path}`: {error.strerror or error}; nothing that was there is lost; {advice}"
+
+
+def read_lines(path: Path) -> list[str]:
+    """Return the lines of a UTF-8 file. Raises `DataError` if it cannot be read."""
+    try:
+        content = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise DataError(
+            f"cannot read the file: {error.strerror}; check the path", path
+        ) from error
+    except UnicodeDecodeError as error:
+        raise DataError("the file is not UTF-8; convert it", path) from error
+    if not content:
+        return []
+    # `splitlines` would also split at characters such as U+0085, which a template may have.
+    return [line.removesuffix("\r") for line in content.removesuffix("\n").split("\n")]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NewType, get_args
 
@@ -75,19 +76,16 @@ def _resolve(location: str) -> Path:
             spec = importlib.util.find_spec(top)
         except (ImportError, ValueError):  # the name of no module
             spec = None
+        places: Iterable[str] = ()
         if spec is not None:
-            for place in spec.submodule_search_locations or ():
-                directory = Path(place).joinpath(*below)
-                if directory.is_dir():
-                    return directory / inner
-        if spec is not None and below:
-            raise DataError(
-                f"`{location}` names the Python package `{package}`, but `{top}`, which is installed, has no "
-                f"directory `{'/'.join(below)}`; correct the name"
-            )
+            places = spec.submodule_search_locations or ()
+        for place in places:
+            directory = Path(place).joinpath(*below)
+            if directory.is_dir():
+                return directory / inner
         raise DataError(
-            f"`{location}` names the Python package `{package}`, which is not installed; "
-            f"install it with `pip install {package.replace('_', '-')}`"
+            f"`{location}` names the Python package `{package}`, which is not installed here; "
+            f"correct the name, or install it with `pip install {top.replace('_', '-')}`"
         )
 
     if scheme == "data":

@@ -7,7 +7,6 @@ the dotted path of a key. The command line prints these errors without a traceba
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Literal, TypeAlias
@@ -16,12 +15,6 @@ import attrs
 
 LONGEST_MESSAGE = 2000
 """Largest number of characters of a message. Of a longer message, only the beginning and the end are shown."""
-
-ALIKE = 20
-"""Number of similar problems that are shown; further ones are only counted.
-
-Problems are similar if their messages differ only in names and numbers.
-"""
 
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -102,25 +95,8 @@ class RecipeError(SentbedError):
         self.problems: tuple[Problem, ...] = tuple(problems)
         count = len(self.problems)
         noun = "problem" if count == 1 else "problems"
-        lines = "\n".join(f"  {line}" for line in self.lines())
+        lines = "\n".join(f"  {problem}" for problem in self.problems)
         super().__init__(f"{count} {noun} in the recipe:\n{lines}")
-
-    def lines(self) -> Iterator[str]:
-        """Yield the problems as texts; of similar problems, only the first `ALIKE`.
-
-        The number of all others follows at the end.
-        """
-        counts: Counter[str] = Counter()
-        left_out = 0
-        for problem in self.problems:
-            without_names = re.sub(r"`[^`]*`|'[^']*'|\d+", "", problem.message)
-            counts[without_names] += 1
-            if counts[without_names] <= ALIKE:
-                yield str(problem)
-            else:
-                left_out += 1
-        if left_out:
-            yield f"and {left_out:,} more like these"
 
     def __reduce__(self) -> tuple[type[RecipeError], tuple[tuple[Problem, ...]]]:
         return type(self), (self.problems,)
@@ -201,15 +177,9 @@ def suggest(
 
 
 def unknown_keys(keys: Iterable[str], choices: Sequence[str]) -> Iterator[str]:
-    """Yield a message for each unknown key of a table.
-
-    The first `ALIKE` messages suggest one of the `choices`.
-    """
-    for number, key in enumerate(keys):
-        message = f"unknown key `{key}`."
-        if number < ALIKE:
-            message += suggest(key, choices)
-        yield message
+    """Yield a message for each unknown key of a table, which suggests one of the `choices`."""
+    for key in keys:
+        yield f"unknown key `{key}`.{suggest(key, choices)}"
 
 
 def reason_of(error: BaseException) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         atomic_file,
         cannot_write,
         read_json,
+        read_lines,
         remove_directory,
         sha256,
         write_atomic,

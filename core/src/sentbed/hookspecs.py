@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         Loss,
         Optimizer,
         Pooler,
+        Prompt,
         RecipeTable,
         ReportData,
         ReportSection,
@@ -71,6 +72,11 @@ def interventions() -> Sequence[type[Intervention]] | Mapping[str, str]:
 @hookspec
 def poolers() -> Sequence[type[Pooler]] | Mapping[str, str]:
     """Return pooler classes. A pooler computes one vector per sentence, or per token, from token states."""
+
+
+@hookspec
+def prompts() -> Sequence[type[Prompt]] | Mapping[str, str]:
+    """Return prompt classes. A prompt says how a text becomes the input of the tokenizer."""
 
 
 @hookspec

@@ -1,18 +1,18 @@
-"""The kinds of components, such as pooler or loss: hook, base class, traits, and place in a recipe."""
+"""The kinds of components, such as pooler or loss: hook, base class, and place in a recipe."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from sentbed import protocols
 
 if TYPE_CHECKING:
-    from sentbed.protocols import Component, ComponentTraits
+    from sentbed.protocols import Component
 
 
 @attrs.frozen
@@ -28,6 +28,8 @@ class Kind:
     """Where a component stands in a recipe or on the command line; `{}` stands for its table or its name."""
     by_name: bool = False
     """Whether a recipe may give a component by its name alone, instead of a table with `use`."""
+    default: str | None = None
+    """Name of the component that a table without `use` describes; None if each table must have one."""
 
     @property
     def base(self) -> type[Component]:
@@ -36,37 +38,9 @@ class Kind:
         return base
 
     @property
-    def traits(self) -> type[ComponentTraits]:
-        """Class of the components' traits: the type that the base class's property `traits` returns."""
-        traits: property = vars(self.base).get("traits", protocols.Component.traits)
-        cls: type[ComponentTraits] = get_type_hints(traits.fget)["return"]
-        return cls
-
-    @property
     def on_command_line(self) -> bool:
         """Whether the components' fields are options of a command, not keys of a recipe."""
         return self.example.startswith("sentbed ")
-
-    def traits_of(self, cls: type[Any]) -> ComponentTraits | None:
-        """Return the traits of a component of this class, made with default fields.
-
-        Return None if a field has no default.
-        """
-        if isinstance(cls.traits, protocols.ComponentTraits):
-            return cls.traits
-
-        # A component with a field of its own kind, such as a weighted sum of losses, may take over the traits of
-        # the component in this field.
-        holds_its_kind = any(
-            self.base_name in str(field.type) for field in attrs.fields(cls)
-        )
-        if cls.traits is self.base.traits and not holds_its_kind:
-            return self.traits()
-        try:
-            traits: ComponentTraits = cls().traits
-        except (TypeError, ValueError):
-            return None
-        return traits
 
 
 _ALL = (
@@ -78,6 +52,13 @@ _ALL = (
         "[encoder.backbone]\nintervention = {}",
     ),
     Kind("pooler", "poolers", "Pooler", "[encoder]\npooler = {}"),
+    Kind(
+        "prompt",
+        "prompts",
+        "Prompt",
+        "[encoder]\nprompt = {}",
+        default="template",
+    ),
     Kind(
         "transform", "transforms", "Transform", "[encoder]\nhead = {{ transform = {} }}"
     ),

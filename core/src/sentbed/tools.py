@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sentbed._document.toml import Document, KeyPath, node_of
     from sentbed._encoder.batching import WINDOW, Progress, distinct_texts
     from sentbed._encoder.encoder import engine_of, self_contained
+    from sentbed._encoder.prompt_tokenizer import PromptTokenizer
     from sentbed._encoder.saved_encoder import (
         BACKBONE,
         ENCODER_FILE,
@@ -44,18 +45,6 @@ if TYPE_CHECKING:
         load_recipe,
         read_document,
         structure_recipe,
-    )
-    from sentbed._recipe.prompts import (
-        INSTRUCTION,
-        MASK,
-        TEXT,
-        Demonstration,
-        Prompt,
-        PromptTokenizer,
-        ResolvedPrompt,
-        Template,
-        lines_of,
-        parse_template,
     )
     from sentbed._recipe.recipe import (
         MAIN_ENCODER,

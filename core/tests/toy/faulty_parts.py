@@ -19,7 +19,6 @@ from sentbed.protocols import (
     Optimizer,
     Prepared,
     Runtime,
-    RuntimeTraits,
     Schedule,
     Score,
     Texts,
@@ -298,12 +297,10 @@ class Nowhere(Runtime):
     """What is wrong with it."""
 
     @property
-    def traits(self):
-        """Whether it says that it only encodes."""
-        reason = None
+    def untrainable(self):
         if self.fault == "only encodes":
-            reason = "`nowhere` only encodes; train with `toy`"
-        return RuntimeTraits(untrainable=reason)
+            return "`nowhere` only encodes; train with `toy`"
+        return None
 
     def variants(self):
         """Yield itself, or its name."""

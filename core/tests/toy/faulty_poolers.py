@@ -7,7 +7,7 @@ from itertools import count
 from typing import ClassVar
 
 import attrs
-from sentbed.protocols import Loss, LossOutput, LossTraits, Pooler
+from sentbed.protocols import Loss, LossOutput, Pooler
 
 CALLS = count()
 
@@ -121,14 +121,12 @@ class Nearest(Loss):
     fault: str = ""
     """What is wrong with it."""
 
+    needs = frozenset({"anchor", "positive"})
+    takes = frozenset({"negative"})
+
     @property
-    def traits(self):
-        """Pairs, with a state for some faults."""
-        return LossTraits(
-            needs=frozenset({"anchor", "positive"}),
-            takes=frozenset({"negative"}),
-            stateful=self.fault in ("state of another name", "state that grows"),
-        )
+    def stateful(self):
+        return self.fault in ("state of another name", "state that grows")
 
     def misfits(self, place):
         """Yield nothing."""

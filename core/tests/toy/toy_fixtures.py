@@ -76,11 +76,14 @@ def distribute(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="session")
 def toy_points(tmp_path_factory):
-    """The entry points of the toy plugin, of the console's tracker and of the log's."""
+    """The entry points of the toy plugin, of the prompt `template`, of the console's tracker and of the log's."""
     site = tmp_path_factory.mktemp("site")
-    write_distribution(
-        site, "toy", {"toy": "toy_plugin", "recorder": "toy_plugin:Recorder"}
-    )
+    points = {
+        "toy": "toy_plugin",
+        "recorder": "toy_plugin:Recorder",
+        "prompts": "toy_prompts",
+    }
+    write_distribution(site, "toy", points)
     trackers = distribution("sentbed-trackers").entry_points.select(group="sentbed")
     return [
         *points_of(site),

@@ -30,32 +30,31 @@ from sentbed._encoder.batching import pad
 from sentbed._run.report_json import record_json
 from sentbed.protocols import (
     Backbone,
-    BackboneTraits,
     BuiltBackbone,
     DataSource,
-    DataTraits,
     DrivesEncoder,
     Evaluation,
     Evaluator,
-    EvaluatorTraits,
     Exporter,
     Importer,
     Items,
     Loss,
     LossOutput,
-    LossTraits,
     Optimizer,
     PlacedEncoder,
     Pooler,
     Prepared,
+    Prompt,
     RecipeTable,
     ReportSection,
+    ResolvedPrompt,
     Runtime,
     Scatter,
     Schedule,
     Score,
     StepResult,
     TableTraits,
+    Template,
     Texts,
     TokenBatch,
     TokenIds,
@@ -222,10 +221,6 @@ class Characters(Backbone):
     init_seed: int = 0
     model: ModelId | None = None
 
-    @property
-    def traits(self):
-        return BackboneTraits(model=self.model)
-
     def build(self, context):
         if context.saved is not None:
             embedding = np.load(context.saved / "embedding.npy")
@@ -364,12 +359,14 @@ class Table(DataSource):
     """What the first line says."""
     varies: bool = False
     """Whether each epoch gives other texts."""
-    numbers: tuple[str, ...] = ()
+    number_columns: tuple[str, ...] = attrs.field(
+        default=(), metadata={"key": "numbers"}
+    )
     """What of it are numbers."""
 
     @property
-    def traits(self):
-        return DataTraits(numbers=frozenset(self.numbers))
+    def numbers(self):
+        return frozenset(self.number_columns)
 
     def open(self):
         lines = [
@@ -377,7 +374,7 @@ class Table(DataSource):
             for line in Path(self.path).read_text(encoding="utf-8").splitlines()
         ]
         data = {name: list(column) for name, *column in zip(*lines, strict=True)}
-        data |= {name: list(map(float, data[name])) for name in self.numbers}
+        data |= {name: list(map(float, data[name])) for name in self.number_columns}
         return VaryingTable(data) if self.varies else ToyDataset(data)
 
 
@@ -386,7 +383,8 @@ class Pull(Loss):
     """Half the mean squared distance of a pair."""
 
     name: ClassVar[str] = "pull"
-    traits = LossTraits(needs=frozenset({"anchor", "positive"}), stateful=True)
+    needs = frozenset({"anchor", "positive"})
+    stateful = True
 
     temperature: float = attrs.field(default=1.0, validator=gt(0))
     """What the distance is divided by."""
@@ -438,10 +436,8 @@ class Sort(Loss):
     classes: tuple[str, ...] = ("same", "other")
     """What the column `label` may hold."""
 
-    @property
-    def traits(self):
-        needs = frozenset({"anchor", "positive", "label"})
-        return LossTraits(needs=needs, takes=frozenset(), classes=self.classes)
+    needs = frozenset({"anchor", "positive", "label"})
+    takes = frozenset()
 
     def build(self, width):
         def loss(inputs):
@@ -461,11 +457,9 @@ class Grade(Loss):
     """Half the mean squared distance of a pair, times its score."""
 
     name: ClassVar[str] = "grade"
-    traits = LossTraits(
-        needs=frozenset({"anchor", "positive", "score"}),
-        takes=frozenset(),
-        numbers=frozenset({"score"}),
-    )
+    needs = frozenset({"anchor", "positive", "score"})
+    takes = frozenset()
+    numbers = frozenset({"score"})
 
     def build(self, width):
         def loss(inputs):
@@ -489,19 +483,19 @@ class Chase(Loss):
 
     momentum: float = attrs.field(default=0.5, validator=and_(ge(0), lt(1)))
     """How much of the average a step keeps."""
-    keys: tuple[str, ...] = ("positive",)
+    averaged: tuple[str, ...] = attrs.field(
+        default=("positive",), metadata={"key": "keys"}
+    )
     """The columns that the average encodes."""
     most: int = 100
     """The largest batch."""
 
+    needs = frozenset({"anchor", "positive"})
+    takes = frozenset()
+
     @property
-    def traits(self):
-        return LossTraits(
-            needs=frozenset({"anchor", "positive"}),
-            takes=frozenset(),
-            momentum=self.momentum,
-            keys=frozenset(self.keys),
-        )
+    def keys(self):
+        return frozenset(self.averaged)
 
     def build(self, width):
         def loss(vectors):
@@ -574,10 +568,6 @@ class Gap(Evaluator):
     target: float = 0.0
     development: bool = False
 
-    @property
-    def traits(self):
-        return EvaluatorTraits(development=self.development)
-
     def prepare(self):
         return Prepared({"both": Texts([self.left, self.right])}, self._score)
 
@@ -614,9 +604,7 @@ class Across(Evaluator):
     right: str = "nop"
     development: bool = True
 
-    @property
-    def traits(self):
-        return EvaluatorTraits(development=self.development, two_sided=True)
+    two_sided = True
 
     def prepare(self):
         return Prepared(
@@ -663,7 +651,7 @@ class Lottery(Evaluator):
     """A number that the engine's generator draws."""
 
     name: ClassVar[str] = "lottery"
-    traits = EvaluatorTraits(development=True)
+    development = True
 
     def prepare(self):
         return DrivesEncoder(self._draw)
@@ -780,7 +768,7 @@ class SgdTrainer(Trainer):
             self.state = output.state or {}
             self.update(gradients, rate)
             for name, value in self.update.parameters if self.averages else ():
-                momentum = self.training.loss.traits.momentum
+                momentum = self.training.loss.momentum
                 self.averages[name][:] = (
                     momentum * self.averages[name] + (1 - momentum) * value
                 )
@@ -835,7 +823,7 @@ class SgdTrainer(Trainer):
         """What encodes a column: its tower, or the average of it."""
         tower = self.training.towers[column]
         placed = self.encoders[tower]
-        if column not in self.training.loss.traits.keys:
+        if column not in self.training.loss.keys:
             return placed
         backbone = attrs.evolve(
             placed.backbone, embedding=self.averages[f"{tower}.embedding"]
@@ -928,7 +916,7 @@ class Engine(protocols.TrainingEngine):
                 parameters.append((f"{tower}.projection", encoder.projection))
         optimizer, schedule = training.optimizer, training.schedule
         loss = training.loss.build(next(iter(encoders.values())).width)
-        averaged = parameters if training.loss.traits.momentum is not None else ()
+        averaged = parameters if training.loss.momentum is not None else ()
         return SgdTrainer(
             encoders,
             training,
@@ -936,7 +924,7 @@ class Engine(protocols.TrainingEngine):
             optimizer.build(parameters),
             lambda step: optimizer.lr * schedule.factor(step, training.total_steps),
             self.rng,
-            loss.initial_state() if training.loss.traits.stateful else {},
+            loss.initial_state() if training.loss.stateful else {},
             {name: value.copy() for name, value in averaged},
             {
                 name: value.copy()
@@ -1111,6 +1099,21 @@ class Shared(protocols.Similarity):
         return first @ second.T
 
 
+@attrs.frozen
+class Quoted(Prompt):
+    """The text between quotation marks."""
+
+    name: ClassVar[str] = "quoted"
+
+    capitals: bool = False
+    """Whether the text is written in capital letters."""
+
+    def resolve(self, default=None):
+        if self.capitals:
+            return ResolvedPrompt(Template('"', '"'), "capitals", str.upper)
+        return ResolvedPrompt(Template('"', '"'))
+
+
 # --- hooks -------------------------------------------------------------------------------------------------
 
 
@@ -1127,6 +1130,11 @@ def interventions():
 @hookimpl
 def poolers():
     return [Average]
+
+
+@hookimpl
+def prompts():
+    return [Quoted]
 
 
 @hookimpl

@@ -118,14 +118,12 @@ def test_it_offers_attention_in_both_directions_and_scores_say_so(
     directory = save_model(kind)
     part = backbone(kind, directory)
     causal = attrs.evolve(part, attention="causal")
-    assert (part.traits.offers or set()) ^ (causal.traits.offers or set()) == {
+    assert (part.offers or set()) ^ (causal.offers or set()) == {
         "bidirectional",
         "causal",
     }
-    assert "bidirectional" in (part.traits.offers or ())
-    assert "behnamghader2024llm2vec" in set(part.traits.cites) - set(
-        causal.traits.cites
-    )
+    assert "bidirectional" in (part.offers or ())
+    assert "behnamghader2024llm2vec" in set(part.cites) - set(causal.cites)
     assert part.build(no_texts).protocol == {"attention": "bidirectional"}
     assert causal.build(no_texts).protocol == {}
 

@@ -72,13 +72,13 @@ def test_the_output_embedding_is_that_of_transformers(save_whole, no_texts, kind
 def test_one_without_weights_of_a_head_or_of_other_layers_does_not_say_that_it_predicts(
     backbone,
 ):
-    assert not backbone.traits.predicts
+    assert not backbone.predicts
 
 
 def test_one_whose_head_is_in_its_files_or_is_its_embedding_says_so():
-    assert Opt(init="random").traits.predicts
-    assert Causal(model="hub/llama").traits.predicts
-    assert Bert(model="hub/bert").traits.predicts
+    assert Opt(init="random").predicts
+    assert Causal(model="hub/llama").predicts
+    assert Bert(model="hub/bert").predicts
 
 
 def test_a_backbone_without_a_head_says_what_to_use(sentences):

@@ -212,14 +212,14 @@ def test_by_default_a_model_attends_as_its_configuration_says(
     save_model, no_texts, edit_json
 ):
     llama = save_model("llama", "llama")
-    assert "causal" in (Causal(model=str(llama)).traits.offers or ())
+    assert "causal" in (Causal(model=str(llama)).offers or ())
     edit_json(llama / "config.json", is_causal=False)
     for directory in (llama, save_model("embedding-gemma", "gemma")):
         part = Causal(model=str(directory))
-        assert "bidirectional" in (part.traits.offers or ())
-        assert "causal" not in (part.traits.offers or ())
+        assert "bidirectional" in (part.offers or ())
+        assert "causal" not in (part.offers or ())
         # It was not made bidirectional afterwards.
-        assert "behnamghader2024llm2vec" not in part.traits.cites
+        assert "behnamghader2024llm2vec" not in part.cites
         assert not part.shares_prefix
         built = part.build(no_texts)
         assert built.protocol == {"attention": "bidirectional"}
@@ -233,7 +233,7 @@ def test_what_the_configuration_did_not_tell_is_found_when_the_model_is_built(
     directory = save_model("embedding-gemma")
     monkeypatch.setattr(Causal, "_local_config", lambda _: {})
     part = Causal(model=str(directory))
-    assert "causal" in (part.traits.offers or ())
+    assert "causal" in (part.offers or ())
     assert part.shares_prefix
     built = part.build(no_texts)
     assert built.protocol == {"attention": "bidirectional"}

@@ -14,9 +14,10 @@ import transformers
 from hypothesis import given
 from hypothesis import strategies as st
 from sentbed import ModelError
-from sentbed._recipe.prompts import Prompt, PromptTokenizer
+from sentbed._encoder.prompt_tokenizer import PromptTokenizer
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
 from sentbed_backbones._torch.train_tokenizer import train_byte_bpe, train_wordpiece
+from sentbed_poolers.template_prompt import TemplatePrompt
 
 AWKWARD = (
     "",
@@ -395,7 +396,7 @@ def test_no_white_space_is_left_behind_the_last_token(kind):
 
 
 def behind_prompt(kind, template, longest=2000):
-    prompt = Prompt(template).resolve()
+    prompt = TemplatePrompt(template).resolve()
     assert prompt is not None
     return PromptTokenizer(trained(kind), prompt, longest)
 

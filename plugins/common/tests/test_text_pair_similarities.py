@@ -11,7 +11,6 @@ from sentbed import RunError
 from sentbed.protocols import (
     RaggedVectors,
     Similarity,
-    SimilarityTraits,
     TextEncoder,
     Texts,
     Vectors,
@@ -44,7 +43,7 @@ class Dot(Distance):
     """The dot product, which is known by its formula."""
 
     name: ClassVar[str] = "dot"
-    traits = SimilarityTraits(formula="dot")
+    formula = "dot"
 
 
 @attrs.frozen
@@ -52,7 +51,7 @@ class FirstTokens(Similarity):
     """The dot product of the vectors of the first tokens."""
 
     name: ClassVar[str] = "first-tokens"
-    traits = SimilarityTraits(compares=frozenset({"tokens"}))
+    compares = frozenset({"tokens"})
 
     def similarity(self, first, second):
         """Return `(n, m)`."""
@@ -66,7 +65,10 @@ class Encoder(TextEncoder):
         self.similarity = similarity
 
     def encode(self, texts, task=None):
-        return np.array([TABLE[text] for text in texts], np.float32)
+        vectors = []
+        for text in texts:
+            vectors.append(TABLE[text])
+        return np.array(vectors, np.float32)
 
 
 class TokenEncoder(Encoder):

@@ -12,7 +12,7 @@ def test_each_text_is_there_once_more_and_numbers_are_not(tmp_path):
     source = ForTeacher(source=Scored(path=str(path)))
     table = source.open()
     assert source.columns == table.columns
-    assert source.traits.numbers == {"score"}
+    assert source.numbers == {"score"}
     assert table.rows([1]) == {
         "anchor": ["c"],
         "positive": ["d"],

@@ -73,10 +73,8 @@ def test_a_file_is_here_where_the_cache_has_it(tmp_path, monkeypatch):
     assert not is_on_this_machine("hub:o/n/data/a.csv", "v9")
     reference.write_text("4567")
     assert not is_on_this_machine("hub:o/n/data/a.csv")
-    assert Triplets(path=FilePath("hub:o/n/data/a.csv")).traits.fetches
-    assert not Triplets(
-        path=FilePath("hub:o/n/data/a.csv"), revision="0123"
-    ).traits.fetches
+    assert Triplets(path=FilePath("hub:o/n/data/a.csv")).fetches
+    assert not Triplets(path=FilePath("hub:o/n/data/a.csv"), revision="0123").fetches
 
 
 @pytest.mark.parametrize("variable", ["HF_DATASETS_CACHE", "HF_HOME", "XDG_CACHE_HOME"])

@@ -8,7 +8,6 @@ from sentbed._document.structuring import unstructure
 from sentbed.protocols import (
     Dataset,
     DataSource,
-    DataTraits,
 )
 from sentbed_common import InMemoryDataset
 from sentbed_data.bundled_sample import Sample
@@ -358,7 +357,7 @@ class Scored(DataSource):
 
     first: float = 0.0
     columns: tuple[str, ...] = ("anchor", "positive", "score")
-    traits = DataTraits(numbers=frozenset({"score"}))
+    numbers = frozenset({"score"})
 
     def open(self):
         return InMemoryDataset(
@@ -368,7 +367,7 @@ class Scored(DataSource):
 
 def test_a_mix_of_numbers_has_them():
     mix = Mix(sources=(Scored(1.0), Scored(2.0)))
-    assert mix.traits.numbers == {"score"}
+    assert mix.numbers == {"score"}
     assert list(mix.check()) == []
     mixed = mix.open()
     assert mixed.rows([2, 0, 1])["score"] == [2.0, 1.0, 0.5]
@@ -376,7 +375,7 @@ def test_a_mix_of_numbers_has_them():
     assert (
         mixed.fingerprint != Mix(sources=(Scored(1.0), Scored(3.0))).open().fingerprint
     )
-    assert Mix(sources=(Scored(), Made(2, "x"))).traits.numbers == frozenset()
+    assert Mix(sources=(Scored(), Made(2, "x"))).numbers == frozenset()
 
 
 def test_a_column_of_texts_and_of_numbers_is_refused():

@@ -209,8 +209,8 @@ def test_a_data_set_of_the_hub_gives_dropout_and_nsp_the_same_sentences(
 
 
 def test_nsp_is_fetched_where_one_of_its_locations_is():
-    assert Nsp(path=("a.txt", "hub:nobody/nothing")).traits.fetches
-    assert not Nsp(path=("a.txt", "b.csv")).traits.fetches
+    assert Nsp(path=("a.txt", "hub:nobody/nothing")).fetches
+    assert not Nsp(path=("a.txt", "b.csv")).fetches
 
 
 def test_a_table_without_header_has_the_text_and_then_the_document(put):

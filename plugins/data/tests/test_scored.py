@@ -42,7 +42,7 @@ def test_scores_of_a_table_are_mapped_to_the_unit_interval(put, name, content):
     table = source.open()
     assert source.columns == table.columns == ("anchor", "positive", "score")
     assert table.rows([0, 1, 2]) == EXPECTED
-    assert source.traits.numbers == {"score"}
+    assert source.numbers == {"score"}
     assert list(table.texts()) == EXPECTED["anchor"] + EXPECTED["positive"]
 
 

@@ -191,4 +191,4 @@ def test_check_names_every_problem(write, tmp_path):
     ("split", "development"), [(None, False), ("test", False), ("train", True)]
 )
 def test_it_is_development_where_the_split_says_so(split, development):
-    assert Bitext(parallel=("a", "b"), split=split).traits.development is development
+    assert Bitext(parallel=("a", "b"), split=split).development is development

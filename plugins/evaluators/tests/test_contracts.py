@@ -104,9 +104,7 @@ def test_those_that_take_a_second_encoder_say_so(
         evaluator(**examples[evaluator.name])
         for evaluator in offered(sentbed_evaluators.evaluators())
     ]
-    assert [
-        evaluator.name for evaluator in evaluators if evaluator.traits.two_sided
-    ] == [
+    assert [evaluator.name for evaluator in evaluators if evaluator.two_sided] == [
         "sts",
         "geometry",
         "retrieval",

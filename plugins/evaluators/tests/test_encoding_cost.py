@@ -170,7 +170,7 @@ def test_it_reads_and_selects_as_the_evaluator_of_its_texts_does(pairs, tmp_path
 
     cost = EncodingCost(Development(pairs.path))
     assert list(cost.files()) == [tmp_path]
-    assert cost.traits.development is pairs.traits.development
+    assert cost.development is pairs.development
 
 
 def test_texts_are_measured_with_the_prompts_of_their_evaluation(pairs, recipe_of):

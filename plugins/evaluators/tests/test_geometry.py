@@ -234,7 +234,7 @@ def test_check_names_every_problem(tmp_path):
 def test_it_is_development_on_such_a_task_and_on_files_that_are_said_to_be(
     fields, development
 ):
-    assert Geometry(**fields).traits.development is development
+    assert Geometry(**fields).development is development
 
 
 def parallel(write, first, second, **fields):

@@ -286,4 +286,4 @@ def test_check_names_every_problem(write, tmp_path):
     ("split", "development"), [(None, False), ("test", False), ("dev", True)]
 )
 def test_it_is_development_where_the_split_says_so(split, development):
-    assert Retrieval(path="x", split=split).traits.development is development
+    assert Retrieval(path="x", split=split).development is development

@@ -236,7 +236,7 @@ def test_a_published_model_scores_as_in_senteval(real_data):
     ],
 )
 def test_it_is_development_where_every_task_is(tasks, development):
-    assert SentEvalSTS(tasks=tasks).traits.development is development
+    assert SentEvalSTS(tasks=tasks).development is development
 
 
 def test_tasks_without_data_are_skipped_and_named_where_that_is_asked_for(

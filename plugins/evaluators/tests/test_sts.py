@@ -186,7 +186,7 @@ def test_what_split_the_file_is_stands_in_the_protocol_and_says_whether_it_is_de
 ):
     path = write("p.tsv", "sentence1\tsentence2\tscore\na\tb\t1\na\tc\t2\n")
     sts = STS(path=str(path), split=split)
-    assert sts.traits.development is development
+    assert sts.development is development
     splits = {score.protocol["split"] for score in evaluate(sts, encoder).scores}
     assert splits == {split or "whole file"}
 

@@ -212,7 +212,7 @@ def test_the_training_part_is_scored_without_any_test_sentence(
     downstream, table_encoder
 ):
     evaluator = suite(downstream, mode="fast", part="train")
-    assert evaluator.traits.development
+    assert evaluator.development
     prepared = evaluator.prepare()
     held_out = attrs.evolve(evaluator, part="held-out").prepare()
     for task in PAPERS:

@@ -137,9 +137,9 @@ def test_processes_that_torchrun_has_started_count_and_not_those_of_the_recipe(
         "MASTER_ADDR": "localhost",
         "MASTER_PORT": "1",
     }
-    assert Cpu().traits.outputs >= {"tokens"}
+    assert Cpu().outputs >= {"tokens"}
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    traits = Cpu(devices=2).traits
+    traits = Cpu(devices=2)
     assert traits.processes == 4
     assert "tokens" not in traits.outputs

@@ -16,11 +16,12 @@ from click.testing import CliRunner
 from safetensors.torch import load_file
 from sentbed import Encoder, ModelError, locate
 from sentbed._cli.main import main
-from sentbed.protocols import PoolerTraits, TextTask
-from sentbed.tools import Prompt, load_plugins
+from sentbed.protocols import TextTask
+from sentbed.tools import load_plugins
 from sentbed_interop._torch.sentence_transformers_modules import read_modules
 from sentbed_interop.from_sentence_transformers import FromSentenceTransformers
 from sentbed_interop.to_sentence_transformers import ToSentenceTransformers
+from sentbed_poolers.template_prompt import TemplatePrompt
 from sentbed_testing import SENTENCES
 from torch.nn import Identity, ReLU, Tanh
 
@@ -259,7 +260,7 @@ def test_the_prompt_of_the_corpus_is_that_of_documents(tiny_bert, folder):
     source = folder(tiny_bert / "backbone", pooling("mean"))
     edit(source / "config_sentence_transformers.json", prompts={"corpus": "A dog "})
     encoder = FromSentenceTransformers().read(source)
-    assert encoder.recipe.task_prompts == {"document": Prompt("A dog {text}")}
+    assert encoder.recipe.task_prompts == {"document": TemplatePrompt("A dog {text}")}
 
 
 @pytest.mark.parametrize("prompt", ["", "  indented ", "a {text} "])
@@ -325,7 +326,7 @@ def test_passage_is_the_document_only_where_there_is_no_document(tiny_bert, fold
         for key, prompt in (encoder.recipe.task_prompts or {}).items()
     }
     assert list(templates.values()) == ["q: {text}"]
-    assert encoder.recipe.prompt == Prompt("doc: {text}")
+    assert encoder.recipe.prompt == TemplatePrompt("doc: {text}")
     notes = list(FromSentenceTransformers().notes(source))
     assert ["`passage`" in notes[0], "`Query`" in notes[1], len(notes)] == [
         True,
@@ -369,7 +370,10 @@ def test_a_similarity_that_the_library_lacks_is_not_exported(tiny_bert, tmp_path
 
 def test_prompts_of_tasks_are_exported_and_come_back(tiny_bert, tmp_path):
     encoder = Encoder.load(tiny_bert)
-    prompts = {"query": Prompt("The bird: {text}"), "STS12": Prompt("alike: {text}")}
+    prompts = {
+        "query": TemplatePrompt("The bird: {text}"),
+        "STS12": TemplatePrompt("alike: {text}"),
+    }
     encoder.recipe = attrs.evolve(encoder.recipe, task_prompts=prompts)
     (tmp_path / "folder").mkdir()
     ToSentenceTransformers().write(encoder, tmp_path / "folder")
@@ -385,8 +389,8 @@ def test_a_prompt_of_a_task_replaces_the_one_of_all_texts(tiny_bert, tmp_path):
     encoder = Encoder.load(tiny_bert)
     encoder.recipe = attrs.evolve(
         encoder.recipe,
-        prompt=Prompt("A dog {text}"),
-        task_prompts={"query": Prompt("The bird: {text}")},
+        prompt=TemplatePrompt("A dog {text}"),
+        task_prompts={"query": TemplatePrompt("The bird: {text}")},
     )
     (tmp_path / "folder").mkdir()
     ToSentenceTransformers().write(encoder, tmp_path / "folder")
@@ -401,13 +405,16 @@ def test_a_prompt_of_a_task_replaces_the_one_of_all_texts(tiny_bert, tmp_path):
 @pytest.mark.parametrize(
     ("prompt", "message"),
     [
-        (Prompt("The bird: {text}!"), "is more than a text before the sentence"),
         (
-            Prompt("The bird: {text}", normalizer="prompt-eol"),
+            TemplatePrompt("The bird: {text}!"),
             "is more than a text before the sentence",
         ),
         (
-            Prompt("{instruction}: {text}"),
+            TemplatePrompt("The bird: {text}", normalizer="prompt-eol"),
+            "is more than a text before the sentence",
+        ),
+        (
+            TemplatePrompt("{instruction}: {text}"),
             "which sentence-transformers does not fill in",
         ),
     ],
@@ -444,9 +451,7 @@ def test_a_pooler_of_a_plugin_is_found_by_how_it_pools(tiny_bert, folder, monkey
     source = folder(tiny_bert / "backbone", pooling(mode))
     with pytest.raises(ModelError, match=f"pools by `{mode}`"):
         read_modules(source)
-    monkeypatch.setattr(
-        "sentbed_poolers.first.First.traits", PoolerTraits(pooling=mode)
-    )
+    monkeypatch.setattr("sentbed_poolers.first.First.pooling", mode)
     assert read_modules(source).pooler == "first"
 
 

@@ -18,7 +18,6 @@ from sentbed._registry.registry import load_plugins
 from sentbed.kinds import KINDS
 from sentbed.protocols import (
     Component,
-    ComponentTraits,
 )
 from sentbed_interop.citations import bibliography
 from sentbed_interop.export_and_import import export_encoder
@@ -454,7 +453,7 @@ def part(*cites):
         "Part",
         [],
         bases=(Component,),
-        class_body={"traits": ComponentTraits(cites=cites)},
+        class_body={"cites": cites},
     )()
 
 
@@ -490,9 +489,9 @@ def test_every_entry_of_the_bibliography_is_whole():
 def test_what_our_parts_cite_is_known():
     plugins = load_plugins()
     cited: set[str] = set()
-    for kind in KINDS.values():
-        for name in plugins.names(kind.name):
-            traits = kind.traits_of(plugins.load(kind.name, name))
-            if traits is not None:
-                cited |= set(traits.cites)
+    for kind in KINDS:
+        for name in plugins.names(kind):
+            cites = plugins.load(kind, name).cites
+            if isinstance(cites, tuple):
+                cited |= set(cites)
     assert bibliography(part(*sorted(cited)))

@@ -11,7 +11,7 @@ import pytest
 import torch
 from sentbed import Encoder, ModelError
 from sentbed.errors import NotFiniteError
-from sentbed.tools import Prompt
+from sentbed_poolers.template_prompt import TemplatePrompt
 
 pytest.importorskip("onnxscript", reason="needs the extra `onnx`")
 
@@ -303,7 +303,7 @@ def test_a_backbone_that_leaves_unknown_words_out_is_refused(build_encoder, tmp_
 
 def test_prompts_of_tasks_are_no_part_of_a_graph(tiny_bert, tmp_path):
     encoder = Encoder.load(tiny_bert)
-    task_prompts = {"query": Prompt("query: {text}")}
+    task_prompts = {"query": TemplatePrompt("query: {text}")}
     encoder.recipe = attrs.evolve(encoder.recipe, task_prompts=task_prompts)
     with pytest.raises(
         ModelError, match="has prompts for `query`, and the graph's tokenizer has one"

@@ -18,7 +18,6 @@ from sentbed._cli.main import main
 from sentbed._encoder.encoder import Encoder
 from sentbed.protocols import (
     Pooler,
-    PoolerTraits,
 )
 from sentbed_interop.export_and_import import export_encoder
 from sentbed_interop.from_sentence_transformers import FromSentenceTransformers
@@ -283,7 +282,7 @@ def test_a_pooler_that_says_what_it_is_not_is_found_out(tiny_bert, tmp_path):
         """Says `max` and takes the mean."""
 
         name = "liar"
-        traits = PoolerTraits(pooling="max")
+        pooling = "max"
 
         def build(self, width):
             raise NotImplementedError

@@ -79,16 +79,16 @@ def test_every_loss_is_tried():
 
 def inputs_of(loss, seed=0):
     generator = torch.Generator().manual_seed(seed)
-    columns = [*sorted(loss.traits.needs), *sorted(loss.traits.takes)]
+    columns = [*sorted(loss.needs), *sorted(loss.takes)]
     inputs = {
         name: torch.randn(5, 4, generator=generator)
         for name in columns
         if name != "label"
     }
-    inputs |= {name: torch.rand(5, generator=generator) for name in loss.traits.numbers}
+    inputs |= {name: torch.rand(5, generator=generator) for name in loss.numbers}
     if "label" in columns:
         inputs["label"] = torch.tensor([0, 1, 2, 1, 0])
-    if loss.traits.compares_texts:
+    if loss.compares_texts:
         inputs |= {
             f"{name}.id": torch.randint(0, 9, (5,), generator=generator)
             for name in columns
@@ -115,9 +115,7 @@ def test_the_loss_is_an_fp32_scalar_and_everything_else_is_detached(loss):
         for name, v in inputs.items()
     }
     vectors = [
-        v
-        for name, v in inputs.items()
-        if v.ndim == 2 and name not in loss.traits.targets
+        v for name, v in inputs.items() if v.ndim == 2 and name not in loss.targets
     ]
     for value in vectors:
         value.requires_grad_()

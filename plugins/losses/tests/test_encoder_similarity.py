@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import attrs
 import pytest
 import torch
-from sentbed.protocols import Similarity, SimilarityTraits, StagePlace, TokenVectors
+from sentbed.protocols import Similarity, StagePlace, TokenVectors
 from sentbed_losses.cosine_mse import CosineMSE
 from sentbed_losses.flops import Flops
 from sentbed_losses.info_nce import InfoNCE
@@ -32,7 +32,7 @@ class Late(Similarity):
     """MaxSim, written out."""
 
     name = "late"
-    traits = SimilarityTraits(compares=frozenset({"tokens"}))
+    compares = frozenset({"tokens"})
 
     def similarity(self, first, second):
         rows = []
@@ -85,9 +85,9 @@ def test_a_loss_does_not_contradict_the_encoder(loss):
 
 
 def test_a_loss_says_whether_it_trains_token_vectors():
-    assert "tokens" in InfoNCE().traits.reads
+    assert "tokens" in InfoNCE().reads
     for loss in (Queue(), WeightedSum(losses=(InfoNCE(),)), CosineMSE()):
-        assert "tokens" not in loss.traits.reads
+        assert "tokens" not in loss.reads
 
 
 def test_in_batch_maxsim_is_sentence_transformers_loss_with_its_gradient():

@@ -12,7 +12,7 @@ def test_negatives_of_the_memory_alone_are_those_of_each_row_alone(
 ):
     """MoCo's algorithm 1; the memory of seven fills, overflows and wraps."""
     loss = Momentum(size=7, temperature=0.3, in_batch=False, mask_duplicates=False)
-    assert loss.traits.takes == frozenset()
+    assert loss.takes == frozenset()
     module = loss.build(4)
     state, memory = module.initial_state(), []
     for step, rows in enumerate((3, 3, 3, 3, 2)):
@@ -55,8 +55,8 @@ def test_negatives_of_the_memory_alone_need_a_memory_and_one_direction(fields, m
 
 def test_positives_are_the_keys_and_the_average_is_slow():
     loss = Momentum()
-    assert loss.traits.keys == {"positive"}
-    assert loss.traits.keys <= loss.traits.needs
+    assert loss.keys == {"positive"}
+    assert loss.keys <= loss.needs
     assert (loss.momentum, loss.size) == (0.999, 65_536)
 
 

@@ -95,7 +95,7 @@ def test_a_certain_classifier_that_is_wrong_has_a_finite_loss():
 
 def test_hard_negatives_are_not_used(draw):
     module = PairClassification().build(4)
-    assert PairClassification.traits.takes == frozenset()
+    assert PairClassification.takes == frozenset()
     assert torch.equal(
         module(draw(negatives=True)).loss, module(draw(negatives=False)).loss
     )

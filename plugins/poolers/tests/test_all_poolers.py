@@ -23,8 +23,8 @@ def poolers_of_tokens():
     defaults = []
     for cls in offered(poolers()):
         pooler = cls()
-        reads_one_place = pooler.traits.needs & {"decoder", "mask-token"}
-        if pooler.traits.output != "tokens" and not reads_one_place:
+        reads_one_place = pooler.needs & {"decoder", "mask-token"}
+        if pooler.output != "tokens" and not reads_one_place:
             defaults.append(pooler)
     other_forms = [
         ClsMLP(mlp_only_train=True),

@@ -6,7 +6,7 @@ import attrs
 import numpy as np
 import pytest
 from sentbed import ModelError
-from sentbed.protocols import BackboneTraits, BuiltBackbone, Head
+from sentbed.protocols import BuiltBackbone, Head
 from sentbed_poolers import embed_filter
 from sentbed_poolers.embed_filter import EmbedFilter
 
@@ -155,10 +155,6 @@ class Parts:
 class Model:
     predicts: bool
     name: str = "causal"
-
-    @property
-    def traits(self):
-        return BackboneTraits(predicts=self.predicts)
 
     def reading(self, layers):
         return attrs.evolve(self, predicts=layers == (-1,))

@@ -34,17 +34,17 @@ def test_the_vector_is_the_mask_state_after_the_layer_of_the_file(
     torch.testing.assert_close(module.train()(states), expected, rtol=0, atol=1e-6)
     at_test = states.mask_state if only_train else expected
     torch.testing.assert_close(module.eval()(states), at_test, rtol=0, atol=1e-6)
-    assert pooler.traits.at_test == ("mask" if only_train else None)
+    assert pooler.at_test == ("mask" if only_train else None)
 
 
 @pytest.mark.parametrize("pooler", [Mask, MaskMLP])
 def test_denoising_needs_the_template_alone(pooler):
     plain = {"mask-token", "template"}
-    assert pooler().traits.needs == plain
-    assert pooler(denoise=True).traits.needs == {*plain, "template-alone"}
+    assert pooler().needs == plain
+    assert pooler(denoise=True).needs == {*plain, "template-alone"}
     from_zero = pooler(denoise=True, template_positions="zero")
-    assert from_zero.traits.needs == {*plain, "template-alone-from-0"}
-    assert pooler(template_positions="zero").traits.needs == plain
+    assert from_zero.needs == {*plain, "template-alone-from-0"}
+    assert pooler(template_positions="zero").needs == plain
 
 
 def test_a_file_that_is_not_there_or_is_pickled_is_a_problem(tmp_path):

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from sentbed._recipe.prompts import Prompt as PromptOfRecipe
 from sentbed_poolers.last import Last
 from sentbed_poolers.prompt import Prompt
 from sentbed_poolers.prompt_eol import PromptEOL
@@ -26,7 +25,7 @@ def test_the_vector_is_the_state_of_the_last_real_token(random_states, pooler):
 def test_the_prompt_is_that_of_the_paper_where_the_recipe_says_nothing(
     pooler, expected
 ):
-    resolved = PromptOfRecipe().resolve(pooler)
+    resolved = pooler.prompt.resolve()
     assert resolved is not None
     assert resolved.apply('Is it "late"?') == expected
 

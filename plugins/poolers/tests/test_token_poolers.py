@@ -65,7 +65,7 @@ def test_vectors_are_those_of_sentence_transformers(random_states, pooler, side)
         "token_embeddings": states.last_hidden_state,
         "attention_mask": states.attention_mask,
     }
-    theirs = Pooling(8, pooling_mode=pooler.traits.pooling)(features)
+    theirs = Pooling(8, pooling_mode=pooler.pooling)(features)
     vectors = pooler.build(8)(states)
     torch.testing.assert_close(vectors, theirs["sentence_embedding"], rtol=0, atol=1e-6)
 

@@ -7,7 +7,7 @@ import attrs
 import numpy as np
 import pytest
 from sentbed import DataError, ModelError
-from sentbed.protocols import BuiltBackbone, Dataset, DataSource, DataTraits, Head
+from sentbed.protocols import BuiltBackbone, Dataset, DataSource, Head
 from sentbed_poolers.whitening import Whitening
 
 WIDTH = 5
@@ -30,10 +30,10 @@ class Rows(Dataset):
         return len(next(iter(self.table.values())))
 
     def rows(self, indices, epoch=0):
-        return {
-            name: [column[index] for index in indices]
-            for name, column in self.table.items()
-        }
+        rows = {}
+        for name, column in self.table.items():
+            rows[name] = [column[index] for index in indices]
+        return rows
 
     def texts(self, columns=None):
         for name in self.table if columns is None else columns:
@@ -49,17 +49,16 @@ class Pairs(DataSource):
     count: int = 10
     columns: tuple[str, ...] = ("anchor", "positive", "label", "score")
 
-    @property
-    def traits(self):
-        return DataTraits(numbers=frozenset({"score"}))
+    numbers = frozenset({"score"})
 
     def open(self):
-        texts = {
-            name: [f"{name} {n}" for n in range(self.count)]
-            for name in self.columns[:2]
-        }
-        others = {"label": ["alike"] * self.count, "score": [1.0] * self.count}
-        return Rows({name: {**texts, **others}[name] for name in self.columns})
+        values = {"label": ["alike"] * self.count, "score": [1.0] * self.count}
+        for name in self.columns[:2]:
+            values[name] = [f"{name} {number}" for number in range(self.count)]
+        columns = {}
+        for name in self.columns:
+            columns[name] = values[name]
+        return Rows(columns)
 
 
 def vectors_of(count=300, rank=WIDTH):

@@ -5,9 +5,9 @@ from typing import ClassVar
 
 import attrs
 import pytest
-from sentbed._recipe.prompts import Demonstration, Prompt
 from sentbed._recipe.recipe import Recipe
-from sentbed.protocols import BackboneTraits, Head, PoolerTraits
+from sentbed.protocols import Head
+from sentbed_poolers.template_prompt import Demonstration, TemplatePrompt
 from sentbed_studies.shared_forward_passes import can_share
 from sentbed_studies.shared_work_plan import groups
 from toy_plugin import RECIPE, Average, Centre, Characters, Gap, Toy, Words
@@ -16,32 +16,33 @@ START = RECIPE.index("[[stage]]")
 PLAIN = RECIPE[:START] + RECIPE[RECIPE.index("[[evaluate]]") :].replace(
     'at = ["start", "end"]\n', ""
 )
-QUOTED = Prompt(template='Say "{text}" is "')
+QUOTED = TemplatePrompt(template='Say "{text}" is "')
 
 
 @attrs.frozen
 class Loaded(Characters):
     """All of it comes from files; builds another thing for a pooler that needs `layers`."""
 
-    traits = BackboneTraits(from_files=True, heeds=frozenset({"layers"}))
+    from_files = True
+    heeds = frozenset({"layers"})
 
 
 @attrs.frozen
 class First(Average):
     name: ClassVar[str] = "first"
-    traits = PoolerTraits(needs=frozenset({"bidirectional"}))
+    needs = frozenset({"bidirectional"})
 
 
 @attrs.frozen
 class Layers(Average):
     name: ClassVar[str] = "layers"
-    traits = PoolerTraits(needs=frozenset({"layers"}))
+    needs = frozenset({"layers"})
 
 
 @attrs.frozen
 class Asking(Average):
     name: ClassVar[str] = "asking"
-    traits = PoolerTraits(template='Say "{text}" is "', normalizer="none")
+    prompt = QUOTED
 
 
 @pytest.fixture
@@ -78,7 +79,7 @@ AFTER: dict[str, Callable[[Recipe], Recipe]] = {
     "seed": lambda r: seeded(r, 8),
     "evaluator": lambda r: evaluating(r, Gap(left="x")),
     "name of the run": lambda r: attrs.evolve(r, run=attrs.evolve(r.run, name="other")),
-    "a prompt that changes nothing": lambda r: with_encoder(r, prompt=Prompt()),
+    "a prompt that changes nothing": lambda r: with_encoder(r, prompt=TemplatePrompt()),
 }
 
 

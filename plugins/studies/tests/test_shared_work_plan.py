@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 from sentbed._recipe.recipe import first_stages
-from sentbed.protocols import BackboneTraits
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.shared_work_plan import chain, plan_work
 from sentbed_studies.study import read_study
@@ -98,7 +97,7 @@ def test_texts_of_a_later_stage_count_where_a_tokenizer_may_be_trained_on_them(
     axes = '[study.axes.rows]\npath = "stage.tune.data.rows"\nvalues = [7, 8]\n'
     _, work = make(axes)
     assert work.prefixes == ()
-    monkeypatch.setattr(Characters, "traits", BackboneTraits(from_files=True))
+    monkeypatch.setattr(Characters, "from_files", True)
     _, work = make(axes)
     assert [names(prefix) for prefix in work.prefixes] == [["pairs"]] * 2
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sentbed import RecipeError
 from sentbed.errors import RunError
-from sentbed.protocols import BackboneTraits
+from sentbed.tools import load_plugins
 from sentbed_report.statistics.item_components import ComponentStore, PromptScores
 from sentbed_report.statistics.significance import judge_cell
 from sentbed_report.study.build_summary_tables import summarise
@@ -126,7 +126,7 @@ def test_a_prompt_may_set_any_value_of_an_encoder(load):
         ),
         (
             '["a {text}", { label = "x", templet = "b" }]',
-            "a prompt has no key `templet`.",
+            "with the prompt `x`: unknown key `templet`. Did you mean `template`?",
         ),
         (
             '["a {text}", { label = "x", "run.seed" = 3 }]',
@@ -152,15 +152,15 @@ def test_a_prompt_may_set_any_value_of_an_encoder(load):
 def test_faults_are_told_with_file_and_line(load, prompts, fault):
     (message,) = problems(load, f"[study]\nprompts = {prompts}\n{AXES}")
     assert fault in message
-    assert "s.toml:32 study.prompts" in message
+    assert "s.toml:32 " in message
 
 
 def test_a_text_that_is_no_template_is_told_with_its_place(load):
     (message,) = problems(
         load, f'[study]\nprompts = ["a {{text}}", "none of it"]\n{AXES}'
     )
-    assert message.startswith("the template 'none of it' has 0 places for the sentence")
-    assert "s.toml:32 study.prompts.1" in message
+    assert "the template 'none of it' has 0 places for the sentence" in message
+    assert "s.toml:32 encoder.prompt" in message
 
 
 def test_what_the_prompts_would_replace_is_refused(load):
@@ -300,14 +300,12 @@ def test_results_and_frames_have_a_column_for_the_prompt(finished):
     assert not near.duplicated(["cell", "prompt", "seed"]).any()
 
 
-def test_started_again_nothing_is_run_and_an_added_prompt_is_run_alone(
-    finished, load, plugins
-):
+def test_started_again_nothing_is_run_and_an_added_prompt_is_run_alone(finished, load):
     study = load(PROMPTS + AXES)
     result = run_study(study, finished)
     assert not result.worked
     more = load(PROMPTS.replace('"a {text} z",', '"a {text} z", "b {text}",') + AXES)
-    plan = plan_study(more, finished, plugins, workers=1)
+    plan = plan_study(more, finished, load_plugins(), workers=1)
     assert (
         next(plan.lines())
         == "study toy-run: 2 cells x 4 prompts x 3 seeds = 24 runs, 18 finished"
@@ -452,7 +450,7 @@ def test_a_training_that_does_not_read_the_prompts_is_done_once_for_all(
     stages,
     text,
 ):
-    monkeypatch.setattr(Characters, "traits", BackboneTraits(from_files=True))
+    monkeypatch.setattr(Characters, "from_files", True)
     recipe = (
         TOWERS.replace("[[stage]]\n", stages, 1).replace(
             'at = ["start", "end"]', 'at = ["end"]'

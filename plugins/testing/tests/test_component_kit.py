@@ -18,8 +18,7 @@ from component_checks import check_component
 from sentbed._registry.offers import Offer
 from sentbed._registry.registry import load_plugins
 from sentbed.kinds import KINDS
-from sentbed.protocols import Exporter, Pooler, PoolerTraits
-from sentbed.protocols.traits import Pooling
+from sentbed.protocols import Exporter, Pooler, Pooling
 from sentbed_testing import (
     ConformanceError,
     NotRunError,
@@ -118,9 +117,9 @@ class Enclosing(classes.Last):
 
 @attrs.frozen
 class Hiding(Enclosing):
-    """It has traits of its own alone."""
+    """It has needs of its own alone."""
 
-    traits = PoolerTraits(pooling="mean")
+    needs = frozenset()
 
 
 @attrs.frozen
@@ -136,8 +135,7 @@ class Repeating(Enclosing):
     ("cls", "message"),
     [
         (Enclosing, ""),
-        (Hiding, "`needs = ['of-the-inner']`, but its own traits have []; write"),
-        (Hiding, "`PoolerTraits.of(self.inner, ...)`"),
+        (Hiding, "has `needs = ['of-the-inner']`, but the outer one has []; write"),
         (
             Repeating,
             "its `check` calls that of the pooler in `inner`; leave the call out",
@@ -177,61 +175,6 @@ def test_a_name_that_is_claimed_twice_already_is_refused(
         message
         == "named: the pooler `mean` is offered by `sentbed-poolers` already; choose another `name`"
     )
-
-
-@attrs.frozen
-class Saying(classes.Last):
-    """It says what it computes in eval mode."""
-
-    how: str = "cls"
-    """What it says."""
-    linear: int | str | None = None
-    """What it says is the layer behind that."""
-    papers: tuple[int | str, ...] | str = ("gao2021simcse", "@misc{x, title = {X}}")
-    """What it cites."""
-
-    @property
-    def traits(self):
-        return PoolerTraits(pooling=self.how, dense=self.linear, cites=self.papers)
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        (
-            {"how": "average"},
-            "`traits` raises ValueError: 'pooling' must be in ('cls', 'lasttoken', 'max', 'mean', ",
-        ),
-        ({"linear": 3}, "`traits` raises TypeError: 'dense' must be <class 'str'>"),
-        (
-            {"papers": ("gao2021",)},
-            "it cites 'gao2021', which is no key of `sentbed/citations.bib`; write",
-        ),
-        ({"papers": ("@misc{X}",)}, "it cites '@misc{X}', which is no key"),
-        ({"papers": (3,)}, "`traits` raises TypeError: 'cites' must be <class 'str'>"),
-        (
-            {"papers": "gao2021simcse"},
-            "`traits` raises TypeError: 'cites' must be <class 'tuple'>",
-        ),
-    ],
-)
-def test_what_a_pooler_says_for_exporters_and_cards_is_in_their_words(fields, message):
-    assert broken(Saying, {"protocol"}) == {}
-    assert message in broken(Saying, {"protocol"}, **fields)["protocol"]
-
-
-@attrs.frozen
-class Unfinished(classes.Last):
-    """Its traits are still to be written."""
-
-    @property
-    def traits(self):
-        raise NotImplementedError
-
-
-def test_traits_that_raise_without_a_message_are_named_by_the_exception():
-    message = broken(Unfinished, {"protocol"})["protocol"]
-    assert "`traits` raises NotImplementedError; see `sentbed.protocols`" in message
 
 
 def test_the_words_for_pooling_are_those_of_the_protocol_and_of_the_exporters():
@@ -601,7 +544,7 @@ def test_pytest_shows_a_rule_that_is_not_run_with_its_reason(tmp_path):
     lines = output.splitlines()
     skipped = [line for line in lines if line.startswith("SKIPPED")]
     for reason in ("it warms up beyond", "not here", "the file is missing; add it"):
-        assert any(reason in line for line in skipped), output
+        assert reason in "\n".join(skipped), output
     failed = [line for line in lines if line.startswith("FAILED")]
     assert [line.split()[1] for line in failed] == [
         "test_mine.py::test_required[schedule/wanting/factor]",

@@ -10,7 +10,7 @@ import pytest
 import torch
 from component_checks import check_component
 from faulty_poolers import Attend, Nearest
-from sentbed.protocols import Loss, LossOutput, LossTraits, Pooler
+from sentbed.protocols import Loss, LossOutput, Pooler
 from sentbed_testing import (
     ConformanceError,
     NotRunError,
@@ -328,7 +328,8 @@ class Remembered(Loss):
     """The distance to a memory."""
 
     name: ClassVar[str] = "remembered"
-    traits = LossTraits(needs=frozenset({"anchor"}), stateful=True)
+    needs = frozenset({"anchor"})
+    stateful = True
 
     def build(self, width):
         """Return the module."""

@@ -29,7 +29,7 @@ from sentbed import FilePath, RecipeError
 from sentbed._cli import main as cli
 from sentbed._recipe.load import load_recipe
 from sentbed._registry.registry import load_plugins
-from sentbed.protocols import Loss, LossTraits
+from sentbed.protocols import Loss
 from sentbed_workbench.component_docs import describe
 from sentbed_workbench.json_schema import recipe_schema
 from toy_plugin import RECIPE, TOWERS
@@ -48,7 +48,7 @@ class Every(Loss):
     """A loss with a field of each type."""
 
     name: ClassVar[str] = "every"
-    traits: ClassVar[LossTraits] = LossTraits(needs=frozenset())
+    needs = frozenset()
 
     text: str = attrs.field(
         default="a", validator=and_(matches_re("[a-z]+"), max_len(3))
@@ -109,7 +109,7 @@ class Unreadable(Loss):
     """A loss with a type that cannot be read."""
 
     name: ClassVar[str] = "unreadable"
-    traits: ClassVar[LossTraits] = LossTraits(needs=frozenset())
+    needs = frozenset()
 
     deep: Deep = Deep()
 
@@ -333,12 +333,11 @@ def test_what_editors_complete_from_has_every_field_of_every_component(schema, p
     for kind in ("loss", "optimizer", "data", "backbone"):
         keys = set(definitions[f"{kind}.any"]["properties"])
         classes = [parts.load(kind, name) for name in parts.names(kind)]
-        fields = {
-            f.name
-            for cls in classes
-            for f in attrs.fields(cls)
-            if not f.metadata.get("skip")
-        }
+        fields = set()
+        for cls in classes:
+            for field in attrs.fields(cls):
+                if not field.metadata.get("skip"):
+                    fields.add(field.metadata.get("key", field.name))
         assert keys == {"use", *fields}
 
 

@@ -21,20 +21,19 @@ from hypothesis import HealthCheck, given, settings
 from sentbed import Encoder, PluginError, RunError, build_encoder
 from sentbed._cli import main as cli
 from sentbed._recipe.load import load_recipe
-from sentbed._recipe.prompts import Demonstration, Prompt
 from sentbed._recipe.recipe import Validate
 from sentbed._run.resume import resume
 from sentbed._run.runner import run
 from sentbed.protocols import (
     Evaluation,
     Evaluator,
-    EvaluatorTraits,
     Prepared,
     Score,
     Texts,
 )
 from sentbed_common import EncoderFingerprint, fingerprint_of
 from sentbed_common import source_code_hashes as sources
+from sentbed_poolers.template_prompt import Demonstration, TemplatePrompt
 from sentbed_workbench import vector_cache as vectors
 from sentbed_workbench.vector_cache import (
     HEADER_SIZE,
@@ -56,7 +55,7 @@ from toy_plugin import (
 
 TEXTS = ["one", "two and three", "", "one", "a longer sentence"]
 SPACE = EncoderFingerprint({"weights": "w"})
-QUOTED = Prompt(template='Say "{text}" is "')
+QUOTED = TemplatePrompt(template='Say "{text}" is "')
 
 
 @attrs.frozen
@@ -65,7 +64,7 @@ class Sum(Evaluator):
 
     name: ClassVar[str] = "sum"
     lists: tuple[tuple[str, ...], ...] = (tuple(TEXTS), ("another", "list"))
-    traits = EvaluatorTraits(development=True)
+    development = True
 
     def prepare(self):
         return Prepared(

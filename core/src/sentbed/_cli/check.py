@@ -46,7 +46,7 @@ def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
             try:
                 lines = _check(file, overrides, plugins, fragments=file != recipe)
             except RecipeError as error:
-                lines, bad = list(error.lines()), True
+                lines, bad = [str(problem) for problem in error.problems], True
             except SentbedError as error:
                 lines, bad = [f"{error} @ {file}"], True
             except Exception as error:  # noqa: BLE001 - a plugin's fault must not hide the other recipes

@@ -5,7 +5,6 @@ Commands import their dependencies when they are called, so that `--help` is ins
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,10 +32,7 @@ from sentbed.errors import (
 
 if TYPE_CHECKING:
     from sentbed._registry.registry import Plugins
-
-OUT_OF_MEMORY = "the memory is used up; free some, or allow this process more"
-NO_MEMORY_LEFT = ("failed to map segment", "Cannot allocate memory")
-"""Texts in the error messages of the library loader and of the operating system when memory is exhausted."""
+    from sentbed._run.runner import RunResult
 
 _PLUGINS = "sentbed.plugins"
 """Key under which click's `ctx.meta` stores the loaded plugins."""
@@ -93,32 +89,12 @@ class _Group(click.Group):
         except Exception as error:
             if ctx.params.get("traceback"):
                 raise
-            try:
-                _say(f"error: {_sentence(error)}", error)
-            except MemoryError:
-                # There is memory neither for another message than this constant, nor for Python's normal exit.
-                os.write(2, f"error: {OUT_OF_MEMORY}\n".encode())
-                os._exit(FAILED)
+            message = reason_of(error)
+            if not isinstance(error, SentbedError):
+                message += " (`--traceback` shows where)"
+            _say(f"error: {message}", error)
             status = BAD_INPUT if isinstance(error, RecipeError) else FAILED
             ctx.exit(status)
-
-
-def _sentence(error: Exception) -> str:
-    """Return the message to print for an error.
-
-    For an error of sentbed, it is the error's message; for an `OSError`, the system's reason with the path; for
-    any other error, its type and its message.
-    """
-    message = str(error)
-    # Memory is checked first: if it is exhausted, no plugin is to blame.
-    is_out_of_memory = any(text in message for text in NO_MEMORY_LEFT)
-    if is_out_of_memory or isinstance(error, MemoryError):
-        return OUT_OF_MEMORY
-    if isinstance(error, SentbedError):
-        return message
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"`{error.filename}`: {error.strerror or error}; look at the path, its permissions and its disk"
-    return f"{reason_of(error)} (`--traceback` shows where)"
 
 
 def _say(message: str, error: BaseException) -> None:
@@ -220,14 +196,19 @@ def run(
             remove_unfinished(Path(out))
         result = start_run(loaded, out)
 
+    _print_result(result)
+    if result.unmet or result.undefined:
+        sys.exit(FAILED)
+
+
+def _print_result(result: RunResult) -> None:
+    """Print the scores that fail the run, and the path of the report."""
     if result.unmet:
         echo(f"expected numbers that were not met: {', '.join(result.unmet)}", err=True)
     if result.undefined:
         names = [f"{score.task}/{score.metric}" for score in result.undefined]
         echo(f"scores that are not a number: {', '.join(names)}", err=True)
     echo(result.report)
-    if result.unmet or result.undefined:
-        sys.exit(FAILED)
 
 
 main.add_command(check)

@@ -83,17 +83,15 @@ def _read(
         try:
             base = locate(absolute(location, resolved_path.parent)).resolve()
             if base in chain:
-                first = list(chain).index(base)
-                circle = [*list(chain.values())[first:], chain[base]]
-                message = f"the recipe extends itself: {' -> '.join(circle)}; take one `{EXTENDS}` out"
+                circle = " -> ".join([*chain.values(), chain[base]])
+                message = (
+                    f"the recipe extends itself: {circle}; take one `{EXTENDS}` out"
+                )
                 yield document.problem(message, path)
             elif base not in layers:
                 base_file = _shown(base, location, file)
                 yield from _read(base.read_bytes(), base_file, chain, layers, schema)
-        except OSError as error:
-            message = f"cannot read the base `{location}`: {error.strerror or error}; check the path"
-            yield document.problem(message, path)
-        except (SentbedError, ValueError, RuntimeError) as error:
+        except (SentbedError, OSError, ValueError, RuntimeError) as error:
             yield document.problem(f"cannot read the base: {error}", path)
 
     root = document.without(EXTENDS).root

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from sentbed._document.toml import Document, Node, element_key, node_of
-from sentbed.errors import Problem, RecipeError, listed, suggest
+from sentbed.errors import Problem, RecipeError, suggest
 
 COMMAND_LINE = "--set"
 """What messages give as the file of an overridden value."""
@@ -111,14 +111,13 @@ def _index(elements: list[Node], key: str) -> int:
     index = element_key(elements, key)
     if isinstance(index, int) and index < len(elements):
         return index
-    nodes = [element.below("name") for element in elements]
-    names = [str(node.value) for node in nodes if node is not None]
-    message = f"there is no element `{key}`, the elements are numbered 0 to {len(elements) - 1}"
-    if names:
-        message = f"there is no element `{key}`, the names are {listed(names)}; name one of them"
-    elif not elements:
-        message = f"there is no element `{key}`, the array is empty"
-    raise LookupError(message)
+    names = []
+    for element in elements:
+        name = element.below("name")
+        if name is not None:
+            names.append(str(name.value))
+    advice = suggest(key, names) or f" It has {len(elements)} elements."
+    raise LookupError(f"there is no element `{key}`.{advice}")
 
 
 def _without_removed(node: Node) -> Node:

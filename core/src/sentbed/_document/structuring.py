@@ -319,7 +319,7 @@ def _component(
         )
 
     fields = dict(value)
-    name = fields.pop("use", None)
+    name = fields.pop("use", kind.default)
     if not isinstance(name, str):
         choices = listed(plugins.names(kind.name))
         raise TypeError(

@@ -7,7 +7,7 @@ header or `KEY = VALUE`) is parsed once more on its own, which shows the keys th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -61,17 +61,6 @@ class Node:
         if isinstance(self.value, list):
             return [node.data for node in self.value]
         return self.value
-
-    def walk(self) -> Iterator[Node]:
-        """Yield the node and all nodes below it."""
-        yield self
-        children: Iterable[Node] = ()
-        if isinstance(self.value, dict):
-            children = self.value.values()
-        elif isinstance(self.value, list):
-            children = self.value
-        for child in children:
-            yield from child.walk()
 
     def below(self, key: str | int) -> Node | None:
         """Return the value of a key of a table or the element of an array; None if there is none."""

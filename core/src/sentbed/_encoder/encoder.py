@@ -14,6 +14,7 @@ from sentbed._document.structuring import structure, unstructure
 from sentbed._document.toml import Document, dotted
 from sentbed._encoder.batching import Progress, encode, require_texts
 from sentbed._encoder.evaluated_encoder import EncodeBar, EvaluatedEncoder
+from sentbed._encoder.prompt_tokenizer import PromptTokenizer
 from sentbed._encoder.saved_encoder import (
     BACKBONE,
     ENCODER_FILE,
@@ -29,7 +30,6 @@ from sentbed._recipe.component_compatibility import (
     runtime_misfits,
 )
 from sentbed._recipe.load import component_of
-from sentbed._recipe.prompts import PromptTokenizer
 from sentbed._recipe.recipe import SHORTEST, EncoderRecipe
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed.errors import (
@@ -53,6 +53,7 @@ from sentbed.protocols import (
     PlacedEncoder,
     Preparation,
     Prepared,
+    ResolvedPrompt,
     Runtime,
     Score,
     Similarity,
@@ -125,10 +126,9 @@ class Encoder(TextEncoder):
         encoder = cls(recipe, engine, backbone, placed)
 
         encoder.require_positions(recipe.max_length)
-        for task_recipe in recipe.task_recipes:
-            (prompt,) = task_recipe.prompts
-            prompt = prompt.instructed(TextTask(instruction=" "))
-            encoder._require_room(attrs.evolve(task_recipe, prompt=prompt))
+        for prompt in (recipe.task_prompts or {}).values():
+            prompt_of_task = prompt.for_task(TextTask(instruction=" "))
+            encoder._require_room(recipe.resolved(prompt_of_task))
 
         transform = recipe.head.transform
         if saved is None and transform is not None:
@@ -252,7 +252,7 @@ class Encoder(TextEncoder):
     @property
     def output(self) -> Output:  # type: ignore[override]  # that of the pooler, and read only
         """What the encoder computes for a text: `vector`, `tokens` or `sparse`."""
-        return self.recipe.pooler.traits.output
+        return self.recipe.pooler.output
 
     @property
     def similarity(self) -> Similarity | None:  # type: ignore[override]  # as `output`
@@ -320,7 +320,7 @@ class Encoder(TextEncoder):
         recipe = self.recipe.for_task(task)
         if recipe.prompt is self.recipe.prompt:
             return attrs.evolve(self, recipe=recipe)
-        self._require_room(recipe)
+        self._require_room(recipe.resolved_prompt)
         longest = self._longest_input()
         return attrs.evolve(
             self,
@@ -335,9 +335,8 @@ class Encoder(TextEncoder):
             longest += _tokens_around_text(self.tokenizer())
         return min(longest, self.backbone.max_length)
 
-    def _require_room(self, recipe: EncoderRecipe) -> None:
-        """Raise `ModelError` if the prompt of `recipe`, one of `task_prompts`, leaves no tokens for a text."""
-        prompt = recipe.resolved_prompt
+    def _require_room(self, prompt: ResolvedPrompt | None) -> None:
+        """Raise `ModelError` if a prompt of `task_prompts` leaves no tokens for a text."""
         if prompt is None:
             return
         longest = self._longest_input()
@@ -382,7 +381,7 @@ class Encoder(TextEncoder):
                     transform_facts[key] = value
             facts["transform"] = transform_facts | dict(self.placed.fitted_on)
         similarity = self.similarity
-        if similarity is not None and similarity.traits.formula != "cosine":
+        if similarity is not None and similarity.formula != "cosine":
             facts["similarity"] = unstructure(similarity)
 
         prompts = []
@@ -631,17 +630,18 @@ def pair_name(name: str, second: str | None) -> str:
 
 def self_contained(recipe: EncoderRecipe) -> EncoderRecipe:
     """Return the recipe with the text of each template instead of the name of its file, for saving."""
+    task_prompts = None
     if recipe.task_prompts is not None:
         task_prompts = {}
-        for key, prompt in recipe.task_prompts.items():
-            task_prompts[key] = prompt.without_file()
-        recipe = attrs.evolve(recipe, task_prompts=task_prompts)
-    if recipe.prompt is None:
-        return recipe
-    prompts = tuple(prompt.without_file() for prompt in recipe.prompts)
-    if isinstance(recipe.prompt, tuple):
-        return attrs.evolve(recipe, prompt=prompts)
-    return attrs.evolve(recipe, prompt=prompts[0])
+        for key, of_task in recipe.task_prompts.items():
+            task_prompts[key] = of_task.self_contained()
+
+    prompt = recipe.prompt
+    if isinstance(prompt, tuple):
+        prompt = tuple(each.self_contained() for each in prompt)
+    elif prompt is not None:
+        prompt = prompt.self_contained()
+    return attrs.evolve(recipe, prompt=prompt, task_prompts=task_prompts)
 
 
 def runtime_of(

@@ -40,7 +40,7 @@ from sentbed.errors import (
 )
 from sentbed.protocols import (
     LABEL,
-    Component,
+    Backbone,
     Evaluator,
     Loss,
     Runtime,
@@ -187,7 +187,7 @@ def _entries(
 def evaluations(recipe: Recipe) -> Iterator[Fault]:
     """Yield what no evaluation uses: a second encoder, a start without a stage, an expected number."""
     for path, entry, _ in _entries(recipe):
-        if entry.second is not None and not entry.evaluator.traits.two_sided:
+        if entry.second is not None and not entry.evaluator.two_sided:
             yield (
                 f"the evaluator `{entry.evaluator.name}` has no use for a `second` encoder; take it out",
                 (*path, "second"),
@@ -231,7 +231,7 @@ def evaluated_encoders(recipe: Recipe) -> Iterator[Fault]:
         evaluator = entry.evaluator
         for _, message in misfits_within(evaluator, Evaluator, encoder):
             yield message, path
-        for message in unread_output(encoder, "the evaluator", evaluator.traits.reads):
+        for message in unread_output(encoder, "the evaluator", evaluator.reads):
             yield message, path
         second = recipe.encoders.get(entry.second or "", encoder)
         if not _are_comparable(encoder, second):
@@ -248,7 +248,7 @@ def _are_comparable(first: EncoderRecipe, second: EncoderRecipe) -> bool:
     """Whether a text of one encoder can be compared with a text of the other."""
     if first.similarity != second.similarity:
         return False
-    return first.pooler.traits.output == second.pooler.traits.output
+    return first.pooler.output == second.pooler.output
 
 
 RULES: tuple[Rule, ...] = (
@@ -286,7 +286,7 @@ def sizes(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
 
 def classes_of_labels(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
     """Yield a fault if a loss needs class names and does not say which ones."""
-    traits = stage.loss.traits
+    traits = stage.loss
     if LABEL in traits.needs - traits.numbers and not traits.classes:
         message = "the loss needs labels and does not say which `classes` they may be; its plugin must say it"
         yield message, ("loss",)
@@ -348,7 +348,7 @@ def choosing_validation(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
             "trains, or use `watch`",
             ("validate", "encoder"),
         )
-    if validate.chooses and not validate.evaluator.traits.development:
+    if validate.chooses and not validate.evaluator.development:
         yield (
             "a validation chooses weights, so it must not see test data, and its evaluator does not say that "
             "it scores development data only; choose one that does, or say in this one that its data is a "
@@ -380,7 +380,7 @@ def _is_complete(recipe: Recipe, stage: Stage) -> bool:
 
 def columns_of_data(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
     """Yield a fault for each column that the data lacks, or has with other values than the loss takes."""
-    loss, data = stage.loss.traits, stage.data.traits
+    loss, data = stage.loss, stage.data
     columns = listed(stage.data.columns)
     for column in sorted(loss.needs - set(stage.data.columns)):
         message = f"the loss needs the column `{column}`, and the data has {columns}; choose another of the two"
@@ -396,7 +396,7 @@ def columns_of_data(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
 
 def trainable_parts(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
     """Yield why the encoders of a stage cannot be trained or frozen, whatever the loss."""
-    parts: list[Component] = [recipe.runtime]
+    parts: list[Backbone | Runtime] = [recipe.runtime]
     for name in recipe.trained(stage):
         encoder = recipe.encoders[name]
         parts.append(encoder.backbone)
@@ -404,8 +404,8 @@ def trainable_parts(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
             message = f"`{name}` has several prompts, and a stage trains one; give it one prompt"
             yield message, ("train",)
     for part in parts:
-        if part.traits.untrainable is not None:
-            yield part.traits.untrainable, ()
+        if part.untrainable is not None:
+            yield part.untrainable, ()
 
     for name in stage.freeze:
         encoder = recipe.encoders[name]
@@ -447,7 +447,7 @@ def _has_text_rules(encoder: EncoderRecipe) -> bool:
 
 def encoders_of_loss(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
     """Yield why a loss cannot train the encoders of its stage, or compare their texts."""
-    traits = stage.loss.traits
+    traits = stage.loss
     first = recipe.encoders[recipe.trained(stage)[0]]
     fixed = set()
     compared = None
@@ -475,7 +475,7 @@ def moving_averages(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
     An encoder is trained if it also encodes a column directly, and is not frozen.
     """
     towers = recipe.towers(stage)
-    keys = stage.loss.traits.keys
+    keys = stage.loss.keys
     trained = {name for column, name in towers.items() if column not in keys}
     trained -= set(stage.freeze)
     for key in sorted(keys & towers.keys()):

@@ -8,20 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from sentbed._document.structuring import parts_in
 from sentbed._document.toml import KeyPath
-from sentbed._recipe.prompts import (
-    INSTRUCTION,
-    MASK,
-    TEMPLATES,
-    Prompt,
-    Template,
-    parse_template,
-)
 from sentbed.errors import SentbedError, listed
 from sentbed.protocols import (
+    INSTRUCTION,
+    MASK,
     Backbone,
     Output,
     Pooler,
+    Prompt,
     Runtime,
+    Template,
     Transform,
     inner_parts,
 )
@@ -42,7 +38,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "template-alone-from-0": "the state of the template without a sentence, at positions from 0",
     }
 )
-"""How messages describe each need of a pooler (`PoolerTraits.needs`)."""
+"""How messages describe each need of a pooler (`Pooler.needs`)."""
 
 VECTORS: frozenset[Output] = frozenset({"vector", "sparse"})
 """Outputs of poolers that are one vector of each text."""
@@ -79,13 +75,13 @@ def misfits(encoder: EncoderRecipe) -> Iterator[tuple[KeyPath, str]]:
 def _unmet_needs(encoder: EncoderRecipe) -> Iterator[tuple[KeyPath, str]]:
     """Yield the path and a message for each pooler, outer ones first, whose needs the backbone does not meet."""
     backbone = encoder.backbone
-    offers = backbone.traits.offers
+    offers = backbone.offers
     if offers is None:
         return
     for path, pooler in parts_in(encoder.pooler, ("pooler",)):
         if not isinstance(pooler, Pooler):
             continue
-        unmet = pooler.traits.needs - offers - {TEMPLATE}
+        unmet = pooler.needs - offers - {TEMPLATE}
         if unmet:
             yield (
                 path,
@@ -119,7 +115,7 @@ def _misfits_of_prompts(encoder: EncoderRecipe) -> Iterator[tuple[str, str]]:
             "prompt",
             "`prompt` is an empty array; give at least one prompt, or take it out",
         )
-    if count > 1 and pooler.traits.needs & NEEDS_OF_ONE_TEMPLATE:
+    if count > 1 and pooler.needs & NEEDS_OF_ONE_TEMPLATE:
         yield (
             "prompt",
             f"the pooler `{pooler.name}` subtracts the state of one template, and there are {count} prompts; "
@@ -128,7 +124,7 @@ def _misfits_of_prompts(encoder: EncoderRecipe) -> Iterator[tuple[str, str]]:
 
     for prompt in encoder.prompts:
         yield from _prompt_misfits(encoder, prompt)
-        template = _template_of(prompt)
+        template = _template_of(encoder, prompt)
         if template is not None and INSTRUCTION in str(template):
             yield (
                 "prompt",
@@ -144,11 +140,11 @@ def _reasons(needs: frozenset[str]) -> str:
 
 def _similarity_misfits(encoder: EncoderRecipe) -> Iterator[tuple[KeyPath, str]]:
     """Yield why a similarity, several prompts or a transform cannot work with the pooler's output."""
-    output = encoder.pooler.traits.output
+    output = encoder.pooler.output
     similarity = encoder.similarity
     compares = VECTORS
     if similarity is not None:
-        compares = similarity.traits.compares
+        compares = similarity.compares
     for message in unread_output(encoder, "the similarity", compares):
         yield ("similarity",), message
     if output == "tokens" and len(encoder.prompts) > 1:
@@ -166,7 +162,7 @@ def unread_output(
 ) -> Iterator[str]:
     """Yield a message if what reads the output of an encoder's pooler, such as a loss, does not read this one."""
     pooler = encoder.pooler
-    output = pooler.traits.output
+    output = pooler.output
     if output not in reads:
         names = listed(sorted(reads))
         yield (
@@ -177,17 +173,17 @@ def unread_output(
 
 def runtime_misfits(runtime: Runtime, encoder: EncoderRecipe) -> Iterator[str]:
     """Yield reasons why an encoder cannot run on a runtime with its current settings."""
-    if encoder.backbone.traits.auxiliary is not None and not runtime.traits.auxiliary:
+    if encoder.backbone.auxiliary is not None and not runtime.auxiliary:
         yield (
             f"the runtime `{runtime.name}`, as it is set, runs no auxiliary prompt, which the backbone "
             f"`{encoder.backbone.name}` needs; use another, such as `cpu`"
         )
-    if encoder.marks and not runtime.traits.marked_tokens:
+    if encoder.marks and not runtime.marked_tokens:
         yield (
             f"the runtime `{runtime.name}`, as it is set, takes no prompt that hides tokens, chooses layers "
             "or has a placeholder; use another, such as `cpu`, or another prompt"
         )
-    yield from unread_output(encoder, "the runtime", runtime.traits.outputs)
+    yield from unread_output(encoder, "the runtime", runtime.outputs)
     yield from runtime.misfits(encoder)
 
 
@@ -204,13 +200,13 @@ def beyond_positions(encoder: EncoderRecipe, max_length: int) -> Iterator[str]:
 def _pooler_misfits(encoder: EncoderRecipe) -> Iterator[tuple[KeyPath, str]]:
     """Yield why a pooler cannot take its weights, or a projection its vectors."""
     backbone, pooler, head = encoder.backbone, encoder.pooler, encoder.head
-    if pooler.traits.pretrained and not backbone.traits.pretrained:
+    if pooler.pretrained and not backbone.pretrained:
         yield (
             ("pooler",),
             f"the pooler starts with weights of the backbone's model, and those of `{backbone.name}` are "
             "random; name a pretrained `model`, or take `pretrained` out of the pooler",
         )
-    if pooler.traits.at_test is not None and head.projection is not None:
+    if pooler.at_test is not None and head.projection is not None:
         yield (
             ("head",),
             f"`projection` is trained on what the pooler `{pooler.name}` computes in training, and encoding "
@@ -220,17 +216,13 @@ def _pooler_misfits(encoder: EncoderRecipe) -> Iterator[tuple[KeyPath, str]]:
 
 def _prompt_misfits(
     encoder: EncoderRecipe,
-    prompt: Prompt,
+    prompt: Prompt | None,
 ) -> Iterator[tuple[str, str]]:
     """Yield a key and a message for each problem that a prompt has with the backbone and the pooler."""
     backbone, pooler = encoder.backbone, encoder.pooler
-    needs = pooler.traits.needs
-    if problems := list(prompt.check()):
-        for problem in problems:
-            yield "prompt", problem
-        return
+    needs = pooler.needs
     try:
-        resolved = prompt.resolve(pooler, backbone.traits)
+        resolved = encoder.resolved(prompt)
     except SentbedError as error:
         yield "prompt", str(error)
         return
@@ -242,7 +234,7 @@ def _prompt_misfits(
                 f"the pooler `{pooler.name}` needs a template; "
                 'add `prompt = { template = "..." }` with `{text}` where the sentence goes',
             )
-        elif backbone.traits.placeholder or backbone.traits.auxiliary:
+        elif backbone.placeholder or backbone.auxiliary:
             yield (
                 "prompt",
                 f"the backbone `{backbone.name}` intervenes in a prompt, and there is none; "
@@ -275,11 +267,11 @@ def name_at_test(pooler: Pooler) -> str:
 
     The name is `OUTER of INNER` if the pooling is that of a pooler within this pooler.
     """
-    at_test = pooler.traits.at_test
+    at_test = pooler.at_test
     if at_test is None:
         return pooler.name
     for inner in inner_parts(pooler, Pooler):
-        if inner.traits.at_test == at_test:
+        if inner.at_test == at_test:
             return f"{pooler.name} of {name_at_test(inner)}"
     return at_test
 
@@ -290,24 +282,23 @@ def _template_misfits(
 ) -> Iterator[str]:
     """Yield reasons why a template does not suit the backbone and the pooler."""
     backbone, pooler = encoder.backbone, encoder.pooler
-    needs, offers = pooler.traits.needs, backbone.traits.offers
+    needs, offers = pooler.needs, backbone.offers
     has_mask = MASK in template.suffix
 
     if template.between is not None:
         twice = f"the template {str(template)!r} has the sentence twice, the second one to be pooled, and"
         if offers is not None and "span" not in offers:
             yield f"{twice} `{backbone.name}` cannot hide the first; write `{{text}}` once"
-        elif needs & {"decoder", "mask-token"} or pooler.traits.pooling == "cls":
+        elif needs & {"decoder", "mask-token"} or pooler.pooling == "cls":
             yield (
                 f"{twice} the pooler `{pooler.name}` reads a single state that says nothing of it; use a pooler "
                 "such as `mean` or `last`, or write `{text}` once"
             )
 
     if "mask-token" in needs and not has_mask:
-        with_mask = [name for name, text in TEMPLATES.items() if MASK in text]
         yield (
             f"the pooler `{pooler.name}` reads the mask token, and the template {str(template)!r} has none; "
-            f"write `{{mask}}` in it, or use the template {listed(with_mask)}"
+            "write `{mask}` in it, behind `{text}`"
         )
 
     if has_mask and offers is not None and "mask-token" not in offers:
@@ -325,7 +316,7 @@ def _task_prompt_misfits(
     if len(encoder.prompts) != 1:
         count = len(encoder.prompts)
         yield f"there are {count} prompts, and a task's takes the place of one; give one `prompt`"
-    if encoder.pooler.traits.needs & NEEDS_OF_ONE_TEMPLATE:
+    if encoder.pooler.needs & NEEDS_OF_ONE_TEMPLATE:
         yield (
             f"the pooler `{encoder.pooler.name}` subtracts the state of one template; "
             "take `task_prompts` out, or set `denoise = false`"
@@ -340,18 +331,18 @@ def _task_prompt_misfits(
             continue
         for _, message in _prompt_misfits(encoder, prompt):
             yield f"the prompt of `{key}`: {message}"
-        template = _template_of(prompt)
+        template = _template_of(encoder, prompt)
         if template is not None and template.between is not None:
             yield f"the prompt of `{key}` has the sentence twice; write `{{text}}` once"
 
 
-def _template_of(prompt: Prompt) -> Template | None:
-    """Return the template of a prompt, which may be in a file; None if there is none, or it is invalid."""
+def _template_of(encoder: EncoderRecipe, prompt: Prompt | None) -> Template | None:
+    """Return the template of a prompt; None if there is none, or the prompt is invalid."""
     try:
-        text = prompt.without_file().template
-        if text is None:
-            return None
-        return parse_template(text)
+        resolved = encoder.resolved(prompt)
     except SentbedError:
-        # `_prompt_misfits` reports an invalid template.
+        # `_prompt_misfits` reports an invalid prompt.
         return None
+    if resolved is None:
+        return None
+    return resolved.template

@@ -95,7 +95,7 @@ def _test_files(recipe: Recipe, identity: Identity) -> dict[Hashable, tuple[str,
     tests: dict[Hashable, tuple[str, Path]] = {}
     for entry in recipe.evaluate:
         evaluator = entry.evaluator
-        if evaluator.traits.development:
+        if evaluator.development:
             continue
         development: set[Path] = set()
         with suppress(SentbedError):

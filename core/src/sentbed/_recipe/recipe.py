@@ -14,19 +14,19 @@ from attrs.validators import and_, ge, gt, le, lt, matches_re, min_len, optional
 
 from sentbed._document.structuring import parts_in, unstructure
 from sentbed._document.toml import Document, KeyPath
-from sentbed._recipe.prompts import Prompt, ResolvedPrompt
 from sentbed.errors import Level, Problem, SentbedError
 from sentbed.protocols import (
     LABEL,
     Backbone,
-    ComponentTraits,
     DataSource,
     Evaluator,
     Head,
     Loss,
     Optimizer,
     Pooler,
+    Prompt,
     RecipeTable,
+    ResolvedPrompt,
     Runtime,
     Schedule,
     Similarity,
@@ -115,37 +115,38 @@ class EncoderRecipe:
         recipe = attrs.evolve(self, task_prompts=None)
         for key in task.keys:
             if key in prompts:
-                return attrs.evolve(recipe, prompt=prompts[key].instructed(task))
+                return attrs.evolve(recipe, prompt=prompts[key].for_task(task))
         return recipe
 
     @property
-    def task_recipes(self) -> tuple[EncoderRecipe, ...]:
-        """For each prompt of `task_prompts`, a copy of the recipe that has it as `prompt`.
-
-        `{instruction}` is not replaced.
-        """
-        recipes = []
-        for prompt in (self.task_prompts or {}).values():
-            recipes.append(attrs.evolve(self, prompt=prompt, task_prompts=None))
-        return tuple(recipes)
-
-    @property
-    def prompts(self) -> tuple[Prompt, ...]:
-        """The prompts as a tuple; the default `Prompt()` if the recipe has none."""
+    def prompts(self) -> tuple[Prompt | None, ...]:
+        """The prompts as a tuple; the default prompt of the pooler, which may be None, if the recipe has none."""
         if isinstance(self.prompt, tuple):
             return self.prompt
-        return (self.prompt or Prompt(),)
+        return (self.prompt or self.pooler.prompt,)
 
     @property
     def resolved_prompts(self) -> tuple[ResolvedPrompt | None, ...]:
-        """The prompts with the defaults of the pooler; None for a prompt without a template."""
-        backbone = self.backbone.traits
-        return tuple(prompt.resolve(self.pooler, backbone) for prompt in self.prompts)
+        """The prompts that are in effect; None for no text around the sentence."""
+        return tuple(self.resolved(prompt) for prompt in self.prompts)
+
+    def resolved(self, prompt: Prompt | None) -> ResolvedPrompt | None:
+        """Return a prompt with the defaults of the pooler, and with what the backbone needs in it.
+
+        Raises:
+            SentbedError: if the prompt is invalid.
+        """
+        if prompt is None:
+            return None
+        resolved = prompt.resolve(self.pooler.prompt)
+        if resolved is None:
+            return None
+        return resolved.on(self.backbone)
 
     @property
     def needs(self) -> frozenset[str]:
-        """What the pooler and the prompts need from the backbone; see `PoolerTraits.needs`."""
-        needs = self.pooler.traits.needs
+        """What the pooler and the prompts need from the backbone; see `Pooler.needs`."""
+        needs = self.pooler.needs
         for prompt in self.resolved_prompts:
             if prompt is not None and prompt.template.between is not None:
                 needs |= {"span"}
@@ -156,7 +157,7 @@ class EncoderRecipe:
         """Whether a prompt hides tokens or selects layers, or must have a placeholder.
 
         `TokenIds.hidden` and `TokenIds.readings` then mark its tokens. A placeholder is a token that the backbone
-        requires in each prompt (`BackboneTraits.placeholder`).
+        requires in each prompt (`Backbone.placeholder`).
         """
         try:
             prompts = self.resolved_prompts
@@ -168,13 +169,16 @@ class EncoderRecipe:
                 continue
             if prompt.layers or prompt.template.between is not None:
                 return True
-        return self.backbone.traits.placeholder is not None
+        return self.backbone.placeholder is not None
 
     @property
     def readings(self) -> tuple[tuple[int, ...], ...]:
         """The sets of layers that prompts select, each once."""
-        layers = [prompt.layers for prompt in self.prompts if prompt.layers is not None]
-        return tuple(dict.fromkeys(layers))
+        readings: dict[tuple[int, ...], None] = {}
+        for prompt in self.prompts:
+            if prompt is not None and prompt.layers is not None:
+                readings[prompt.layers] = None
+        return tuple(readings)
 
     @property
     def template(self) -> tuple[str, str] | None:
@@ -201,7 +205,7 @@ class EncoderRecipe:
         Backbones within other components count as well.
         """
         backbones = [part for _, part in parts_in(self) if isinstance(part, Backbone)]
-        return any(backbone.traits.runs_code for backbone in backbones)
+        return any(backbone.runs_code for backbone in backbones)
 
     @property
     def resolved_prompt(self) -> ResolvedPrompt | None:
@@ -331,19 +335,19 @@ class Stage:
     """Evaluations that are repeated during the stage. Their scores are shown, but decide nothing."""
 
     @property
-    def traits(self) -> ComponentTraits:
-        """Traits of the stage itself: the paper to cite for gradient caching, if the stage uses it."""
+    def cites(self) -> tuple[str, ...]:
+        """The paper on gradient caching, if the stage uses it."""
         if self.micro_batch is None:
-            return ComponentTraits()
-        return ComponentTraits(cites=("gao2021gradcache",))
+            return ()
+        return ("gao2021gradcache",)
 
     @property
     def columns_used(self) -> tuple[str, ...]:
         """Columns that the loss uses, in the order of the data's columns."""
-        loss = self.loss.traits
+        loss = self.loss
         takes = loss.takes
         if takes is None:
-            texts = set(self.data.columns) - self.data.traits.numbers
+            texts = set(self.data.columns) - self.data.numbers
             takes = loss.numbers | texts
         used = loss.needs | takes - {LABEL}
         return tuple(column for column in self.data.columns if column in used)
@@ -351,7 +355,7 @@ class Stage:
     @property
     def texts(self) -> tuple[str, ...]:
         """Columns of texts that the loss uses: all used columns except classes and numbers."""
-        others = {LABEL, *self.loss.traits.numbers}
+        others = {LABEL, *self.loss.numbers}
         return tuple(column for column in self.columns_used if column not in others)
 
 

@@ -43,7 +43,7 @@ def untrained_layers(recipe: Recipe) -> Iterator[str]:
     trained = set(chain.from_iterable(map(recipe.trained, recipe.stage)))
     for name, encoder in recipe.encoders.items():
         pooler = encoder.pooler
-        if pooler.traits.new_layer and name not in trained:
+        if pooler.new_layer and name not in trained:
             yield (
                 f"the pooler `{pooler.name}` of the encoder `{name}` begins with a new layer, and no stage "
                 "trains it: its vectors are random; let it take trained weights, such as those of the model "

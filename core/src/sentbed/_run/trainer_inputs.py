@@ -52,7 +52,7 @@ class Feed:
         """
         stage = self.stage
         columns: dict[str, Any] = {}
-        if stage.loss.traits.scheduled:
+        if stage.loss.scheduled:
             columns[PROGRESS] = np.array(progress, np.float32)
         for name, values in batch.columns.items():
             if name not in stage.texts:
@@ -68,7 +68,7 @@ class Feed:
                 )
             else:
                 columns[name] = self._tokenizers[name].encode(values, max_length)
-            if stage.loss.traits.compares_texts:
+            if stage.loss.compares_texts:
                 columns[f"{name}.id"] = text_numbers(values)
         return columns
 
@@ -114,7 +114,7 @@ def values_of(
         DataError: if a number is not finite as float32, or a class is not one of the loss's `classes`.
     """
     loss = stage.loss
-    if column in loss.traits.numbers:
+    if column in loss.numbers:
         for value, row in zip(values, rows, strict=True):
             is_number = isinstance(value, int | float | np.number)
             if not (is_number and abs(value) <= LARGEST):
@@ -124,7 +124,7 @@ def values_of(
                 )
         return np.array(values, np.float32)
 
-    classes = list(loss.traits.classes)
+    classes = list(loss.classes)
     indices = []
     for value, row in zip(values, rows, strict=True):
         if value not in classes:

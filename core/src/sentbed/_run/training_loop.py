@@ -283,7 +283,7 @@ def require_fit(recipe: Recipe, encoders: Mapping[str, Encoder]) -> None:
             encoder = encoders[name]
             encoder.require_positions(length_of(stage, encoder))
             # The vectors of a teacher may have another width.
-            if column not in stage.loss.traits.targets:
+            if column not in stage.loss.targets:
                 widths[name] = encoder.placed.width
                 if name in recipe.trained(stage):
                     widths[name] = encoder.placed.trained_width or encoder.placed.width

@@ -29,14 +29,17 @@ if TYPE_CHECKING:
         Loss,
         LossOutput,
         Optimizer,
+        Output,
         ParameterSettings,
         Pooler,
+        Pooling,
         Schedule,
         Similarity,
         StagePlace,
         Tracker,
         cut_into_batches,
         inner_parts,
+        of_inner,
     )
     from sentbed.protocols.engine import (
         Columns,
@@ -70,6 +73,14 @@ if TYPE_CHECKING:
         VectorStore,
     )
     from sentbed.protocols.items import Items, Statistic
+    from sentbed.protocols.prompts import (
+        INSTRUCTION,
+        MASK,
+        TEXT,
+        Prompt,
+        ResolvedPrompt,
+        Template,
+    )
     from sentbed.protocols.recipe_parts import (
         EvaluateParts,
         EvaluatorUse,
@@ -105,18 +116,6 @@ if TYPE_CHECKING:
         TokenizerForPrompts,
         TokenStates,
         TokenVectors,
-    )
-    from sentbed.protocols.traits import (
-        BackboneTraits,
-        ComponentTraits,
-        DataTraits,
-        EvaluatorTraits,
-        InterventionTraits,
-        LossTraits,
-        Output,
-        PoolerTraits,
-        RuntimeTraits,
-        SimilarityTraits,
     )
 
 if not TYPE_CHECKING:

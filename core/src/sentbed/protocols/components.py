@@ -1,8 +1,8 @@
 """Base classes of the components that plugins offer, and of the objects that components build.
 
 A component is a frozen attrs class that inherits from the base class of its kind, such as `Pooler`. Its fields
-are the keys of its table in a recipe; its `traits` describe its other properties. A method that is not abstract
-has a default.
+are the keys of its table in a recipe; its properties, such as `needs`, are class
+attributes, or follow from the fields. A method that is not abstract has a default.
 """
 
 from __future__ import annotations
@@ -10,20 +10,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import attrs
 
 from sentbed.protocols.tokens import BlockStates, Module, Tensor, Tokenizer
-from sentbed.protocols.traits import (
-    BackboneTraits,
-    ComponentTraits,
-    DataTraits,
-    InterventionTraits,
-    LossTraits,
-    PoolerTraits,
-    SimilarityTraits,
-)
+
+Pooling: TypeAlias = Literal[
+    "cls", "lasttoken", "max", "mean", "mean_sqrt_len_tokens", "weightedmean"
+]
+
+Output: TypeAlias = Literal["vector", "tokens", "sparse"]
+"""What an encoder computes for a text.
+
+`vector`: one vector. `tokens`: one vector per token. `sparse`: one vector with a number for each token of the
+vocabulary, most of which are 0.
+"""
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,9 +43,9 @@ class Component(ABC):
     """Names that other libraries have for it. A recipe cannot use them: the message about one leads to `name`."""
 
     @property
-    def traits(self) -> ComponentTraits:
-        """Properties of the component that are not fields."""
-        return ComponentTraits()
+    def cites(self) -> tuple[str, ...]:
+        """Papers to cite in model cards: keys of `sentbed/citations.bib`, or BibTeX entries (`@...`)."""
+        return ()
 
     def check(self) -> Iterator[str]:
         """Yield problems that can be found without heavy imports, for `sentbed check`.
@@ -101,6 +103,26 @@ def inner_parts(component: Component, base: Callable[..., Part]) -> tuple[Part, 
     return tuple(parts)
 
 
+class _OfInner(property):
+    """A property that a component with inner components of its kind takes over from the first of them."""
+
+    def __set_name__(self, owner: Any, name: str) -> None:
+        self.kind = owner
+        self.name = name
+
+    def __get__(self, component: Any, owner: Any = None) -> Any:
+        if component is not None:
+            for inner in inner_parts(component, self.kind):
+                return getattr(inner, self.name)
+        return super().__get__(component, owner)
+
+
+if TYPE_CHECKING:
+    of_inner = property
+else:
+    of_inner = _OfInner
+
+
 @attrs.frozen
 class BuildContext:
     """Arguments for building a backbone."""
@@ -113,7 +135,7 @@ class BuildContext:
     None if the backbone is not built from a saved encoder.
     """
     needs: frozenset[str] = frozenset()
-    """Needs of the pooler (`PoolerTraits.needs`). They say which fields of `TokenStates` to compute."""
+    """Needs of the pooler (`Pooler.needs`). They say which fields of `TokenStates` to compute."""
     sums: Mapping[str, str] = attrs.field(factory=dict)
     """Verified SHA-256 of each file in `saved`, by path; empty if the backbone was saved without checksums."""
     readings: tuple[tuple[int, ...], ...] = ()
@@ -215,10 +237,69 @@ class Backbone(Component):
 
     __slots__ = ()
 
-    @property
-    def traits(self) -> BackboneTraits:
-        """What the backbone offers to poolers, and other properties; by default those of its inner backbone."""
-        return BackboneTraits.of(*inner_parts(self, Backbone))
+    @of_inner
+    def offers(self) -> frozenset[str] | None:
+        """What the backbone can do: needs of poolers (`Pooler.needs`) that it meets, and points at which
+        interventions can act.
+
+        `span` means that it can hide tokens from poolers: in a template that has the sentence twice, they read
+        the second copy only. None means unknown: `sentbed check` then does not compare it with needs of poolers.
+        """
+        return None
+
+    @of_inner
+    def heeds(self) -> frozenset[str] | None:
+        """Needs of poolers that change how the backbone is built or what it computes; None means all.
+
+        Encoders whose poolers differ only in other needs may share a forward pass.
+        """
+        return None
+
+    @of_inner
+    def from_files(self) -> bool:
+        """Whether the backbone is built from files alone, without random numbers and training texts."""
+        return False
+
+    @of_inner
+    def pretrained(self) -> bool:
+        """Whether the weights are pretrained; otherwise they are random."""
+        return True
+
+    @of_inner
+    def runs_code(self) -> bool:
+        """Whether building the backbone runs Python code from the model's repository (`trust_remote_code`)."""
+        return False
+
+    @of_inner
+    def model(self) -> str | None:
+        """Model that provides the weights or the architecture: a hub id or a directory."""
+        return None
+
+    @of_inner
+    def predicts(self) -> bool:
+        """Whether the built backbone has a language-modelling head; see `BuiltBackbone.output_embedding`."""
+        return False
+
+    @of_inner
+    def placeholder(self) -> str | None:
+        """Token that each prompt must contain once.
+
+        If it is missing, it is put before the sentence, or before the quotation mark that opens it.
+        """
+        return None
+
+    @of_inner
+    def auxiliary(self) -> str | None:
+        """Template of a second prompt for each sentence; see `TokenBatch.auxiliary`."""
+        return None
+
+    @of_inner
+    def untrainable(self) -> str | None:
+        """Why encoders with this backbone cannot be trained: a sentence with a remedy; None if they can.
+
+        `sentbed check` refuses a stage that would train them.
+        """
+        return None
 
     @abstractmethod
     def build(self, context: BuildContext) -> BuiltBackbone:
@@ -248,9 +329,31 @@ class Intervention(Component):
     __slots__ = ()
 
     @property
-    def traits(self) -> InterventionTraits:
-        """Requirements on the prompt, and other properties."""
-        return InterventionTraits()
+    def placeholder(self) -> str | None:
+        """Token that each prompt must contain. Its embedding is drawn from N(0, 1)."""
+        return None
+
+    @property
+    def placeholder_spacing(self) -> Literal["stripped", "kept"] | None:
+        """Whether the tokenizer strips the space before the placeholder.
+
+        None means what transformers 4 does for a token that is added without further settings.
+        """
+        return None
+
+    @property
+    def auxiliary(self) -> str | None:
+        """Second prompt, which the backbone reads first: a template or its name; see `BlockStates.auxiliary`."""
+        return None
+
+    @property
+    def shares_prefix(self) -> bool:
+        """Whether a prefix that all texts have in common can be computed once.
+
+        The intervention must neither change nor read the states before the placeholder. Without a placeholder, it
+        must neither change nor read those before the last token.
+        """
+        return False
 
     @property
     @abstractmethod
@@ -259,7 +362,7 @@ class Intervention(Component):
 
         The point `block-input` is the input of the block. The point `attention-heads` is the concatenated
         outputs of the block's attention heads, before the output projection. A backbone lists its points in
-        `traits.offers`.
+        `offers`.
         """
 
     @abstractmethod
@@ -272,13 +375,62 @@ class Pooler(Component):
 
     __slots__ = ()
 
-    @property
-    def traits(self) -> PoolerTraits:
-        """Requirements on backbone and prompt, and other properties; by default the traits of its inner poolers.
+    @of_inner
+    def needs(self) -> frozenset[str]:
+        """What the pooler needs from the backbone and the prompt.
 
-        A pooler that has inner poolers and traits of its own returns `PoolerTraits.of(self.inner, ...)`.
+        - `bidirectional`: every token attends to the whole text; `causal`: only the last token does.
+        - `decoder`, `mask-token`, `template-alone`, `template-alone-from-0`, `layers`: states that the fields of
+          `TokenStates` have; each field names its need.
+        - `logits`: the states are the logits of a language-modelling head, as wide as the vocabulary.
+        - `template`: there is a prompt around the sentence.
+        - Other words, which backbones of plugins may offer (`Backbone.offers`).
         """
-        return PoolerTraits.of(*inner_parts(self, Pooler))
+        return frozenset()
+
+    @of_inner
+    def prompt(self) -> Any:
+        """Prompt (a `Prompt`) that encoders with this pooler have by default; None for no prompt."""
+        return None
+
+    @of_inner
+    def at_test(self) -> str | None:
+        """Name of the pooling in eval mode, if it differs from the pooling in training.
+
+        A projection after such a pooler is refused: it would be trained on other vectors than it is applied to.
+        """
+        return None
+
+    @of_inner
+    def pretrained(self) -> bool:
+        """Whether the module starts with weights from the backbone's files; see `Pooler.load_pretrained`."""
+        return False
+
+    @of_inner
+    def new_layer(self) -> bool:
+        """Whether encoding uses a layer of the pooler that starts with random weights.
+
+        The vectors are then meaningless before training.
+        """
+        return False
+
+    @property
+    def pooling(self) -> Pooling | None:
+        """Pooling mode of sentence-transformers that gives the same vectors in eval mode, for exporters.
+
+        For texts with padding, it may give other vectors. None if there is no such mode.
+        """
+        return None
+
+    @property
+    def dense(self) -> str | None:
+        """Attribute of the pooler's module that has a linear layer, if this layer and tanh follow `pooling`."""
+        return None
+
+    @of_inner
+    def output(self) -> Output:
+        """What the pooler computes for a text; see `Pooler.build`."""
+        return "vector"
 
     @abstractmethod
     def build(self, width: int) -> Module:
@@ -321,7 +473,7 @@ class Pooler(Component):
         """
         for field in _fields(self):
             inner = getattr(self, field.name)
-            if isinstance(inner, Pooler) and inner.traits.pretrained:
+            if isinstance(inner, Pooler) and inner.pretrained:
                 inner.load_pretrained(module.get_submodule(field.name), directory)
 
 
@@ -335,9 +487,17 @@ class Similarity(Component):
     __slots__ = ()
 
     @property
-    def traits(self) -> SimilarityTraits:
-        """Outputs of poolers that the similarity can compare, and other properties."""
-        return SimilarityTraits()
+    def compares(self) -> frozenset[Output]:
+        """Outputs of poolers (`Pooler.output`) that the similarity can compare."""
+        return frozenset({"vector"})
+
+    @property
+    def formula(self) -> Literal["cosine", "dot"] | None:
+        """`cosine` or `dot` if the similarity is one of them; evaluators then compute it themselves, in float64.
+
+        None if it is another one.
+        """
+        return None
 
     def normalize(self, vectors: Any) -> Any:
         """Prepare vectors for comparison, for example by L2 normalisation. Called once for each text.
@@ -394,10 +554,10 @@ class LossOutput:
 
 
 LABEL = "label"
-"""Column of a data source that has class names instead of texts; see `LossTraits.classes`."""
+"""Column of a data source that has class names instead of texts; see `Loss.classes`."""
 
 PROGRESS = "stage.progress"
-"""Input of a loss that says which share of the stage's steps is done; see `LossTraits.scheduled`."""
+"""Input of a loss that says which share of the stage's steps is done; see `Loss.scheduled`."""
 
 
 @attrs.frozen
@@ -427,15 +587,80 @@ class Loss(Component):
 
     @property
     @abstractmethod
-    def traits(self) -> LossTraits:
-        """Columns that the data must have, and other properties."""
+    def needs(self) -> frozenset[str]:
+        """Columns that the data must have."""
+
+    @of_inner
+    def takes(self) -> frozenset[str] | None:
+        """Further columns that the loss uses if the data has them; None means all columns of the data.
+
+        A column that is in neither set is not encoded.
+        """
+        return None
+
+    @of_inner
+    def classes(self) -> tuple[str, ...]:
+        """Class names that may occur in the column `label`, for a loss that needs this column."""
+        return ()
+
+    @of_inner
+    def numbers(self) -> frozenset[str]:
+        """Columns that must have numbers instead of texts, such as `{"score"}`."""
+        return frozenset()
+
+    @of_inner
+    def compares_texts(self) -> bool:
+        """Whether the loss must know which texts are equal.
+
+        Its `inputs` (see `Loss.build`) then have `COLUMN.id`, int64 `(batch,)`, for each column of texts. Equal
+        texts have equal numbers, across columns and steps.
+        """
+        return False
+
+    @of_inner
+    def momentum(self) -> float | None:
+        """Momentum, in [0, 1), of a moving average of the encoder's weights, as in MoCo; None for no average.
+
+        An encoder with the averaged weights encodes the columns `keys`, without gradient. After each step, the
+        average becomes `momentum * average + (1 - momentum) * weights`.
+        """
+        return None
+
+    @of_inner
+    def keys(self) -> frozenset[str]:
+        """Columns that the encoder with the averaged weights encodes."""
+        return frozenset()
+
+    @of_inner
+    def scheduled(self) -> bool:
+        """Whether the `inputs` have `stage.progress`, a float32 scalar: the share of the stage that is done.
+
+        It is 0 in the first step and nearly 1 in the last. A temperature or a weight can change with it during
+        training.
+        """
+        return False
+
+    @of_inner
+    def stateful(self) -> bool:
+        """Whether the loss passes a state from step to step; see `Loss.build`."""
+        return False
+
+    @of_inner
+    def targets(self) -> frozenset[str]:
+        """Columns that a frozen encoder, such as a teacher, encodes. Its vectors may have another dimension."""
+        return frozenset()
+
+    @of_inner
+    def reads(self) -> frozenset[Output]:
+        """Outputs of poolers (`Pooler.output`) that the loss can train; see `Loss.build`."""
+        return frozenset({"vector"})
 
     @abstractmethod
     def build(self, width: int) -> Module:
         """Return a module that is called as `module(inputs: Mapping[str, Tensor]) -> LossOutput`.
 
         `inputs` has, for each column of texts, float32 vectors `(batch, width)`; for each column of numbers
-        (`LossTraits.numbers`), float32 `(batch,)`; for the column `label`, class indices `(batch,)`. With the
+        (`Loss.numbers`), float32 `(batch,)`; for the column `label`, class indices `(batch,)`. With the
         trait `scheduled`, it also has `stage.progress`, a float32 scalar.
 
         The module is a pure function of its arguments and parameters: it keeps nothing between calls, and stops
@@ -493,7 +718,7 @@ def _compared(value: Any, similarity: Similarity) -> Any:
 class Dataset(ABC):
     """Training data: rows with named columns.
 
-    A value is a text, or a number if `DataTraits.numbers` has its column.
+    A value is a text, or a number if `DataSource.numbers` has its column.
     """
 
     __slots__ = ()
@@ -575,9 +800,20 @@ class DataSource(Component):
     __slots__ = ()
 
     @property
-    def traits(self) -> DataTraits:
-        """Whether the source uses the network, and other properties; by default those of its inner sources."""
-        return DataTraits.of(*inner_parts(self, DataSource))
+    def fetches(self) -> bool:
+        """Whether `open` uses the network; by default, whether an inner source does."""
+        return any(source.fetches for source in inner_parts(self, DataSource))
+
+    @property
+    def numbers(self) -> frozenset[str]:
+        """Columns of numbers: `Dataset.rows` returns finite floats for them, and `Dataset.texts` leaves them out.
+
+        By default, those of the inner sources.
+        """
+        numbers: frozenset[str] = frozenset()
+        for source in inner_parts(self, DataSource):
+            numbers |= source.numbers
+        return numbers
 
     @property
     @abstractmethod

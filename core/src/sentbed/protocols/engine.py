@@ -16,12 +16,12 @@ from sentbed.protocols.components import (
     Component,
     Loss,
     Optimizer,
+    Output,
     Pooler,
     Schedule,
     Similarity,
 )
 from sentbed.protocols.tokens import Module, TokenBatch, TokenIds
-from sentbed.protocols.traits import RuntimeTraits
 
 if TYPE_CHECKING:
     import numpy as np
@@ -285,7 +285,7 @@ Columns: TypeAlias = Mapping[str, "TokenIds | NDArray[Any]"]
 
 A column of texts has tokens to encode with gradient, or the vectors of a frozen encoder (float32 `(batch,
 width)`). A column of numbers is float32 `(batch,)`, and the column of class indices int64 `(batch,)`.
-`COLUMN.id` has a number for each text of the column (int64 `(batch,)`; see `LossTraits.compares_texts`).
+`COLUMN.id` has a number for each text of the column (int64 `(batch,)`; see `Loss.compares_texts`).
 `PROGRESS` has the share of the stage's steps that is done, a float32 scalar.
 """
 
@@ -411,9 +411,32 @@ class Runtime(Component):
     __slots__ = ()
 
     @property
-    def traits(self) -> RuntimeTraits:
-        """Number of processes, and other properties."""
-        return RuntimeTraits()
+    def processes(self) -> int:
+        """Number of processes of a run."""
+        return 1
+
+    @property
+    def auxiliary(self) -> bool:
+        """Whether encoders accept `TokenBatch.auxiliary`."""
+        return False
+
+    @property
+    def marked_tokens(self) -> bool:
+        """Whether encoders accept `TokenBatch.hidden` and `TokenBatch.readings`, and placeholders in prompts."""
+        return True
+
+    @property
+    def outputs(self) -> frozenset[Output]:
+        """Outputs of poolers (`Pooler.output`) that the engine supports."""
+        return frozenset({"vector", "sparse"})
+
+    @property
+    def untrainable(self) -> str | None:
+        """Why encoders with this runtime cannot be trained: a sentence with a remedy; None if they can.
+
+        `sentbed check` refuses a stage that would train them.
+        """
+        return None
 
     @abstractmethod
     def build(self) -> Engine:

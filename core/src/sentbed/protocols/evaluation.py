@@ -17,13 +17,14 @@ from sentbed.errors import RunError, printable
 from sentbed.protocols.components import (
     AnyEncoder,
     Component,
+    Output,
     Similarity,
     inner_parts,
+    of_inner,
 )
 from sentbed.protocols.engine import PlacedEncoder
 from sentbed.protocols.items import Items
 from sentbed.protocols.tokens import RaggedVectors
-from sentbed.protocols.traits import EvaluatorTraits, Output
 
 if TYPE_CHECKING:
     import numpy as np
@@ -416,13 +417,26 @@ class Evaluator(Component):
 
     __slots__ = ()
 
-    @property
-    def traits(self) -> EvaluatorTraits:
-        """Whether the evaluator may choose weights and prompts, and other properties.
+    @of_inner
+    def development(self) -> bool:
+        """Whether the evaluator uses only development or training data.
 
-        By default, these are the traits of its inner evaluators, those in its fields.
+        Only such an evaluator may choose the best weights (`validate`).
         """
-        return EvaluatorTraits.of(*inner_parts(self, Evaluator))
+        return False
+
+    @of_inner
+    def two_sided(self) -> bool:
+        """Whether another encoder may encode the second sentences of pairs."""
+        return False
+
+    @of_inner
+    def reads(self) -> frozenset[Output]:
+        """Outputs of poolers (`Pooler.output`) that the evaluator can score.
+
+        For `tokens`, it gets the vectors from `Vectors.tokens`.
+        """
+        return frozenset({"vector"})
 
     @abstractmethod
     def prepare(self) -> Prepared | DrivesEncoder:

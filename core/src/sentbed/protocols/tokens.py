@@ -45,7 +45,7 @@ class TokenIds:
     prefix: TokenIds | None = None
     """A single text whose tokens precede the tokens of every text; see `share_prefix`."""
     auxiliary: TokenIds | None = None
-    """The same texts in the second prompt (template `BackboneTraits.auxiliary`); None if there is none."""
+    """The same texts in the second prompt (template `Backbone.auxiliary`); None if there is none."""
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -146,7 +146,7 @@ class TokenBatch:
     prefix: NDArray[np.int64] | None = None
     """`(shared,)`: ids that precede every row, for an encoder with `shares_prefix`; None if there are none."""
     auxiliary: TokenBatch | None = None
-    """The same texts in the second prompt (template `BackboneTraits.auxiliary`); None if there is none.
+    """The same texts in the second prompt (template `Backbone.auxiliary`); None if there is none.
 
     The backbone's inference module takes its `input_ids` and `attention_mask` as a pair, the keyword `auxiliary`.
     """
@@ -310,12 +310,12 @@ class TokenizerForPrompts:
     def shareable(self, ids: NDArray[np.int32]) -> int:
         """Return how many leading ids of a text may be in a shared prefix; by default all.
 
-        A tokenizer with a placeholder (`BackboneTraits.placeholder`) returns the number of ids before it.
+        A tokenizer with a placeholder (`Backbone.placeholder`) returns the number of ids before it.
         """
         return len(ids)
 
     def auxiliary(self, texts: Sequence[str], max_length: int) -> TokenIds | None:
-        """Tokenise the texts in the second prompt (template `BackboneTraits.auxiliary`).
+        """Tokenise the texts in the second prompt (template `Backbone.auxiliary`).
 
         Return None if there is no second prompt.
         """

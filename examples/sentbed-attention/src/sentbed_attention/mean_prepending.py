@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import attrs
 from attrs.validators import ge
-from sentbed.protocols import BlockStates, Intervention, InterventionTraits, Tensor
+from sentbed.protocols import BlockStates, Intervention, Tensor
 
 
 @attrs.frozen
@@ -20,7 +20,8 @@ class MeanPrepending(Intervention):
 
     name: ClassVar[str] = "mean-prepending"
 
-    traits: ClassVar[InterventionTraits] = InterventionTraits(placeholder="<MEAN>", shares_prefix=True)
+    placeholder = "<MEAN>"
+    shares_prefix = True
 
     first: int = attrs.field(default=1, validator=ge(0))
     """First block, from 0, that reads the mean."""

@@ -8,7 +8,10 @@ from typing import Literal
 
 import attrs
 from attrs.validators import ge, gt, min_len
-from sentbed.protocols import BlockStates, Intervention, InterventionTraits, Tensor
+from sentbed.protocols import BlockStates, Intervention, Tensor
+
+AUXILIARY = 'The irrelevant information of this sentence : "{text}" means in one word:"'
+"""The auxiliary prompt of the authors' code, zifengcheng/CP, byte for byte."""
 
 
 @attrs.frozen(kw_only=True)
@@ -31,18 +34,16 @@ class ContrastivePrompting(Intervention):
     rule: Literal["scaled", "norm"] = "scaled"
     """`scaled` (NS): the difference is multiplied by `scale`. `norm` (NR): the difference is rescaled to the
     norm of the outputs that it replaces, and `scale` has no effect."""
-    template: str = attrs.field(default="contrastive-auxiliary", validator=min_len(1))
-    """Template of the auxiliary prompt, or the name of a template."""
+    template: str = attrs.field(default=AUXILIARY, validator=min_len(1))
+    """Template of the auxiliary prompt, with `{text}` for the sentence."""
+
+    cites = ("cheng2025contrastive",)
+    shares_prefix = True
 
     @property
-    def traits(self) -> InterventionTraits:
-        """The auxiliary prompt; a prefix can be shared, since states before the last token do not change."""
-        cites = ("cheng2025contrastive",)
-        return InterventionTraits(
-            cites=cites,
-            auxiliary=self.template,
-            shares_prefix=True,
-        )
+    def auxiliary(self) -> str:
+        """The second prompt."""
+        return self.template
 
     @property
     def places(self) -> Collection[tuple[str, int]]:

@@ -11,7 +11,6 @@ from attrs.validators import ge, optional
 from sentbed import FilePath, ModelId, SentbedError, locate
 from sentbed.protocols import (
     Backbone,
-    BackboneTraits,
     BuildContext,
     BuiltBackbone,
     EncoderParts,
@@ -120,22 +119,24 @@ class Static(Backbone):
 
     def misfits(self, place: EncoderParts) -> Iterator[str]:
         """Yield a problem if all texts would get the vector of the same special token."""
-        if self.special_tokens and "bidirectional" in place.pooler.traits.needs:
+        if self.special_tokens and "bidirectional" in place.pooler.needs:
             yield (
                 "the pooler reads the first token, which `special_tokens` makes the same in every text, and no "
                 "token has seen another; take `special_tokens` out"
             )
 
+    offers = frozenset({"bidirectional"})
+    heeds = frozenset()
+
     @property
-    def traits(self) -> BackboneTraits:
-        """What the table offers to poolers, and whether it comes from files."""
-        return BackboneTraits(
-            offers=frozenset({"bidirectional"}),
-            heeds=frozenset(),
-            from_files=self.init == "pretrained",
-            pretrained=self.init == "pretrained",
-            model=self.model,
-        )
+    def from_files(self) -> bool:
+        """Whether the table is read."""
+        return self.init == "pretrained"
+
+    @property
+    def pretrained(self) -> bool:
+        """Whether the table is read."""
+        return self.init == "pretrained"
 
     def build(self, context: BuildContext) -> BuiltBackbone:
         """Load or initialise the table.

@@ -7,7 +7,7 @@ from typing import Literal
 
 import attrs
 from attrs.validators import ge, min_len
-from sentbed.protocols import BlockStates, Intervention, InterventionTraits, Tensor
+from sentbed.protocols import BlockStates, Intervention, Tensor
 
 
 @attrs.frozen(kw_only=True)
@@ -36,16 +36,8 @@ class TokenPrepending(Intervention):
     `legacy = false` in `tokenizer_config.json`, 4.46 keeps the space, and the default drops it; set `kept` for
     the behaviour of 4.46."""
 
-    @property
-    def traits(self) -> InterventionTraits:
-        """The placeholder; a prefix before it can be shared, since the prefix's states do not change."""
-        cites = ("fu2025tokenprepending",)
-        return InterventionTraits(
-            cites=cites,
-            placeholder=self.placeholder,
-            placeholder_spacing=self.placeholder_spacing,
-            shares_prefix=True,
-        )
+    cites = ("fu2025tokenprepending",)
+    shares_prefix = True
 
     @property
     def places(self) -> Collection[tuple[str, int]]:

@@ -12,10 +12,8 @@ from sentbed import ModelId, SentbedError, locate
 from sentbed.helpers import read_json
 from sentbed.protocols import (
     Backbone,
-    BackboneTraits,
     EncoderParts,
     Intervention,
-    InterventionTraits,
 )
 
 from sentbed_backbones.adaptation import (
@@ -200,42 +198,61 @@ class Transformer(Backbone):
 
     def misfits(self, place: EncoderParts) -> Iterator[str]:
         """Yield settings that have no effect under the pooler of the encoder."""
-        reads = sorted(place.pooler.traits.needs & READS.keys())
+        reads = sorted(place.pooler.needs & READS.keys())
         if reads and self.layers != "last":
             yield (
                 f"the pooler reads {READS[reads[0]]}, and `layers` would have no effect; take it out"
             )
 
-    @property
-    def traits(self) -> BackboneTraits:
-        """What the architecture offers to poolers, and whether it is pretrained, trainable or predicts."""
-        intervenes = InterventionTraits()
-        if self.intervention is not None:
-            intervenes = self.intervention.traits
+    heeds = frozenset(
+        {"decoder", "layers", LOGITS, "mask-token", "span", *TEMPLATE_ALONE}
+    )
 
+    @property
+    def cites(self) -> tuple[str, ...]:
+        """The papers of the architecture, of the intervention, and of quantisation and adapter."""
         cites = list(self.papers)
         if self.quantization is not None:
             cites.append("dettmers2023qlora")
-
-        cites += intervenes.cites
+        if self.intervention is not None:
+            cites += self.intervention.cites
         if self.lora is not None:
             cites.append("hu2022lora")
+        return tuple(cites)
 
-        return BackboneTraits(
-            cites=tuple(cites),
-            offers=self.offered | {"span"},
-            heeds=frozenset(
-                {"decoder", "layers", LOGITS, "mask-token", "span", *TEMPLATE_ALONE}
-            ),
-            from_files=self.init == "pretrained" and self.lora is None,
-            untrainable=self._untrainable(),
-            pretrained=self.init == "pretrained",
-            runs_code=self.trust_remote_code,
-            model=self.model,
-            predicts=self._predicts(),
-            placeholder=intervenes.placeholder,
-            auxiliary=intervenes.auxiliary,
-        )
+    @property
+    def offers(self) -> frozenset[str]:
+        """What the architecture offers, and hidden tokens."""
+        return self.offered | {"span"}
+
+    @property
+    def from_files(self) -> bool:
+        """Whether all weights are read."""
+        return self.pretrained and self.lora is None
+
+    @property
+    def pretrained(self) -> bool:
+        """Whether weights are read."""
+        return self.init == "pretrained"
+
+    @property
+    def runs_code(self) -> bool:
+        """Whether code of the model may run."""
+        return self.trust_remote_code
+
+    @property
+    def placeholder(self) -> str | None:
+        """The token that the intervention acts at."""
+        if self.intervention is None:
+            return None
+        return self.intervention.placeholder
+
+    @property
+    def auxiliary(self) -> str | None:
+        """The second prompt of the intervention."""
+        if self.intervention is None:
+            return None
+        return self.intervention.auxiliary
 
     def most_tokens(self) -> int | None:
         """Return the number of positions, from the random model's size or local files; None if it is unknown."""
@@ -269,17 +286,19 @@ class Transformer(Backbone):
         """Whether a prefix shared by all texts is computed once when encoding."""
         return False
 
-    def _predicts(self) -> bool:
+    @property
+    def predicts(self) -> bool:
         """Whether tokens can be predicted: the last layer must be read, and the head must not be random."""
         if self.head_in_files is None or self.layer_numbers != (-1,):
             return False
 
         return self.init == "pretrained" or not self.head_in_files
 
-    def _untrainable(self) -> str | None:
+    @property
+    def untrainable(self) -> str | None:
         """Return why a stage cannot train this backbone; None if it can."""
         intervention = self.intervention
-        if intervention is not None and intervention.traits.auxiliary is not None:
+        if intervention is not None and intervention.auxiliary is not None:
             return (
                 f"the intervention `{intervention.name}` runs an auxiliary prompt, which only encoding does; "
                 "train without the intervention, and encode with it"
@@ -340,18 +359,18 @@ class CausalTransformer(Transformer):
     states of a prefix depend on the text."""
 
     @property
-    def traits(self) -> BackboneTraits:
-        """The traits of a transformer; with bidirectional attention, they offer `bidirectional`, not `causal`."""
-        traits = super().traits
-        if not self.both_ways:
-            return traits
+    def offers(self) -> frozenset[str]:
+        """What a transformer offers; with attention in both directions, `bidirectional`, not `causal`."""
+        if self.both_ways:
+            return super().offers - {"causal"} | {"bidirectional"}
+        return super().offers
 
-        offers = (traits.offers or frozenset()) - {"causal"} | {"bidirectional"}
-        cites = traits.cites
-        if self.attention is not None:
-            cites = (*cites, "behnamghader2024llm2vec")
-
-        return attrs.evolve(traits, offers=offers, cites=cites)
+    @property
+    def cites(self) -> tuple[str, ...]:
+        """The papers of a transformer, and that on attention in both directions if it is set."""
+        if self.both_ways and self.attention is not None:
+            return (*super().cites, "behnamghader2024llm2vec")
+        return super().cites
 
     @property
     def both_ways(self) -> bool:
@@ -368,7 +387,7 @@ class CausalTransformer(Transformer):
     def shares_prefix(self) -> bool:
         """Whether `reuse_prefix` is on, attention is causal, and no intervention changes the prefix."""
         intervention = self.intervention
-        changes = intervention is not None and not intervention.traits.shares_prefix
+        changes = intervention is not None and not intervention.shares_prefix
         return self.reuse_prefix and not self.both_ways and not changes
 
     def check(self) -> Iterator[str]:

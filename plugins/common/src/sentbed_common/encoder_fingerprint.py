@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 ENCODING = (
     "sentbed._encoder.batching",
     "sentbed._encoder.encoder",
-    "sentbed._recipe.prompts",
+    "sentbed._encoder.prompt_tokenizer",
+    "sentbed.protocols.prompts",
     "sentbed.protocols.tokens",
 )
 """Core modules whose code determines how texts become batches: prompts, tokens, batching."""
@@ -50,7 +51,7 @@ def fingerprint_of(
     engine = encoder.engine
     placed = encoder.placed
     tokenizer = encoder.backbone.tokenizer.fingerprint
-    parts = components_of((recipe.backbone, recipe.pooler, recipe.head))
+    parts = components_of((recipe.backbone, recipe.pooler, recipe.head, recipe.prompts))
     code = code_of(*parts, type(engine), type(placed), *ENCODING)
     if tokenizer is None or code is None:
         return None
@@ -61,7 +62,8 @@ def fingerprint_of(
 
     prompts = []
     for prompt in recipe.resolved_prompts:
-        prompts.append(prompt and attrs.asdict(prompt))
+        if prompt is not None:
+            prompts.append(prompt.describe())
     engine_facts = {
         "token_budget": engine.token_budget,
         **engine.describe(),

@@ -252,8 +252,10 @@ def _average_precision(x: Floats, y: Floats) -> Result:
     score = (positives * precision).sum() / total
 
     # An item changes the term of its value of y, and the terms of all lower values.
-    gain = precision + _sums_from_each_on(positives / ranked) - score
-    cost = _sums_from_each_on(positives * precision / ranked)
+    share = positives / ranked
+    gain = precision + _sums_from_each_on(share)
+    gain -= score
+    cost = _sums_from_each_on(share * precision)
     influences = positive * gain[value_of_item] - cost[value_of_item]
     return float(score), influences / total
 
@@ -321,6 +323,7 @@ def _centred_ranks(values: Floats, weights: Floats | None = None) -> Floats:
     weight_of_value = np.bincount(value_of_item, weights)
 
     cumulative = np.cumsum(weight_of_value)
+
     lower = cumulative - weight_of_value
     higher = cumulative[-1] - cumulative
     ranks: Floats = (lower - higher) / 2

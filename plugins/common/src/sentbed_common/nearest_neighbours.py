@@ -155,10 +155,15 @@ def _excluded_by_block(
 
     if excluded is None:
         excluded = np.empty((0, 2), np.int64)
-    pairs = excluded[np.argsort(excluded[:, 0], kind="stable")]
+
+    order = np.argsort(excluded[:, 0], kind="stable")
+    pairs = excluded[order]
+    queries = pairs[:, 0]
+
     by_start = {}
     for start in starts:
-        first, last = np.searchsorted(pairs[:, 0], (start, start + query_block))
+        end = start + query_block
+        first, last = np.searchsorted(queries, (start, end))
         by_start[start] = pairs[first:last]
 
     return by_start
@@ -180,9 +185,14 @@ def _limits(
     if best.places.shape[1] < k:
         return np.full(len(queries), -np.inf, np.float32)
 
-    norms = np.linalg.norm(queries.astype(np.float64), axis=1)
-    error = 1.01 * queries.shape[1] * 2.0**-24 * norms * longest
-    limits: Vectors = (best.similarities[:, -1] - error).astype(np.float32)
+    width = queries.shape[1]
+    exact_queries = queries.astype(np.float64)
+    norms = np.linalg.norm(exact_queries, axis=1)
+    error = 1.01 * width * 2.0**-24 * norms * longest
+
+    least_of_best = best.similarities[:, -1]
+    exact_limits = least_of_best - error
+    limits: Vectors = exact_limits.astype(np.float32)
     # Rounded down, so that no neighbour is lost. -inf (fewer than `k` neighbours so far) stays -inf.
     np.nextafter(limits, np.float32(-np.inf), out=limits)
     return limits

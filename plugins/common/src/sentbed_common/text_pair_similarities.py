@@ -69,9 +69,9 @@ def pairwise_similarities(
     Without a `similarity`, it is the cosine; both must then have one vector per text.
     """
     if not (isinstance(first, RaggedVectors) or isinstance(second, RaggedVectors)):
-        if similarity is None or similarity.traits.formula == "cosine":
+        if similarity is None or similarity.formula == "cosine":
             return cosines(first, second)
-        if similarity.traits.formula == "dot":
+        if similarity.formula == "dot":
             return dots(first, second)
 
     assert similarity is not None, "only a similarity compares token vectors"

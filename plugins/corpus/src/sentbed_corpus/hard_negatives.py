@@ -191,7 +191,7 @@ def _remark_on_similarity(recipe: EncoderRecipe) -> str | None:
     Negatives are always mined by the cosine.
     """
     similarity = recipe.similarity
-    if similarity is None or similarity.traits.formula == "cosine":
+    if similarity is None or similarity.formula == "cosine":
         return None
     return (
         f"negatives are mined by the cosine, but the encoder's similarity is `{similarity.name}`: texts that "

@@ -22,7 +22,7 @@ class Crop(Augmentation):
     """
 
     name: ClassVar[str] = "crop"
-    papers: ClassVar[tuple[str, ...]] = ("gao2021simcse",)
+    cites = ("gao2021simcse",)
 
     keep: float = attrs.field(default=0.9, validator=and_(gt(0.0), lt(1.0)))
     """Share of the words to keep, in (0, 1); 0.9 is SimCSE's `crop 10%`."""

@@ -22,7 +22,7 @@ class Delete(Augmentation):
     """
 
     name: ClassVar[str] = "delete"
-    papers: ClassVar[tuple[str, ...]] = ("gao2021simcse",)
+    cites = ("gao2021simcse",)
 
     rate: float = attrs.field(default=0.1, validator=and_(gt(0.0), lt(1.0)))
     """Probability of deleting a word, in (0, 1); 0.1 is SimCSE's `word deletion 10%`."""

@@ -23,7 +23,7 @@ class Dropout(FileSource):
     """
 
     name: ClassVar[str] = "dropout"
-    papers: ClassVar[tuple[str, ...]] = ("gao2021simcse",)
+    cites = ("gao2021simcse",)
 
     column: str = "text"
     """Column of the sentence, in a table."""

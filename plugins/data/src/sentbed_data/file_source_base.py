@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import attrs
 from attrs.validators import ge, optional
 from sentbed import DataError, FilePath, locate
 from sentbed.errors import listed
-from sentbed.protocols import Dataset, DataSource, DataTraits
+from sentbed.protocols import Dataset, DataSource
 from sentbed_common import InMemoryDataset
 
 from sentbed_data import hub
@@ -37,9 +37,6 @@ _TEXT_TABLES = (".csv", ".tsv", ".jsonl")
 @attrs.frozen(kw_only=True)
 class FileSource(DataSource):
     """Recipe fields of a source that reads one file or one data set of the hub."""
-
-    papers: ClassVar[tuple[str, ...]] = ()
-    """Keys of the papers that introduced the source."""
 
     path: FilePath
     """Location of the texts: a path (relative to the recipe), `pkg:PACKAGE/path` (in an installed package),
@@ -113,11 +110,9 @@ class FileSource(DataSource):
             )
 
     @property
-    def traits(self) -> DataTraits:
-        """The papers to cite, and whether the data must be downloaded from the hub."""
-        return DataTraits(
-            cites=self.papers, fetches=must_be_fetched(self.path, self.revision)
-        )
+    def fetches(self) -> bool:
+        """Whether the file is on a server."""
+        return must_be_fetched(self.path, self.revision)
 
     @property
     def _file_columns(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
-from sentbed.protocols import LABEL, Dataset, DataSource, DataTraits
+from sentbed.protocols import LABEL, Dataset, DataSource
 
 from sentbed_data.columns_and_counts import chosen_columns
 
@@ -47,15 +47,14 @@ class ForTeacher(DataSource):
     @property
     def columns(self) -> tuple[str, ...]:
         """The kept columns of the source, then the columns that the teacher encodes."""
-        untaught = {LABEL, *self.source.traits.numbers}
+        untaught = {LABEL, *self.source.numbers}
         of_teacher = [PREFIX + name for name in self._kept if name not in untaught]
         return (*self._kept, *of_teacher)
 
     @property
-    def traits(self) -> DataTraits:
-        """The traits of the source; they do not list columns with numbers that are left out."""
-        traits = self.source.traits
-        return attrs.evolve(traits, numbers=traits.numbers.intersection(self._kept))
+    def numbers(self) -> frozenset[str]:
+        """The columns of numbers that are kept."""
+        return self.source.numbers.intersection(self._kept)
 
     def check(self) -> Iterator[str]:
         """Yield problems that show without reading the data."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import attrs
 from attrs.validators import and_, deep_iterable, ge, gt, lt, min_len, optional
 from sentbed import DataError
-from sentbed.protocols import Dataset, DataSource, DataTraits, cut_into_batches
+from sentbed.protocols import Dataset, DataSource, cut_into_batches
 
 from sentbed_data.columns_and_counts import chosen_columns
 
@@ -73,10 +73,9 @@ class Mix(DataSource):
         return tuple(column for column in first.columns if column in common)
 
     @property
-    def traits(self) -> DataTraits:
-        """The traits of the sources; of columns with numbers, those that all sources have."""
-        traits = super().traits
-        return attrs.evolve(traits, numbers=traits.numbers.intersection(self.columns))
+    def numbers(self) -> frozenset[str]:
+        """The columns of numbers that all sources have."""
+        return super().numbers.intersection(self.columns)
 
     def check(self) -> Iterator[str]:
         """Yield problems that show without reading the data."""
@@ -87,11 +86,9 @@ class Mix(DataSource):
             )
             yield f"the sources have no column in common: {each}; mix sources of one kind"
 
-        for column in sorted(self.traits.numbers):
+        for column in sorted(self.numbers):
             with_texts = [
-                source.name
-                for source in self.sources
-                if column not in source.traits.numbers
+                source.name for source in self.sources if column not in source.numbers
             ]
             if with_texts:
                 yield (

@@ -9,7 +9,6 @@ from typing import ClassVar, Literal
 
 import attrs
 from sentbed import DataError
-from sentbed.protocols import DataTraits
 from sentbed_common import InMemoryDataset
 
 from sentbed_data.columns_and_counts import counts_text
@@ -28,7 +27,7 @@ class Nli(LabelledFiles):
     """
 
     name: ClassVar[str] = "nli"
-    traits = DataTraits(cites=("gao2021simcse",))
+    cites = ("gao2021simcse",)
 
     build: Literal["triplets", "pairs", "labelled"] = "triplets"
     """Form of the rows.

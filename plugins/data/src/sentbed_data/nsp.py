@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 import attrs
 from attrs.validators import ge, optional
 from sentbed import DataError, FilePath, locate
-from sentbed.protocols import DataSource, DataTraits
+from sentbed.protocols import DataSource
 from sentbed_common import InMemoryDataset
 
 from sentbed_data import hub
@@ -93,13 +93,14 @@ class Nsp(DataSource):
         """`anchor` and `positive`."""
         return ("anchor", "positive")
 
+    cites = ("liu2023sentbench", "devlin2019bert")
+
     @property
-    def traits(self) -> DataTraits:
-        """The papers to cite, and whether the data must be downloaded from the hub."""
-        fetches = any(
+    def fetches(self) -> bool:
+        """Whether a file is on a server."""
+        return any(
             must_be_fetched(location, self.revision) for location in as_tuple(self.path)
         )
-        return DataTraits(cites=("liu2023sentbench", "devlin2019bert"), fetches=fetches)
 
     def check(self) -> Iterator[str]:
         """Yield problems that show without reading the data."""

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Literal
 
 import attrs
 from sentbed import DataError
-from sentbed.protocols import DataTraits
 from sentbed_common import InMemoryDataset
 
 from sentbed_data.csv_tsv_jsonl import Rows, selected_fields, tsv_rows
@@ -121,10 +120,7 @@ class Scored(FileSource):
     def _negatives(self) -> tuple[str, ...]:
         return as_tuple(self.negative)
 
-    @property
-    def traits(self) -> DataTraits:
-        """The traits of a file source; the column `score` has numbers."""
-        return attrs.evolve(super().traits, numbers=frozenset({"score"}))
+    numbers = frozenset({"score"})
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -51,7 +51,7 @@ class Synonyms(Augmentation):
     """
 
     name: ClassVar[str] = "synonyms"
-    papers: ClassVar[tuple[str, ...]] = ("miller1995wordnet",)
+    cites = ("miller1995wordnet",)
 
     rate: float = attrs.field(default=0.3, validator=and_(gt(0.0), le(1.0)))
     """Share of the replaceable words to replace, in (0, 1]; with `rules = "nlpaug"`, share of all tokens."""

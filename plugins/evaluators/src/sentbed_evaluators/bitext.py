@@ -12,7 +12,6 @@ from sentbed.protocols import (
     EncoderParts,
     Evaluation,
     Evaluator,
-    EvaluatorTraits,
     Items,
     Prepared,
     Score,
@@ -72,15 +71,14 @@ class Bitext(Evaluator):
     encoding: str = "utf-8"
     """Text encoding of both files."""
 
+    cites = ("artetxe2019margin",)
+    two_sided = True
+    reads = ALL_OUTPUTS
+
     @property
-    def traits(self) -> EvaluatorTraits:
-        """The evaluator's traits. It is for development if `split` is `train` or `dev`."""
-        return EvaluatorTraits(
-            cites=("artetxe2019margin",),
-            development=self.split in ("train", "dev"),
-            two_sided=True,
-            reads=ALL_OUTPUTS,
-        )
+    def development(self) -> bool:
+        """Whether `split` is `train` or `dev`."""
+        return self.split in ("train", "dev")
 
     def check(self) -> Iterator[str]:
         """Yield problems with files and parameters."""

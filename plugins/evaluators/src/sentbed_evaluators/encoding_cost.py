@@ -15,7 +15,6 @@ from sentbed.protocols import (
     DrivesEncoder,
     Evaluation,
     Evaluator,
-    EvaluatorTraits,
     PlacedEncoder,
     Prepared,
     Score,
@@ -77,12 +76,13 @@ class EncodingCost(Evaluator):
     repeats: int = attrs.field(default=3, validator=ge(1))
     """Number of timed passes over the sample. In one untimed pass before them, batches are counted."""
 
+    reads = ALL_OUTPUTS
+    two_sided = False
+
     @property
-    def traits(self) -> EvaluatorTraits:
-        """The evaluator's traits. It is for development if the evaluator `texts` is."""
-        return EvaluatorTraits(
-            development=self.texts.traits.development, reads=ALL_OUTPUTS
-        )
+    def development(self) -> bool:
+        """Whether the evaluator `texts` is for development."""
+        return self.texts.development
 
     def files(self) -> Iterable[Path]:
         """Return the files that `texts` reads."""

@@ -14,7 +14,6 @@ from sentbed.errors import suggest
 from sentbed.protocols import (
     Evaluation,
     Evaluator,
-    EvaluatorTraits,
     Items,
     Prepared,
     Score,
@@ -128,17 +127,15 @@ class Geometry(Evaluator):
     check_sizes: bool = True
     """For a task of SentEval: whether other numbers of pairs than published are an error."""
 
+    cites = ("wang2020alignment",)
+    two_sided = True
+
     @property
-    def traits(self) -> EvaluatorTraits:
-        """The evaluator's traits. It is for development if its data is stated to be `train` or `dev`."""
-        development = self.task in DEVELOPMENT
+    def development(self) -> bool:
+        """Whether the data is stated to be `train` or `dev`."""
         if self.path is not None or self.parallel is not None:
-            development = self.split in ("train", "dev")
-        return EvaluatorTraits(
-            cites=("wang2020alignment",),
-            development=development,
-            two_sided=True,
-        )
+            return self.split in ("train", "dev")
+        return self.task in DEVELOPMENT
 
     def check(self) -> Iterator[str]:
         """Yield problems with data and parameters."""

@@ -17,7 +17,6 @@ from sentbed.protocols import (
     DrivesEncoder,
     Evaluation,
     Evaluator,
-    EvaluatorTraits,
     TextEncoder,
 )
 
@@ -69,7 +68,7 @@ class MTEB(Evaluator):
     """
 
     name: ClassVar[str] = "mteb"
-    traits = EvaluatorTraits(cites=("muennighoff2023mteb",))
+    cites = ("muennighoff2023mteb",)
 
     tasks: tuple[str, ...] = ()
     """Names of tasks, such as `STSBenchmark`, `Banking77Classification` or `SciFact`, in the order of the report.

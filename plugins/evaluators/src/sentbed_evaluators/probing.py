@@ -11,7 +11,6 @@ import attrs
 from sentbed import FilePath
 from sentbed.protocols import (
     Evaluation,
-    EvaluatorTraits,
     Prepared,
     Score,
     Texts,
@@ -52,7 +51,7 @@ class SentEvalProbing(FileSuite):
 
     name: ClassVar[str] = "senteval-probing"
     choices = TASKS
-    traits = EvaluatorTraits(cites=("conneau2018probing",))
+    cites = ("conneau2018probing",)
 
     tasks: tuple[str, ...] = tuple(TASKS)
     """Tasks in the order of the report: `Length`, `WordContent`, `Depth`, `TopConstituents`, `BigramShift`,

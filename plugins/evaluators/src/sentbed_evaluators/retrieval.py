@@ -13,7 +13,6 @@ from sentbed.protocols import (
     EncoderParts,
     Evaluation,
     Evaluator,
-    EvaluatorTraits,
     Items,
     Prepared,
     RaggedVectors,
@@ -113,14 +112,13 @@ class Retrieval(Evaluator):
     included, and a pair has operations only for components that both vectors have. A study plots other scores
     against these costs."""
 
+    two_sided = True
+    reads = ALL_OUTPUTS
+
     @property
-    def traits(self) -> EvaluatorTraits:
-        """The evaluator's traits. It is for development if `split` is `train` or `dev`."""
-        return EvaluatorTraits(
-            development=self.split in ("train", "dev"),
-            two_sided=True,
-            reads=ALL_OUTPUTS,
-        )
+    def development(self) -> bool:
+        """Whether `split` is `train` or `dev`."""
+        return self.split in ("train", "dev")
 
     def check(self) -> Iterator[str]:
         """Yield problems with files and parameters."""

@@ -13,7 +13,6 @@ import attrs
 from sentbed import DataError, FilePath
 from sentbed.protocols import (
     Evaluation,
-    EvaluatorTraits,
     Items,
     Prepared,
     Score,
@@ -110,7 +109,7 @@ class SentBench(TaskSuite):
 
     name: ClassVar[str] = "sentbench"
     choices = (*SINGLE, *SOURCES)
-    traits = EvaluatorTraits(cites=("liu2023sentbench",))
+    cites = ("liu2023sentbench",)
 
     paradigms: tuple[Paradigm, ...] = ("single", "pair", "contrast")
     """Paradigms to run, among `single`, `pair` and `contrast`, in the order of the report."""

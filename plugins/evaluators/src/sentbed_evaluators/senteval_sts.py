@@ -12,7 +12,6 @@ from sentbed import FilePath
 from sentbed.helpers import identities
 from sentbed.protocols import (
     Evaluation,
-    EvaluatorTraits,
     Items,
     Prepared,
     Scatter,
@@ -83,14 +82,13 @@ class SentEvalSTS(FileSuite):
     have its files. Scores name the tasks that were left out, and the report marks a mean over the other tasks as
     incomplete."""
 
+    cites = ("conneau2018senteval",)
+    reads = ALL_OUTPUTS
+
     @property
-    def traits(self) -> EvaluatorTraits:
-        """The evaluator's traits. It is for development if all of `tasks` are development or training data."""
-        return EvaluatorTraits(
-            cites=("conneau2018senteval",),
-            development=DEVELOPMENT.issuperset(self.tasks),
-            reads=ALL_OUTPUTS,
-        )
+    def development(self) -> bool:
+        """Whether all of `tasks` are development or training data."""
+        return DEVELOPMENT.issuperset(self.tasks)
 
     def task_files(self) -> TaskFiles:
         """Return the files of all tasks of the suite; raises `DataError` if no file of any task is found."""

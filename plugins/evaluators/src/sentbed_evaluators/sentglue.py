@@ -12,7 +12,6 @@ import attrs
 from sentbed import FilePath, RunError
 from sentbed.protocols import (
     Evaluation,
-    EvaluatorTraits,
     Items,
     Prepared,
     Score,
@@ -99,7 +98,7 @@ class SentGLUE(FileSuite):
 
     name: ClassVar[str] = "sentglue"
     choices = TASKS
-    traits = EvaluatorTraits(cites=("wang2019glue", "ni2022sentencet5"))
+    cites = ("wang2019glue", "ni2022sentencet5")
 
     tasks: tuple[str, ...] = tuple(TASKS)
     """Tasks in the order of the report: `CoLA`, `SST-2`, `MRPC`, `STS-B`, `QQP`, `MNLI-m`, `MNLI-mm`, `QNLI`,

@@ -40,7 +40,7 @@ def is_cosine(
     """Whether texts are compared by cosine; `default` is the similarity that is used if `similarity` is None."""
     if similarity is None:
         return default == "cosine"
-    return similarity.traits.formula == "cosine"
+    return similarity.formula == "cosine"
 
 
 def similarity_name(similarity: Similarity | None) -> str:
@@ -74,7 +74,7 @@ def most_similar(
     similarity, the earlier one is first; by cosine and dot product, equal vectors always have equal similarities.
     `default` is the similarity that is used if `similarity` is None.
     """
-    formula = default if similarity is None else similarity.traits.formula
+    formula = default if similarity is None else similarity.formula
     if similarity is None or formula is not None:
         blocks = (_scaled(block, formula) for block in documents)
         return nearest(_scaled(queries, formula), blocks, k).places

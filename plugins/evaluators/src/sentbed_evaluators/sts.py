@@ -12,7 +12,6 @@ from sentbed.helpers import identities
 from sentbed.protocols import (
     Evaluation,
     Evaluator,
-    EvaluatorTraits,
     Prepared,
     Scatter,
     Texts,
@@ -73,15 +72,13 @@ class STS(Evaluator):
     come from the same one. Confidence intervals and tests count all pairs with the same name as one item.
     Default: each pair was drawn independently."""
 
+    two_sided = True
+    reads = ALL_OUTPUTS
+
     @property
-    def traits(self) -> EvaluatorTraits:
-        """The evaluator's traits. It is for development if `split` is `train` or `dev`."""
-        development = self.split in ("train", "dev")
-        return EvaluatorTraits(
-            development=development,
-            two_sided=True,
-            reads=ALL_OUTPUTS,
-        )
+    def development(self) -> bool:
+        """Whether `split` is `train` or `dev`."""
+        return self.split in ("train", "dev")
 
     def check(self) -> Iterator[str]:
         """Yield problems with file and parameters."""

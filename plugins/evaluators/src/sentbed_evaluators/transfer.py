@@ -12,7 +12,6 @@ import attrs
 from sentbed import FilePath
 from sentbed.protocols import (
     Evaluation,
-    EvaluatorTraits,
     Items,
     Prepared,
     Score,
@@ -92,12 +91,12 @@ class SentEvalTransfer(FileSuite):
     have its files. Scores name the tasks that were left out, and the report marks a mean over the other tasks as
     incomplete."""
 
+    cites = ("conneau2018senteval",)
+
     @property
-    def traits(self) -> EvaluatorTraits:
-        """The evaluator's traits. It is for development if no test sentence is used."""
-        return EvaluatorTraits(
-            cites=("conneau2018senteval",), development=self.part == "train"
-        )
+    def development(self) -> bool:
+        """Whether no test sentence is used."""
+        return self.part == "train"
 
     def task_files(self) -> TaskFiles:
         """Return the files of all tasks of the suite; raises `DataError` if no file of any task is found."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import attrs
 from attrs.validators import ge, gt, lt
-from sentbed.protocols import ComponentTraits, Optimizer, Tensor
+from sentbed.protocols import Optimizer, Tensor
 
 
 @attrs.frozen
@@ -31,7 +31,7 @@ class Adafactor(Optimizer):
     """
 
     name: ClassVar[str] = "adafactor"
-    traits = ComponentTraits(cites=("shazeer2018adafactor",))
+    cites = ("shazeer2018adafactor",)
 
     lr: float = attrs.field(default=1e-3, validator=gt(0))
     """Peak learning rate, > 0; Sentence-T5 uses 1e-3, T5's pretraining 1.0 with `relative-step`."""

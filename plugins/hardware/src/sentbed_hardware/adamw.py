@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import attrs
 from attrs.validators import and_, ge, gt, lt
-from sentbed.protocols import ComponentTraits, Optimizer, Tensor
+from sentbed.protocols import Optimizer, Tensor
 
 USUAL_RATES = (1e-7, 2e-2)
 """Smallest and largest usual learning rate; `sentbed check` remarks on a rate outside them."""
@@ -19,7 +19,7 @@ class AdamW(Optimizer):
     """Adam with decoupled weight decay (Loshchilov and Hutter, 2019), as SimCSE trains."""
 
     name: ClassVar[str] = "adamw"
-    traits = ComponentTraits(cites=("loshchilov2019adamw",))
+    cites = ("loshchilov2019adamw",)
 
     lr: float = attrs.field(validator=gt(0))
     """Peak learning rate, > 0: 3e-5 to 5e-5 for BERT-base."""

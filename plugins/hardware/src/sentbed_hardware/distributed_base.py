@@ -8,7 +8,7 @@ from typing import Literal
 
 import attrs
 from attrs.validators import ge
-from sentbed.protocols import Output, RuntimeTraits
+from sentbed.protocols import Output
 
 from sentbed_hardware.torchrun_environment import (
     is_first,
@@ -63,30 +63,28 @@ class Distributed:
             yield 'what `parallel = "fsdp"` spreads over processes is not compiled; set `compile = false`'
 
     @property
-    def traits(self) -> RuntimeTraits:
-        """The number of processes, and what a run in them supports.
+    def processes(self) -> int:
+        """Number of processes of a run."""
+        return started_processes() or self.devices * self.nodes
 
-        Neither compiled nor sharded backbones support auxiliary prompts (see `contrastive-prompting`), whose
-        forward pass ends before the last layer. Token vectors need a single process without a compiler, since
-        texts differ in their number.
-        """
-        processes = started_processes() or self.devices * self.nodes
-        plain = self.parallel == "ddp" and not getattr(self, "compile", False)
-        outputs: frozenset[Output] = frozenset({"vector", "sparse"})
-        if plain and processes == 1:
-            outputs |= {"tokens"}
-        return RuntimeTraits(
-            processes=processes,
-            auxiliary=plain,
-            outputs=outputs,
-        )
+    @property
+    def auxiliary(self) -> bool:
+        """Whether encoders take a second prompt: not if they are divided or compiled."""
+        return self.parallel == "ddp" and not getattr(self, "compile", False)
+
+    @property
+    def outputs(self) -> frozenset[Output]:
+        """Outputs of poolers that are supported: vectors of tokens in one process only."""
+        if self.auxiliary and self.processes == 1:
+            return frozenset({"vector", "sparse", "tokens"})
+        return frozenset({"vector", "sparse"})
 
     def launch(self, command: Sequence[str]) -> int | None:
         """Start the processes of this machine, wait for them, and return the exit code of the first one.
 
         Returns None if the recipe needs only one process, or if `torchrun` has started this process.
         """
-        if self.traits.processes == 1 or is_member():
+        if self.processes == 1 or is_member():
             return None
 
         from sentbed_hardware.launching import launch

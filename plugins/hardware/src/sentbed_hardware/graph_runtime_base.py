@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import attrs
 from attrs.validators import ge, optional
-from sentbed.protocols import EncoderParts, Runtime, RuntimeTraits
+from sentbed.protocols import EncoderParts, Runtime
 
 
 @attrs.frozen(kw_only=True)
@@ -20,14 +20,15 @@ class GraphRuntime(Runtime):
     threads: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Number of threads. The default is `OMP_NUM_THREADS` if it is set, else the number of cores."""
 
+    marked_tokens = False
+
     @property
-    def traits(self) -> RuntimeTraits:
-        """That the runtime cannot train, and cannot encode texts with marked tokens (see `RuntimeTraits`)."""
-        untrainable = (
+    def untrainable(self) -> str:
+        """That the runtime cannot train."""
+        return (
             f"the runtime `{self.name}` only encodes; train on `cpu` or `cuda`, and evaluate the encoder on "
             f"`{self.name}`"
         )
-        return RuntimeTraits(untrainable=untrainable, marked_tokens=False)
 
     def misfits(self, place: EncoderParts) -> Iterator[str]:
         """Yield each reason why a graph cannot compute an encoder.
@@ -49,7 +50,7 @@ class GraphRuntime(Runtime):
                 'less; set its `dtype = "fp32"` without `quantization`, or use the runtime `cpu`'
             )
 
-        if pooler.traits.needs & {"template-alone", "template-alone-from-0"}:
+        if pooler.needs & {"template-alone", "template-alone-from-0"}:
             yield (
                 f"the runtime `{self.name}` has no state of a template alone, which the pooler "
                 f"`{pooler.name}` subtracts; use the runtime `cpu`, or set `denoise = false`"

@@ -1,4 +1,4 @@
-"""The papers that a recipe cites, from the traits of its components and stages."""
+"""The papers that a recipe cites, from its components and stages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def bibliography(*parts: Any) -> tuple[str, ...]:
     for _, part in parts_in(parts):
         if not isinstance(part, Component | Stage):
             continue
-        for citation in part.traits.cites:
+        for citation in part.cites:
             entry = citation.strip()
             if not entry.startswith("@"):
                 entry = core_entries.get(citation, "")

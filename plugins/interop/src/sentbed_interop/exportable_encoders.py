@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def require_exportable(encoder: Encoder) -> None:
     """Raise `ModelError` if the pooler gives a vector for each token, or if the backbone has an intervention."""
     pooler = encoder.recipe.pooler
-    if pooler.traits.output == "tokens":
+    if pooler.output == "tokens":
         raise ModelError(
             f"the pooler `{pooler.name}` gives a vector of each token, and the format has one of each text; "
             "encode with sentbed, or export an encoder with another pooler"

@@ -12,8 +12,16 @@ from attrs.validators import ge, optional
 from sentbed import ModelError
 from sentbed.errors import listed
 from sentbed.helpers import read_json
-from sentbed.protocols import Importer, TextTask, TokenIds
-from sentbed.tools import INSTRUCTION, MASK, TEXT, Prompt
+from sentbed.protocols import (
+    INSTRUCTION,
+    MASK,
+    TEXT,
+    Importer,
+    Prompt,
+    TextTask,
+    TokenIds,
+)
+from sentbed.tools import component_of, load_plugins
 
 from sentbed_interop.similarity_names import COSINE
 
@@ -218,7 +226,7 @@ def _task_prompts(prompts: Mapping[str, Any], default: str | None) -> dict[str, 
         if name == documents:
             key = "document"
         if prompt and key != default and name not in left_out:
-            task_prompts[key] = Prompt(f"{prompt}{{text}}")
+            task_prompts[key] = _template(f"{prompt}{TEXT}")
     if default is None:
         return task_prompts
     # `Query` is the prompt of queries, too, since names of tasks do not distinguish case.
@@ -226,8 +234,13 @@ def _task_prompts(prompts: Mapping[str, Any], default: str | None) -> dict[str, 
     for side in ("query", "document"):
         # In sentence-transformers, queries (or documents) without a prompt do not get the default prompt either.
         if side != default and side not in names:
-            task_prompts[side] = Prompt("{text}")
+            task_prompts[side] = _template(TEXT)
     return task_prompts
+
+
+def _template(text: str) -> Prompt:
+    """Return the prompt with this template."""
+    return component_of(Prompt, {"template": text}, load_plugins(), "prompt")
 
 
 def _name_of_documents(prompts: Mapping[str, Any]) -> str | None:

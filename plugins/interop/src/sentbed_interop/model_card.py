@@ -210,7 +210,7 @@ def _public(value: Any) -> Any:
 
 
 def _model(encoder: Encoder) -> str | None:
-    return encoder.recipe.backbone.traits.model
+    return encoder.recipe.backbone.model
 
 
 def _plain_name(encoder: Encoder) -> str:
@@ -260,7 +260,7 @@ def _front(
         library = "sentence-transformers"
     base_model = None
     model = _model(encoder)
-    if model and encoder.recipe.backbone.traits.pretrained and HUB_ID.fullmatch(model):
+    if model and encoder.recipe.backbone.pretrained and HUB_ID.fullmatch(model):
         base_model = model
 
     results: list[EvalResult] = []

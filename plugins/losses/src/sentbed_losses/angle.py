@@ -28,7 +28,7 @@ class Angle(Ranking):
         "AnglELoss",
         "SparseAnglELoss",
     )
-    papers = ("li2024angle", "huang2024cosent")
+    cites = ("li2024angle", "huang2024cosent")
 
     def build(self, width: int) -> Module:
         """Return the module, which is called as `module(inputs)` and returns a `LossOutput`.

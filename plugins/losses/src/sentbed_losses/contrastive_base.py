@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import attrs
 from attrs.validators import ge, gt
-from sentbed.protocols import Loss, LossTraits, Similarity, StagePlace
+from sentbed.protocols import Loss, Output, Similarity, StagePlace
 
 from sentbed_losses.columns import HARD_NEGATIVES
 from sentbed_losses.temperature import (
@@ -20,9 +20,6 @@ from sentbed_losses.temperature import (
 @attrs.frozen
 class Contrastive(Loss):
     """A softmax over the similarities of a row's candidates. The formula is in the docstring of `InfoNCE`."""
-
-    papers: ClassVar[tuple[str, ...]]
-    """BibTeX keys of the papers that introduced the loss."""
 
     temperature: float | LearnableTemperature = attrs.field(
         default=0.05,
@@ -72,21 +69,20 @@ class Contrastive(Loss):
                 "0; set it, or take `hardness_of` out"
             )
 
-    @property
-    def traits(self) -> LossTraits:
-        """The columns of the loss (pairs, and hard negatives if the data has them), whether it compares texts,
-        and the kinds of encoder outputs that it reads."""
-        takes = frozenset(HARD_NEGATIVES)
-        if self.hard_negatives == "none":
-            takes = frozenset()
+    needs = frozenset({"anchor", "positive"})
+    reads = frozenset[Output]({"vector", "sparse"})
 
-        return LossTraits(
-            cites=self.papers,
-            needs=frozenset({"anchor", "positive"}),
-            takes=takes,
-            compares_texts=self.mask_duplicates,
-            reads=frozenset({"vector", "sparse"}),
-        )
+    @property
+    def takes(self) -> frozenset[str]:
+        """Hard negatives, if they are in the denominators."""
+        if self.hard_negatives == "none":
+            return frozenset()
+        return frozenset(HARD_NEGATIVES)
+
+    @property
+    def compares_texts(self) -> bool:
+        """Whether equal texts are left out of the denominators."""
+        return self.mask_duplicates
 
     def compared_by(self, similarity: Similarity) -> Contrastive:
         """Return a copy of the loss that compares vectors by the similarity of the encoder."""
@@ -96,7 +92,7 @@ class Contrastive(Loss):
         """Yield a problem for each field that contradicts the similarity."""
         is_cosine = self.similarity != "dot"
         if self.of_encoder is not None:
-            is_cosine = self.of_encoder.traits.formula == "cosine"
+            is_cosine = self.of_encoder.formula == "cosine"
             name = self.of_encoder.name
             if self.similarity not in (None, name):
                 yield (

@@ -27,7 +27,7 @@ class CoSENT(Ranking):
         "CoSENTLoss",
         "SparseCoSENTLoss",
     )
-    papers = ("huang2024cosent",)
+    cites = ("huang2024cosent",)
 
     def build(self, width: int) -> Module:
         """Return the module, which is called as `module(inputs)` and returns a `LossOutput`.

@@ -22,7 +22,7 @@ class CosineMSE(ScoredPairs):
         "CosineSimilarityLoss",
         "SparseCosineSimilarityLoss",
     )
-    papers = ("reimers2019sbert",)
+    cites = ("reimers2019sbert",)
 
     def build(self, width: int) -> Module:
         """Return the module, which is called as `module(inputs)` and returns a `LossOutput`.

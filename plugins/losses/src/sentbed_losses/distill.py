@@ -6,7 +6,7 @@ from typing import Literal
 
 import attrs
 from attrs.validators import ge, optional
-from sentbed.protocols import LossTraits, Module
+from sentbed.protocols import Module
 
 from sentbed_losses.columns import HARD_NEGATIVES
 from sentbed_losses.teacher_base import Taught, teachers
@@ -41,16 +41,10 @@ class Distill(Taught):
     """Width of the teacher's vectors, if the student's have another width. A learned linear layer then maps the
     student's vectors to this width. It is trained with the student, but not saved with it. Default: no layer."""
 
-    @property
-    def traits(self) -> LossTraits:
-        """The columns of the loss: texts, and the same texts encoded by a teacher."""
-        needs = frozenset({"anchor"})
-        return LossTraits(
-            cites=("reimers2020multilingual",),
-            needs=needs | teachers(needs),
-            takes=_TEXTS | teachers(_TEXTS),
-            targets=teachers(needs | _TEXTS),
-        )
+    cites = ("reimers2020multilingual",)
+    needs = frozenset({"anchor", *teachers(frozenset({"anchor"}))})
+    takes = _TEXTS | teachers(_TEXTS)
+    targets = teachers(_TEXTS | {"anchor"})
 
     def build(self, width: int) -> Module:
         """Return the module, which is called as `module(vectors)` and returns a `LossOutput`.

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import attrs
 from attrs.validators import and_, ge, le
 from sentbed.errors import listed
-from sentbed.protocols import Loss, LossTraits, Module
+from sentbed.protocols import Loss, Module
 
-from sentbed_losses.nested_loss_base import VECTORS, Nested
+from sentbed_losses.nested_loss_base import Nested
 
 
 @attrs.frozen
@@ -48,23 +48,23 @@ class Flops(Nested):
     def check(self) -> Iterator[str]:
         """Yield the problems of the inner loss, such as columns whose FLOPS would have no gradient."""
         yield from super().check()
-        if keys := self.loss.traits.keys:
+        if keys := self.loss.keys:
             yield (
                 f"a moving average encodes {listed(sorted(keys))} for the loss `{self.loss.name}`, without "
                 "gradient, so that nothing would make these vectors sparse; use `queue` or `info-nce` instead"
             )
 
+    cites = ("paria2020flops", "formal2021splade")
+
     @property
-    def traits(self) -> LossTraits:
-        """The traits of the inner loss. With `warmup`, the loss also needs the share of the stage's steps that
-        have been taken."""
-        return LossTraits.of(
-            self.loss,
-            cites=("paria2020flops", "formal2021splade"),
-            needs=frozenset({self.query}),
-            reads=VECTORS,
-            scheduled=self.loss.traits.scheduled or self.warmup > 0,
-        )
+    def needs(self) -> frozenset[str]:
+        """The columns of the inner loss, and that of the queries."""
+        return super().needs | {self.query}
+
+    @property
+    def scheduled(self) -> bool:
+        """Whether the weights grow, or the inner loss changes with the steps."""
+        return super().scheduled or self.warmup > 0
 
     def build(self, width: int) -> Module:
         """Return the module, which is called as `module(inputs)` and returns a `LossOutput`.
@@ -76,15 +76,13 @@ class Flops(Nested):
         """
         from sentbed_losses._torch.flops import FlopsLoss, StatefulFlopsLoss
 
-        traits = self.loss.traits
         module = FlopsLoss
-        if traits.stateful:
+        if self.loss.stateful:
             module = StatefulFlopsLoss
 
         return module(
             self.loss.build(width),
-            name=self.loss.name,
-            traits=traits,
+            loss=self.loss,
             query=self.query,
             query_weight=self.query_weight,
             document_weight=self.document_weight,

@@ -6,7 +6,7 @@ from typing import Literal
 
 import attrs
 from attrs.validators import ge
-from sentbed.protocols import LossTraits, Module
+from sentbed.protocols import Module
 
 from sentbed_losses.columns import HARD_NEGATIVES
 from sentbed_losses.teacher_base import Taught, teachers
@@ -15,6 +15,8 @@ from sentbed_losses.temperature import (
     positive_temperature,
     temperature_module,
 )
+
+PAIR = frozenset({"anchor", "positive"})
 
 
 @attrs.frozen
@@ -55,16 +57,10 @@ class Gist(Taught):
     contrast_positives: bool = True
     """Whether the denominator has the cosines of the positive with other positives."""
 
-    @property
-    def traits(self) -> LossTraits:
-        """The columns of the loss: texts, and the same texts encoded by a teacher."""
-        needs, takes = frozenset({"anchor", "positive"}), frozenset(HARD_NEGATIVES)
-        return LossTraits(
-            cites=("solatorio2024gistembed",),
-            needs=needs | teachers(needs),
-            takes=takes | teachers(takes),
-            targets=teachers(needs | takes),
-        )
+    cites = ("solatorio2024gistembed",)
+    needs = PAIR | teachers(PAIR)
+    takes = frozenset(HARD_NEGATIVES) | teachers(frozenset(HARD_NEGATIVES))
+    targets = teachers(PAIR.union(HARD_NEGATIVES))
 
     def build(self, width: int) -> Module:
         """Return the module, which is called as `module(vectors)` and returns a `LossOutput`.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import attrs
-from sentbed.protocols import LossTraits, Module
+from sentbed.protocols import Module, Output
 
 from sentbed_losses.contrastive_base import Contrastive
 
@@ -40,14 +40,9 @@ class InfoNCE(Contrastive):
         "CachedMultipleNegativesSymmetricRankingLoss",
         "SparseMultipleNegativesRankingLoss",
     )
-    papers = ("oord2018infonce", "gao2021simcse")
+    cites = ("oord2018infonce", "gao2021simcse")
 
-    @property
-    def traits(self) -> LossTraits:
-        """The traits of a contrastive loss. `info-nce` can train token vectors, too."""
-        return attrs.evolve(
-            super().traits, reads=frozenset({"vector", "sparse", "tokens"})
-        )
+    reads = frozenset[Output]({"vector", "sparse", "tokens"})
 
     def build(self, width: int) -> Module:
         """Return the module, which is called as `module(vectors)` and returns a `LossOutput`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import attrs
-from sentbed.protocols import Loss, LossTraits, Module
+from sentbed.protocols import Loss, Module
 
 from sentbed_losses.columns import SCORE
 
@@ -27,12 +27,10 @@ class MarginMSE(Loss):
         "SparseMarginMSELoss",
     )
 
-    traits = LossTraits(
-        cites=("hofstaetter2020marginmse",),
-        needs=frozenset({"anchor", "positive", "negative", SCORE}),
-        takes=frozenset(),
-        numbers=frozenset({SCORE}),
-    )
+    cites = ("hofstaetter2020marginmse",)
+    needs = frozenset({"anchor", "positive", "negative", SCORE})
+    takes = frozenset()
+    numbers = frozenset({SCORE})
 
     similarity: Literal["cosine", "dot"] = "dot"
     """`dot` for the dot product without normalisation, as in the paper, or `cosine`."""

@@ -8,9 +8,9 @@ from typing import Any
 import attrs
 from attrs.validators import deep_iterable, ge, min_len
 from sentbed.errors import RunError
-from sentbed.protocols import Loss, LossTraits, Module
+from sentbed.protocols import Loss, Module
 
-from sentbed_losses.nested_loss_base import VECTORS, Nested
+from sentbed_losses.nested_loss_base import Nested
 
 
 def _distinct(
@@ -49,11 +49,7 @@ class Matryoshka(Nested):
     weights: tuple[float, ...] = attrs.field(default=(), validator=deep_iterable(ge(0)))
     """Weight of the loss at each dimension, >= 0, in the order of `dimensions`; default: 1 each."""
 
-    @property
-    def traits(self) -> LossTraits:
-        """The traits of the inner loss."""
-        cites = ("kusupati2022matryoshka",)
-        return LossTraits.of(self.loss, reads=VECTORS, cites=cites)
+    cites = ("kusupati2022matryoshka",)
 
     def check(self) -> Iterator[str]:
         """Yield the problems of the inner loss, and of fields that contradict each other."""
@@ -86,9 +82,8 @@ class Matryoshka(Nested):
             )
 
         losses = {size: self.loss.build(size) for size in self.dimensions}
-        traits = self.loss.traits
         module = MatryoshkaLoss
-        if traits.stateful:
+        if self.loss.stateful:
             module = StatefulMatryoshkaLoss
 
-        return module(losses, self.weights, traits)
+        return module(losses, self.weights, self.loss)

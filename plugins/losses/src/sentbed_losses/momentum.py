@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import attrs
 from attrs.validators import and_, ge, lt
-from sentbed.protocols import LossTraits, StagePlace
+from sentbed.protocols import StagePlace
 
 from sentbed_losses.contrastive_base import Contrastive
 from sentbed_losses.queue import Queue
@@ -27,19 +27,14 @@ class Momentum(Queue):
     """
 
     name = "momentum"
-    papers = ("he2020moco", "oord2018infonce")
+    cites = ("he2020moco", "oord2018infonce")
 
     size: int = attrs.field(default=65_536, validator=ge(0))
     """Number of vectors in the memory. 0 is no memory; 65,536 in MoCo."""
     momentum: float = attrs.field(default=0.999, validator=and_(ge(0), lt(1)))
     """Weight of the old average in each update, in [0, 1): 0.999 in MoCo."""
 
-    @property
-    def traits(self) -> LossTraits:
-        """The traits of `queue`. The moving average encodes the column `positive`."""
-        return attrs.evolve(
-            super().traits, momentum=self.momentum, keys=frozenset({"positive"})
-        )
+    keys = frozenset({"positive"})
 
     def misfits(self, place: StagePlace) -> Iterator[str]:
         """Yield the problems of all contrastive losses. Unlike in `queue`, the encoder of `positive` may be

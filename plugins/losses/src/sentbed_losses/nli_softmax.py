@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
-from sentbed.protocols import LABEL, Loss, LossTraits, Module
+from sentbed.protocols import LABEL, Loss, Module
 
 
 def _distinct(
@@ -48,15 +48,9 @@ class NLISoftmax(Loss):
 
         return NLISoftmaxLoss(width, classes=len(self.classes), product=self.product)
 
-    @property
-    def traits(self) -> LossTraits:
-        """The columns of the loss: pairs with a label, which is one of `classes`."""
-        return LossTraits(
-            cites=("conneau2017infersent", "reimers2019sbert"),
-            needs=frozenset({"premise", "hypothesis", LABEL}),
-            takes=frozenset(),
-            classes=self.classes,
-        )
+    cites = ("conneau2017infersent", "reimers2019sbert")
+    needs = frozenset({"premise", "hypothesis", LABEL})
+    takes = frozenset()
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
         """Return 0, since each pair is classified without others."""

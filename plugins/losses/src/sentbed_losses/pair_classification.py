@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import attrs
-from sentbed.protocols import Loss, LossTraits, Module
+from sentbed.protocols import Loss, Module
 
 
 @attrs.frozen
@@ -21,11 +21,9 @@ class PairClassification(Loss):
     """
 
     name = "classification"
-    traits = LossTraits(
-        cites=("liu2023sentbench",),
-        needs=frozenset({"anchor", "positive"}),
-        takes=frozenset(),
-    )
+    cites = ("liu2023sentbench",)
+    needs = frozenset({"anchor", "positive"})
+    takes = frozenset()
 
     def build(self, width: int) -> Module:
         """Return the module, which is called as `module(vectors)` and returns a `LossOutput`.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 import attrs
-from sentbed.protocols import LossTraits
 
 from sentbed_losses.columns import HARD_NEGATIVES
 from sentbed_losses.scored_pair_base import ScoredPairs
@@ -26,15 +25,22 @@ class Ranking(ScoredPairs):
     scores; a row's positive gets the score 1, each of its hard negatives the score 0."""
 
     @property
-    def traits(self) -> LossTraits:
-        """The columns of the loss: pairs with a score, or rows with hard negatives."""
+    def needs(self) -> frozenset[str]:
+        """The columns of scored pairs or of triplets."""
         if self.rows == "scored":
-            return super().traits
+            return super().needs
+        return frozenset({"anchor", "positive", "negative"})
 
-        needs = frozenset({"anchor", "positive", "negative"})
-        takes = frozenset(HARD_NEGATIVES) - needs
-        return LossTraits(
-            cites=self.papers,
-            needs=needs,
-            takes=takes,
-        )
+    @property
+    def takes(self) -> frozenset[str]:
+        """Further negatives of triplets."""
+        if self.rows == "scored":
+            return frozenset()
+        return frozenset(HARD_NEGATIVES) - self.needs
+
+    @property
+    def numbers(self) -> frozenset[str]:
+        """The column of scores, which triplets do not have."""
+        if self.rows == "scored":
+            return super().numbers
+        return frozenset()

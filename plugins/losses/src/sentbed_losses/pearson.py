@@ -25,7 +25,7 @@ class Pearson(ScoredPairs):
     """
 
     name = "pearson"
-    papers = ("zhang2024pcctuning",)
+    cites = ("zhang2024pcctuning",)
 
     def build(self, width: int) -> Module:
         """Return the module, which is called as `module(inputs)` and returns a `LossOutput`.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import attrs
 from attrs.validators import ge
-from sentbed.protocols import LossTraits, Module, StagePlace
+from sentbed.protocols import Module, StagePlace
 
 from sentbed_losses.contrastive_base import Contrastive
 
@@ -29,7 +29,7 @@ class Queue(Contrastive):
     """
 
     name = "queue"
-    papers = ("he2020moco", "oord2018infonce")
+    cites = ("he2020moco", "oord2018infonce")
 
     size: int = attrs.field(default=10_000, validator=ge(0))
     """Number of vectors in the memory. A memory smaller than a batch keeps the last positives of the batch. 0
@@ -59,13 +59,16 @@ class Queue(Contrastive):
             )
 
     @property
-    def traits(self) -> LossTraits:
-        """The traits of a contrastive loss. The memory is the state of the loss."""
-        traits = attrs.evolve(super().traits, stateful=self.size > 0)
-        if self.in_batch:
-            return traits
+    def stateful(self) -> bool:
+        """Whether there is a memory."""
+        return self.size > 0
 
-        return attrs.evolve(traits, takes=frozenset())
+    @property
+    def takes(self) -> frozenset[str]:
+        """Hard negatives, if they are negatives."""
+        if self.in_batch:
+            return super().takes
+        return frozenset()
 
     def build(self, width: int) -> Module:
         """Return the module, which is called as `module(vectors, state)` and returns a `LossOutput`.

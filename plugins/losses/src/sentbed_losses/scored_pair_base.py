@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import attrs
-from sentbed.protocols import Loss, LossTraits
+from sentbed.protocols import Loss
 
 from sentbed_losses.columns import SCORE
 
@@ -14,18 +12,20 @@ from sentbed_losses.columns import SCORE
 class ScoredPairs(Loss):
     """A loss over pairs of texts with a score."""
 
-    papers: ClassVar[tuple[str, ...]]
-    """BibTeX keys of the papers that introduced the loss."""
+    @property
+    def needs(self) -> frozenset[str]:
+        """A pair of texts and its score."""
+        return frozenset({"anchor", "positive", SCORE})
 
     @property
-    def traits(self) -> LossTraits:
-        """The columns of the loss: pairs with a score."""
-        return LossTraits(
-            cites=self.papers,
-            needs=frozenset({"anchor", "positive", SCORE}),
-            takes=frozenset(),
-            numbers=frozenset({SCORE}),
-        )
+    def takes(self) -> frozenset[str]:
+        """No further columns."""
+        return frozenset()
+
+    @property
+    def numbers(self) -> frozenset[str]:
+        """The column of scores."""
+        return frozenset({SCORE})
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
         """Return 0, since no anchor is compared with candidates."""

@@ -6,7 +6,7 @@ from typing import Literal
 
 import attrs
 from attrs.validators import optional
-from sentbed.protocols import LossTraits, Module
+from sentbed.protocols import Module
 
 from sentbed_losses.columns import HARD_NEGATIVES
 from sentbed_losses.teacher_base import Taught, teachers
@@ -46,20 +46,26 @@ class SimilarityKL(Taught):
     similarity: Literal["cosine", "dot"] = "cosine"
     """`cosine`, or `dot` for the dot product without normalisation."""
 
-    @property
-    def traits(self) -> LossTraits:
-        """The columns of the loss: texts, and the same texts encoded by a teacher."""
-        needs = frozenset({"anchor", "positive"})
-        if self.candidates == "row":
-            needs |= {"negative"}
+    cites = ("lin2020distilling",)
 
-        takes = frozenset(HARD_NEGATIVES) - needs
-        return LossTraits(
-            cites=("lin2020distilling",),
-            needs=needs | teachers(needs),
-            takes=takes | teachers(takes),
-            targets=teachers(needs | takes),
-        )
+    @property
+    def needs(self) -> frozenset[str]:
+        """The texts that are compared, and the same texts encoded by a teacher."""
+        texts = frozenset({"anchor", "positive"})
+        if self.candidates == "row":
+            texts |= {"negative"}
+        return texts | teachers(texts)
+
+    @property
+    def takes(self) -> frozenset[str]:
+        """Further hard negatives, and the same texts encoded by a teacher."""
+        texts = frozenset(HARD_NEGATIVES) - self.needs
+        return texts | teachers(texts)
+
+    @property
+    def targets(self) -> frozenset[str]:
+        """The columns of the teacher."""
+        return teachers(frozenset({"anchor", "positive", *HARD_NEGATIVES}))
 
     def build(self, width: int) -> Module:
         """Return the module, which is called as `module(vectors)` and returns a `LossOutput`.

@@ -7,7 +7,7 @@ from typing import Literal
 
 import attrs
 from attrs.validators import ge, min_len
-from sentbed.protocols import Loss, LossTraits, Module
+from sentbed.protocols import Loss, Module
 
 
 @attrs.frozen
@@ -46,14 +46,13 @@ class SpreadOut(Loss):
         if not self.mean_weight and not self.second_moment_weight:
             yield "`mean_weight` and `second_moment_weight` are both 0, which is no loss; give one of them"
 
+    cites = ("zhang2017spreadout",)
+    takes = frozenset()
+
     @property
-    def traits(self) -> LossTraits:
-        """The columns of the loss, which are those of the field `columns`."""
-        return LossTraits(
-            cites=("zhang2017spreadout",),
-            needs=frozenset(self.columns),
-            takes=frozenset(),
-        )
+    def needs(self) -> frozenset[str]:
+        """The columns whose vectors are spread out."""
+        return frozenset(self.columns)
 
     def build(self, width: int) -> Module:
         """Return the module, which is called as `module(vectors)` and returns a `LossOutput`.

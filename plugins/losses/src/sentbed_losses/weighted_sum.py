@@ -55,7 +55,7 @@ class WeightedSum(Nested):
             losses[name] = loss.build(width)
 
         module = Parts
-        if self.traits.stateful:
+        if self.stateful:
             module = StatefulParts
 
-        return module(losses, self.weights, [loss.traits for loss in self.losses])
+        return module(losses, self.weights, self.losses)

@@ -1,4 +1,4 @@
-"""Poolers for sentbed, similarities of their vectors, and transforms of their vectors."""
+"""Poolers and prompts for sentbed, similarities and transforms of the vectors of poolers."""
 
 from __future__ import annotations
 
@@ -27,6 +27,12 @@ def poolers() -> Mapping[str, str]:
         "splade": "sentbed_poolers.splade:Splade",
         "tokens": "sentbed_poolers.tokens:Tokens",
     }
+
+
+@hookimpl
+def prompts() -> Mapping[str, str]:
+    """Return the prompts of this distribution."""
+    return {"template": "sentbed_poolers.template_prompt:TemplatePrompt"}
 
 
 @hookimpl

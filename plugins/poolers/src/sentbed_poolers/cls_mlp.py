@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 from attrs.validators import ge, optional
 from sentbed import FilePath, SentbedError, locate
-from sentbed.protocols import Module, Pooler, PoolerTraits
+from sentbed.protocols import Module, Pooler
 
 
 @attrs.frozen
@@ -42,23 +42,28 @@ class ClsMLP(Pooler):
         """Yield the problems of the file in `mlp`."""
         yield from problems_of_layer_file(self.mlp, self.pretrained)
 
-    @property
-    def traits(self) -> PoolerTraits:
-        """What the pooler needs, and what it computes when encoding."""
-        at_test: str | None = None
-        dense: str | None = "dense"
-        if self.mlp_only_train:
-            at_test, dense = "first", None
+    cites = ("gao2021simcse",)
+    needs = frozenset({"bidirectional"})
+    pooling = "cls"
 
-        return PoolerTraits(
-            cites=("gao2021simcse",),
-            needs=frozenset({"bidirectional"}),
-            at_test=at_test,
-            pretrained=self.pretrained,
-            new_layer=not (self.mlp_only_train or self.pretrained or self.mlp),
-            pooling="cls",
-            dense=dense,
-        )
+    @property
+    def at_test(self) -> str | None:
+        """The pooling without the layer, if encoding leaves it out."""
+        if self.mlp_only_train:
+            return "first"
+        return None
+
+    @property
+    def dense(self) -> str | None:
+        """The layer, if encoding uses it."""
+        if self.mlp_only_train:
+            return None
+        return "dense"
+
+    @property
+    def new_layer(self) -> bool:
+        """Whether encoding uses the layer, and its weights are random."""
+        return not (self.mlp_only_train or self.pretrained or self.mlp)
 
     def build(self, width: int) -> Module:
         """Return the module, which turns `TokenStates` into vectors.

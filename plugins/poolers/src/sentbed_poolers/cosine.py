@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import attrs
-from sentbed.protocols import SimilarityTraits, Tensor
+from sentbed.protocols import Tensor
 
 from sentbed_poolers.dot import Dot
 
@@ -16,9 +16,8 @@ class Cosine(Dot):
     """
 
     name = "cosine"
-    traits = SimilarityTraits(
-        compares=frozenset({"vector", "sparse"}), formula="cosine"
-    )
+    compares = frozenset({"vector", "sparse"})
+    formula = "cosine"
 
     def normalize(self, vectors: Tensor) -> Tensor:
         """Return the vectors `(n, width)`, each divided by its length."""

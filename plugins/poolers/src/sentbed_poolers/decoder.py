@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import attrs
-from sentbed.protocols import Module, Pooler, PoolerTraits
+from sentbed.protocols import Module, Pooler
 
 
 @attrs.frozen
@@ -14,7 +14,8 @@ class Decoder(Pooler):
     """
 
     name = "decoder"
-    traits = PoolerTraits(cites=("ni2022sentencet5",), needs=frozenset({"decoder"}))
+    cites = ("ni2022sentencet5",)
+    needs = frozenset({"decoder"})
 
     def build(self, width: int) -> Module:
         """Return the module, which turns `TokenStates` into vectors `(batch, width)`."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import ClassVar, Literal
+
 import attrs
-from sentbed.protocols import Similarity, SimilarityTraits, Tensor
+from sentbed.protocols import Similarity, Tensor
 
 
 @attrs.frozen
@@ -11,7 +13,8 @@ class Dot(Similarity):
     """The dot product of two vectors."""
 
     name = "dot"
-    traits = SimilarityTraits(compares=frozenset({"vector", "sparse"}), formula="dot")
+    compares = frozenset({"vector", "sparse"})
+    formula: ClassVar[Literal["cosine", "dot"]] = "dot"
 
     def similarity(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the products of each vector of `first` with each of `second`, `(n, m)`."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 from attrs.validators import ge, gt, optional
 from sentbed import ModelError
-from sentbed.protocols import BuiltBackbone, ComponentTraits, EncoderParts, Transform
+from sentbed.protocols import BuiltBackbone, EncoderParts, Transform
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,7 +34,7 @@ class EmbedFilter(Transform):
     """
 
     name = "embed-filter"
-    traits = ComponentTraits(cites=("wu2026embedfilter",))
+    cites = ("wu2026embedfilter",)
 
     tau: float = attrs.field(default=2.0, validator=gt(1))
     """Factor by which the number of dimensions is divided: d / tau, rounded down, are kept."""
@@ -47,7 +47,7 @@ class EmbedFilter(Transform):
 
     def misfits(self, place: EncoderParts) -> Iterator[str]:
         """Yield a problem if the backbone has no output embedding, or vectors are not states of the backbone."""
-        if not all(backbone.traits.predicts for backbone in place.backbones):
+        if not all(backbone.predicts for backbone in place.backbones):
             yield (
                 "the transform `embed-filter` needs the output embedding of a language model, and the "
                 f"backbone `{place.backbone.name}` has none with these settings: it has no head that "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import attrs
-from sentbed.protocols import Similarity, SimilarityTraits, Tensor
+from sentbed.protocols import Similarity, Tensor
 
 
 @attrs.frozen
@@ -11,7 +11,7 @@ class Euclidean(Similarity):
     """Minus the Euclidean distance of two vectors."""
 
     name = "euclidean"
-    traits = SimilarityTraits(compares=frozenset({"vector", "sparse"}))
+    compares = frozenset({"vector", "sparse"})
 
     def similarity(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the distances, times -1, of each vector of `first` from each of `second`, `(n, m)`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import attrs
-from sentbed.protocols import Module, Pooler, PoolerTraits
+from sentbed.protocols import Module, Pooler
 
 
 @attrs.frozen
@@ -14,11 +14,9 @@ class First(Pooler):
     """
 
     name = "first"
-    traits = PoolerTraits(
-        cites=("ni2022sentencet5",),
-        needs=frozenset({"bidirectional"}),
-        pooling="cls",
-    )
+    cites = ("ni2022sentencet5",)
+    needs = frozenset({"bidirectional"})
+    pooling = "cls"
 
     def build(self, width: int) -> Module:
         """Return the module, which turns `TokenStates` into vectors `(batch, width)`."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import attrs
-from sentbed.protocols import Module, Pooler, PoolerTraits
+from sentbed.protocols import Module, Pooler
 
 
 @attrs.frozen
@@ -14,7 +16,8 @@ class Last(Pooler):
     """
 
     name = "last"
-    traits = PoolerTraits(cites=("jiang2023prompteol",), pooling="lasttoken")
+    cites: ClassVar[tuple[str, ...]] = ("jiang2023prompteol",)
+    pooling = "lasttoken"
 
     def build(self, width: int) -> Module:
         """Return the module, which turns `TokenStates` into vectors `(batch, width)`."""

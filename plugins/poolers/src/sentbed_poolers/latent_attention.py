@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 from attrs.validators import ge, optional
-from sentbed.protocols import Module, Pooler, PoolerTraits
+from sentbed.protocols import Module, Pooler
 
 
 @attrs.frozen
@@ -26,7 +26,7 @@ class LatentAttention(Pooler):
     """
 
     name = "latent-attention"
-    traits = PoolerTraits(cites=("lee2024nvembed",))
+    cites = ("lee2024nvembed",)
 
     latents: int = attrs.field(default=512, validator=ge(1))
     """Number of latent vectors, >= 1; 512 in NV-Embed."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 import attrs
-from sentbed.protocols import Module, Pooler, PoolerTraits
+from sentbed.protocols import Module, Pooler
+
+from sentbed_poolers.template_prompt import TemplatePrompt
 
 
 @attrs.frozen
@@ -13,7 +15,7 @@ class Mask(Pooler):
     """The state of the mask token in a prompt that asks what the sentence means.
 
     By default, the prompt is the template `prompt-bert` with the text rules `prompt-eol`. These change the end
-    and the quotes of a sentence; see `Prompt.normalizer`.
+    and the quotes of a sentence; see `TemplatePrompt.normalizer`.
 
     Source: PromptBERT (Jiang et al., 2022), section 4.1, equation 1; section 4.3 for `denoise`.
     """
@@ -29,21 +31,18 @@ class Mask(Pooler):
     """First position of the template without a sentence. `text`: the first position of a text, which is 2 in
     RoBERTa. `zero`: 0, as in PromptBERT's released code, also for RoBERTa."""
 
-    @property
-    def traits(self) -> PoolerTraits:
-        """The pooler needs a mask token in a template and, with `denoise`, the states of the template alone."""
-        needs = {"mask-token", "template"}
-        if self.denoise and self.template_positions == "zero":
-            needs.add("template-alone-from-0")
-        elif self.denoise:
-            needs.add("template-alone")
+    cites = ("jiang2022promptbert",)
+    prompt = TemplatePrompt("prompt-bert", normalizer="prompt-eol")
 
-        return PoolerTraits(
-            cites=("jiang2022promptbert",),
-            needs=frozenset(needs),
-            template="prompt-bert",
-            normalizer="prompt-eol",
-        )
+    @property
+    def needs(self) -> frozenset[str]:
+        """A mask token in a template, and the state of the template alone if it is subtracted."""
+        needs = frozenset({"mask-token", "template"})
+        if not self.denoise:
+            return needs
+        if self.template_positions == "zero":
+            return needs | {"template-alone-from-0"}
+        return needs | {"template-alone"}
 
     def build(self, width: int) -> Module:
         """Return the module, which turns `TokenStates` into vectors `(batch, width)`."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import attrs
 from sentbed import FilePath
-from sentbed.protocols import Module, PoolerTraits
+from sentbed.protocols import Module
 
 from sentbed_poolers.cls_mlp import problems_of_layer_file
 from sentbed_poolers.mask import Mask
@@ -39,19 +39,16 @@ class MaskMLP(Mask):
         yield from problems_of_layer_file(self.mlp, self.pretrained)
 
     @property
-    def traits(self) -> PoolerTraits:
-        """The traits of `mask`. With `mlp_only_train`, encoding is that of `mask`."""
-        at_test = None
+    def at_test(self) -> str | None:
+        """The pooling without the layer, if encoding leaves it out."""
         if self.mlp_only_train:
-            at_test = "mask"
+            return "mask"
+        return None
 
-        new_layer = not (self.mlp_only_train or self.pretrained or self.mlp)
-        return attrs.evolve(
-            super().traits,
-            at_test=at_test,
-            pretrained=self.pretrained,
-            new_layer=new_layer,
-        )
+    @property
+    def new_layer(self) -> bool:
+        """Whether encoding uses the layer, and its weights are random."""
+        return not (self.mlp_only_train or self.pretrained or self.mlp)
 
     def build(self, width: int) -> Module:
         """Return the module, which turns `TokenStates` into vectors `(batch, width)`.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import attrs
-from sentbed.protocols import Module, Pooler, PoolerTraits
+from sentbed.protocols import Module, Pooler
 
 
 @attrs.frozen
@@ -14,7 +14,8 @@ class Max(Pooler):
     """
 
     name = "max"
-    traits = PoolerTraits(cites=("reimers2019sbert",), pooling="max")
+    cites = ("reimers2019sbert",)
+    pooling = "max"
 
     def build(self, width: int) -> Module:
         """Return the module, which turns `TokenStates` into vectors `(batch, width)`."""

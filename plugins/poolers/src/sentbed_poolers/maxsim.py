@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import attrs
-from sentbed.protocols import Similarity, SimilarityTraits, Tensor, TokenVectors
+from sentbed.protocols import Similarity, Tensor, TokenVectors
 
 
 @attrs.frozen
@@ -18,9 +18,8 @@ class MaxSim(Similarity):
     """
 
     name = "maxsim"
-    traits = SimilarityTraits(
-        cites=("khattab2020colbert",), compares=frozenset({"tokens"})
-    )
+    cites = ("khattab2020colbert",)
+    compares = frozenset({"tokens"})
 
     mean: bool = False
     """Whether to divide the sum by the number of the first text's tokens, so that it does not grow with this

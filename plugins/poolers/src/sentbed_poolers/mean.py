@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import attrs
-from sentbed.protocols import Module, Pooler, PoolerTraits
+from sentbed.protocols import Module, Pooler
 
 
 @attrs.frozen
@@ -14,9 +14,8 @@ class Mean(Pooler):
     """
 
     name = "mean"
-    traits = PoolerTraits(
-        cites=("ni2022sentencet5", "reimers2019sbert"), pooling="mean"
-    )
+    cites = ("ni2022sentencet5", "reimers2019sbert")
+    pooling = "mean"
 
     def build(self, width: int) -> Module:
         """Return the module, which turns `TokenStates` into vectors `(batch, width)`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import attrs
-from sentbed.protocols import Module, Pooler, PoolerTraits
+from sentbed.protocols import Module, Pooler
 
 
 @attrs.frozen
@@ -16,9 +16,8 @@ class MeanFirstLast(Pooler):
     """
 
     name = "mean-first-last"
-    traits = PoolerTraits(
-        cites=("gao2021simcse", "su2021whitening"), needs=frozenset({"layers"})
-    )
+    cites = ("gao2021simcse", "su2021whitening")
+    needs = frozenset({"layers"})
 
     first: Literal["layer-1", "embeddings"] = "layer-1"
     """The layer that is used as the first. `layer-1`: the first transformer layer, as in BERT-whitening and in

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import attrs
-from sentbed.protocols import Module, Pooler, PoolerTraits
+from sentbed.protocols import Module, Pooler
 
 
 @attrs.frozen
@@ -19,11 +19,9 @@ class Splade(Pooler):
     """
 
     name = "splade"
-    traits = PoolerTraits(
-        cites=("formal2021splade",),
-        needs=frozenset({"logits"}),
-        output="sparse",
-    )
+    cites = ("formal2021splade",)
+    needs = frozenset({"logits"})
+    output = "sparse"
 
     def build(self, width: int) -> Module:
         """Return the module, which turns `TokenStates` into vectors `(batch, width)`.

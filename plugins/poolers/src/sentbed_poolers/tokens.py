@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import attrs
-from sentbed.protocols import Module, Pooler, PoolerTraits
+from sentbed.protocols import Module, Pooler
 
 
 @attrs.frozen
@@ -17,7 +17,8 @@ class Tokens(Pooler):
     """
 
     name = "tokens"
-    traits = PoolerTraits(cites=("khattab2020colbert",), output="tokens")
+    cites = ("khattab2020colbert",)
+    output = "tokens"
 
     def build(self, width: int) -> Module:
         """Return the module, which turns `TokenStates` into `TokenVectors` `(batch, length, width)`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import attrs
-from sentbed.protocols import Module, Pooler, PoolerTraits
+from sentbed.protocols import Module, Pooler
 
 
 @attrs.frozen
@@ -16,7 +16,8 @@ class WeightedMean(Pooler):
     """
 
     name = "weighted-mean"
-    traits = PoolerTraits(cites=("muennighoff2022sgpt",), pooling="weightedmean")
+    cites = ("muennighoff2022sgpt",)
+    pooling = "weightedmean"
 
     def build(self, width: int) -> Module:
         """Return the module, which turns `TokenStates` into vectors `(batch, width)`."""

@@ -11,7 +11,6 @@ from sentbed import DataError, ModelError
 from sentbed.protocols import (
     LABEL,
     BuiltBackbone,
-    ComponentTraits,
     DataSource,
     EncoderParts,
     Transform,
@@ -34,7 +33,7 @@ class Whitening(Transform):
     """
 
     name = "whitening"
-    traits = ComponentTraits(cites=("su2021whitening",))
+    cites = ("su2021whitening",)
 
     data: DataSource
     """Data source of the texts to fit on. All its columns of texts are used, and no labels. There must be more
@@ -114,7 +113,7 @@ class Whitening(Transform):
 
     def _columns(self, columns: Sequence[str]) -> list[str]:
         """Return those of the columns that hold texts, not labels or numbers."""
-        without_texts = {LABEL, *self.data.traits.numbers}
+        without_texts = {LABEL, *self.data.numbers}
         return [name for name in columns if name not in without_texts]
 
 

@@ -193,7 +193,7 @@ class CellKeys:
 def is_from_files(recipe: Recipe) -> bool:
     """Whether the initial weights and the tokenizers of all encoders come from files."""
     encoders = recipe.encoders.values()
-    return all(encoder.backbone.traits.from_files for encoder in encoders)
+    return all(encoder.backbone.from_files for encoder in encoders)
 
 
 def reads_texts_of_evaluations(recipe: Recipe) -> bool:

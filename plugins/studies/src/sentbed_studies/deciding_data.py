@@ -156,10 +156,10 @@ def _parts(evaluator: Evaluator, deciding: Sequence[str]) -> list[Evaluator]:
 def _data(evaluator: Evaluator) -> Literal["development", "test", "unknown"]:
     """Return on which data an evaluator scores.
 
-    If its traits do not say that it scores on development data, but would say so with another setting, it scores
+    If it does not say that it scores on development data, but would say so with another setting, it scores
     on test data. Otherwise, its data is unknown.
     """
-    if evaluator.traits.development:
+    if evaluator.development:
         return "development"
     return "test" if _remedy(evaluator) else "unknown"
 
@@ -170,7 +170,7 @@ def _remedy(evaluator: Evaluator) -> dict[str, Any]:
     for setting in _DEVELOPMENT:
         if not setting.keys() <= fields.keys():
             continue
-        if _with(evaluator, setting).traits.development:
+        if _with(evaluator, setting).development:
             return setting
     return {}
 

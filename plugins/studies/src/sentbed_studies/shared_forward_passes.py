@@ -89,9 +89,9 @@ def _is_fitted_on_texts(encoder: EncoderRecipe) -> bool:
 
 
 def _needs_of_backbone(encoder: EncoderRecipe) -> frozenset[str]:
-    """Return those `needs` of the pooler's traits that change what the backbone builds or computes."""
-    needs = encoder.pooler.traits.needs
-    heeds = encoder.backbone.traits.heeds
+    """Return those `needs` of the pooler that change what the backbone builds or computes."""
+    needs = encoder.pooler.needs
+    heeds = encoder.backbone.heeds
     return needs if heeds is None else needs & heeds
 
 
@@ -314,7 +314,7 @@ class SharedBackbone:
         Return None if the encoder has token vectors, or if the engine cannot compute the vectors of several
         encoders in one pass.
         """
-        if recipe.pooler.traits.output == "tokens":
+        if recipe.pooler.output == "tokens":
             return None
 
         if self.encoder.placed.beside(()) is None:

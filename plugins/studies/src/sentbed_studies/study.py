@@ -464,7 +464,7 @@ class _CellReader:
 
         runtime = recipe.runtime
         message = None
-        if runtime.traits.processes > 1:
+        if runtime.processes > 1:
             message = (
                 "a cell of a study runs in one process; set `devices` and `nodes` to 1, or use `sentbed run` "
                 "with a recipe of its own"

@@ -13,8 +13,9 @@ from typing import Any
 
 import attrs
 from sentbed import locate
-from sentbed.errors import Problem, RecipeError, SentbedError, printable, suggest
-from sentbed.tools import Document, KeyPath, Prompt, lines_of, parse_template
+from sentbed.errors import Problem, RecipeError, SentbedError, printable
+from sentbed.helpers import read_lines
+from sentbed.tools import Document, KeyPath
 from sentbed_report.formatting import count
 
 from sentbed_studies.axes import Axis, Combination, leaves, names_of_path
@@ -28,8 +29,6 @@ LONGEST_LABEL = 60
 """Maximum number of characters of a label, so that it fits a column of the tables."""
 
 _PLACE: KeyPath = ("study", "prompts")
-_KEYS = tuple(field.name for field in attrs.fields(Prompt))
-"""Keys of an encoder's `prompt`."""
 
 
 @attrs.frozen
@@ -94,10 +93,9 @@ def _prompts_of(
 
     Raises:
         ValueError: if the entry is wrong.
-        SentbedError, OSError: if its template is invalid, or if its file cannot be read.
+        SentbedError, OSError: if its file cannot be read.
     """
     if isinstance(content, str):
-        parse_template(content)
         settings = {PROMPT_PATH: {"template": content}}
         yield StudyPrompt(_checked_label(content), settings, place)
         return
@@ -111,8 +109,6 @@ def _prompts_of(
         yield from _prompts_of_file(rest, place, document, base)
         return
 
-    if isinstance(rest.get("template"), str):
-        parse_template(rest["template"])
     if label is None:
         label = rest.get("template")
     if not isinstance(label, str):
@@ -137,7 +133,7 @@ def _prompts_of_file(
         path = locate(location)
     else:
         path = _directory_of(place, document, base) / location
-    for number, line in enumerate(lines_of(path), start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         if line.strip():
             label = _checked_label(f"{path.name}:{number}")
             yield StudyPrompt(label, _settings({**content, "line": number}), place)
@@ -158,18 +154,13 @@ def _settings(content: Mapping[str, Any]) -> dict[str, Any]:
     keys = {}
     paths = {}
     for key, value in content.items():
-        if key in _KEYS:
-            keys[key] = value
-        else:
+        if "." in key or key in ("encoder", "encoders"):
             paths[key] = value
+        else:
+            keys[key] = value
 
     settings = dict(leaves(paths))
     for path in settings:
-        if "." not in path:
-            raise ValueError(
-                f"a prompt has no key `{path}`.{suggest(path, [*_KEYS, 'label'])} It has a `label` and the "
-                "keys of `prompt`, or the paths that it sets"
-            )
         if not path.startswith(("encoder.", "encoders.")):
             raise ValueError(
                 f"the prompt sets `{path}`, and a prompt is a part of an encoder, such as "

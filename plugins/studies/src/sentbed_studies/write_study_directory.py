@@ -182,23 +182,12 @@ def _record(study: Study, work: Work) -> StudyRecord:
 
 
 def _recipe(study: Study, directory: Path) -> str:
-    """Return the recipe with extended recipes and overrides applied, after a comment that names its files."""
+    """Return the recipe with extended recipes and overrides applied, after a comment that names its file."""
     document = study.document
-    files: dict[Path, None] = {}
-    for node in document.root.walk():
-        # The value of an override has no line.
-        if node.file and (node.line or node is document.root):
-            files[Path(node.file).resolve()] = None
-
     comment = ""
-    for file in files:
-        relative = Path(os.path.relpath(file, directory.resolve()))
-        comment += f"# From {relative.as_posix()}\n"
-
-    if comment:
-        comment += (
-            "# A relative path starts from the directory of the file that says it.\n"
-        )
+    if document.file is not None:
+        file = Path(os.path.relpath(document.file, directory))
+        comment = f"# From {file.as_posix()} and the recipes that it extends\n"
     return comment + tomli_w.dumps(dict(document.data))
 
 

@@ -86,7 +86,7 @@ class BackboneContract(ComponentContract):
 
     def test_offers(self, component: Backbone) -> None:
         """Its states contain what it offers, if `BuildContext.needs` asks for it."""
-        offers = component.traits.offers or frozenset()
+        offers = component.offers or frozenset()
         for need in offers & FIELDS.keys():
             backbone = built_backbone(component, frozenset({need}))
             with torch.no_grad():

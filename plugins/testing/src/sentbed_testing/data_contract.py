@@ -45,7 +45,7 @@ class DataContract(ComponentContract):
         assert columns
         assert all(isinstance(name, str) and name for name in columns)
         assert len(set(columns)) == len(columns)
-        assert component.traits.numbers <= set(columns)
+        assert component.numbers <= set(columns)
         assert tuple(dataset.columns) == columns
 
     @pytest.mark.parametrize("epoch", [0, 1])
@@ -64,7 +64,7 @@ class DataContract(ComponentContract):
         for name, values in rows.items():
             assert len(values) == len(indices)
             for value in values:
-                if name in component.traits.numbers:
+                if name in component.numbers:
                     assert math.isfinite(value)
                 else:
                     assert isinstance(value, str)
@@ -109,7 +109,7 @@ class DataContract(ComponentContract):
             return
 
         rows = dataset.rows(range(len(dataset)))
-        for name in set(dataset.columns) - component.traits.numbers - {LABEL}:
+        for name in set(dataset.columns) - component.numbers - {LABEL}:
             assert set(dataset.texts([name])) == set(rows[name])
             assert set(rows[name]) <= set(texts)
 

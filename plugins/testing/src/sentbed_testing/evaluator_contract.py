@@ -118,7 +118,7 @@ class EvaluatorContract(ComponentContract):
             assert all(isinstance(text, str) for text in texts.both), name
             assert again.lists[name].both == texts.both, name
             if len(texts.second):
-                assert component.traits.two_sided, f"`{name}` has a second side"
+                assert component.two_sided, f"`{name}` has a second side"
 
         RecordingVectors.read = set()
         prepared.score(RecordingVectors(prepared.lists, HashEncoder()))

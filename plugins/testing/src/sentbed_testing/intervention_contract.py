@@ -51,10 +51,10 @@ class InterventionContract(ComponentContract):
         ids = mask * torch.arange(1, longest + 1)
         last = starts + torch.tensor(LENGTHS) - 1
         batch = BlockStates("", 0, states, ids, mask, last)
-        if component.traits.placeholder is not None:
+        if component.placeholder is not None:
             batch = batch._replace(placeholder=starts + PLACEHOLDER)
 
-        if component.traits.auxiliary is not None:
+        if component.auxiliary is not None:
             batch = batch._replace(auxiliary=torch.ones(len(LENGTHS), self.width))
 
         inputs = []
@@ -134,7 +134,7 @@ class InterventionContract(ComponentContract):
 
         A prefix is everything before the placeholder or, without a placeholder, before the last token.
         """
-        if not component.traits.shares_prefix:
+        if not component.shares_prefix:
             pytest.skip("its traits do not say `shares_prefix`")
 
         change = component.build()

@@ -36,7 +36,7 @@ class LossContract(ModuleContract):
 
         They have all columns that the loss needs; with `takes`, also the columns that it may use.
         """
-        traits = component.traits
+        traits = component
         columns = set(traits.needs)
         if takes:
             columns |= traits.takes or traits.numbers
@@ -63,7 +63,7 @@ class LossContract(ModuleContract):
     def arguments(self, component: Any) -> tuple[Any, ...]:
         """Return random inputs and, for a loss that has a state, its state after two steps."""
         inputs = self.inputs(component)
-        if not component.traits.stateful:
+        if not component.stateful:
             return (inputs,)
 
         module: Any = seeded_module(component, self.width)
@@ -132,7 +132,7 @@ class LossContract(ModuleContract):
     ) -> None:
         """A `stateful` loss returns detached tensors with the names and shapes of `initial_state()`."""
         state = self.first_step(module, self.inputs(component)).state
-        if not component.traits.stateful:
+        if not component.stateful:
             assert state is None
             return
 

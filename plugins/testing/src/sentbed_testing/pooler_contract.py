@@ -30,7 +30,7 @@ class PoolerContract(ModuleContract):
         **options: Any,
     ) -> TokenStates:
         """Return random states with the fields that the pooler needs; see `random_states`."""
-        needs = component.traits.needs
+        needs = component.needs
         return random_states(width=self.width, needs=needs, **options)
 
     def arguments(self, component: Any) -> tuple[TokenStates]:
@@ -82,7 +82,7 @@ class PoolerContract(ModuleContract):
         if module.training:
             width = component.trained_width(self.width)
 
-        if component.traits.output == "tokens":
+        if component.output == "tokens":
             assert isinstance(output, TokenVectors)
             assert output.vectors.shape == (*output.mask.shape, width)
             assert output.mask.dtype == torch.bool

@@ -106,7 +106,7 @@ def built(subject: Subject) -> Findings:
 
 def offers(subject: Subject) -> Findings:
     """Its states contain everything in its `offers`, if `BuildContext.needs` asks for it."""
-    offered = subject.part.traits.offers or frozenset()
+    offered = subject.part.offers or frozenset()
     for need in sorted(offered & STATE_FIELDS.keys()):
         if need == "mask-token":
             # The states have a mask token only if the prompt puts it into the texts.

@@ -83,7 +83,7 @@ def documented(subject: Subject) -> Findings:
 
 
 def protocol(subject: Subject) -> Findings:
-    """It has the base class, methods and traits of its kind. Its methods take the arguments that core passes."""
+    """It has the base class and the methods of its kind. Its methods take the arguments that core passes."""
     cls, kind = subject.cls, KINDS[subject.kind]
     if fault := class_fault(kind.base, cls):
         what, _, fix = fault.partition("; ")
@@ -106,14 +106,14 @@ def protocol(subject: Subject) -> Findings:
 
 
 def _trait_faults(subject: Subject) -> Findings:
-    """Yield a finding if `traits` raises, or if a citation is neither a key in core's bibliography nor BibTeX."""
+    """Yield a finding if `cites` raises, or if a citation is neither a key in core's bibliography nor BibTeX."""
     try:
-        cites = subject.part.traits.cites
+        cites = subject.part.cites
     except NotRunError:
         return
     except Exception as error:  # noqa: BLE001 - any exception is a finding
         yield (
-            f"`traits` raises {_message(error)}",
+            f"`cites` raises {_message(error)}",
             "see `sentbed.protocols`",
         )
         return

@@ -260,13 +260,12 @@ def inner(subject: Subject) -> Findings:
             )
 
         for name, inner_value in expected.items():
-            outer_value = getattr(outer.traits, name)
+            outer_value = getattr(outer, name)
             if not _is_inherited(name, outer_value, inner_value):
-                traits = KINDS[kind].traits.__name__
                 yield (
-                    f"the traits of the {kind} in `{field.name}` have `{name} = {_sorted_set(inner_value)}`, but "
-                    f"its own traits have {_sorted_set(outer_value)}",
-                    f"write `traits` as a property with `{traits}.of(self.{field.name}, ...)`",
+                    f"the {kind} in `{field.name}` has `{name} = {_sorted_set(inner_value)}`, but the outer one "
+                    f"has {_sorted_set(outer_value)}",
+                    f"write `{name}` as a property that returns that of `self.{field.name}`",
                 )
 
 
@@ -283,7 +282,7 @@ def _probe(
         calls.append(self.name)
         return iter(())
 
-    changes = {"traits": attrs.evolve(inner.traits, **traits), "check": check}
+    changes = {**traits, "check": check}
     probe = metaclass(cls.__name__, (cls,), changes)
     return probe(**init_arguments(inner))
 

@@ -28,7 +28,7 @@ def columns(subject: Subject) -> Findings:
         )
         return
 
-    if unknown := sorted(subject.part.traits.numbers - set(column_names)):
+    if unknown := sorted(subject.part.numbers - set(column_names)):
         yield (
             f"`numbers` of its traits has `{unknown[0]}`, which is no column",
             f"choose among {column_names!r}",
@@ -147,7 +147,7 @@ def _value_faults(
         )
         return
 
-    is_number_column = name in subject.part.traits.numbers
+    is_number_column = name in subject.part.numbers
     for value in values:
         if is_number_column and not _is_finite(value):
             yield (
@@ -159,7 +159,7 @@ def _value_faults(
         if not is_number_column and not isinstance(value, str):
             yield (
                 f"`{name}` has {value!r}, which is no string",
-                f'give strings, or say `DataTraits(numbers=frozenset({{"{name}"}}))`, and give floats',
+                f'give strings, or say `numbers = frozenset({{"{name}"}})`, and give floats',
             )
             return
 
@@ -185,7 +185,7 @@ def texts(subject: Subject) -> Findings:
 
     all_texts = set(dataset.texts())
     for name in dataset.columns:
-        if name == LABEL or name in subject.part.traits.numbers:
+        if name == LABEL or name in subject.part.numbers:
             continue
         row_texts = set(dataset.rows(range(len(dataset)))[name])
         if not all(isinstance(text, str) for text in row_texts):

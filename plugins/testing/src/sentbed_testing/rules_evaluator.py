@@ -167,10 +167,10 @@ def lists(subject: Subject) -> Findings:
         if wrong:
             yield f"the list `{name}` has {wrong[0]!r}", "put strings in it"
             return
-        if len(texts.second) and not subject.ready.traits.two_sided:
+        if len(texts.second) and not subject.ready.two_sided:
             yield (
                 f"the list `{name}` has a second side",
-                "say `EvaluatorTraits(two_sided=True)`, or give a list with one side",
+                "say `two_sided = True`, or give a list with one side",
             )
 
     _first_evaluation(subject)

@@ -34,7 +34,7 @@ def draw_inputs(
     The inputs have all columns that the loss needs. With `takes`, they also have the columns that it may use.
     """
     torch = load_torch()
-    traits = subject.part.traits
+    traits = subject.part
     needs = traits.needs
     if LABEL in needs and not traits.classes:
         raise ValueError(
@@ -151,11 +151,11 @@ def state(subject: Subject) -> Findings:
     """Each call gets its state and returns the next one, with tensors of the same names, shapes and types."""
     module = build(subject)
     inputs = draw_inputs(subject)
-    stateful = subject.part.traits.stateful
+    stateful = subject.part.stateful
     if has_state(module) != stateful:
         article = "no" if stateful else "an"
         yield (
-            f"its traits say `stateful={stateful}`, and its module has {article} `initial_state`",
+            f"it has `stateful = {stateful}`, and its module has {article} `initial_state`",
             "set `stateful` exactly if the module has `initial_state`",
         )
         return
@@ -165,7 +165,7 @@ def state(subject: Subject) -> Findings:
             yield (
                 "it returns a state, but its module has no `initial_state`",
                 "write `initial_state() -> dict[str, Tensor]`, the state for the first step, and "
-                "`LossTraits(stateful=True)`",
+                "`stateful = True`",
             )
         return
 

@@ -37,7 +37,7 @@ MODES = {"in training": True, "when encoding": False}
 def _states(subject: Subject, **options: Any) -> TokenStates:
     """Return random states of the width and with the fields that the pooler needs; see `draw_states`."""
     return random_token_states.draw_states(
-        width=subject.width, needs=subject.part.traits.needs, **options
+        width=subject.width, needs=subject.part.needs, **options
     )
 
 
@@ -130,7 +130,7 @@ def shape(subject: Subject) -> Findings:
         with seeded():
             vectors = module(states)
 
-        if subject.ready.traits.output == "tokens":
+        if subject.ready.output == "tokens":
             yield from _token_shape_faults(vectors, len(lengths), width)
             continue
         fix = f"return `(batch, {width})`; a pooler with another width says so in `{method}`"

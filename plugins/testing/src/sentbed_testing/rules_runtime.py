@@ -40,9 +40,9 @@ def engine(subject: Subject) -> Findings:
 
     trainer = getattr(type(built), "trainer", None)
     only_encodes = trainer is None or trainer is TrainingEngine.trainer
-    if only_encodes and subject.ready.traits.untrainable is None:
+    if only_encodes and subject.ready.untrainable is None:
         yield (
-            "the engine has no method `trainer`, and `untrainable` of the runtime's traits is None",
+            "the engine has no method `trainer`, and the runtime is not `untrainable`",
             "write `trainer`, or say in `untrainable` why the engine only encodes",
         )
         return

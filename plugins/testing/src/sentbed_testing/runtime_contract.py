@@ -227,8 +227,8 @@ class RuntimeContract(ComponentContract):
 
 def skip_unless_it_trains(runtime: Runtime) -> None:
     """Skip the test with the runtime's reason if its engine only encodes."""
-    if runtime.traits.untrainable is not None:
-        pytest.skip(runtime.traits.untrainable)
+    if runtime.untrainable is not None:
+        pytest.skip(runtime.untrainable)
 
 
 def new_trainer(encoder: Encoder) -> Trainer:

@@ -37,7 +37,7 @@ class SimilarityContract(ComponentContract):
     ) -> str:
         """The output of a pooler that is compared."""
         output: str = request.param
-        if output not in component.traits.compares:
+        if output not in component.compares:
             pytest.skip(f"it does not compare the output `{output}`")
 
         return output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import math
 import re
 import textwrap
@@ -10,7 +11,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import attrs
 from sentbed.kinds import KINDS, kind_of
-from sentbed.protocols import Head
+from sentbed.protocols import Component, Head
 from sentbed.tools import (
     TABLE,
     Checkpoint,
@@ -19,7 +20,6 @@ from sentbed.tools import (
     Expected,
     Offer,
     Plugins,
-    Prompt,
     Run,
     Stage,
     Validate,
@@ -33,35 +33,42 @@ OPTIONAL = "optional"
 
 
 def describe(offer: Offer) -> str:
-    """Return a component's documentation: description, fields with defaults and meaning, traits, example."""
+    """Return a component's documentation: description, fields with defaults and meaning, properties, example."""
     lines = [f"{offer.kind} {offer.name}  ({offer.distribution} {offer.version})", ""]
     lines += (inspect.getdoc(offer.load()) or "").splitlines()
     lines += _fields(offer.load())
-    if trait_lines := traits_lines(offer):
-        lines += ["", "traits:"]
-        lines += [f"  {line}" for line in trait_lines]
+    if properties := property_lines(offer):
+        lines += ["", "properties:"]
+        lines += [f"  {line}" for line in properties]
     lines += ["", "example:", textwrap.indent(example(offer), "  ")]
     return "\n".join(lines)
 
 
-def traits_lines(offer: Offer) -> list[str]:
-    """Return a line `name: value` for each trait that differs from its default.
+def property_lines(offer: Offer) -> list[str]:
+    """Return a line `name: value` for each property that differs from the default of the kind's base class.
 
-    If traits follow from the fields of the component, a single line says so.
+    A property that follows from required fields has no value here.
     """
-    traits = KINDS[offer.kind].traits_of(offer.load())
-    if traits is None:
-        return ["they follow from the fields"]
+    kinds = (Component, KINDS[offer.kind].base)
     lines = []
-    for field in attrs.fields(type(traits)):
-        value = getattr(traits, field.name)
-        if value != field.default:
-            lines.append(f"{field.name}: {_trait(value)}")
+    for kind in kinds:
+        for name, default in vars(kind).items():
+            value = getattr(offer.load(), name)
+            if not isinstance(default, property) or value is default:
+                continue
+            if inspect.isdatadescriptor(value):
+                value = "follows from the fields"
+            lines.append(f"{name}: {_text(value)}")
     return lines
 
 
-def _trait(value: Any) -> str:
-    """Return the value of a trait as text."""
+def _text(value: Any) -> str:
+    """Return the value of a property as text."""
+    if isinstance(value, Component):
+        fields = [
+            f"{key} = {json.dumps(part)}" for key, part in unstructure(value).items()
+        ]
+        return f"{{ {', '.join(fields)} }}"
     if isinstance(value, frozenset):
         value = sorted(value)
     if isinstance(value, list | tuple):
@@ -75,7 +82,6 @@ def tables(plugins: Plugins) -> dict[str, type[Any]]:
         "run": Run,
         "encoder": EncoderRecipe,
         "head": Head,
-        "prompt": Prompt,
         "stage": Stage,
         "validate": Validate,
         "watch": Watch,
@@ -170,8 +176,6 @@ def is_plain(value: Any) -> bool:
 
 def default_text(field: attrs.Attribute[Any]) -> str:
     """Return a field's default as text: `REQUIRED` without a default, `OPTIONAL` if JSON cannot represent it."""
-    import json
-
     if field.default is attrs.NOTHING:
         return REQUIRED
     default = default_of(field)

@@ -227,7 +227,7 @@ class Planner:
     ) -> LossSize | str:
         """Return the size of a stage's loss for a batch of `rows` rows, or why it is unknown."""
         loss, columns = stage.loss, stage.columns_used
-        if encoder.recipe.pooler.traits.output == "tokens":
+        if encoder.recipe.pooler.output == "tokens":
             what = "how many token vectors it compares is each text's own"
             return f"the loss `{loss.name}`: {what}; memory and operations of their products are left out"
         width = encoder.width(training=True)
@@ -317,7 +317,7 @@ class _Step:
 
         With `keys`, they are the texts that the encoder's momentum copy (the moving average) encodes.
         """
-        traits = self.stage.loss.traits
+        traits = self.stage.loss
         total = Lengths()
         for column, name in self.recipe.towers(self.stage).items():
             is_key = traits.momentum is not None and column in traits.keys

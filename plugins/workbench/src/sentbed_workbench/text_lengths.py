@@ -59,7 +59,7 @@ def stage_texts(
         length = stage.max_length or encoder.max_length
         longest[column] = Lengths(1, length, length**2) * len(encoder.prompts)
     unread = Texts(longest, source="taken to be as long as `max_length` allows")
-    if stage.data.traits.fetches:
+    if stage.data.fetches:
         problem = "the data would have to be fetched from the hub"
         return attrs.evolve(unread, problem=problem)
 
@@ -104,7 +104,7 @@ def training_texts(recipe: Recipe, name: str) -> Iterator[str]:
     for stage in recipe.stage:
         towers = recipe.towers(stage)
         columns = [column for column, tower in towers.items() if tower == name]
-        if columns and not stage.data.traits.fetches:
+        if columns and not stage.data.fetches:
             yield from stage.data.open().texts(columns)
 
 

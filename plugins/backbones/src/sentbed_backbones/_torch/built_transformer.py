@@ -172,7 +172,7 @@ class BuiltTransformer(BuiltBackbone):
         self.tokenizer: BulkTokenizer = BulkTokenizer(
             tokenizer,
             family.readings[1:],
-            parameters.traits.placeholder,
+            parameters.placeholder,
             int(model.config.vocab_size),
             hides="span" in family.needs,
         )
@@ -369,7 +369,7 @@ class BuiltTransformer(BuiltBackbone):
         intervention: Any = self.parameters.intervention
         if intervention is not None:
             settings = {"use": intervention.name, **attrs.asdict(intervention)}
-            placeholder = intervention.traits.placeholder
+            placeholder = intervention.placeholder
             if placeholder is not None:
                 spacing = spacing_of_placeholder(self.tokenizer.original, placeholder)
                 settings["placeholder_spacing"] = spacing

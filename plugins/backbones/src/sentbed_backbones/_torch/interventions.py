@@ -56,7 +56,7 @@ class BuiltIntervention:
         Raises:
             ModelError: if the intervention needs auxiliary prompts and `auxiliary` is None.
         """
-        needs_auxiliary = self.component.traits.auxiliary is not None
+        needs_auxiliary = self.component.auxiliary is not None
         if needs_auxiliary and auxiliary is None:
             raise ModelError(
                 f"the intervention `{self.component.name}` needs an auxiliary prompt for each text, which "

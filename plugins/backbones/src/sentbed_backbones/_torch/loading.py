@@ -12,7 +12,7 @@ import torch
 import transformers
 from sentbed import ModelError
 from sentbed.helpers import read_json
-from sentbed.protocols import BuildContext, InterventionTraits
+from sentbed.protocols import BuildContext, Intervention
 from torch import Tensor
 
 from sentbed_backbones._torch.built_transformer import BuiltTransformer, Family, quiet
@@ -96,7 +96,7 @@ def load(
     if parameters.quantization is not None:
         origin["quantization"] = parameters.quantization
     if parameters.intervention is not None:
-        _add_placeholder(parameters.intervention.traits, tokenizer, model)
+        _add_placeholder(parameters.intervention, tokenizer, model)
 
     blocks_run = family.depth(model)
     if blocks_run is None:
@@ -140,16 +140,16 @@ def _random_model(
 
 
 def _add_placeholder(
-    traits: InterventionTraits,
+    intervention: Intervention,
     tokenizer: Any,
     model: Any,
 ) -> None:
     """Add an intervention's placeholder to tokenizer and embeddings, unless a saved tokenizer has it already."""
-    token = traits.placeholder
+    token = intervention.placeholder
     if token is None or token in tokenizer.get_vocab():
         return
 
-    add_placeholder(tokenizer, token, traits.placeholder_spacing)
+    add_placeholder(tokenizer, token, intervention.placeholder_spacing)
     number = tokenizer.convert_tokens_to_ids(token)
     if number >= model.config.vocab_size:
         model.resize_token_embeddings(number + 1, mean_resizing=False)

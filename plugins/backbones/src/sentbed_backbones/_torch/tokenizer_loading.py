@@ -249,7 +249,7 @@ def add_placeholder(
 ) -> None:
     """Add the placeholder of an intervention to a tokenizer as a token.
 
-    `spacing` is `InterventionTraits.placeholder_spacing`. Its default follows transformers 4, which searched
+    `spacing` is `Intervention.placeholder_spacing`. Its default follows transformers 4, which searched
     for added tokens in the normalised text; LLaMA's normaliser puts a space before the token.
     """
     definition = json.loads(tokenizer.backend_tokenizer.to_str())

@@ -176,7 +176,7 @@ class TorchTrainer(Trainer):
 
     def _begin_averages(self) -> None:
         """Create the moving averages; they start as copies of the current weights."""
-        momentum = self.training.loss.traits.momentum or 0.0
+        momentum = self.training.loss.momentum or 0.0
         for name in towers_with_keys(self.training):
             self.averages[name] = self.towers[name].average(momentum)
 
@@ -208,7 +208,7 @@ class TorchTrainer(Trainer):
         built: Any = component.build(width)
         module: nn.Module = built
         module.to(device)
-        if component.traits.stateful:
+        if component.stateful:
             self.loss_state = {}
             for name, value in built.initial_state().items():
                 self.loss_state[name] = value.to(device)

@@ -62,7 +62,7 @@ class EncoderModule(nn.Module):
 
         self.owners: tuple[type[Any], Pooler] = type(backbone), pooler
         """The class of the built backbone, and the component of the pooler, for messages."""
-        self.output: Output = pooler.traits.output
+        self.output: Output = pooler.output
         """Kind of the result. If it is `tokens`, the module returns `TokenVectors`, otherwise a tensor."""
         self.backbone = backbone.module
         self.states_width = width
@@ -323,7 +323,7 @@ def assembled(
 
     if saved is not None:
         load_modules(module, saved / MODULES_FILE)
-    elif pooler.traits.pretrained:
+    elif pooler.pretrained:
         if backbone.weights_directory is None:
             raise ModelError(
                 f"the pooler `{pooler.name}` starts with weights of the backbone's model, and this backbone "

@@ -33,8 +33,8 @@ def common_width(encoders: Mapping[str, Any]) -> int:
 
 
 def key_columns(training: Training) -> frozenset[str]:
-    """Return the names of the columns that a moving average encodes; see `LossTraits.momentum`."""
-    loss = training.loss.traits
+    """Return the names of the columns that a moving average encodes; see `Loss.momentum`."""
+    loss = training.loss
     if loss.momentum is None:
         return frozenset()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sentbed import Encoder
 from sentbed.helpers import write_atomic
-from sentbed.tools import MASK
+from sentbed.protocols import MASK
 
 from sentbed_interop.similarity_names import similarity_name
 

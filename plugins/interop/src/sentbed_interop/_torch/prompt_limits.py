@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sentbed import Encoder, ModelError
 from sentbed.errors import listed
-from sentbed.tools import INSTRUCTION, MASK, ResolvedPrompt
+from sentbed.protocols import INSTRUCTION, MASK, ResolvedPrompt
 
 DEFAULT = "text"
 """Name of the prompt of texts that are of no task."""
@@ -55,11 +55,11 @@ def prompts_before_texts(encoder: Encoder) -> dict[str, str]:
         prefix = _text_before(recipe.resolved_prompt)
         # In sentence-transformers, queries and documents do not get the default prompt.
         prefixes = dict.fromkeys((DEFAULT, "query", "document"), prefix)
-    task_prompts = recipe.task_prompts or {}
-    for task, variant in zip(task_prompts, recipe.task_recipes, strict=True):
+    for task, prompt in (recipe.task_prompts or {}).items():
+        resolved = recipe.resolved(prompt)
         prefixes[task] = ""
-        if variant.resolved_prompt is not None:
-            prefixes[task] = _text_before(variant.resolved_prompt)
+        if resolved is not None:
+            prefixes[task] = _text_before(resolved)
     return prefixes
 
 

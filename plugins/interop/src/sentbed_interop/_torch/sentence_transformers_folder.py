@@ -187,14 +187,14 @@ def pooling_of(encoder: Encoder) -> str:
         ModelError: if sentence-transformers has no such mode.
     """
     pooler = encoder.recipe.pooler
-    pooling = pooler.traits.pooling
+    pooling = pooler.pooling
     if pooling in POOLING:
         return str(pooling)
 
     reason = f"it says `pooling = {pooling!r}`"
     if pooling is None:
         reason = "it has layers of its own"
-    for need in sorted(pooler.traits.needs):
+    for need in sorted(pooler.needs):
         if need in REASONS:
             reason = REASONS[need]
             break
@@ -220,7 +220,7 @@ def layers_of(encoder: Encoder) -> list[Dense]:
 
     head = encoder.recipe.head
     layers = []
-    name = encoder.recipe.pooler.traits.dense
+    name = encoder.recipe.pooler.dense
     if name:
         layers.append(Dense(getattr(module.pooler, name), torch.nn.Tanh()))
 

@@ -11,8 +11,7 @@ import torch
 from sentbed import ModelError, PluginError
 from sentbed.errors import listed
 from sentbed.helpers import read_json
-from sentbed.kinds import KINDS
-from sentbed.protocols import PoolerTraits
+from sentbed.protocols import Pooler
 from sentbed.tools import Plugins, load_plugins
 from sentbed_common import read_tensors, weight_files
 
@@ -268,17 +267,16 @@ def poolers(plugins: Plugins) -> dict[str, str]:
             cls = offer.load()
         except PluginError:
             continue
-        traits = KINDS["pooler"].traits_of(cls)
-        if traits is None:
-            continue
-        assert isinstance(traits, PoolerTraits)
         needs_fields = any(
             field.default is attrs.NOTHING for field in attrs.fields(cls)
         )
-        if needs_fields or traits.at_test or traits.dense or traits.template:
+        if needs_fields:
             continue
-        if traits.pooling in POOLING:
-            by_mode.setdefault(traits.pooling, offer.name)
+        pooler: Pooler = cls()
+        if pooler.at_test or pooler.dense or pooler.prompt:
+            continue
+        if pooler.pooling in POOLING:
+            by_mode.setdefault(pooler.pooling, offer.name)
     return by_mode
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
-from sentbed.protocols import PROGRESS, LossOutput, LossTraits
+from sentbed.protocols import PROGRESS, Loss, LossOutput
 from torch import Tensor, nn
 
 from sentbed_losses._torch.batch_columns import Columns
@@ -13,23 +13,19 @@ from sentbed_losses._torch.nested_loss_base import Parts, StatefulParts
 
 
 class FlopsLoss(Parts):
-    """The loss `flops` around the module `loss`; see `sentbed_losses.flops.Flops`.
-
-    `name` and `traits` are those of the inner loss.
-    """
+    """The loss `flops` around `module`, the module of `loss`; see `sentbed_losses.flops.Flops`."""
 
     def __init__(
         self,
-        loss: nn.Module,
-        name: str,
-        traits: LossTraits,
+        module: nn.Module,
+        loss: Loss,
         query: str,
         query_weight: float,
         document_weight: float,
         warmup: float,
     ) -> None:
-        super().__init__({name: loss}, (), [traits])
-        self.targets = traits.targets
+        super().__init__({loss.name: module}, (), [loss])
+        self.targets = loss.targets
         self.query = query
         self.query_weight = query_weight
         self.document_weight = document_weight

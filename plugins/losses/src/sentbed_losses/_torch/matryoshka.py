@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sentbed.protocols import LossOutput, LossTraits
+from sentbed.protocols import Loss, LossOutput
 from torch import Tensor, nn
 
 from sentbed_losses._torch.batch_columns import Columns
@@ -15,19 +15,19 @@ from sentbed_losses._torch.similarity import unit
 class MatryoshkaLoss(Parts):
     """The loss `matryoshka`; see `sentbed_losses.matryoshka.Matryoshka`.
 
-    `losses` has the inner loss's module for each dimension, `traits` are those of the inner loss.
+    `modules` has the module of the inner `loss` for each dimension.
     """
 
     def __init__(
         self,
-        losses: Mapping[int, nn.Module],
+        modules: Mapping[int, nn.Module],
         weights: Sequence[float],
-        traits: LossTraits,
+        loss: Loss,
     ) -> None:
-        named = {str(size): loss for size, loss in losses.items()}
-        super().__init__(named, weights, [traits] * len(losses))
-        self.dimensions = tuple(losses)
-        self.targets = traits.targets
+        named = {str(size): module for size, module in modules.items()}
+        super().__init__(named, weights, [loss] * len(modules))
+        self.dimensions = tuple(modules)
+        self.targets = loss.targets
 
     def forward(
         self, inputs: Columns, state: Mapping[str, Tensor] | None = None

@@ -5,32 +5,71 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import attrs
 import torch
-from sentbed.protocols import PROGRESS, LossOutput, LossTraits
+from sentbed.protocols import PROGRESS, Loss, LossOutput
 from torch import Tensor, nn
 
 from sentbed_losses._torch.batch_columns import Columns
 
 
+@attrs.frozen
+class Inputs:
+    """What a loss gets if it is used alone."""
+
+    columns: frozenset[str] | None
+    """Names of its columns; None for all."""
+    ids: bool
+    """Whether it gets the ids of texts."""
+    progress: bool
+    """Whether it gets the progress of the stage."""
+    state: bool
+    """Whether it has a state."""
+
+    @classmethod
+    def of(cls, loss: Loss) -> Inputs:
+        """Return what a loss gets."""
+        columns = None
+        if loss.takes is not None:
+            columns = loss.needs | loss.takes
+        return cls(columns, loss.compares_texts, loss.scheduled, loss.stateful)
+
+    def of_batch(self, inputs: Columns) -> dict[str, Tensor]:
+        """Return those of the inputs of a batch that the loss gets."""
+        selected = {}
+        for name, value in inputs.items():
+            column = name.removesuffix(".id")
+            is_taken = self.columns is None or column in self.columns
+            if name == PROGRESS:
+                is_taken = self.progress
+            elif name != column:
+                is_taken = is_taken and self.ids
+
+            if is_taken:
+                selected[name] = value
+
+        return selected
+
+
 class Parts(nn.Module):
     """The weighted sum of several losses.
 
-    `losses` are their modules by name. `weights` and `traits` are in the same order; if `weights` is empty, each
+    `modules` are their modules by name. `weights` and `losses` are in the same order; if `weights` is empty, each
     weight is 1. Each loss gets the inputs that it would get if it were used alone, and its own state if it has
     one.
     """
 
     def __init__(
         self,
-        losses: Mapping[str, nn.Module],
+        modules: Mapping[str, nn.Module],
         weights: Sequence[float],
-        traits: Sequence[LossTraits],
+        losses: Sequence[Loss],
     ) -> None:
         super().__init__()
-        self.names = tuple(losses)
-        self.weights = tuple(weights) or (1.0,) * len(losses)
-        self.traits = tuple(traits)
-        self.losses = nn.ModuleList(losses.values())
+        self.names = tuple(modules)
+        self.weights = tuple(weights) or (1.0,) * len(modules)
+        self.inputs = tuple(map(Inputs.of, losses))
+        self.losses = nn.ModuleList(modules.values())
 
     def forward(
         self, inputs: Columns, state: Mapping[str, Tensor] | None = None
@@ -46,14 +85,14 @@ class Parts(nn.Module):
         metrics: dict[str, Tensor] = {}
         next_state: dict[str, Tensor] = {}
         parts = zip(
-            self.names, self.weights, self.losses, self.traits, inputs, strict=True
+            self.names, self.weights, self.losses, self.inputs, inputs, strict=True
         )
-        for name, weight, loss, traits, columns in parts:
-            arguments = [_inputs_alone(columns, traits)]
-            if state is not None and traits.stateful:
+        for name, weight, module, taken, columns in parts:
+            arguments = [taken.of_batch(columns)]
+            if state is not None and taken.state:
                 arguments.append(_without_prefix(name, state))
 
-            output: LossOutput = loss(*arguments)
+            output: LossOutput = module(*arguments)
 
             losses.append(weight * output.loss)
             metrics[name] = output.loss.detach()
@@ -76,37 +115,13 @@ class StatefulParts(Parts):
     def initial_state(self) -> dict[str, Tensor]:
         """Return the initial states of the losses, under the names `LOSS.NAME`."""
         states: dict[str, Tensor] = {}
-        parts = zip(self.names, self.losses, self.traits, strict=True)
-        for name, loss, traits in parts:
-            if traits.stateful:
-                module: Any = loss
+        parts = zip(self.names, self.losses, self.inputs, strict=True)
+        for name, part, taken in parts:
+            if taken.state:
+                module: Any = part
                 states |= _with_prefix(name, module.initial_state())
 
         return states
-
-
-def _inputs_alone(inputs: Columns, traits: LossTraits) -> dict[str, Tensor]:
-    """Return those of the inputs that a loss would get if it were used alone.
-
-    These are its columns, the ids of texts if it compares texts, and the progress of the stage if it needs it.
-    """
-    columns = frozenset(inputs)
-    if traits.takes is not None:
-        columns = traits.needs | traits.takes
-
-    selected = {}
-    for name, value in inputs.items():
-        column = name.removesuffix(".id")
-        is_taken = column in columns
-        if name == PROGRESS:
-            is_taken = traits.scheduled
-        elif name != column:
-            is_taken = is_taken and traits.compares_texts
-
-        if is_taken:
-            selected[name] = value
-
-    return selected
 
 
 def _with_prefix(loss: str, values: Mapping[str, Tensor]) -> dict[str, Tensor]:

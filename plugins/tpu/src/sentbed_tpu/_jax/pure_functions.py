@@ -26,7 +26,7 @@ Arrays: TypeAlias = dict[str, jax.Array]
 Batch: TypeAlias = tuple[jax.Array, jax.Array, dict[str, jax.Array]]
 """Ids and mask of a batch, each `(batch, length)`, and `TokenBatch.keywords`."""
 Mode: TypeAlias = Literal["train", "eval", "key"]
-"""Mode of an encoder. `key` is for texts that a moving average encodes (see `LossTraits.momentum`): the backbone
+"""Mode of an encoder. `key` is for texts that a moving average encodes (see `Loss.momentum`): the backbone
 is in eval mode, and pooler and head are in training mode."""
 
 

@@ -318,14 +318,14 @@ class JaxTrainer(Trainer):
         layout = self.devices.layout
         self.loss_weights = layout.put(host_arrays(trained))
         self.loss_fixed = layout.put(host_arrays(fixed))
-        if self.training.loss.traits.stateful:
+        if self.training.loss.stateful:
             self.loss_state = {}
             for name, value in host_arrays(loss.initial_state()).items():
                 self.loss_state[name] = _place_wide(layout, value, layout.whole)
 
     def _begin_averages(self) -> None:
         """Create the moving averages; they start as copies of the current weights."""
-        momentum = self.training.loss.traits.momentum or 0.0
+        momentum = self.training.loss.momentum or 0.0
         for name in towers_with_keys(self.training):
             tower = self.towers[name]
             self.averages[name] = tower.copies(tower.trained)

@@ -173,7 +173,7 @@ def loss_size(
         module = loss.build(width).train()
         inputs = dict(_loss_inputs(loss, width, rows, columns))
         arguments = [inputs]
-        if loss.traits.stateful:
+        if loss.stateful:
             state = module.initial_state()
             arguments.append(state)
         inputs_and_state = set(map(_storage, (*inputs.values(), *state.values())))
@@ -193,16 +193,16 @@ def _loss_inputs(
     columns: Collection[str],
 ) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield the inputs of a loss by name, with zeros as values."""
-    if loss.traits.scheduled:
+    if loss.scheduled:
         yield PROGRESS, torch.tensor(0.0)
     for column in sorted(columns):
         if column == LABEL:
             yield column, torch.zeros(rows, dtype=torch.int64)
-        elif column in loss.traits.numbers:
+        elif column in loss.numbers:
             yield column, torch.zeros(rows)
         else:
             yield column, torch.zeros(rows, width, requires_grad=True)
-            if loss.traits.compares_texts:
+            if loss.compares_texts:
                 yield f"{column}.id", torch.zeros(rows, dtype=torch.int64)
 
 
