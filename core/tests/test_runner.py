@@ -249,6 +249,7 @@ def test_the_manifest_says_what_the_run_was_made_of(ran):
     assert [p["name"] for p in manifest["plugins"]] == [
         "console",
         "jsonl",
+        "prompts",
         "recorder",
         "toy",
     ]
