@@ -231,7 +231,8 @@ def evaluated_encoders(recipe: Recipe) -> Iterator[Fault]:
         evaluator = entry.evaluator
         for _, message in misfits_within(evaluator, Evaluator, encoder):
             yield message, path
-        for message in unread_output(encoder, "the evaluator", evaluator.reads):
+        reader = f"the evaluator `{evaluator.name}`"
+        for message in unread_output(encoder, reader, evaluator.reads):
             yield message, path
         second = recipe.encoders.get(entry.second or "", encoder)
         if not _are_comparable(encoder, second):
@@ -447,11 +448,12 @@ def encoders_of_loss(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
     """Yield why a loss cannot train the encoders of its stage, or compare their texts."""
     first = recipe.encoders[recipe.trained(stage)[0]]
     loss = loss_of(stage, first.similarity)
+    reader = f"the loss `{loss.name}`"
     fixed = set()
     compared = None
     for column, name in recipe.towers(stage).items():
         encoder = recipe.encoders[name]
-        for message in unread_output(encoder, "the loss", loss.reads):
+        for message in unread_output(encoder, reader, loss.reads):
             yield message, ("loss",)
         if name in stage.freeze:
             fixed.add(column)

@@ -454,13 +454,6 @@ class Runtime(Component):
         """
         return None
 
-    def variants(self) -> Iterable[Runtime]:
-        """Return copies of this runtime for `sentbed plan --engines` to time, such as one for each precision.
-
-        Called on the runtime with default fields.
-        """
-        return (self,)
-
     def with_threads(self, threads: int) -> Runtime:
         """Return this runtime limited to `threads` threads, for one of several workers on a machine.
 
