@@ -139,10 +139,12 @@ def test_a_target_is_imported_when_it_is_used(with_targets):
     plugins = load_plugins(points)
     assert plugins.names("loss") == ["mine"]
     assert "lazy_module" not in sys.modules
+
     cls = plugins.load("loss", "mine")
     assert cls.__module__ == "lazy_module"
     assert plugins.load("loss", "mine") is cls
     assert plugins.origin(cls).release == "lazy-dist 1.0"
+
     output = CliRunner().invoke(cli.main, ["--help"]).output
     assert re.search(r"lazy +Greet everybody\.", output)
     assert CliRunner().invoke(cli.main, ["lazy"]).output == "hello\n"
@@ -216,10 +218,12 @@ def test_a_faulty_plugin_is_listed_with_the_reason_and_stops_no_other(
     good = LOSS.replace("mine", "good")
     points = distribute("d", {"d_plugin": source, "good_plugin": good})
     plugins = load_plugins(points)
+
     assert plugins.names("loss") == ["good"]
     assert plugins.manager.hook.run_started(run=None) == []
 
     lines = listed().splitlines()
+
     (index,) = [n for n, line in enumerate(lines) if line.startswith("d_plugin")]
     assert lines[index].split() == ["d_plugin", "–", "d", "1.0", "broken"]
     reason = reason.replace("FILE", f"{tmp_path}/site/d_plugin.py")
@@ -243,10 +247,12 @@ def test_a_target_that_cannot_be_imported_stops_only_who_uses_it(
     source, reason = FAULTY_TARGETS[fault]
     reason = reason.replace("FILE", f"{tmp_path}/site/lazy_module.py")
     plugins = load_plugins([*toy_points, *with_targets("lazy", source)])
+
     load_recipe(put("good.toml", RECIPE), plugins=plugins)
     bad = RECIPE.replace('use = "pull"', 'use = "mine"') + "\n[extra]\n"
     with pytest.raises(RecipeError) as caught:
         load_recipe(put("bad.toml", bad), plugins=plugins)
+
     loss, table = sorted(caught.value.problems, key=lambda problem: -len(problem.path))
     assert loss.path.endswith("loss.use")
     assert loss.message.startswith("the loss `mine` of `lazy-dist 1.0`")
@@ -254,6 +260,7 @@ def test_a_target_that_cannot_be_imported_stops_only_who_uses_it(
     assert table.message.startswith("the recipe table `extra` of `lazy-dist 1.0`")
     assert reason in loss.message
     assert reason in table.message
+
     result = CliRunner().invoke(cli.main, ["lazy"])
     assert result.exit_code == 1
     assert reason in result.output
@@ -274,6 +281,7 @@ def test_ctrl_c_while_a_plugin_is_imported_is_no_fault_of_the_plugin(
 def test_a_disabled_plugin_is_not_even_imported(distribute, monkeypatch):
     distribute("off-dist", {"off_plugin": "raise AssertionError('imported')"})
     monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", "not-there, off-dist")
+
     output = listed()
     assert ["off_plugin", "–", "off-dist", "1.0", "disabled"] in rows(output)
     assert "take it out of the environment variable `SENTBED_PLUGINS_DISABLE`" in output
@@ -304,8 +312,9 @@ def test_of_two_that_claim_a_name_a_recipe_chooses_one_with_its_distribution(two
 
     qualified = recipe.replace('"mine"', '"two-dist:mine"')
     loaded = load_recipe(put("two.toml", qualified), plugins=two)
-    assert type(loaded.stage[0].loss).__module__ == "two_module"
-    assert two.origin(type(loaded.stage[0].loss)).distribution == "two-dist"
+    cls = type(loaded.stage[0].loss)
+    assert cls.__module__ == "two_module"
+    assert two.origin(cls).distribution == "two-dist"
 
     again = load_recipe(put("resolved.toml", resolved_toml(loaded)), plugins=two)
     assert again.stage[0].loss == loaded.stage[0].loss

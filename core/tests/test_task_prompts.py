@@ -214,13 +214,7 @@ def test_prompts_that_cannot_take_the_place_of_the_encoders_are_refused(
 def test_the_line_of_a_file_is_checked_as_a_template_is(recipe_of, plugins, tmp_path):
     (tmp_path / "templates.txt").write_text("{instruction}: {text}\n{text} {text}\n")
     recipe = recipe_of(RECIPE).encoders["encoder"]
-    first = TemplatePrompt(file=f"{tmp_path}/templates.txt")
-    ((where, problem),) = misfits(attrs.evolve(recipe, prompt=first))
-    assert (where, "put the prompt into `task_prompts`" in problem) == (
-        ("prompt",),
-        True,
-    )
-    twice = {"query": attrs.evolve(first, line=2)}
+    twice = {"query": TemplatePrompt(file=f"{tmp_path}/templates.txt", line=2)}
     ((where, problem),) = misfits(attrs.evolve(recipe, task_prompts=twice))
     assert (where, "write `{text}` once" in problem) == (("task_prompts",), True)
 

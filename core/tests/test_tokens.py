@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from itertools import pairwise
 
 import attrs
@@ -204,33 +203,6 @@ def test_padded_cut_and_widened_texts_keep_their_fields(
         assert [number for number, _ in filler.tokens[prefix_length:]] == [PAD]
         assert not any(hidden for _, hidden in filler.tokens)
         assert filler.reading == 0
-
-
-@given(TEXTS, FIELDS)
-def test_texts_and_batches_are_what_they_were_after_pickling(texts, fields):
-    tokens = token_ids(texts, fields).share_prefix(1)
-    again = pickle.loads(pickle.dumps(tokens))
-    assert texts_of(again) == texts_of(tokens)
-    batch = pad(tokens, np.arange(len(texts)), PAD)
-    assert rows_of(pickle.loads(pickle.dumps(batch))) == rows_of(batch)
-
-
-def test_ids_alone_have_no_fields_in_a_batch():
-    batch = pad(
-        TokenIds(np.array([1, 2, 3], np.int32), np.array([0, 1, 3])),
-        np.array([1, 0]),
-        PAD,
-    )
-    assert batch.input_ids.tolist() == [[2, 3], [1, PAD]]
-    assert batch.attention_mask.tolist() == [[1, 1], [1, 0]]
-    assert batch.keywords == {}
-    assert (batch.prefix, batch.auxiliary, batch.hidden, batch.readings) == (
-        None,
-        None,
-        None,
-        None,
-    )
-    assert (batch.input_ids.dtype, batch.attention_mask.dtype) == (np.int64, np.int64)
 
 
 def test_texts_without_their_prefix_and_texts_of_some_with_auxiliary_prompts_are_not_joined():

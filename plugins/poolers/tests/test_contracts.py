@@ -1,4 +1,4 @@
-"""Every pooler, similarity and transform of this distribution keeps the contract of its kind."""
+"""Every pooler, prompt, similarity and transform of this distribution keeps the contract of its kind."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from sentbed_poolers.embed_filter import EmbedFilter
 from sentbed_poolers.latent_attention import LatentAttention
 from sentbed_poolers.maxsim import MaxSim
 from sentbed_poolers.mean_first_last import MeanFirstLast
+from sentbed_poolers.template_prompt import Demonstration, TemplatePrompt
 from sentbed_poolers.whitening import Whitening
 from sentbed_testing import (
     PoolerContract,
+    PromptContract,
     SimilarityContract,
     TransformContract,
     offered,
@@ -23,6 +25,13 @@ OTHER_POOLERS = [
     LatentAttention(latents=4, heads=3, head_width=5),
     ClsMLP(mlp_only_train=True),
     MeanFirstLast(first="layer-1"),
+]
+SHOWN = Demonstration("A jockey riding a horse.", "Equestrian")
+PROMPTS = [
+    TemplatePrompt("prompt-bert"),
+    TemplatePrompt("prompt-eol", normalizer="prompt-eol", demonstration=SHOWN),
+    TemplatePrompt("echo", layers=(-2,)),
+    TemplatePrompt("{instruction}: {text}"),
 ]
 FILTERS = [
     EmbedFilter(),
@@ -48,6 +57,14 @@ class TestPoolersWithFields(PoolerContract):
     """Poolers with other fields."""
 
     @pytest.fixture(params=OTHER_POOLERS, ids=repr)
+    def component(self, request):
+        return request.param
+
+
+class TestPrompts(PromptContract):
+    """Prompts with templates of each form."""
+
+    @pytest.fixture(params=PROMPTS, ids=repr)
     def component(self, request):
         return request.param
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sentbed import DataError, SentbedError
-from sentbed.protocols import Template
 from sentbed_poolers.prompt_eol import PromptEOL
 from sentbed_poolers.template_prompt import (
     NORMALIZERS,
@@ -137,10 +136,6 @@ def test_nothing_in_a_sentence_is_taken_for_a_part_of_the_template(template, sen
     )
 
 
-def test_braces_in_a_template_that_are_no_place_stay():
-    assert parse_template("{} {0} {x} {text} }{").fill("a") == "{} {0} {x} a }{"
-
-
 # --- templates ---------------------------------------------------------------------------------------------
 
 
@@ -162,10 +157,6 @@ def test_braces_in_a_template_that_are_no_place_stay():
 def test_the_shell_form_means_the_template_with_spaces_and_places(shell, plain):
     assert str(parse_template(shell)) == plain
     assert parse_template(plain) == parse_template(shell)
-
-
-def test_underscores_of_a_template_with_text_stay():
-    assert parse_template("a_b {text}") == Template("a_b ", "")
 
 
 @pytest.mark.parametrize(
@@ -239,11 +230,6 @@ def test_the_recipe_overrules_the_pooler_in_each_part_alone():
     assert shown[0].startswith(
         'This sentence : "Rain." means in one word:"Wet".This sentence : "{text}"'
     )
-
-
-def test_an_empty_template_is_a_fault_and_not_the_poolers():
-    with pytest.raises(SentbedError, match="there is no template ``"):
-        TemplatePrompt("").resolve(OF_POOLER)
 
 
 @pytest.mark.parametrize(
@@ -329,14 +315,6 @@ def test_a_line_of_a_file_is_the_template(put, end, mark):
     assert list(TemplatePrompt(file=file, line=3).check()) == []
 
 
-def test_a_file_overrules_the_template_of_the_pooler(put):
-    resolved = TemplatePrompt(file=str(put("t.txt", SHELL[1]))).resolve(OF_POOLER)
-    assert resolved.describe() == {
-        "template": 'This sentence : "{text}" means',
-        "normalizer": "prompt-eol",
-    }
-
-
 def test_a_line_that_is_not_there_is_named(put):
     file = put("t.txt", "*sent_0*\n*sent_0*\n")
     with pytest.raises(
@@ -348,11 +326,6 @@ def test_a_line_that_is_not_there_is_named(put):
         read_line(str(put("empty.txt", "")), 1)
     with pytest.raises(DataError, match="does not exist; check the path"):
         read_line(str(file.with_name("none.txt")), 1)
-
-
-def test_lines_count_from_one():
-    with pytest.raises(ValueError, match="'line' must be >= 1"):
-        TemplatePrompt(file="t.txt", line=0)
 
 
 def test_a_line_that_is_no_template_is_named_with_file_and_line(put):

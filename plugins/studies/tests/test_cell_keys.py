@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import importlib
 import os
-import sys
 from pathlib import Path
 from typing import ClassVar
 
@@ -184,34 +182,6 @@ def test_a_hub_id_is_none_of_the_directories_here(key, put, monkeypatch, tmp_pat
         assert key(*hub) == of_hub
         of_local.add(key(*local))
     assert len(of_local - {of_hub}) == 3
-
-
-def test_the_source_of_a_plugin_decides(key_with, put, monkeypatch, tmp_path):
-    component = """
-import attrs
-from sentbed.protocols import Evaluator
-
-
-@attrs.frozen
-class Part(Evaluator):
-    name = "part"
-
-    def prepare(self):
-        raise NotImplementedError
-"""
-    put("shipped/__init__.py", "")
-    put("shipped/parts.py", component)
-    helper = put("shipped/deep/helper.py", "FACTOR = 1\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    part = importlib.import_module("shipped.parts").Part()
-    try:
-        before = key_with(part)
-        assert key_with(part) == before
-        helper.write_text("FACTOR = 2.5\n")
-        assert key_with(part) != before
-    finally:
-        for name in ("shipped", "shipped.parts"):
-            del sys.modules[name]
 
 
 def test_a_file_is_read_once_a_process_until_it_changes(key, put, monkeypatch):

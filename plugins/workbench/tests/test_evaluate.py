@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import io
+import json
 
 import pytest
+from click.testing import CliRunner
 from sentbed import RecipeError, build_encoder
+from sentbed._cli.main import main
 from sentbed_workbench import evaluate
 from sentbed_workbench.evaluate import evaluate_encoder
 from toy_plugin import Gap
@@ -26,6 +29,28 @@ def test_an_encoder_on_disk_is_evaluated_with_the_fields_given(encoder, tmp_path
     )
     (score,) = evaluation.scores
     assert (score.encoder, score.evaluator) == (str(tmp_path / "encoder"), "gap")
+
+
+def test_scores_are_printed_for_people_and_for_programs(encoder, tmp_path):
+    place = str(tmp_path / "encoder")
+    arguments = [
+        "evaluate",
+        place,
+        "--with",
+        "gap",
+        "--set",
+        "runtime.use=toy",
+    ]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0
+    *names, value = result.output.split()
+    assert names == ["gap", "distance", "gap"]
+
+    result = CliRunner().invoke(main, [*arguments, "--json"])
+    (score,) = json.loads(result.output)
+    assert f"{score['value']:.2f}" == value
+    assert score["encoder"] == place
+    assert score["evaluator"] == "gap"
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,19 @@ def test_a_directory_that_exists_is_left_alone(tmp_path):
     assert "exists already; name a new directory with `--out`" in done.stderr
 
 
+def test_a_recipe_is_written_to_a_new_file_only(tmp_path):
+    path = tmp_path / "mine.toml"
+    arguments = ["new", "recipe", str(path)]
+    done = CliRunner().invoke(cli.main, arguments)
+    assert done.exit_code == 0
+
+    written = path.read_text()
+    done = CliRunner().invoke(cli.main, arguments)
+    assert done.exit_code == 1
+    assert "exists already; choose another name" in done.stderr
+    assert path.read_text() == written
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "reason"),
     [

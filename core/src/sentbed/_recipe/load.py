@@ -111,32 +111,21 @@ def structure_recipe(
     Raises:
         RecipeError: if the document has problems. The error lists all of them.
     """
-    problems: list[Problem] = []
-
     schema = document.data.get("schema")
-    if schema != SCHEMA or isinstance(schema, bool):
-        fault = "has no `schema`" if schema is None else f"has `schema = {schema!r}`"
-        message = (
-            f"the recipe {fault}, this version of sentbed reads `schema = {SCHEMA}`"
-        )
-        problems.append(document.problem(message, ("schema",)))
-        if schema is not None:
-            # The keys of another schema version cannot be checked.
-            raise RecipeError(problems)
+    if schema is not None and (schema != SCHEMA or isinstance(schema, bool)):
+        # The keys of another schema version cannot be checked.
+        message = f"the recipe has `schema = {schema!r}`, this version of sentbed reads `schema = {SCHEMA}`"
+        raise RecipeError([document.problem(message, ("schema",))])
 
-    # A missing `schema` has been reported, and cattrs would report it again.
-    data = {**document.data, "schema": SCHEMA}
-    main = data.pop(MAIN_ENCODER, None)
-    if main is not None and "encoders" in data:
-        message = "the recipe has both `[encoder]` and `[encoders]`; name every encoder under `[encoders]`"
-        raise RecipeError([document.problem(message, (MAIN_ENCODER,))])
-    if main is not None:
-        data["encoders"] = {MAIN_ENCODER: main}
-    if not data.get("encoders"):
-        message = "the recipe has no encoder; add a table `[encoder]`"
-        problems.append(document.problem(message, ()))
-        data["encoders"] = {}
+    data = dict(document.data)
+    if MAIN_ENCODER in data:
+        if "encoders" in data:
+            message = "the recipe has both `[encoder]` and `[encoders]`; name every encoder under `[encoders]`"
+            raise RecipeError([document.problem(message, (MAIN_ENCODER,))])
+        data["encoders"] = {MAIN_ENCODER: data.pop(MAIN_ENCODER)}
+    data.setdefault("encoders", {})
 
+    problems: list[Problem] = []
     tables: dict[str, RecipeTable] = {}
     for key in list(data):
         try:
@@ -159,15 +148,11 @@ def structure_recipe(
         for path, message in faults_of(error):
             path_in_file = written_path(document.data, path)
             problems.append(document.problem(message, path_in_file))
-        raise RecipeError(_by_line(problems)) from error
+        problems.sort(key=lambda problem: problem.line or 0)
+        raise RecipeError(problems) from error
     if problems:
-        raise RecipeError(_by_line(problems))
+        raise RecipeError(problems)
     return attrs.evolve(recipe, document=document, tables=tables)
-
-
-def _by_line(problems: list[Problem]) -> list[Problem]:
-    """Return the problems in the order of their lines."""
-    return sorted(problems, key=lambda problem: problem.line or 0)
 
 
 def _class_of_table(key: str, plugins: Plugins) -> type[RecipeTable] | None:

@@ -428,7 +428,7 @@ class Recipe:
     schema: int
     run: Run
     runtime: Runtime
-    encoders: Mapping[str, EncoderRecipe]
+    encoders: Mapping[str, EncoderRecipe] = attrs.field()
     stage: tuple[Stage, ...] = ()
     evaluate: tuple[Evaluate, ...] = ()
     checkpoint: Checkpoint = attrs.field(factory=Checkpoint)
@@ -446,6 +446,11 @@ class Recipe:
         eq=False,
     )
     """The parsed file with overrides applied. It also has the file and line of each key."""
+
+    @encoders.validator
+    def _has_an_encoder(self, _: Any, encoders: Mapping[str, EncoderRecipe]) -> None:
+        if not encoders:
+            raise ValueError("the recipe has no encoder; add a table `[encoder]`")
 
     def table(self, cls: type[Table]) -> Table | None:
         """Return the table of this class (a `RecipeTable`), or None if the recipe does not have it."""

@@ -83,11 +83,9 @@ if TYPE_CHECKING:
     )
     from sentbed.protocols.recipe_parts import (
         EvaluateParts,
-        EvaluatorUse,
         ExpectedParts,
         InstalledPlugins,
         RecipeParts,
-        RunParts,
         StageParts,
     )
     from sentbed.protocols.recipe_tables import (

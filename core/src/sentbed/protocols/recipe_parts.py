@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from sentbed.protocols.components import DataSource, Loss, Optimizer, Schedule
-from sentbed.protocols.engine import EncoderParts, Runtime
+from sentbed.protocols.components import DataSource
 from sentbed.protocols.evaluation import Evaluator
 
 if TYPE_CHECKING:
@@ -19,40 +18,12 @@ if TYPE_CHECKING:
 Table = TypeVar("Table")
 
 
-class RunParts(Protocol):
-    """The table `[run]`."""
-
-    @property
-    def name(self) -> str:
-        """Name of the run and of its directory."""
-
-    @property
-    def seed(self) -> int:
-        """Seed of initialisation, dropout and shuffling."""
-
-
-class EvaluatorUse(Protocol):
-    """An evaluator and the encoder that it scores, such as `validate` or `watch` of a stage."""
+class EvaluateParts(Protocol):
+    """An entry of `[[evaluate]]`, or `validate` of a stage."""
 
     @property
     def evaluator(self) -> Evaluator:
         """The evaluator."""
-
-    @property
-    def encoder(self) -> str | None:
-        """Name of the encoder; None if the recipe has only one."""
-
-    @property
-    def second(self) -> str | None:
-        """Name of the encoder that encodes the second sentences of pairs; None for the same encoder."""
-
-
-class EvaluateParts(EvaluatorUse, Protocol):
-    """An entry of `[[evaluate]]`."""
-
-    @property
-    def at(self) -> Sequence[str]:
-        """When to evaluate: `start` (before the first stage), `end` (after the last stage), or both."""
 
 
 class ExpectedParts(Protocol):
@@ -83,60 +54,12 @@ class StageParts(Protocol):
         """Source of the training data."""
 
     @property
-    def loss(self) -> Loss:
-        """The loss."""
-
-    @property
-    def optimizer(self) -> Optimizer:
-        """The optimiser."""
-
-    @property
-    def schedule(self) -> Schedule:
-        """The schedule of the learning rate."""
-
-    @property
-    def batch_size(self) -> int:
-        """Number of rows per optimiser step."""
-
-    @property
-    def epochs(self) -> int | None:
-        """Number of passes over the data; None if `steps` is set."""
-
-    @property
-    def steps(self) -> int | None:
-        """Number of optimiser steps; None if `epochs` is set."""
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """Columns of texts that the loss uses, in the order of the data's columns."""
-
-    @property
-    def validate(self) -> EvaluatorUse | None:
-        """Evaluation on development data during the stage, which may choose the best weights."""
-
-    @property
-    def watch(self) -> Sequence[EvaluatorUse]:
-        """Evaluations during the stage whose results are only shown."""
+    def validate(self) -> EvaluateParts | None:
+        """Evaluation during the stage that may choose the best weights."""
 
 
 class RecipeParts(Protocol):
-    """A recipe: a `sentbed.tools.Recipe`."""
-
-    @property
-    def run(self) -> RunParts:
-        """The name of the run and its seed."""
-
-    @property
-    def runtime(self) -> Runtime:
-        """The runtime."""
-
-    @property
-    def encoders(self) -> Mapping[str, EncoderParts]:
-        """The encoders, by name."""
-
-    @property
-    def main_encoder(self) -> str:
-        """Name of the encoder if there is only one, otherwise `encoder`."""
+    """What components and hooks see of a recipe, a `sentbed.tools.Recipe`."""
 
     @property
     def stage(self) -> Sequence[StageParts]:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         plugin_rules,
     )
     from sentbed_testing.pooler_contract import PoolerContract
+    from sentbed_testing.prompt_contract import PromptContract
     from sentbed_testing.pytest_parameters import parametrize_with_rules
     from sentbed_testing.runtime_contract import RuntimeContract
     from sentbed_testing.schedule_contract import ScheduleContract

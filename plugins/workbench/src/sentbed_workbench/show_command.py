@@ -55,12 +55,17 @@ def _components(kind: str, plugins: Plugins) -> Iterator[str]:
     from sentbed.tools import columns
 
     rows = []
+
     for name in plugins.names(kind):
         offer = plugins.find(kind, name)
+
         try:
-            summary = (inspect.getdoc(offer.load()) or "").partition("\n")[0]
+            docstring = inspect.getdoc(offer.load()) or ""
+            summary = docstring.partition("\n")[0]
         except PluginError as error:
+            # The others are listed nevertheless.
             summary = str(error)
+
         rows.append((name, offer.distribution, summary))
     if not rows:
         yield f"no installed plugin offers any {kind}; see `sentbed plugins`"
