@@ -77,7 +77,7 @@ def of_docstrings():
         (of_recipes, 150),
         (of_hyperparameters, 120),
         (of_documentation, 30),
-        (of_docstrings, 20),
+        (of_docstrings, 15),
     ],
     ids=["recipes", "hyperparameters", "documentation", "docstrings"],
 )

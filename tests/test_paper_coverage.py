@@ -23,7 +23,7 @@ from paper_coverage import (
 )
 from paper_studies import PAPERS, ROOT, study
 from sentbed import FilePath
-from sentbed.protocols import Prepared, Vectors
+from sentbed.protocols import Prepared, TextEncoder, Vectors
 from sentbed_evaluators.sentbench import SentBench
 from sentbed_evaluators.senteval_sts import SentEvalSTS
 from sentbed_evaluators.sentglue import SentGLUE
@@ -145,7 +145,7 @@ def expected(place, title):
     ]
 
 
-class RandomVectors:
+class RandomVectors(TextEncoder):
     """An encoder that knows nothing."""
 
     def encode(self, texts, task=None):

@@ -302,10 +302,6 @@ class Nowhere(Runtime):
             return "`nowhere` only encodes; train with `toy`"
         return None
 
-    def variants(self):
-        """Yield itself, or its name."""
-        yield self.name if self.fault == "variants" else self
-
     def build(self):
         """Return an engine that does nothing."""
         methods = dict.fromkeys(("assemble", "trainer", "seed"), lambda *_: None)

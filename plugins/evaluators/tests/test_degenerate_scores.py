@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sentbed import FilePath
-from sentbed.protocols import Score
+from sentbed.protocols import ANY_TASK, Score
 from sentbed_common import cosines
 from sentbed_evaluators.degenerate_scores import (
     collapsed,
@@ -77,7 +77,7 @@ def test_geometry_of_collapsed_vectors_says_so(squared, tmp_path, table_encoder)
     encoder = table_encoder(width=6)
     plain = encoder.encode
 
-    def near(texts):
+    def near(texts, task=ANY_TASK):
         return (1 + squared * plain(texts)).astype(np.float32)
 
     evaluator = Geometry(path=FilePath(str(path)))

@@ -38,8 +38,8 @@ def test_options_are_those_of_the_pool(plugins):
     [
         ("locla", {}, r"the executor `locla`: .*Did you mean `local`"),
         ("local", {"address": "auto"}, r"the executor `local`: .*`address`"),
-        ("local", {"workers": 0}, r"the executor `local`: .* at least 1 @ workers"),
-        ("ray", {"gpus": -1}, r"the executor `ray`: .* at least 0 @ gpus"),
+        ("local", {"workers": 0}, r"the executor `local`: .* >= 1: 0 @ workers"),
+        ("ray", {"gpus": -1}, r"the executor `ray`: .* >= 0: -1 @ gpus"),
     ],
 )
 def test_what_no_executor_takes_is_an_error_that_names_it(

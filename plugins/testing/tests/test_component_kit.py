@@ -292,7 +292,6 @@ OF_KINDS: Mapping[type[Any], list[tuple[str, set[str], str]]] = {
         ("one for all", {"apart"}, "create a new object for each run"),
     ],
     parts.Nowhere: [
-        ("variants", {"variants"}, "has 'nowhere'"),
         ("no budget", {"engine"}, "`token_budget` is 0"),
         ("no precision", {"engine"}, "give a table with `precision`"),
         ("words", {"engine"}, "the counter `device_memory_gib` is 'much'"),

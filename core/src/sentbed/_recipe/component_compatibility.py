@@ -142,10 +142,10 @@ def _similarity_misfits(encoder: EncoderRecipe) -> Iterator[tuple[KeyPath, str]]
     """Yield why a similarity, several prompts or a transform cannot work with the pooler's output."""
     output = encoder.pooler.output
     similarity = encoder.similarity
-    compares = VECTORS
+    reader, compares = "the cosine", VECTORS
     if similarity is not None:
-        compares = similarity.compares
-    for message in unread_output(encoder, "the similarity", compares):
+        reader, compares = f"the similarity `{similarity.name}`", similarity.compares
+    for message in unread_output(encoder, reader, compares):
         yield ("similarity",), message
     if output == "tokens" and len(encoder.prompts) > 1:
         message = "several prompts give vectors of other tokens each, which cannot be joined; give one"
@@ -183,7 +183,9 @@ def runtime_misfits(runtime: Runtime, encoder: EncoderRecipe) -> Iterator[str]:
             f"the runtime `{runtime.name}`, as it is set, takes no prompt that hides tokens, chooses layers "
             "or has a placeholder; use another, such as `cpu`, or another prompt"
         )
-    yield from unread_output(encoder, "the runtime", runtime.outputs)
+    yield from unread_output(
+        encoder, f"the runtime `{runtime.name}` as it is set", runtime.outputs
+    )
     yield from runtime.misfits(encoder)
 
 

@@ -341,7 +341,7 @@ class Trainer:
 class Engine:
     """Places encoders on one or several devices. The placed encoders encode batches.
 
-    An engine that also trains is a `TrainingEngine`. The runtime of an engine that does not train sets the trait
+    An engine that also trains is a `TrainingEngine`. The runtime of an engine that does not train is
     `untrainable`. Core uses one engine in one process and passes it whole batches. An engine with several
     devices or processes distributes the rows of a batch and gathers the vectors itself. `docs/engines.md`
     describes the contract, and `sentbed_testing` compares an engine with that of `cpu`.
@@ -453,13 +453,6 @@ class Runtime(Component):
         device.
         """
         return None
-
-    def variants(self) -> Iterable[Runtime]:
-        """Return copies of this runtime for `sentbed plan --engines` to time, such as one for each precision.
-
-        Called on the runtime with default fields.
-        """
-        return (self,)
 
     def with_threads(self, threads: int) -> Runtime:
         """Return this runtime limited to `threads` threads, for one of several workers on a machine.

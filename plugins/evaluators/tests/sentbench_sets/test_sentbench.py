@@ -7,6 +7,7 @@ import attrs
 import numpy as np
 import pytest
 from sentbed import DataError, RunError
+from sentbed.protocols import TextEncoder
 from sentbed_evaluators import transfer
 from sentbed_evaluators.classifier_training import Classifier, Outcome
 from sentbed_evaluators.pair_features import pair_features
@@ -426,7 +427,7 @@ def test_real_sources_are_ranked_as_the_texts_overlap(cache):
             "needs styletransfer: set SENTBED_DATA to the directory that holds it"
         )
 
-    class Words:
+    class Words(TextEncoder):
         """Counts words by length and first letter; what shares words has the greater cosine."""
 
         def encode(self, texts, task=None):

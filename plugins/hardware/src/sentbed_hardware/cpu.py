@@ -56,11 +56,6 @@ class Cpu(Distributed, Runtime):
         if self.precision == "int8":
             yield NO_INT8
 
-    def variants(self) -> Iterator[Cpu]:
-        """Yield this runtime with each precision that it computes in."""
-        for precision in ("fp32", "bf16"):
-            yield attrs.evolve(self, precision=precision)
-
     def with_threads(self, threads: int) -> Cpu:
         """See `Runtime.with_threads`."""
         if self.threads is not None:

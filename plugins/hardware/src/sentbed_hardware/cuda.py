@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 import attrs
@@ -49,11 +48,6 @@ class Cuda(Distributed, Runtime):
     token_budget: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Number of tokens per batch when encoding. If omitted, it follows from the GPU's memory and the width of
     the token states: 32,768 for BERT-base in bf16 on a GPU of 40 GiB."""
-
-    def variants(self) -> Iterator[Cuda]:
-        """Yield this runtime with each precision that it computes in."""
-        for precision in ("fp32", "bf16", "fp16"):
-            yield attrs.evolve(self, precision=precision)
 
     def unavailable(self) -> str | None:
         """Return why no GPU can be used here, as far as can be seen without loading PyTorch; None if no reason is

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Self
+from typing import Self
 
 import attrs
 from attrs.validators import ge, optional
@@ -13,9 +13,6 @@ from sentbed.protocols import EncoderParts, Runtime
 @attrs.frozen(kw_only=True)
 class GraphRuntime(Runtime):
     """A runtime on the host's processor that only encodes, with a graph of backbone, pooler and projection."""
-
-    precisions: ClassVar[tuple[str, ...]]
-    """All values of the field `precision`. A subclass defines that field."""
 
     threads: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Number of threads. The default is `OMP_NUM_THREADS` if it is set, else the number of cores."""
@@ -55,12 +52,6 @@ class GraphRuntime(Runtime):
                 f"the runtime `{self.name}` has no state of a template alone, which the pooler "
                 f"`{pooler.name}` subtracts; use the runtime `cpu`, or set `denoise = false`"
             )
-
-    def variants(self) -> Iterator[Self]:
-        """Yield this runtime with each precision that it computes in."""
-        for precision in self.precisions:
-            changes: dict[str, Any] = {"precision": precision}
-            yield attrs.evolve(self, **changes)
 
     def with_threads(self, threads: int) -> Self:
         """See `Runtime.with_threads`."""

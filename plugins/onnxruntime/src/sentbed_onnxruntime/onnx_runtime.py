@@ -21,7 +21,6 @@ class OnnxRuntime(GraphRuntime):
     """
 
     name: ClassVar[str] = "onnxruntime"
-    precisions = ("fp32", "int8")
 
     precision: Literal["fp32", "int8"] = "fp32"
     """Precision of the matrix products of backbone and projection. Everything else is computed in fp32."""

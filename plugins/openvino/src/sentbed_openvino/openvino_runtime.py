@@ -21,7 +21,6 @@ class OpenVino(GraphRuntime):
     """
 
     name: ClassVar[str] = "openvino"
-    precisions = ("fp32", "bf16", "int8")
 
     precision: Literal["fp32", "bf16", "int8"] = "fp32"
     """`bf16` needs AMX or AVX-512 instructions for bf16, `int8` needs AMX or VNNI. With `int8`, operations that

@@ -36,25 +36,24 @@ class LossContract(ModuleContract):
 
         They have all columns that the loss needs; with `takes`, also the columns that it may use.
         """
-        traits = component
-        columns = set(traits.needs)
+        columns = set(component.needs)
         if takes:
-            columns |= traits.takes or traits.numbers
+            columns |= component.takes or component.numbers
 
         generator = torch.Generator().manual_seed(seed)
         inputs: Inputs = {}
-        if traits.scheduled:
+        if component.scheduled:
             inputs[PROGRESS] = torch.tensor(0.25)
 
         for number, name in enumerate(sorted(columns)):
             if name == LABEL:
-                inputs[name] = torch.arange(rows) % len(traits.classes)
-            elif name in traits.numbers:
+                inputs[name] = torch.arange(rows) % len(component.classes)
+            elif name in component.numbers:
                 inputs[name] = torch.rand(rows, generator=generator)
             else:
                 vectors = torch.randn(rows, self.width, generator=generator)
                 inputs[name] = vectors.requires_grad_()
-                if traits.compares_texts:
+                if component.compares_texts:
                     first = rows * (number + len(columns) * seed)
                     inputs[f"{name}.id"] = torch.arange(first, first + rows)
 

@@ -1,14 +1,13 @@
-"""Rules of a runtime: its variants (the runtime with other settings), and the engine that it builds."""
+"""Rules of a runtime: the engine that it builds."""
 
 from __future__ import annotations
 
 import json
 import math
-import pickle
 from typing import TYPE_CHECKING
 
-from sentbed.errors import RuntimeUnavailableError, reason_of
-from sentbed.protocols import Engine, Runtime, TrainingEngine
+from sentbed.errors import RuntimeUnavailableError
+from sentbed.protocols import Engine, TrainingEngine
 
 from sentbed_testing.component_under_test import NotRunError, Subject
 
@@ -80,25 +79,4 @@ def description_faults(engine: Engine) -> Findings:
             )
 
 
-def variants(subject: Subject) -> Findings:
-    """Its variants are runtimes of the same name, and can be pickled."""
-    for variant in subject.ready.variants():
-        name = getattr(variant, "name", None)
-        if not isinstance(variant, Runtime) or name != subject.ready.name:
-            yield (
-                f"`variants()` has {variant!r}",
-                "return the runtime with other settings: `attrs.evolve(self, precision=...)`",
-            )
-            return
-
-        try:
-            pickle.dumps(variant)
-        except Exception as error:  # noqa: BLE001 - any exception is a finding
-            yield (
-                f"the variant {variant!r} cannot be pickled ({reason_of(error)})",
-                "define the class at the top of its module, and keep values in its fields that can be pickled",
-            )
-            return
-
-
-RULES = {"variants": variants, "engine": engine}
+RULES = {"engine": engine}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import pickle
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -115,12 +114,6 @@ class RuntimeContract(ComponentContract):
         for name, value in engine.counters().items():
             assert math.isfinite(value), name
             assert value >= 0, name
-
-    def test_variants(self, component: Runtime) -> None:
-        """They are this runtime with other settings, and can be sent to another process."""
-        for variant in component.variants():
-            assert type(variant) is type(component)
-            assert pickle.loads(pickle.dumps(variant)) == variant
 
     def test_vectors(self, encoder: Encoder, expected: Encoder) -> None:
         """They are those of `cpu` with the same weights."""

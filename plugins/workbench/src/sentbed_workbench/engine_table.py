@@ -5,13 +5,13 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast, get_args, get_type_hints
 
 import attrs
 from sentbed import Encoder, build_encoder
 from sentbed.errors import RunError, reason_of
 from sentbed.protocols import Prepared, Runtime
-from sentbed.tools import Evaluate, Plugins, Recipe, runtime_misfits, unstructure
+from sentbed.tools import Evaluate, Plugins, Recipe, runtime_misfits
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,9 +58,8 @@ def engine_rows(recipe: Recipe, plugins: Plugins) -> Iterator[tuple[str, ...]]:
     cpu: Runtime = plugins.load("runtime", "cpu")()
     reference = _measured(recipe, cpu, sample, entries)
     for name in plugins.names("runtime"):
-        for runtime in plugins.load("runtime", name)().variants():
-            settings = unstructure(runtime)
-            label = f"{name} {settings.get('precision', '')}".strip()
+        for runtime in _with_each_precision(plugins.load("runtime", name)()):
+            label = f"{name} {getattr(runtime, 'precision', '')}".strip()
             measurement = reference
             try:
                 if runtime != cpu:
@@ -75,6 +74,17 @@ def engine_rows(recipe: Recipe, plugins: Plugins) -> Iterator[tuple[str, ...]]:
             for task, score in measurement.scores.items():
                 changes.append(f"{task} {score - reference.scores[task]:+.2f}")
             yield label, speed, cosine, ", ".join(changes)
+
+
+def _with_each_precision(runtime: Runtime) -> Iterator[Runtime]:
+    """Yield a runtime with each value of its field `precision`, except `auto`; alone if it has no such field."""
+    hints = get_type_hints(type(runtime))
+    if "precision" not in hints:
+        yield runtime
+    for precision in get_args(hints.get("precision")):
+        changed: Any = attrs.evolve(cast(Any, runtime), precision=precision)
+        if precision != "auto" and not list(changed.check()):
+            yield changed
 
 
 def _measured(
