@@ -35,7 +35,7 @@ PAIRS = 'use = "sts"\npath = "pairs.tsv"'
         (BOTH, 'decide = { test_data = true, tasks = ["STSB"] }'),
         (f'{PAIRS}\nsplit = "dev"', "decide = {}"),
         (f'{STS}; {PAIRS}\nsplit = "dev"', 'decide = { evaluator = "sts" }'),
-        # Its traits name no development data, its scores do.
+        # It says nothing of development data, its scores do.
         ('use = "sentglue"', "decide = {}"),
         ('use = "sentglue"', 'decide = { tasks = ["MNLI-m"] }'),
         # Nobody decides.

@@ -47,10 +47,6 @@ ENCODERS: Mapping[str, Mapping[str, Any]] = {
         },
     },
     "layers": {"backbone": {**BERT, "layers": [-1, 1]}, "pooler": MEAN},
-    "both ways": {
-        "backbone": {"use": "causal", **TINY, "attention": "bidirectional"},
-        "pooler": MEAN,
-    },
     "prompts": {
         "backbone": {"use": "opt", **TINY},
         "pooler": {"use": "last"},
@@ -149,10 +145,6 @@ def test_threads_are_the_recipes_or_those_of_a_worker(runtime):
 # --- what is refused ----------------------------------------------------------------------------------------
 
 REFUSED: Mapping[str, tuple[Mapping[str, Any], str]] = {
-    "weights": (
-        {**PLAIN, "backbone": {**BERT, "dtype": "bf16"}},
-        "computes from weights in fp32",
-    ),
     "denoising": (
         {
             **PLAIN,

@@ -37,9 +37,27 @@ def score(
     )
 
 
-def test_a_task_alone_names_its_first_metric():
-    scores = (score(1.0), score(2.0, "pearson"))
-    assert values_of(["STS12", "STS12/pearson", "STS13"], *scores) == [1.0, 2.0, None]
+@pytest.mark.parametrize(
+    ("key", "others", "value"),
+    [
+        ("STS12", [], 1.0),
+        ("STS13", [], None),
+        # The first metric is that of a key without a metric.
+        ("STS12", [score(2.0, "pearson")], 1.0),
+        ("STS12/pearson", [score(2.0, "pearson")], 2.0),
+        # A key that several scores match must be longer.
+        ("STS12", [score(2.0, encoder="en")], None),
+        ("en/STS12", [score(2.0, encoder="en")], 2.0),
+        ("STS12", [score(2.0, protocol="q")], None),
+        ("STS12/spearman@q", [score(2.0, protocol="q")], 2.0),
+        ("STS12", [attrs.evolve(score(2.0, "accuracy"), evaluator="other")], None),
+        ("STS12", [score(2.0, encoder="encoder@start")], 1.0),
+    ],
+)
+def test_an_expected_number_is_compared_with_the_score_that_its_key_names(
+    key, others, value
+):
+    assert values_of([key], score(1.0), *others) == [value]
 
 
 def test_what_was_skipped_for_want_of_data_decides_nothing():
@@ -56,30 +74,6 @@ def test_what_was_skipped_for_want_of_data_decides_nothing():
         "STS12",
         "STS16",
     ]
-
-
-@pytest.mark.parametrize(
-    ("other", "key"),
-    [
-        (score(2.0, encoder="en"), "en/STS12"),
-        (score(2.0, protocol="q"), "STS12/spearman@q"),
-    ],
-)
-def test_a_key_that_fits_two_scores_finds_none_and_a_longer_key_finds_its_own(
-    other, key
-):
-    assert values_of(["STS12", key], score(1.0), other) == [None, 2.0]
-
-
-def test_a_key_that_two_evaluators_fit_finds_none_in_either_order():
-    first, other = (
-        score(1.0),
-        attrs.evolve(
-            score(2.0, "contrast-accuracy", protocol="q"), evaluator="sentbench"
-        ),
-    )
-    for scores in ((first, other), (other, first)):
-        assert values_of(["STS12", "STS12/spearman"], *scores) == [None, 1.0]
 
 
 # --- stages, and the way through a checkpoint --------------------------------------------------------------

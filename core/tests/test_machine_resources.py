@@ -25,11 +25,6 @@ def test_memory_and_cores_are_those_that_linux_tells():
     assert machine.usable_cores() == sum(end[-1] - end[0] + 1 for end in ends)
 
 
-def test_cores_are_all_of_them_where_the_system_does_not_say_which(monkeypatch):
-    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
-    assert machine.usable_cores() == os.cpu_count()
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_the_peak_of_the_process_that_started_this_one_is_not_counted():
     program = "from sentbed.helpers import peak_memory; print(peak_memory())"

@@ -108,15 +108,13 @@ class TestCuda(TrainingSuite, EveryPair):
 
 
 @EACH
-@pytest.mark.parametrize("dtype", ["fp32", "bf16", "fp16"])
-def test_vectors_are_those_of_the_processor(name, dtype):
+@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
+def test_vectors_in_less_precision_are_near_those_of_the_processor(name, dtype):
     if dtype == "bf16" and not torch.cuda.is_bf16_supported(including_emulation=False):
         pytest.skip("this GPU has no bf16")
     expected = encoder_on(Cpu(), name).encode(TEXTS)
     vectors = encoder_on(Cuda(precision=dtype), name).encode(TEXTS)
-    if dtype == "fp32":
-        np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-4)
-    assert cosines(vectors, expected).min() >= (0.999999 if dtype == "fp32" else 0.999)
+    assert cosines(vectors, expected).min() >= 0.999
 
 
 def test_tf32_is_off_unless_it_is_asked_for():

@@ -310,6 +310,12 @@ class EnginePair:
         engine.seed(seed)
         return engine.trainer(placed, training)
 
+    def gradients(self, case, encoder, rows=ROWS, **settings: Any):
+        """Return loss and gradients of a batch by a new trainer; see `trainer` for `settings`."""
+        trainer = self.trainer(case, encoder, **settings)
+        columns = batch(case, encoder, rows=rows)
+        return trainer.gradients(columns)
+
     def weights(self, encoder):
         """Return the saved weights of an encoder by file and name."""
         with tempfile.TemporaryDirectory() as directory:

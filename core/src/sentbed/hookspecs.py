@@ -193,7 +193,7 @@ def run_started(run: Run) -> Mapping[str, Any] | None:
 def run_resumed(
     run: Run, states: Mapping[str, Mapping[str, Any]]
 ) -> Mapping[str, Any] | None:
-    """Called instead of `run_started` when a run is resumed. Returns facts for the manifest, too.
+    """Called instead of `run_started` when a run goes on from a training state. Returns facts, too.
 
     `states` has what each plugin returned from `tracker_state` when the training state was written, by the
     plugin's name.

@@ -140,6 +140,6 @@ def test_processes_that_torchrun_has_started_count_and_not_those_of_the_recipe(
     assert Cpu().outputs >= {"tokens"}
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    traits = Cpu(devices=2)
-    assert traits.processes == 4
-    assert "tokens" not in traits.outputs
+    runtime = Cpu(devices=2)
+    assert runtime.processes == 4
+    assert "tokens" not in runtime.outputs

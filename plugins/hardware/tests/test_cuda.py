@@ -62,16 +62,6 @@ def refused(runtime):
     return str(caught.value)
 
 
-def test_a_pytorch_without_cuda_is_refused_with_what_to_do(
-    monkeypatch,
-):
-    monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: False)
-    assert refused(Cuda()) == (
-        f"this PyTorch ({torch.__version__}) is built without CUDA; install a build for your driver as "
-        'https://pytorch.org/get-started/locally says, or take `use = "cpu"`'
-    )
-
-
 @pytest.mark.parametrize("visible", [None, "7"])
 def test_a_machine_without_a_gpu_is_refused_with_what_to_do(visible, gpu, monkeypatch):
     def fails():

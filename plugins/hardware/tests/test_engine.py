@@ -89,10 +89,9 @@ def test_files_are_copied_where_they_cannot_be_linked(
 def two_heads(toys, engine):
     """Two encoders on one built backbone."""
     backbone = toys.backbone().build(BuildContext(tuple))
-    return [
-        engine.assemble(backbone, toys.mean(), head)
-        for head in (Head(), Head(projection=3))
-    ]
+    plain = engine.assemble(backbone, toys.mean(), Head())
+    projected = engine.assemble(backbone, toys.mean(), Head(projection=3))
+    return plain, projected
 
 
 @pytest.fixture

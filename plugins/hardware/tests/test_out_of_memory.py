@@ -113,14 +113,10 @@ def test_memory_that_ends_in_the_backward_pass_leaves_no_gradient_and_no_statist
     assert calls == [None, 2]
     for name, value in gradients(expected)[0].items():
         assert torch.equal(gradients(trainer)[0][name], value), name
-    expected_buffers, buffers = (
-        expected.towers["encoder"].buffers,
-        trainer.towers["encoder"].buffers,
-    )
-    assert any("running_mean" in name for name in buffers)
-    assert all(
-        torch.equal(buffers[name], value) for name, value in expected_buffers.items()
-    )
+    buffers = trainer.towers["encoder"].buffers
+    assert "running_mean" in " ".join(buffers)
+    for name, value in expected.towers["encoder"].buffers.items():
+        assert torch.equal(buffers[name], value), name
 
 
 def test_a_row_that_does_not_fit_alone_ends_the_run_with_what_to_do(
@@ -184,21 +180,12 @@ def test_a_resumed_stage_goes_on_with_what_has_fitted_or_less_if_its_recipe_says
     assert trainer.micro_batch == expected
 
 
-def test_the_state_of_another_runtime_says_nothing_of_memory(train, tmp_path):
-    trainer = train(micro_batch=3)
-    TorchTrainer.save(trainer, tmp_path / "state")
-    trainer.load(tmp_path / "state")
-    assert trainer.micro_batch == 3
-
-
 def test_what_has_fitted_is_plain_json(train, tmp_path):
     trainer = train(micro_batch=2)
     trainer.save(tmp_path / "asked")
     trainer.fits = 1
     trainer.save(tmp_path / "found")
-    saved = [
-        json.loads((tmp_path / name / "state.json").read_text())["fits"]
-        for name in ("asked", "found")
-    ]
     # What the recipe asks for it may ask otherwise when it is resumed.
-    assert saved == [None, 1]
+    for name, expected in (("asked", None), ("found", 1)):
+        state = json.loads((tmp_path / name / "state.json").read_text())
+        assert state["fits"] == expected

@@ -13,9 +13,7 @@ from safetensors.torch import load_file
 from sentbed import ModelError, RunError
 from sentbed.protocols import Head
 from sentbed_hardware._torch.training_state import (
-    optimizer_values,
     prefixed,
-    restore_optimizer,
 )
 from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.adamw import AdamW
@@ -241,41 +239,6 @@ def test_an_optimizer_may_hold_lists_tuples_and_numbers(
     assert group["seen"] == expected_group["seen"]
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "step"),
-    [
-        ("cpu", "meta", "meta"),
-        ("meta", "cpu", "cpu"),
-        ("meta", "meta", "cpu"),
-    ],
-)
-def test_moments_follow_their_parameter_to_another_device(before, after, step):
-    def adam(device):
-        parameter = torch.nn.Parameter(torch.ones(3, device=device))
-        optimizer = torch.optim.Adam([parameter])
-        return parameter, optimizer
-
-    parameter, optimizer = adam(before)
-    moments = torch.ones_like(parameter)
-    optimizer.state[parameter] = {
-        "step": torch.tensor(4.0),
-        "exp_avg": moments,
-    }
-    tensors = {}
-    values = optimizer_values(optimizer, {"weight": parameter}, tensors)
-
-    # As a file has them: on the host.
-    saved = {}
-    for name, value in tensors.items():
-        saved[name] = torch.zeros(value.shape)
-
-    parameter, optimizer = adam(after)
-    restore_optimizer(optimizer, {"weight": parameter}, values, saved.__getitem__)
-    state = optimizer.state[parameter]
-    assert state["exp_avg"].device.type == after
-    assert state["step"].device.type == step
-
-
 @pytest.mark.parametrize("extra", [{1, 2}, {1: 2.0}])
 def test_a_state_that_cannot_be_saved_is_refused(make_trainer, tmp_path, extra):
     kind = type(extra).__name__
@@ -353,9 +316,3 @@ def test_files_of_two_states_are_refused(steps, make_trainer, columns, tmp_path)
         match=r"`state\.safetensors` and `state\.json` in .* belong to different states",
     ):
         trainer.load(tmp_path / "second")
-
-
-def test_a_full_disk_is_told_from_a_fault(make_trainer, tmp_path, monkeypatch):
-    (tmp_path / "state.safetensors").mkdir()
-    with pytest.raises(OSError, match="directory"):
-        make_trainer(0).save(tmp_path)

@@ -108,15 +108,15 @@ def test_needs_are_those_of_the_losses_together():
         Queue(size=4),
         Gist(),
     )
-    traits = WeightedSum(losses)
-    assert traits.needs == frozenset().union(*(loss.needs for loss in losses))
-    assert traits.takes >= {"negative", "negative_2", "teacher_negative"}
-    assert not traits.takes & traits.needs
-    assert traits.numbers == {"score"}
-    assert traits.classes == ("entailment", "neutral", "contradiction")
-    assert traits.compares_texts
-    assert traits.stateful
-    assert traits.targets == Gist().targets
+    total = WeightedSum(losses)
+    assert total.needs == frozenset().union(*(loss.needs for loss in losses))
+    assert total.takes >= {"negative", "negative_2", "teacher_negative"}
+    assert not total.takes & total.needs
+    assert total.numbers == {"score"}
+    assert total.classes == ("entailment", "neutral", "contradiction")
+    assert total.compares_texts
+    assert total.stateful
+    assert total.targets == Gist().targets
     nested = Matryoshka(Momentum(size=4, momentum=0.9), dimensions=(4,))
     assert (nested.momentum, nested.keys, nested.stateful) == (0.9, {"positive"}, True)
     assert nested.cites[0] == "kusupati2022matryoshka"

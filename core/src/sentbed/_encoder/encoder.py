@@ -501,7 +501,7 @@ class Encoder(TextEncoder):
             evaluator: The evaluator.
             name: Name of this encoder in the scores.
             second: Name of another encoder, and this encoder, which encodes the second sentences of pairs. Only
-                evaluators with the trait `two_sided` use one.
+                evaluators that are `two_sided` use one.
             progress: Called with the progress of each part of the evaluation.
             store: Store from which vectors are taken instead of computing them again; scores do not change.
             plugins: Installed plugins, among which that of the evaluator is found; they are loaded by default.

@@ -95,7 +95,7 @@ def _problems_of_stage(
 ) -> Iterator[Problem]:
     """Yield the problems that rules of a stage find; `path` is that of the stage."""
     rules: dict[StageRule, Level] = dict.fromkeys(STAGE_RULES, "error")
-    if _is_complete(recipe, stage):
+    if _encoders_exist(recipe, stage) and not any(encoders_of_columns(recipe, stage)):
         rules |= dict.fromkeys(STAGE_FITS, "misfit")
     for rule, level in rules.items():
         for message, key in rule(recipe, stage):
@@ -287,8 +287,8 @@ def sizes(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
 
 def classes_of_labels(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
     """Yield a fault if a loss needs class names and does not say which ones."""
-    traits = stage.loss
-    if LABEL in traits.needs - traits.numbers and not traits.classes:
+    loss = stage.loss
+    if LABEL in loss.needs - loss.numbers and not loss.classes:
         message = "the loss needs labels and does not say which `classes` they may be; its plugin must say it"
         yield message, ("loss",)
 
@@ -296,7 +296,7 @@ def classes_of_labels(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
 def encoders_of_columns(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
     """Yield a fault for each column without its encoder, and each encoder without its column."""
     encoders, texts = (*recipe.trained(stage), *stage.freeze), stage.texts
-    if not {*encoders, *stage.columns.values()} <= recipe.encoders.keys():
+    if not _encoders_exist(recipe, stage):
         return
     if len(set(encoders)) < len(encoders):
         message = "an encoder is named twice in `train` and `freeze`; name it once"
@@ -368,12 +368,10 @@ STAGE_RULES: tuple[StageRule, ...] = (
 )
 
 
-def _is_complete(recipe: Recipe, stage: Stage) -> bool:
-    """Whether all encoders of a stage exist, and each column of texts has its encoder."""
+def _encoders_exist(recipe: Recipe, stage: Stage) -> bool:
+    """Whether the recipe has all encoders that a stage names."""
     names = {*recipe.trained(stage), *stage.freeze, *stage.columns.values()}
-    if not names <= recipe.encoders.keys():
-        return False
-    return not any(encoders_of_columns(recipe, stage))
+    return names <= recipe.encoders.keys()
 
 
 # --- stages whose encoders are known ----------------------------------------------------------------------
@@ -448,9 +446,9 @@ def _has_text_rules(encoder: EncoderRecipe) -> bool:
 
 def encoders_of_loss(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
     """Yield why a loss cannot train the encoders of its stage, or compare their texts."""
-    loss = stage.loss
-    reader = f"the loss `{loss.name}`"
     first = recipe.encoders[recipe.trained(stage)[0]]
+    loss = loss_of(stage, first.similarity)
+    reader = f"the loss `{loss.name}`"
     fixed = set()
     compared = None
     for column, name in recipe.towers(stage).items():
@@ -466,8 +464,7 @@ def encoders_of_loss(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
             yield NOT_COMPARABLE, ("columns", column)
 
     place = StagePlace(stage.batch_size, frozenset(fixed))
-    compared_loss = loss_of(stage, first.similarity)
-    for path, message in misfits_within(compared_loss, Loss, place):
+    for path, message in misfits_within(loss, Loss, place):
         yield message, ("loss", *path)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 
 from sentbed._encoder.encoder import Encoder
-from sentbed._files import read_json, remove_directory, write_sums
+from sentbed._files import read_json, remove_directory, write_directory, write_sums
 from sentbed._recipe.recipe import Stage, Validate
 from sentbed._run import training_states as states
 from sentbed._run.context import RunContext
@@ -90,10 +90,13 @@ class Keeper:
     def _saved(self, kept: Kept) -> Kept:
         """Save the current weights of the encoders, after step `kept.step`; return `kept` with the directory."""
         name_of_directory = f"{CHECKPOINTS}/{self.stage.name}/kept-{kept.step:08d}"
-        directory = self.context.directory / name_of_directory
-        for name, encoder in self.trained.items():
-            encoder.save(directory / name, self.context.evaluations.plugins)
-        write_sums(directory)
+
+        def save(directory: Path) -> None:
+            for name, encoder in self.trained.items():
+                encoder.save(directory / name, self.context.evaluations.plugins)
+            write_sums(directory)
+
+        write_directory(self.context.directory / name_of_directory, save)
         return attrs.evolve(kept, directory=name_of_directory)
 
     def restore(self) -> None:

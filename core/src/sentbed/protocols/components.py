@@ -220,7 +220,7 @@ class BuiltBackbone:
     def output_embedding(self) -> Any:
         """Return the last matrix of the language-modelling head, float32 `(tokens, width)`, in NumPy.
 
-        A backbone with the trait `predicts` must implement it.
+        A backbone that `predicts` must implement it.
         """
         raise NotImplementedError
 
@@ -437,7 +437,7 @@ class Pooler(Component):
         """Return a module from `TokenStates` to sentence vectors, `(batch, output_width(width))`.
 
         `width` is the dimension of a token state. In training mode, the vectors have the dimension
-        `trained_width(width)`. With the trait `output = "tokens"`, the module returns `TokenVectors`: vectors
+        `trained_width(width)`. With `output = "tokens"`, the module returns `TokenVectors`: vectors
         `(batch, length, output_width(width))`, and a mask of the tokens that count. With `output = "sparse"`,
         most numbers of a vector are 0.
         """
@@ -465,8 +465,8 @@ class Pooler(Component):
     def load_pretrained(self, module: Module, directory: Path) -> None:
         """Load pretrained weights from the files in `directory` into `module`, the result of `build`.
 
-        Called once, before training, if the pooler has the trait `pretrained`. By default, each inner pooler with
-        this trait loads its weights into the submodule that is named like the inner pooler's field.
+        Called once, before training, if the pooler is `pretrained`. By default, each inner pooler that is
+        `pretrained` loads its weights into the submodule that is named like the inner pooler's field.
 
         Raises:
             ModelError: if the files lack the weights.
@@ -660,14 +660,14 @@ class Loss(Component):
         """Return a module that is called as `module(inputs: Mapping[str, Tensor]) -> LossOutput`.
 
         `inputs` has, for each column of texts, float32 vectors `(batch, width)`; for each column of numbers
-        (`Loss.numbers`), float32 `(batch,)`; for the column `label`, class indices `(batch,)`. With the
-        trait `scheduled`, it also has `stage.progress`, a float32 scalar.
+        (`Loss.numbers`), float32 `(batch,)`; for the column `label`, class indices `(batch,)`. If the
+        loss is `scheduled`, it also has `stage.progress`, a float32 scalar.
 
         The module is a pure function of its arguments and parameters: it keeps nothing between calls, and stops
         gradients with `.detach()`. The module or a submodule may have the attribute `parameter_settings`, a
         dictionary from the name of one of its parameters to `ParameterSettings`.
 
-        With the trait `stateful`, the module has a method `initial_state() -> dict[str, Tensor]` and is called as
+        If the loss is `stateful`, the module has a method `initial_state() -> dict[str, Tensor]` and is called as
         `module(inputs, state)`. The `state` of its output is passed to the next step, and saved with every
         checkpoint.
 

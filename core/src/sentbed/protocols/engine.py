@@ -341,7 +341,7 @@ class Trainer:
 class Engine:
     """Places encoders on one or several devices. The placed encoders encode batches.
 
-    An engine that also trains is a `TrainingEngine`. The runtime of an engine that does not train sets the trait
+    An engine that also trains is a `TrainingEngine`. The runtime of an engine that does not train is
     `untrainable`. Core uses one engine in one process and passes it whole batches. An engine with several
     devices or processes distributes the rows of a batch and gathers the vectors itself. `docs/engines.md`
     describes the contract, and `sentbed_testing` compares an engine with that of `cpu`.

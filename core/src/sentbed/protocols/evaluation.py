@@ -263,7 +263,7 @@ class Texts:
 
     first: Sequence[str] = ()
     second: Sequence[str] = ()
-    """Second sentences of pairs, for an evaluator with the trait `two_sided`.
+    """Second sentences of pairs, for an evaluator that is `two_sided`.
 
     If there is a second encoder, it encodes these texts. Otherwise, the encoder encodes `first` and `second` as
     one list.
@@ -461,7 +461,7 @@ class Evaluator(Component):
     def development_files(self) -> Iterable[Path]:
         """Return those of the files that have no test data, such as the training sets of tasks.
 
-        They need not be returned if the trait `development` is set. By default, return those of the inner
+        They need not be returned if the evaluator is for `development`. By default, return those of the inner
         evaluators.
         """
         for inner in inner_parts(self, Evaluator):

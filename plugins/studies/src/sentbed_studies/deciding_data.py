@@ -1,7 +1,7 @@
 """Checks, before a study is run, whether its evaluators can give scores that decide between its cells.
 
-Cells are compared by scores on development data, or on test data if `[study.decide]` allows it. The traits of
-an evaluator may say that it scores on development data. If they do not, its data may be unknown until the
+Cells are compared by scores on development data, or on test data if `[study.decide]` allows it. An
+evaluator may say that it scores on development data. If it does not, its data may be unknown until the
 protocols of its scores are read after the run. A study is refused only if its scores certainly cannot decide.
 """
 

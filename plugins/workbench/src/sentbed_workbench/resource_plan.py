@@ -317,10 +317,10 @@ class _Step:
 
         With `keys`, they are the texts that the encoder's momentum copy (the moving average) encodes.
         """
-        traits = self.stage.loss
+        loss = self.stage.loss
         total = Lengths()
         for column, name in self.recipe.towers(self.stage).items():
-            is_key = traits.momentum is not None and column in traits.keys
+            is_key = loss.momentum is not None and column in loss.keys
             if name == encoder and is_key == keys:
                 total += self.texts.lengths[column]
         return total * (PADDING * self.device_rows)
