@@ -28,8 +28,10 @@ REPLICATE: dict[str, Any] = {}
 @sentbed.hookimpl
 def run_started(run):
     REPLICATE["seed"] = run.recipe.run.seed
-    prompts = [encoder.prompt for encoder in run.recipe.encoders.values()]
-    REPLICATE["prompt"] = repr(prompts)
+    templates = []
+    for encoder in run.recipe.encoders.values():
+        templates.append(getattr(encoder.prompt, "template", None))
+    REPLICATE["prompt"] = repr(templates)
 
 
 @sentbed.hookimpl
