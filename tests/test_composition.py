@@ -18,7 +18,6 @@ from sentbed.protocols import (
     Pooler,
 )
 from sentbed.tools import EncoderRecipe, load_plugins, load_recipe
-from sentbed_testing import component_rules
 
 PAGE = [
     block.text
@@ -113,20 +112,6 @@ def run(*arguments):
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output
     return result.output
-
-
-@pytest.mark.parametrize(
-    ("name", "example"),
-    [
-        ("Dense", {"inner": {"use": "mean"}}),
-        ("Dense", {"inner": {"use": "mean-first-last"}, "size": 3}),
-        ("Scaled", {"loss": {"use": "info-nce", "temperature": 0.5}}),
-        ("Scaled", {"loss": {"use": "queue", "size": 8, "temperature": 0.5}}),
-        ("Frozen", {"inner": {"use": "bert", "init": "random", "vocab_size": 512}}),
-    ],
-)
-def test_the_components_of_the_page_keep_every_rule(module, name, example):
-    component_rules(getattr(module, name), example=example)["inner"]()
 
 
 def test_a_run_trains_saves_and_loads_what_is_composed(module, recipe, tmp_path):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
 
 from sentbed._component_names import full_name
 from sentbed._document.structuring import parts_in
+from sentbed._document.toml import KeyPath
 from sentbed._recipe.recipe import Recipe, written_path
 from sentbed.errors import SentbedError
 from sentbed.protocols import Component
@@ -25,14 +26,7 @@ def naming_components(recipe: Recipe) -> Iterator[None]:
     except SentbedError:
         raise
     except Exception as error:
-        paths = {}
-        for path, part in parts_in(recipe):
-            if isinstance(part, Component):
-                paths[id(part)] = path, part
-
-        components = [part for _, part in paths.values()]
-        for component in _raising(error.__traceback__, components):
-            path, _ = paths[id(component)]
+        for path, component in _raising(error.__traceback__, recipe):
             path_in_file = written_path(recipe.document.data, path)
             place = recipe.document.problem("", path_in_file)
             error.add_note(f"in {full_name(component)}{place}")
@@ -41,21 +35,26 @@ def naming_components(recipe: Recipe) -> Iterator[None]:
 
 def _raising(
     trace: TracebackType | None,
-    components: Sequence[Component],
-) -> list[Component]:
-    """Return the component whose method, or the components whose package's code, is innermost in a traceback."""
-    candidates: list[Component] = []
+    recipe: Recipe,
+) -> list[tuple[KeyPath, Component]]:
+    """Return the component, with its path in the recipe, whose method is innermost in a traceback.
+
+    If there is none, return all components from the package whose code is innermost.
+    """
+    candidates: list[tuple[KeyPath, Component]] = []
     for frame, _ in reversed(list(traceback.walk_tb(trace))):
         if not candidates:
             package = _package(str(frame.f_globals.get("__name__")))
-            for component in components:
-                if _package(type(component).__module__) == package:
-                    candidates.append(component)
+            for path, part in parts_in(recipe):
+                if (
+                    isinstance(part, Component)
+                    and _package(type(part).__module__) == package
+                ):
+                    candidates.append((path, part))
 
-        method_of = frame.f_locals.get("self")
-        for component in candidates:
-            if component is method_of:
-                return [component]
+        for path, component in candidates:
+            if component is frame.f_locals.get("self"):
+                return [(path, component)]
     return candidates
 
 

@@ -1,9 +1,7 @@
-"""Test kit for plugins: it checks components and plugins against rules, and runtimes against `cpu`.
+"""Contracts of components and plugins: classes of pytest tests, which a plugin's test module inherits from.
 
-`parametrize_with_rules` makes one pytest case per rule. `docs/plugins/testing.md` explains the rules of
-components and plugins. `RuntimeContract` is the base class of a runtime's tests; see `docs/engines.md`.
-
-This module imports no tensor library, and `import sentbed` does not import this module.
+`docs/plugins/testing.md` explains them. This module imports no tensor library, and `import sentbed` does not
+import this module.
 """
 
 from __future__ import annotations
@@ -18,26 +16,15 @@ from sentbed.kinds import KINDS as _KINDS
 if TYPE_CHECKING:
     from sentbed_testing.backbone_contract import BackboneContract
     from sentbed_testing.component_contract import ComponentContract
-    from sentbed_testing.component_under_test import NotRunError
-    from sentbed_testing.conformance import (
-        ComponentRule,
-        ConformanceError,
-        Failure,
-        component_rules,
-    )
     from sentbed_testing.data_contract import DataContract
     from sentbed_testing.evaluator_contract import EvaluatorContract
     from sentbed_testing.intervention_contract import InterventionContract
     from sentbed_testing.loss_contract import LossContract
     from sentbed_testing.offers import offered
     from sentbed_testing.optimizer_contract import OptimizerContract
-    from sentbed_testing.plugin_checks import (
-        PluginRule,
-        plugin_rules,
-    )
+    from sentbed_testing.plugin_contract import PluginContract, contracts_of
     from sentbed_testing.pooler_contract import PoolerContract
     from sentbed_testing.prompt_contract import PromptContract
-    from sentbed_testing.pytest_parameters import parametrize_with_rules
     from sentbed_testing.runtime_contract import RuntimeContract
     from sentbed_testing.schedule_contract import ScheduleContract
     from sentbed_testing.sentences import SENTENCES
@@ -51,5 +38,5 @@ if not TYPE_CHECKING:
 
 # pytest shows the values in a failed assertion of the contracts, as it does in test modules.
 if "pytest" in sys.modules:
-    for _kind in (*_KINDS, "component", "module"):
+    for _kind in (*_KINDS, "component", "module", "plugin"):
         sys.modules["pytest"].register_assert_rewrite(f"{__name__}.{_kind}_contract")

@@ -33,7 +33,7 @@ class InterventionContract(ComponentContract):
     ) -> list[BlockStates]:
         """Return random states for each place, padded on one side.
 
-        If the intervention's traits ask for it, each text has a placeholder (a token that its prompt must
+        If the intervention asks for it, each text has a placeholder (a token that its prompt must
         contain), or the state of an auxiliary prompt (a second prompt that the backbone reads first).
         """
         generator = torch.Generator().manual_seed(0)
@@ -135,7 +135,7 @@ class InterventionContract(ComponentContract):
         A prefix is everything before the placeholder or, without a placeholder, before the last token.
         """
         if not component.shares_prefix:
-            pytest.skip("its traits do not say `shares_prefix`")
+            pytest.skip("it does not say `shares_prefix`")
 
         change = component.build()
         for inputs in self.inputs(component):

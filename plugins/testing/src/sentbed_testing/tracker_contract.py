@@ -30,8 +30,11 @@ class FollowedRun:
         manager.add_hookspecs(hookspecs)
         manager.register(tracker.build())
         self.hooks = manager.hook
-        runtime: Any = None
-        recipe = Recipe(SCHEMA, RunTable("contract"), runtime, {}, tracker=(tracker,))
+        # A tracker has no business with the runtime and the parts of an encoder.
+        unused: Any = None
+        encoders = {"encoder": unused}
+        table = RunTable("contract")
+        recipe = Recipe(SCHEMA, table, unused, encoders, tracker=(tracker,))
         self.facts: dict[str, Any] = {}
         self.run = Run("contract", directory, recipe, self.facts)
 

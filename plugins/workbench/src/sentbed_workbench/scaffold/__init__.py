@@ -31,6 +31,19 @@ NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 EXAMPLE = "pooler"
 """Kind whose template is a working example."""
+TENSOR_KINDS = ("backbone", "intervention", "loss", "optimizer", "pooler", "similarity")
+"""Kinds whose contracts in `sentbed_testing` need PyTorch."""
+CONTRACTS = (
+    *TENSOR_KINDS,
+    "data",
+    "evaluator",
+    "prompt",
+    "runtime",
+    "schedule",
+    "tracker",
+    "transform",
+)
+"""Kinds that have a contract of their own in `sentbed_testing`; others have that of every component."""
 
 
 def require_name(
@@ -83,13 +96,18 @@ def write_plugin(
             f"`{directory}` exists already; name a new directory with `--out`"
         )
     needs = ["sentbed", "attrs>=24.2"]
-    test_needs = ["pytest>=8"]
+    test_needs = ["pytest>=8", "sentbed-testing"]
     template = "component"
+    if kind in TENSOR_KINDS:
+        needs.append("torch>=2.6")
     if kind == EXAMPLE:
         template = EXAMPLE
-        needs.append("torch>=2.6")
-        test_needs += ["sentbed-testing", "sentbed-backbones", "sentbed-hardware"]
+        test_needs += ["sentbed-backbones", "sentbed-hardware"]
         test_needs += ["sentbed-losses", "sentbed-poolers"]
+
+    contract = "ComponentContract"
+    if kind in CONTRACTS:
+        contract = f"{kind.capitalize()}Contract"
     words = {
         "new-name": name,
         "new_name": _module(name),
@@ -97,6 +115,8 @@ def write_plugin(
         "{kind}": kind,
         "{hook}": KINDS[kind].hook,
         "{Base}": KINDS[kind].base_name,
+        "{Contract}": contract,
+        "{contracts}": ", ".join(sorted([contract, "PluginContract"])),
         "{methods}": "\n\n".join(_methods(kind)),
         "{dependencies}": _listed(*needs),
         "{test_dependencies}": _listed(*test_needs),

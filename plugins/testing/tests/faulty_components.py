@@ -1,4 +1,4 @@
-"""Parts of every other kind, each with one fault by its name: a field `fault`, empty for none."""
+"""Components without a torch module, each with one fault by its name: a field `fault`, empty for none."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from sentbed.protocols import (
     Dataset,
     DataSource,
     DrivesEncoder,
-    Engine,
     Evaluation,
     Evaluator,
-    Importer,
+    Intervention,
     Items,
     Optimizer,
     Prepared,
-    Runtime,
     Schedule,
     Score,
+    Similarity,
     Texts,
     Tracker,
     Transform,
@@ -196,12 +195,24 @@ class Ramp(Schedule):
 
     name: ClassVar[str] = "ramp"
 
-    top: float = 1.0
-    """The last multiplier."""
+    fault: str = ""
+    """What is wrong with it."""
+
+    def check(self):
+        """Yield what is wrong."""
+        if self.fault == "says nothing":
+            yield " "
 
     def factor(self, step, total_steps):
         """Return the multiplier."""
-        return self.top * (step + 1) / total_steps
+        if self.fault == "always 0":
+            return 0.0
+        if self.fault == "drawn":
+            return random.random()
+        if self.fault == "raises":
+            raise KeyError(step)
+        top = 2.0 if self.fault == "above 1" else 1.0
+        return top * (step + 1) / total_steps
 
 
 @attrs.frozen
@@ -243,6 +254,146 @@ class Shift(Transform):
         return vectors.mean(axis=0), matrix
 
 
+class Constant(Schedule):
+    """1 at every step."""
+
+    def factor(self, step, total_steps):
+        """Return 1."""
+        return 1.0
+
+
+@attrs.define
+class Thawed(Constant):
+    """Its fields can be set."""
+
+    name: ClassVar[str] = "thawed"
+
+
+@attrs.frozen
+class Silent(Ramp):
+    name: ClassVar[str] = "silent"
+
+
+@attrs.frozen
+class Unexplained(Ramp):
+    """A field has no docstring."""
+
+    name: ClassVar[str] = "unexplained"
+    size: int = 1
+
+
+@attrs.frozen
+class Converted(Ramp):
+    """It changes what it is given."""
+
+    name: ClassVar[str] = "converted"
+    size: int = attrs.field(default=1, converter=lambda value: value + 1)
+    """One more than the recipe says."""
+
+
+@attrs.frozen(eq=False)
+class Unequal(Constant):
+    """No two are equal."""
+
+    name: ClassVar[str] = "unequal"
+
+
+@attrs.frozen
+class Listed(Ramp):
+    """It has no hash."""
+
+    name: ClassVar[str] = "listed"
+    sizes: list[int] = attrs.field(factory=list)
+    """A list, where a tuple should be."""
+
+
+@attrs.frozen
+class DotProduct(Similarity):
+    """Dot products, or MaxSim for token vectors."""
+
+    name: ClassVar[str] = "dot-product"
+    compares = frozenset({"vector", "tokens"})
+
+    fault: str = ""
+    """What is wrong with it."""
+
+    def similarity(self, first, second):
+        """Return all similarities."""
+        if hasattr(first, "mask"):
+            return self._maxima(first, second)
+        if self.fault == "detached":
+            second = second.detach()
+        if self.fault == "one row":
+            return (first @ second.T)[:1]
+        if self.fault == "of the block":
+            first = first - first.mean(dim=0)
+        if self.fault == "in place":
+            first.mul_(2.0)
+        return first @ second.T
+
+    def _maxima(self, first, second):
+        if self.fault == "token vectors in place":
+            first.vectors.mul_(2.0)
+        products = first.vectors[:, None, :, None] * second.vectors[:, None]
+        similarities = products.sum(dim=-1)
+        if self.fault != "compares padding":
+            hidden = ~second.mask[None, :, None]
+            similarities = similarities.masked_fill(hidden, -float("inf"))
+        maxima = similarities.amax(dim=-1)
+        return maxima.masked_fill(~first.mask[:, None], 0.0).sum(dim=-1)
+
+    def pairwise(self, first, second):
+        """Return the similarities of rows."""
+        pairs = self.similarity(first, second).diagonal()
+        return pairs.flip(0) if self.fault == "other pairs" else pairs
+
+    def operations(self, width, first=1, second=1):
+        """Return the operations of a pair."""
+        return 0 if self.fault == "free" else 2 * width
+
+
+@attrs.frozen
+class LastToZero(Intervention):
+    """Sets the state of the last token to zero."""
+
+    name: ClassVar[str] = "last-to-zero"
+
+    fault: str = ""
+    """What is wrong with it."""
+
+    @property
+    def places(self):
+        """The input of the first block."""
+        point = "output" if self.fault == "unknown point" else "block-input"
+        return frozenset({(point, 0)})
+
+    def build(self):
+        """Return the function."""
+        import torch
+
+        def change(inputs):
+            states = inputs.states
+            if self.fault != "in place":
+                states = states.clone()
+            if self.fault == "last column":
+                states[:, -1] = 0.0
+            elif self.fault == "drawn":
+                states = states + torch.randn(())
+            else:
+                states[torch.arange(len(states)), inputs.last] = 0.0
+            return states[:, :-1] if self.fault == "shorter" else states
+
+        return change
+
+
+HOOKS = (
+    "run_started", "run_resumed", "stage_started", "step_finished", "validated", "observed", "checkpoint_saved",
+    "tracker_state", "stage_finished", "warned", "evaluation_started", "evaluation_progressed", "scores_ready",
+    "run_finished", "run_failed",
+)  # fmt: skip
+"""Hooks of a run."""
+
+
 @attrs.frozen
 class Listener(Tracker):
     """Listens to a run."""
@@ -250,15 +401,31 @@ class Listener(Tracker):
     name: ClassVar[str] = "listener"
 
     fault: str = ""
-    """What is wrong with it."""
+    """What is wrong with it, or the hook that raises."""
 
     def build(self):
         """Return what listens."""
-        if self.fault == "one for all":
-            return ONE
-        return {"misspelt": Misspelt, "unmarked": Unmarked, "argument": Argument}.get(
-            self.fault, Listening
-        )()
+        if self.fault == "the same object":
+            return LISTENING
+        if self.fault in HOOKS:
+            return _raising(self.fault)
+        faulty = {
+            "misspelt": Misspelt,
+            "unmarked": Unmarked,
+            "argument": Argument,
+            "needs a state": NeedsState,
+        }
+        return faulty.get(self.fault, Listening)()
+
+
+def _raising(hook):
+    """Return an object whose hook of this name raises."""
+
+    @hookimpl
+    def raises(self, run):
+        raise OSError("the disk is full")
+
+    return type("Raising", (), {hook: raises})()
 
 
 class Listening:
@@ -284,46 +451,11 @@ class Argument:
         """Do nothing."""
 
 
-ONE = Listening()
+class NeedsState(Listening):
+    @hookimpl
+    def run_resumed(self, states):
+        """Read a state that is not always there."""
+        states["listener"]["step"]
 
 
-@attrs.frozen
-class Nowhere(Runtime):
-    """Runs nothing."""
-
-    name: ClassVar[str] = "nowhere"
-
-    fault: str = ""
-    """What is wrong with it."""
-
-    @property
-    def untrainable(self):
-        if self.fault == "only encodes":
-            return "`nowhere` only encodes; train with `toy`"
-        return None
-
-    def build(self):
-        """Return an engine that does nothing."""
-        methods = dict.fromkeys(("assemble", "trainer", "seed"), lambda *_: None)
-        methods["describe"] = lambda _: (
-            {} if self.fault == "no precision" else {"precision": "fp32"}
-        )
-        methods["counters"] = lambda _: {
-            "device_memory_gib": "much" if self.fault == "words" else 0.0
-        }
-        if self.fault in ("no trainer", "only encodes"):
-            del methods["trainer"]
-        engine = type("Idle", (Engine,), methods)()
-        engine.token_budget = 0 if self.fault == "no budget" else 64
-        return engine
-
-
-@attrs.frozen
-class Anything(Importer):
-    """Reads nothing."""
-
-    name: ClassVar[str] = "anything"
-
-    def read(self, source):
-        """Raise."""
-        raise NotImplementedError
+LISTENING = Listening()

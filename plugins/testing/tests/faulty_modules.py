@@ -40,6 +40,8 @@ class Attend(Pooler):
                     self._seen = []
                 if fault == "forgets on save":
                     self.noise = torch.randn(width)
+                if fault == "holds a constant":
+                    self.ones = torch.ones(width)
                 if fault == "saves half":
                     self.register_buffer("noise", torch.randn(width), persistent=False)
 
@@ -102,6 +104,16 @@ class Attend(Pooler):
                     pooled = pooled * 2 ** (next(CALLS) % 7)
                 if fault == "seeds torch":
                     torch.manual_seed(0)
+                if fault == "reads padding":
+                    pooled = pooled + 1e-9 * hidden.float().sum(1)
+                if fault == "noise at encoding" and not self.training:
+                    pooled = pooled + torch.randn(width)
+                if fault == "wrong type":
+                    return pooled.tolist()
+                if fault == "raises":
+                    raise IndexError(3)
+                if fault == "one vector":
+                    return pooled.mean(0)
                 if fault == "draws from NumPy":
                     pooled = pooled * np.random.uniform(1, 2)
                 if fault == "seeds Python":
@@ -127,11 +139,6 @@ class Nearest(Loss):
     @property
     def stateful(self):
         return self.fault in ("state of another name", "state that grows")
-
-    def misfits(self, place):
-        """Yield nothing."""
-        if self.fault == "empty sentence":
-            yield ""
 
     def build(self, width):
         """Return the module."""
