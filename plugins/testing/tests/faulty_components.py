@@ -40,7 +40,9 @@ class Nine(DataSource):
     @property
     def columns(self):
         """Anchor and positive."""
-        return ("anchor",) if self.fault == "other columns" else ("anchor", "positive")
+        if self.fault == "other columns":
+            return ("anchor",)
+        return ("anchor", "positive")
 
     def open(self):
         """Return them."""
@@ -54,7 +56,9 @@ class NinePairs(Dataset):
 
     @property
     def fingerprint(self):
-        return str(id(self)) if self.fault == "fingerprint of an address" else "nine"
+        if self.fault == "fingerprint of an address":
+            return str(id(self))
+        return "nine"
 
     def __len__(self):
         return 9
@@ -106,11 +110,9 @@ class Size(Evaluator):
             )
         if self.fault == "one half":
             return self._score
-        texts = Texts(
-            [f"{text} {random.random()}" for text in TEXTS]
-            if self.fault == "other texts"
-            else TEXTS
-        )
+        texts = Texts(TEXTS)
+        if self.fault == "other texts":
+            texts = Texts([f"{text} {random.random()}" for text in TEXTS])
         if self.fault == "two sides":
             texts = Texts(TEXTS[:4], TEXTS[4:])
         item_texts = {"nine": [(text,) for text in TEXTS]}
@@ -118,11 +120,12 @@ class Size(Evaluator):
             item_texts["nine"].pop()
         if self.fault == "texts of no list":
             item_texts["nine"][-1] = ("of no list",)
-        return Prepared(
-            {"all": texts} | ({"more": texts} if self.fault == "one more" else {}),
-            self._score,
-            lambda: {} if self.fault == "other texts" else item_texts,
-        )
+        if self.fault == "other texts":
+            item_texts = {}
+        lists = {"all": texts}
+        if self.fault == "one more":
+            lists["more"] = texts
+        return Prepared(lists, self._score, lambda: item_texts)
 
     def _score(self, vectors_by_name):
         import numpy as np
@@ -134,19 +137,24 @@ class Size(Evaluator):
             value = float("nan")
         if self.fault == "by chance":
             value += random.random()
-        protocol = {} if self.fault == "no protocol" else {"id": "size"}
-        scale = 10.0 if self.fault == "other items" else 100.0
-        items = (
-            None
-            if self.fault in ("not finite", "by chance")
-            else Items("mean", sizes, scale=scale)
-        )
+        protocol = {"id": "size"}
+        if self.fault == "no protocol":
+            protocol = {}
+        scale = 100.0
+        if self.fault == "other items":
+            scale = 10.0
+        items = Items("mean", sizes, scale=scale)
+        if self.fault in ("not finite", "by chance"):
+            items = None
         if self.fault == "a score is no item":
             items = Items("mean", np.array([sizes.mean()]))
         if self.fault == "folds are no items":
             items = Items("mean", np.array([sizes.mean()] * 2))
         score = Score("nine", "size", value, protocol, items=items)
-        return Evaluation((score, score) if self.fault == "twice" else (score,), 0.0)
+        scores = (score,)
+        if self.fault == "twice":
+            scores = (score, score)
+        return Evaluation(scores, 0.0)
 
 
 @attrs.frozen
@@ -211,7 +219,9 @@ class Ramp(Schedule):
             return random.random()
         if self.fault == "raises":
             raise KeyError(step)
-        top = 2.0 if self.fault == "above 1" else 1.0
+        top = 1.0
+        if self.fault == "above 1":
+            top = 2.0
         return top * (step + 1) / total_steps
 
 
@@ -226,13 +236,17 @@ class Shift(Transform):
 
     def output_width(self, width):
         """Return the width."""
-        return 0 if self.fault == "no width" else width
+        if self.fault == "no width":
+            return 0
+        return width
 
     def texts(self, width):
         """Return nine texts."""
         if self.fault == "drawn texts":
             return [str(random.random())]
-        return [1, 2] if self.fault == "numbers" else list(TEXTS)
+        if self.fault == "numbers":
+            return [1, 2]
+        return list(TEXTS)
 
     def fit(self, vectors, backbone):
         """Return the mean and the identity."""
@@ -345,11 +359,15 @@ class DotProduct(Similarity):
     def pairwise(self, first, second):
         """Return the similarities of rows."""
         pairs = self.similarity(first, second).diagonal()
-        return pairs.flip(0) if self.fault == "other pairs" else pairs
+        if self.fault == "other pairs":
+            return pairs.flip(0)
+        return pairs
 
     def operations(self, width, first=1, second=1):
         """Return the operations of a pair."""
-        return 0 if self.fault == "free" else 2 * width
+        if self.fault == "free":
+            return 0
+        return 2 * width
 
 
 @attrs.frozen
@@ -364,7 +382,9 @@ class LastToZero(Intervention):
     @property
     def places(self):
         """The input of the first block."""
-        point = "output" if self.fault == "unknown point" else "block-input"
+        point = "block-input"
+        if self.fault == "unknown point":
+            point = "output"
         return frozenset({(point, 0)})
 
     def build(self):
@@ -381,7 +401,9 @@ class LastToZero(Intervention):
                 states = states + torch.randn(())
             else:
                 states[torch.arange(len(states)), inputs.last] = 0.0
-            return states[:, :-1] if self.fault == "shorter" else states
+            if self.fault == "shorter":
+                return states[:, :-1]
+            return states
 
         return change
 

@@ -17,7 +17,7 @@ class Failures:
 
     def __init__(self):
         self.planted = set()
-        self.found = set()
+        self.detected = set()
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items):
@@ -36,7 +36,7 @@ class Failures:
             return
         fault = item.callspec.params["component"]
         assert fault, f"{item.nodeid}: {call.excinfo.getrepr()}"
-        self.found.add((item.cls.__name__, fault))
+        self.detected.add((item.cls.__name__, fault))
 
 
 def planted_and_found(selection):
@@ -44,13 +44,13 @@ def planted_and_found(selection):
     failures = Failures()
     options = ["-q", "-c", "/dev/null", "-p", "no:cacheprovider", "-W", "ignore"]
     pytest.main([*options, "--tb=no", "-k", selection, str(PLANTED)], [failures])
-    return failures.planted, failures.found
+    return failures.planted, failures.detected
 
 
 @pytest.mark.slow
 def test_each_fault_of_a_component_is_found():
-    planted, found = planted_and_found("not TestBackbones")
-    missed = planted - found
+    planted, detected = planted_and_found("not TestBackbones")
+    missed = planted - detected
     assert not missed
     assert len(planted) > 100
 
@@ -58,7 +58,7 @@ def test_each_fault_of_a_component_is_found():
 @pytest.mark.slow
 def test_each_fault_of_a_backbone_is_found():
     pytest.importorskip("sentbed_backbones")
-    planted, found = planted_and_found("TestBackbones")
-    missed = planted - found
+    planted, detected = planted_and_found("TestBackbones")
+    missed = planted - detected
     assert not missed
     assert len(planted) == 6

@@ -13,7 +13,11 @@ from sentbed_interop._torch.onnx_check import (
     open_session,
 )
 from sentbed_interop._torch.onnx_graph import write_graph
-from sentbed_interop._torch.onnx_readme import adds_special_tokens, write_readme
+from sentbed_interop._torch.onnx_readme import (
+    adds_special_tokens,
+    require_known_rules,
+    write_readme,
+)
 from sentbed_interop._torch.prompt_limits import (
     longest_input,
     require_no_task_prompts,
@@ -37,6 +41,7 @@ def export(
     """Write graph, tokenizer and README into `directory`; see `to_onnx.ToONNX`."""
     require_plain_prompt(encoder, "the graph")
     require_no_task_prompts(encoder)
+    require_known_rules(encoder)
     _require_fp32(encoder)
     tokenizer = _tokenizer(encoder)
     _require_same_ids(encoder, tokenizer.backend_tokenizer)

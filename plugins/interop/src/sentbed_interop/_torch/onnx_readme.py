@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sentbed import Encoder
+from sentbed import Encoder, ModelError
+from sentbed.errors import listed
 from sentbed.helpers import write_atomic
 from sentbed.protocols import MASK
 
@@ -55,6 +56,16 @@ RULES = {
 """,
 }
 """Name of the rules by which a prompt changes each text -> their code in the README's function `prompt`."""
+
+
+def require_known_rules(encoder: Encoder) -> None:
+    """Raise `ModelError` if the README cannot show the text rules of the encoder's prompt."""
+    prompt = encoder.recipe.resolved_prompt
+    if prompt is not None and prompt.normalizer not in RULES:
+        raise ModelError(
+            f"the prompt has the text rules `{prompt.normalizer}`, and the README beside the graph shows only "
+            f"{listed(RULES)}; use the encoder in sentbed"
+        )
 
 
 def write_readme(encoder: Encoder, directory: Path) -> None:
