@@ -17,7 +17,7 @@ def values_of(keys, *scores):
         history.scores_ready(score.encoder, Evaluation((score,), 0.0))
     expected = {key: Expected(1.0, 0.1) for key in keys}
     # Only `expected` is read.
-    recipe = Recipe(1, None, None, {}, expected=expected)
+    recipe = Recipe(1, None, None, {"encoder": None}, expected=expected)
     return [row.found for row in history.expected(recipe)]
 
 
@@ -69,7 +69,7 @@ def test_what_was_skipped_for_want_of_data_decides_nothing():
         for key in ("STS12", "STS15", "STS15/spearman", "AVG", "STS16")
     }
     # Only `expected` is read.
-    recipe = Recipe(1, None, None, {}, expected=expected)
+    recipe = Recipe(1, None, None, {"encoder": None}, expected=expected)
     assert [row.key for row in history.expected(recipe) if row.decides] == [
         "STS12",
         "STS16",
