@@ -22,6 +22,7 @@ def read(directory):
         size_guidance=STORE_EVERYTHING_SIZE_GUIDANCE,
     )
     events.Reload()
+
     scalars = {}
     texts = []
     for tag in events.Tags()["tensors"]:
@@ -30,17 +31,25 @@ def read(directory):
             if isinstance(value, bytes):
                 texts.append(value.decode())
             else:
-                scalars.setdefault(tag, []).append((event.step, value))
+                values = scalars.setdefault(tag, [])
+                values.append((event.step, value))
+
     return scalars, texts
 
 
 def test_tensorboard_reads_everything_that_the_run_has_shown(
     follow, tmp_path, series, same
 ):
-    run = follow(TensorBoard().build()).start().scores("en@start", 40.0)
+    run = follow(TensorBoard().build())
+    run.start()
+    run.scores("en@start", 40.0)
     for stage in ("nli", "align"):
-        run.watch(stage, 0).steps(stage, 1, 3).looks(stage, 3)
-    run.scores("en", 70.0).finish()
+        run.watch(stage, 0)
+        run.steps(stage, 1, 3)
+        run.looks(stage, 3)
+    run.scores("en", 70.0)
+    run.finish()
+
     scalars, texts = read(tmp_path / "run" / "tensorboard")
     same(scalars, series(3))
     (recipe,) = texts
@@ -50,34 +59,50 @@ def test_tensorboard_reads_everything_that_the_run_has_shown(
 def test_a_run_that_is_resumed_in_its_first_stage_shows_nothing_twice(
     follow, tmp_path, series, same
 ):
-    killed = follow(TensorBoard().build()).start().scores("en@start", 40.0)
-    killed.watch("nli", 0).steps("nli", 1, 3)
+    killed = follow(TensorBoard().build())
+    killed.start()
+    killed.scores("en@start", 40.0)
+    killed.watch("nli", 0)
+    killed.steps("nli", 1, 3)
     killed.fail(KeyboardInterrupt())
+
     resumed = follow(TensorBoard().build())
     resumed.facts["resumed"] = [{"stage": 0, "step": 2}]
-    resumed.resume({}).steps("nli", 3, 3).looks("nli", 3)
-    resumed.watch("align", 0).steps("align", 1, 3).looks("align", 3)
-    resumed.scores("en", 70.0).finish()
+    resumed.resume({})
+    resumed.steps("nli", 3, 3)
+    resumed.looks("nli", 3)
+    resumed.watch("align", 0)
+    resumed.steps("align", 1, 3)
+    resumed.looks("align", 3)
+    resumed.scores("en", 70.0)
+    resumed.finish()
+
     scalars, texts = read(tmp_path / "run" / "tensorboard")
     same(scalars, series(3))
     assert len(texts) == 1
 
 
 def test_a_directory_of_ones_own_gets_one_a_run(follow, tmp_path):
-    directory = str(tmp_path / "all")
-    run = follow(TensorBoard(directory=directory).build()).start().steps("nli", 1, 1)
+    directory = tmp_path / "all"
+    tracker = TensorBoard(directory=str(directory))
+    run = follow(tracker.build())
+    run.start()
+    run.steps("nli", 1, 1)
     run.finish()
-    scalars, _ = read(tmp_path / "all" / "run")
+
+    scalars, _ = read(directory / "run")
     assert "nli/loss" in scalars
 
 
 def test_numbers_that_are_not_finite_are_shown_as_such(follow, tmp_path):
-    run = follow(TensorBoard().build()).start()
+    run = follow(TensorBoard().build())
+    run.start()
     result = StepResult(math.nan, 0.0, math.inf)
     run.hooks.step_finished(
         run=run.run, stage="nli", step=1, total_steps=1, result=result
     )
     run.finish()
     scalars, _ = read(tmp_path / "run" / "tensorboard")
-    assert math.isnan(scalars["nli/loss"][0][1])
+    _, loss = scalars["nli/loss"][0]
+    assert math.isnan(loss)
     assert scalars["nli/grad_norm"] == [(1, math.inf)]
