@@ -67,15 +67,21 @@ class Sum(Evaluator):
     development = True
 
     def prepare(self):
-        return Prepared(
-            {str(n): Texts(texts) for n, texts in enumerate(self.lists)}, self._score
-        )
+        lists = {}
+        for number, texts in enumerate(self.lists):
+            lists[str(number)] = Texts(texts)
+
+        return Prepared(lists, self._score)
 
     def _score(self, vectors):
-        value = float(
-            sum((n + 1) * vectors[str(n)].sum() for n in range(len(self.lists)))
-        )
-        return Evaluation((Score("sum", "sum", value, {"id": "sum"}),), value)
+        value = 0.0
+        for number in range(len(self.lists)):
+            total = vectors[str(number)].sum()
+            value += (number + 1) * total
+
+        value = float(value)
+        score = Score("sum", "sum", value, {"id": "sum"})
+        return Evaluation((score,), value)
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +102,8 @@ def store(tmp_path):
 
 
 def value_of(encoder, store, evaluator=None):
-    return encoder.evaluate(evaluator or Sum(), "e", store=store).primary
+    evaluation = encoder.evaluate(evaluator or Sum(), "e", store=store)
+    return evaluation.primary
 
 
 def passes(encoder):
@@ -107,8 +114,10 @@ def passes(encoder):
 def drawn(texts):
     """Random vectors, others with every call."""
     drawn.calls.append(list(texts))
-    generator = np.random.default_rng(len(drawn.calls))
-    return generator.standard_normal((len(texts), 3)).astype(np.float32)
+    seed = len(drawn.calls)
+    generator = np.random.default_rng(seed)
+    rows = generator.standard_normal((len(texts), 3))
+    return rows.astype(np.float32)
 
 
 def kept(store, texts, space=SPACE):
@@ -132,9 +141,11 @@ def segments(store):
 def test_a_second_evaluation_takes_every_vector_from_the_store(encoder, store):
     without = value_of(encoder, None)
     before = passes(encoder)
+
     cold = value_of(encoder, store)
     assert passes(encoder) == 2 * before
     assert (store.taken, store.encoded) == (0, 6)
+
     warm = value_of(encoder, store)
     assert passes(encoder) == 2 * before
     assert (store.taken, store.encoded) == (6, 6)
@@ -145,8 +156,10 @@ def test_another_encoder_of_the_same_weights_finds_them(recipe_of, store, tmp_pa
     first = build_encoder(recipe_of())
     value = value_of(first, store)
     first.save(tmp_path / "e")
+
     other = Encoder.load(tmp_path / "e", {"use": "toy"}, load_toy())
-    assert value_of(other, VectorCache(store.root)) == value
+    same_store = VectorCache(store.root)
+    assert value_of(other, same_store) == value
     assert passes(other) == 0
 
 
@@ -171,15 +184,17 @@ class _Point:
 def test_vectors_are_exactly_those_that_were_encoded(store, calls):
     cold = kept(store, TEXTS)
     assert calls == [["one", "two and three", "", "a longer sentence"]]
-    warm = kept(VectorCache(store.root), TEXTS)
+
+    same_store = VectorCache(store.root)
+    warm = kept(same_store, TEXTS)
     assert len(calls) == 1
     assert warm.dtype == np.float32
     np.testing.assert_array_equal(warm, cold)
     np.testing.assert_array_equal(warm[0], warm[3])
-    np.testing.assert_array_equal(
-        warm[[0, 1, 2, 4]],
-        np.random.default_rng(1).standard_normal((4, 3), "f8").astype("f4"),
-    )
+
+    generator = np.random.default_rng(1)
+    expected = generator.standard_normal((4, 3), "f8").astype("f4")
+    np.testing.assert_array_equal(warm[[0, 1, 2, 4]], expected)
 
 
 def test_infinite_and_missing_numbers_come_back_as_they_were(store):
@@ -194,7 +209,9 @@ def test_a_list_with_another_text_is_encoded_whole(store, calls):
     kept(store, ["a", "b"])
     mixed = kept(store, ["b", "c"])
     assert calls == [["a", "b"], ["b", "c"]]
-    np.testing.assert_array_equal(mixed, kept(store, ["b", "c"]))
+
+    again = kept(store, ["b", "c"])
+    np.testing.assert_array_equal(mixed, again)
     assert len(calls) == 2
 
 
@@ -213,43 +230,68 @@ def test_no_texts_are_no_rows(encoder, store):
 
 
 def test_progress_reaches_the_end_with_and_without_a_forward_pass(encoder, store):
+    parts = []
+
+    def progress(*part):
+        parts.append(part)
+
     for _ in range(2):
-        parts = []
-        encoder.evaluate(
-            Gap(),
-            "e",
-            progress=lambda *part, parts=parts: parts.append(part),
-            store=store,
-        )
+        parts.clear()
+        encoder.evaluate(Gap(), "e", progress=progress, store=store)
         assert parts[-1] == ("encode", 2, 2)
 
 
 @pytest.mark.parametrize("wrong", [None, ["nested"], "\ud800"])
 def test_a_text_that_cannot_be_encoded_is_named_by_its_row(wrong, encoder, store):
+    texts = ("a", "a", wrong)
+    evaluator = Sum((texts,))
     messages = []
     for used in (None, store):
         with pytest.raises(Exception, match="text 2 ") as caught:
-            value_of(encoder, used, Sum(((("a", "a", wrong)),)))
+            value_of(encoder, used, evaluator)
         messages.append(str(caught.value))
+
     assert messages[0] == messages[1]
 
 
 def test_the_second_encoder_of_a_pair_has_vectors_of_its_own(recipe_of, store):
     recipe = recipe_of(TOWERS)
-    zh, en = build_encoder(recipe, "zh"), build_encoder(recipe, "en")
+    zh = build_encoder(recipe, "zh")
+    en = build_encoder(recipe, "en")
     evaluator = Across(right="abc")
-    expected = zh.evaluate(evaluator, "zh", ("en", en)).primary
-    assert expected < 0
+    expected = zh.evaluate(evaluator, "zh", ("en", en))
+    assert expected.primary < 0
+
     for _ in range(2):
-        assert zh.evaluate(evaluator, "zh", ("en", en), store=store).primary == expected
-    assert (store.taken, store.encoded, len(segments(store))) == (2, 2, 2)
+        evaluation = zh.evaluate(evaluator, "zh", ("en", en), store=store)
+        assert evaluation.primary == expected.primary
+
+    assert (store.taken, store.encoded) == (2, 2)
+    assert len(segments(store)) == 2
 
 
 # --- what never shares -------------------------------------------------------------------------------------
 
 
 def altered(encoder, **changes):
-    return attrs.evolve(encoder, recipe=attrs.evolve(encoder.recipe, **changes))
+    recipe = attrs.evolve(encoder.recipe, **changes)
+    return attrs.evolve(encoder, recipe=recipe)
+
+
+def with_quoting_prompt(encoder, **changes):
+    prompt = attrs.evolve(QUOTED, **changes)
+    return altered(encoder, prompt=prompt)
+
+
+def normalizing(encoder):
+    head = attrs.evolve(encoder.recipe.head, normalize=True)
+    return altered(encoder, head=head)
+
+
+def with_another_tokenizer(encoder):
+    tokenizer = CharacterTokenizer(fingerprint="others")
+    backbone = attrs.evolve(encoder.backbone, tokenizer=tokenizer)
+    return attrs.evolve(encoder, backbone=backbone)
 
 
 @attrs.frozen
@@ -263,49 +305,46 @@ class Scaled(Average):
 
 
 CHANGES: dict[str, Callable[[Encoder], Encoder]] = {
-    "prompt": lambda e: altered(e, prompt=QUOTED),
-    "text rules": lambda e: altered(
-        e, prompt=attrs.evolve(QUOTED, normalizer="prompt-eol")
+    "prompt": with_quoting_prompt,
+    "text rules": lambda e: with_quoting_prompt(e, normalizer="prompt-eol"),
+    "demonstration": lambda e: with_quoting_prompt(
+        e, demonstration=Demonstration("a", "b")
     ),
-    "demonstration": lambda e: altered(
-        e, prompt=attrs.evolve(QUOTED, demonstration=Demonstration("a", "b"))
-    ),
-    "another demonstration": lambda e: altered(
-        e, prompt=attrs.evolve(QUOTED, demonstration=Demonstration("a", "c"))
+    "another demonstration": lambda e: with_quoting_prompt(
+        e, demonstration=Demonstration("a", "c")
     ),
     "pooler": lambda e: altered(e, pooler=Other()),
     "field of the pooler": lambda e: altered(e, pooler=Scaled(2.0)),
     "another field of the pooler": lambda e: altered(e, pooler=Scaled(3.0)),
-    "head": lambda e: altered(e, head=attrs.evolve(e.recipe.head, normalize=True)),
+    "head": normalizing,
     "max_length": lambda e: altered(e, max_length=15),
-    "tokenizer": lambda e: attrs.evolve(
-        e,
-        backbone=attrs.evolve(
-            e.backbone, tokenizer=CharacterTokenizer(fingerprint="others")
-        ),
-    ),
+    "tokenizer": with_another_tokenizer,
     "token budget": lambda e: attrs.evolve(e, engine=Engine(65)),
 }
 
 
 def test_no_two_encoders_that_differ_share_a_space(encoder, monkeypatch):
     names = {"the same": name_of(encoder)}
-    names |= {what: name_of(change(encoder)) for what, change in CHANGES.items()}
+    for what, change in CHANGES.items():
+        changed = change(encoder)
+        names[what] = name_of(changed)
+
     with monkeypatch.context() as patch:
-        for what, facts in (
-            ("precision", {"precision": "bf16"}),
-            ("device", {"device": "another"}),
-        ):
-            described = {**encoder.engine.describe(), **facts}
+        for fact, value in (("precision", "bf16"), ("device", "another")):
+            described = {**encoder.engine.describe(), fact: value}
             patch.setattr(Engine, "describe", lambda _, described=described: described)
-            names[what] = name_of(encoder)
+            names[fact] = name_of(encoder)
+
     with monkeypatch.context() as patch:
         patch.setattr("sentbed_common.encoder_fingerprint.__version__", "0.0.0")
         names["version of sentbed"] = name_of(encoder)
+
     assert name_of(encoder) == names["the same"]
+
     encoder.backbone.embedding[3, 2] += 1e-6
     names["weights"] = name_of(encoder)
-    assert len(set(names.values())) == len(names) == 16
+    different_names = set(names.values())
+    assert len(different_names) == len(names) == 16
 
 
 def name_of(encoder):
@@ -316,9 +355,12 @@ def name_of(encoder):
 
 def test_weights_that_have_changed_are_seen_by_the_next_evaluation(encoder, store):
     first = value_of(encoder, store)
+
     encoder.backbone.embedding[:] += 1
     second = value_of(encoder, store)
-    assert second == value_of(encoder, None) != first
+    without = value_of(encoder, None)
+    assert second == without != first
+
     encoder.backbone.embedding[:] -= 1
     assert store.taken == 0
 
@@ -332,9 +374,13 @@ def test_a_part_that_cannot_tell_its_weights_is_never_cached(
     else:
         monkeypatch.setattr(encoder.backbone.tokenizer, "fingerprint", None)
     assert fingerprint_of(encoder) is None
+
     expected = value_of(encoder, None)
-    assert [value_of(encoder, store) for _ in range(2)] == [expected] * 2
-    assert (store.taken, store.encoded, segments(store)) == (0, 12, [])
+    for _ in range(2):
+        assert value_of(encoder, store) == expected
+
+    assert (store.taken, store.encoded) == (0, 12)
+    assert segments(store) == []
 
 
 CODE_OF = """
@@ -362,14 +408,8 @@ def test_an_edited_pooler_is_another_one_whatever_file_of_its_package_was_edited
     helper = package / "halves.py"
 
     def code(*arguments):
-        command = [
-            sys.executable,
-            "-B",
-            "-c",
-            CODE_OF,
-            str(tmp_path),
-            *map(str, arguments),
-        ]
+        command = [sys.executable, "-B", "-c", CODE_OF, str(tmp_path)]
+        command += map(str, arguments)
         process = subprocess.run(command, capture_output=True, text=True, timeout=60)
         assert process.returncode == 0, process.stderr
         return process.stdout.strip()
@@ -378,6 +418,7 @@ def test_an_edited_pooler_is_another_one_whatever_file_of_its_package_was_edited
     first = code()
     assert len(first) == 64
     assert code() == first
+
     helper.write_text("def half(): return 2")
     assert code() not in (first, "None")
     # Edited while it runs: the process goes on with what the file said before.
@@ -394,10 +435,10 @@ def test_code_that_was_typed_in_is_unknown():
 def test_an_encoder_whose_code_was_edited_meanwhile_is_not_cached(
     encoder, store, monkeypatch
 ):
-    monkeypatch.setattr(
-        sources, "STARTED", Path(toy_plugin.__file__).stat().st_mtime - 1
-    )
+    edited = Path(toy_plugin.__file__).stat().st_mtime
+    monkeypatch.setattr(sources, "STARTED", edited - 1)
     assert fingerprint_of(encoder) is None
+
     value_of(encoder, store)
     assert segments(store) == []
 
@@ -412,14 +453,21 @@ def test_no_damage_changes_a_stored_vector(damage, store, calls):
     (path,) = segments(store)
     whole = path.read_bytes()
     path.write_bytes(damage(whole))
-    intact, encoded = path.read_bytes() == whole, len(calls)
+    is_intact = path.read_bytes() == whole
+
+    calls_before = len(calls)
     after = kept(store, ["a", "b"])
-    assert (len(calls) == encoded) == intact
-    assert np.array_equal(after, before) == intact
-    encoded = len(calls)
-    np.testing.assert_array_equal(kept(store, ["a", "b"]), after)
-    assert len(calls) == encoded
-    assert [path.stat().st_size for path in segments(store)] == [len(whole)]
+    was_read = len(calls) == calls_before
+    assert was_read == is_intact
+    assert np.array_equal(after, before) == is_intact
+
+    calls_before = len(calls)
+    again = kept(store, ["a", "b"])
+    np.testing.assert_array_equal(again, after)
+    assert len(calls) == calls_before
+
+    (path,) = segments(store)
+    assert path.stat().st_size == len(whole)
 
 
 def test_files_that_were_exchanged_are_encoded_again(store, calls):
@@ -429,24 +477,30 @@ def test_files_that_were_exchanged_are_encoded_again(store, calls):
     expected = [kept(store, texts, space) for space, texts in pairs]
     files = [store.path(space, list_digest(texts)) for space, texts in pairs]
     contents = [file.read_bytes() for file in files]
+
     for order in permutations(range(len(files))):
         for file, place in zip(files, order, strict=True):
             file.write_bytes(contents[place])
-        before = len(calls)
-        for (space, texts), place, index in zip(
-            pairs, order, range(len(pairs)), strict=True
-        ):
+
+        calls_before = len(calls)
+        exchanged = 0
+        for index, place in enumerate(order):
+            space, texts = pairs[index]
             rows = kept(store, texts, space)
-            assert np.array_equal(rows, expected[index]) == (place == index)
-        assert len(calls) - before == sum(
-            place != index for index, place in enumerate(order)
-        )
+            is_in_place = place == index
+            assert np.array_equal(rows, expected[index]) == is_in_place
+            if not is_in_place:
+                exchanged += 1
+
+        assert len(calls) - calls_before == exchanged
 
 
 def test_a_damaged_file_is_removed_even_where_nothing_is_written(store):
     kept(store, ["a", "b"])
     (path,) = segments(store)
-    path.write_bytes(path.read_bytes()[:-2])
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-2])
+
     store.limit = 0
     kept(store, ["a", "b"])
     assert segments(store) == []
@@ -457,15 +511,18 @@ def test_what_a_killed_writer_left_is_no_vector_and_goes(store, calls):
     (path,) = segments(store)
     old = path.with_name(f".{path.name}.old.tmp")
     new = path.with_name(f".{path.name}.new.tmp")
-    for left in (old, new):
-        left.write_bytes(path.read_bytes()[:50])
+    unfinished = path.read_bytes()[:50]
+    old.write_bytes(unfinished)
+    new.write_bytes(unfinished)
     path.unlink()
     os.utime(old, (0, 0))
+
     fresh = VectorCache(store.root)
     kept(fresh, ["a"])
     assert len(calls) == 2
-    # The other may be one that is being written.
-    assert (old.exists(), new.exists()) == (False, True)
+    assert not old.exists()
+    # It may be one that is being written.
+    assert new.exists()
 
 
 @pytest.mark.parametrize("fault", ["full", "a file is there"])
@@ -482,13 +539,16 @@ def test_where_nothing_can_be_written_the_evaluation_goes_on_and_says_so_once(
         monkeypatch.setattr("sentbed._files.os.fsync", fail)
     else:
         store.root.touch()
+
     expected = value_of(encoder, None)
-    assert [value_of(encoder, store) for _ in range(2)] == [expected] * 2
+    for _ in range(2):
+        assert value_of(encoder, store) == expected
+
     (message,) = messages
-    assert message.startswith(
-        "vectors are not kept for later evaluations: cannot write "
-    )
-    assert ("No space left" in message) == (fault == "full")
+    consequence = "vectors are not kept for later evaluations: cannot write "
+    assert message.startswith(consequence)
+    says_full = "No space left" in message
+    assert says_full == (fault == "full")
     assert message.endswith("with the environment variable `SENTBED_CACHE`")
 
 
@@ -497,19 +557,21 @@ def test_what_was_used_least_recently_goes_first(store):
     store.limit = 3 * size
     for number, text in enumerate("abc"):
         kept(store, [text])
-        (path,) = {*segments(store)} - {
-            p for p in segments(store) if p.stat().st_mtime < 1e9
-        }
+        (path,) = [p for p in segments(store) if p.stat().st_mtime >= 1e9]
         os.utime(path, (number, number))
+
     kept(store, ["a"])
     assert (store.taken, store.encoded) == (1, 3)
+
     kept(store, ["d"])
     assert sum(p.stat().st_size for p in segments(store)) == 3 * size
+
     store.limit = 0
     taken = store.taken
     for text in "acd":
         kept(store, [text])
     assert store.taken == taken + 3
+
     kept(store, ["b"])
     assert store.taken == taken + 3
 
@@ -520,10 +582,14 @@ def test_a_space_that_is_not_used_goes_for_one_that_is(store):
         kept(store, [text], other)
     for path in segments(store):
         os.utime(path, (1, 1))
-    smaller = VectorCache(store.root, limit=2 * (vectors._HEADER.size + 12))
+
+    size = vectors._HEADER.size + 12
+    smaller = VectorCache(store.root, limit=2 * size)
     for text in "ab":
         kept(smaller, [text])
-    assert {path.parent.name for path in segments(store)} == {SPACE.name}
+
+    names = {path.parent.name for path in segments(store)}
+    assert names == {SPACE.name}
 
 
 def test_an_evaluation_larger_than_the_limit_works(encoder, store):
@@ -531,7 +597,9 @@ def test_an_evaluation_larger_than_the_limit_works(encoder, store):
     for limit in (0, 50, 130):
         store.limit = limit
         assert value_of(encoder, store) == expected
-        assert sum(path.stat().st_size for path in segments(store)) <= limit
+
+        size = sum(path.stat().st_size for path in segments(store))
+        assert size <= limit
 
 
 @pytest.mark.parametrize(
@@ -545,9 +613,8 @@ def test_the_limit_is_that_of_the_environment(value, limit, monkeypatch):
 @pytest.mark.parametrize("value", ["five", "-1", "nan", "inf"])
 def test_a_limit_that_is_no_size_is_refused(value, monkeypatch):
     monkeypatch.setenv("SENTBED_CACHE_GB", value)
-    with pytest.raises(
-        RunError, match=f"`SENTBED_CACHE_GB` is '{value}', expected how many GB"
-    ):
+    message = f"`SENTBED_CACHE_GB` is '{value}', expected how many GB"
+    with pytest.raises(RunError, match=message):
         VectorCache()
 
 
@@ -586,15 +653,22 @@ def test_processes_that_write_and_evict_at_once_never_read_what_is_not_theirs(
 ):
     command = [sys.executable, "-c", WRITER, str(tmp_path / "vectors"), str(size)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    running = [subprocess.Popen([*command, str(seed)], **pipes) for seed in range(3)]
+    processes = []
+    for seed in range(3):
+        process = subprocess.Popen([*command, str(seed)], **pipes)
+        processes.append(process)
+
     # All begin when the last one has been started.
-    assert [process.stdout.readline() for process in running] == ["ready\n"] * 3
-    for process in running:
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
         process.stdin.write("\n")
         process.stdin.flush()
-    for process in running:
+
+    for process in processes:
         output, _ = process.communicate(timeout=120)
         assert (process.returncode, output) == (0, "6000\n")
+
     store = VectorCache(tmp_path / "vectors", limit=size)
     sizes = [state.st_size for _, state in store.segments()]
     assert sum(sizes) <= size
@@ -611,7 +685,8 @@ def test_threads_share_a_store(store):
     def work():
         for number in range(60):
             text = str(number % 15)
-            if store.encode(SPACE, [text], encode, 3).tolist() != [[float(text)] * 3]:
+            rows = store.encode(SPACE, [text], encode, 3)
+            if rows.tolist() != [[float(text)] * 3]:
                 wrong.append(text)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
@@ -619,6 +694,7 @@ def test_threads_share_a_store(store):
         thread.start()
     for thread in threads:
         thread.join()
+
     assert wrong == []
     assert store.taken + store.encoded == 240
     assert 15 <= store.encoded <= 60
@@ -628,7 +704,9 @@ def test_threads_share_a_store(store):
 
 
 def facts_of(directory):
-    return json.loads((directory / "manifest.json").read_text()).get("cache")
+    text = (directory / "manifest.json").read_text()
+    manifest = json.loads(text)
+    return manifest.get("cache")
 
 
 def test_a_second_run_encodes_nothing_and_has_the_same_scores(
@@ -638,24 +716,29 @@ def test_a_second_run_encodes_nothing_and_has_the_same_scores(
     monkeypatch,
 ):
     text = RECIPE.replace('use = "gap"', 'use = "gap"\nleft = "kept"')
-    recipes = [recipe_of(text, f"run.cache={on}") for on in ("false", "true", "true")]
-    counted = []
+    counts = []
     encode = Placed.encode
 
     def count(placed, batch):
-        counted[-1] += 1
+        counts[-1] += 1
         return encode(placed, batch)
 
     monkeypatch.setattr(Placed, "encode", count)
-    results = []
-    for number, recipe in enumerate(recipes):
-        counted.append(0)
-        results.append(run(recipe, tmp_path / str(number), plugins))
-    assert results[0].scores == results[1].scores == results[2].scores
+    scores = []
+    facts = []
+    for number, cache in enumerate(("false", "true", "true")):
+        recipe = recipe_of(text, f"run.cache={cache}")
+        directory = tmp_path / str(number)
+        counts.append(0)
+        result = run(recipe, directory, plugins)
+        scores.append(result.scores)
+        facts.append(facts_of(directory))
+
+    assert scores[0] == scores[1] == scores[2]
     # Whether the weights still give numbers is asked of the encoder itself.
-    off, cold, warm = counted
+    off, cold, warm = counts
     assert off == cold == warm + 2
-    assert [facts_of(tmp_path / str(n)) for n in range(3)] == [
+    assert facts == [
         None,
         {"taken": 0, "encoded": 4},
         {"taken": 4, "encoded": 0},
@@ -663,24 +746,29 @@ def test_a_second_run_encodes_nothing_and_has_the_same_scores(
 
 
 def test_validation_and_watch_use_no_store(recipe_of, plugins, tmp_path):
-    recipe = recipe_of(
-        RECIPE.replace(
-            "epochs = 2", "epochs = 2\nwatch = [{ every = 2, with = { use = 'gap' } }]"
-        )
-    )
-    stage = attrs.evolve(recipe.stage[0], validate=Validate(2, Gap(development=True)))
-    run(attrs.evolve(recipe, stage=(stage,), evaluate=()), tmp_path / "run", plugins)
+    watch = "watch = [{ every = 2, with = { use = 'gap' } }]"
+    text = RECIPE.replace("epochs = 2", f"epochs = 2\n{watch}")
+    recipe = recipe_of(text)
+    validate = Validate(2, Gap(development=True))
+    stage = attrs.evolve(recipe.stage[0], validate=validate)
+    recipe = attrs.evolve(recipe, stage=(stage,), evaluate=())
+
+    run(recipe, tmp_path / "run", plugins)
     assert segments(VectorCache()) == []
 
 
 def test_a_run_may_go_on_without_its_cache(recipe_of, plugins, tmp_path):
+    directory = tmp_path / "run"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(toy_plugin.Recorder, "fail_on", "scores_ready")
         patch.setattr(toy_plugin.Recorder, "required", True, raising=False)
         with pytest.raises(PluginError, match="scores_ready"):
-            run(recipe_of(), tmp_path / "run", plugins)
-    resume(tmp_path / "run", recipe_of(RECIPE, "run.cache=false"), plugins)
-    assert "cache = false" in (tmp_path / "run" / "resolved.toml").read_text()
+            run(recipe_of(), directory, plugins)
+
+    without_cache = recipe_of(RECIPE, "run.cache=false")
+    resume(directory, without_cache, plugins)
+    resolved = (directory / "resolved.toml").read_text()
+    assert "cache = false" in resolved
 
 
 # --- the command line --------------------------------------------------------------------------------------
@@ -700,18 +788,24 @@ def test_evaluate_uses_the_store_unless_told_not_to(saved):
     arguments = ("evaluate", saved, "--with", "gap", "--set", "runtime.use=toy")
     without = invoke(*arguments, "--no-cache")
     assert segments(VectorCache()) == []
-    cold, warm = invoke(*arguments), invoke(*arguments)
+
+    cold = invoke(*arguments)
+    warm = invoke(*arguments)
     assert without.exit_code == 0
     assert without.output == cold.output == warm.output
     assert len(segments(VectorCache())) > 0
 
 
 def test_run_without_cache_keeps_nothing(installed_toy, tmp_path):
-    (tmp_path / "r.toml").write_text(RECIPE)
-    result = invoke("run", tmp_path / "r.toml", "--no-cache", "--out", tmp_path / "run")
+    recipe = tmp_path / "r.toml"
+    recipe.write_text(RECIPE)
+    directory = tmp_path / "run"
+    result = invoke("run", recipe, "--no-cache", "--out", directory)
     assert result.exit_code == 0, result.output
     assert segments(VectorCache()) == []
-    assert "cache = false" in (tmp_path / "run" / "resolved.toml").read_text()
+
+    resolved = (directory / "resolved.toml").read_text()
+    assert "cache = false" in resolved
 
 
 def test_info_says_place_size_and_limit_and_clear_removes_vectors_alone(monkeypatch):
@@ -720,12 +814,16 @@ def test_info_says_place_size_and_limit_and_clear_removes_vectors_alone(monkeypa
     kept(store, ["a"])
     foreign = store.root / "notes.txt"
     foreign.touch()
-    assert invoke("cache", "info").output.splitlines() == [
+
+    info = invoke("cache", "info")
+    assert info.output.splitlines() == [
         f"place    {store.root}",
         "size     0.000 GB",
         "limit    2.500 GB (SENTBED_CACHE_GB)",
     ]
-    assert invoke("cache", "clear").exit_code == 0
+
+    clear = invoke("cache", "clear")
+    assert clear.exit_code == 0
     assert list(store.root.iterdir()) == [foreign]
 
 
@@ -738,8 +836,6 @@ def test_a_limit_that_is_no_size_ends_a_run_before_anything_is_built(
     monkeypatch.setenv("SENTBED_CACHE_GB", "much")
     with pytest.raises(RunError, match="SENTBED_CACHE_GB"):
         run(recipe_of(), tmp_path / "run", plugins)
-    run(
-        load_recipe(tmp_path / "recipe.toml", ["run.cache=false"], plugins),
-        tmp_path / "other",
-        plugins,
-    )
+
+    recipe = load_recipe(tmp_path / "recipe.toml", ["run.cache=false"], plugins)
+    run(recipe, tmp_path / "other", plugins)
