@@ -47,9 +47,11 @@ def each_once(cases):
     parts = set()
     chosen = []
     for case in cases:
-        if case.backbone not in parts or case.pooler not in parts:
+        parts_of_case = {case.backbone, case.pooler}
+        if not parts_of_case <= parts:
             chosen.append(case)
-        parts |= {case.backbone, case.pooler}
+        parts |= parts_of_case
+
     return chosen
 
 
@@ -68,9 +70,13 @@ ADAFACTOR = Adafactor(lr=3e-4)
 def with_losses(cases):
     """Return the cases with the losses in turn."""
     assert len(cases) >= len(LOSSES)
+
+    losses = itertools.cycle(LOSSES)
     changed = []
-    for case, loss in zip(cases, itertools.cycle(LOSSES), strict=False):
-        changed.append(attrs.evolve(case, loss=loss))
+    for case, loss in zip(cases, losses, strict=False):
+        with_loss = attrs.evolve(case, loss=loss)
+        changed.append(with_loss)
+
     return changed
 
 
@@ -79,7 +85,9 @@ def each(cases, quick=lambda case: False):
     parameters = []
     for case in cases:
         marks = () if quick(case) else pytest.mark.slow
-        parameters.append(pytest.param(case, id=str(case), marks=marks))
+        parameter = pytest.param(case, id=str(case), marks=marks)
+        parameters.append(parameter)
+
     return pytest.mark.parametrize("case", parameters)
 
 
@@ -98,14 +106,18 @@ def name_of(part):
 
 def assert_number(actual, expected, tolerance):
     """Compare numbers relative to `expected`, or to 1 if that is larger."""
-    assert abs(actual - expected) <= tolerance * max(1.0, abs(expected))
+    scale = max(1.0, abs(expected))
+    error = abs(actual - expected)
+    assert error <= tolerance * scale
 
 
 def norm(arrays):
     """Return the L2 norm of all arrays, concatenated."""
     total = 0.0
     for value in arrays.values():
-        total += float((value.astype(np.float64) ** 2).sum())
+        squares = value.astype(np.float64) ** 2
+        total += float(squares.sum())
+
     return math.sqrt(total)
 
 
@@ -113,6 +125,7 @@ def differences(actual, expected):
     subtracted = {}
     for name, value in expected.items():
         subtracted[name] = actual[name] - value
+
     return subtracted
 
 
@@ -136,10 +149,13 @@ def without_gradient(loss_and_gradients):
     """Return the names of the parameters whose gradient is only rounding error."""
     _, gradients = loss_and_gradients
     least = 1e-5 * norm(gradients)
+
     names = set()
     for name, value in gradients.items():
-        if norm({name: value}) <= least:
+        norm_of_gradient = norm({name: value})
+        if norm_of_gradient <= least:
             names.add(name)
+
     return names
 
 
@@ -150,6 +166,7 @@ def without_parameters(weights, parameters):
         _, _, name = key.partition(":")
         if not any(parameter.endswith(f".{name}") for parameter in parameters):
             kept[key] = value
+
     return kept
 
 
@@ -158,7 +175,9 @@ def take_steps(case, encoder, trainer, numbers):
     results = []
     for number in numbers:
         columns = batch(case, encoder, number)
-        results.append(trainer.step(columns))
+        result = trainer.step(columns)
+        results.append(result)
+
     return results
 
 
@@ -174,7 +193,8 @@ class EngineSuite:
     def pair(cls, tmp_path_factory):
         engine = cls.runtime.build()
         reference = Cpu(threads=1).build()
-        return EnginePair(engine, reference, tmp_path_factory.mktemp("engines"))
+        directory = tmp_path_factory.mktemp("engines")
+        return EnginePair(engine, reference, directory)
 
     def skip_if_refused(self, case):
         for reason in runtime_misfits(self.runtime, case.recipe):
@@ -183,16 +203,20 @@ class EngineSuite:
     def assert_vectors(self, actual, expected):
         """Compare vectors relative to the largest absolute value of `expected`."""
         assert actual.dtype == np.float32
-        bound = self.vector_tolerance * float(np.abs(expected).max())
+
+        largest = float(np.abs(expected).max())
+        bound = self.vector_tolerance * largest
+        actual = torch.tensor(actual)
         expected = torch.tensor(expected)
-        assert_close(torch.tensor(actual), expected, rtol=0, atol=bound)
+        assert_close(actual, expected, rtol=0, atol=bound)
 
     @each([*ENCODERS, WITH_LAYERS], quick=has_plain_pooler)
     def test_vectors(self, pair, case):
         """They are the reference's, and depend on no other text: not on padding, order or number of rows."""
         self.skip_if_refused(case)
         encoder, reference = pair.encoders(case)
-        tokens = reference.tokenizer().encode(SENTENCES, 20)
+        tokenizer = reference.tokenizer()
+        tokens = tokenizer.encode(SENTENCES, 20)
         pad_id = reference.backbone.tokenizer.pad_id
 
         def encode(rows, encoder=encoder):
@@ -201,39 +225,54 @@ class EngineSuite:
 
         rows = [0, 1, 2, 3, 4, 5, 6, 7]
         expected = encode(rows, reference)
-        self.assert_vectors(encode(rows), expected)
-        self.assert_vectors(encode(rows[::-1])[::-1].copy(), expected)
+        vectors = encode(rows)
+        self.assert_vectors(vectors, expected)
+
+        reversed_vectors = encode(rows[::-1])
+        in_order = reversed_vectors[::-1].copy()
+        self.assert_vectors(in_order, expected)
+
         for row in rows[:3]:
-            self.assert_vectors(encode([row]), expected[[row]])
+            alone = encode([row])
+            self.assert_vectors(alone, expected[[row]])
 
         longest = int(tokens.lengths.argmax())
         beside_longest = encode([0, longest])
         self.assert_vectors(beside_longest[:1], expected[:1])
 
-        equally_long = np.flatnonzero(tokens.lengths == tokens.lengths[0])
-        without_padding = encode(equally_long, reference)
-        self.assert_vectors(encode(equally_long), without_padding)
+        is_equally_long = tokens.lengths == tokens.lengths[0]
+        equally_long = np.flatnonzero(is_equally_long)
+        expected = encode(equally_long, reference)
+        without_padding = encode(equally_long)
+        self.assert_vectors(without_padding, expected)
 
-        vectors = reference.encode(SENTENCES)
-        self.assert_vectors(encoder.encode(SENTENCES), vectors)
+        expected = reference.encode(SENTENCES)
+        vectors = encoder.encode(SENTENCES)
+        self.assert_vectors(vectors, expected)
 
     def test_a_saved_encoder(self, pair, tmp_path):
         """It gives the same vectors on either engine; to the bit on the one that has saved it."""
         case = WITH_LAYERS
-        if any(runtime_misfits(self.runtime, case.recipe)):
+        misfits = runtime_misfits(self.runtime, case.recipe)
+        if any(misfits):
             case = Case()
+
         encoder = pair.encoder(case)
         vectors = encoder.encode(SENTENCES)
         saved = tmp_path / "encoder"
         encoder.save(saved)
 
         loaded = Encoder.build(case.recipe, pair.engine, saved=saved)
-        np.testing.assert_array_equal(loaded.encode(SENTENCES), vectors)
+        vectors_of_loaded = loaded.encode(SENTENCES)
+        np.testing.assert_array_equal(vectors_of_loaded, vectors)
         assert loaded.placed.fingerprint() == encoder.placed.fingerprint()
-        assert json.dumps(loaded.protocol()) == json.dumps(encoder.protocol())
+
+        protocol = json.dumps(encoder.protocol())
+        assert json.dumps(loaded.protocol()) == protocol
 
         on_reference = Encoder.build(case.recipe, pair.reference, saved=saved)
-        self.assert_vectors(on_reference.encode(SENTENCES), vectors)
+        vectors_on_reference = on_reference.encode(SENTENCES)
+        self.assert_vectors(vectors_on_reference, vectors)
 
     @pytest.mark.slow
     def test_a_fitted_transform(self, pair, tmp_path):
@@ -248,19 +287,22 @@ class EngineSuite:
         for name, vectors in expected.items():
             self.assert_vectors(actual[name], vectors)
 
-        np.testing.assert_array_equal(encoder.encode(SENTENCES), before)
+        after = encoder.encode(SENTENCES)
+        np.testing.assert_array_equal(after, before)
         assert encoder.placed.fitted_on is None
 
 
 def vectors_of_transform(encoder, path):
     """Return the vectors before a transform, after it, and after it in an encoder that was saved and loaded."""
     untransformed = encoder.placed.transformed()
-    inputs = attrs.evolve(encoder, placed=untransformed).encode(SENTENCES)
+    without_transform = attrs.evolve(encoder, placed=untransformed)
+    inputs = without_transform.encode(SENTENCES)
 
     fitted_on = {"texts": len(inputs)}
     fit = Mix().fit(inputs, encoder.backbone)
     placed = untransformed.transformed(fit, fitted_on)
     fitted = attrs.evolve(encoder, placed=placed)
+
     fitted.save(path)
     loaded = Encoder.build(encoder.recipe, encoder.engine, saved=path)
     assert loaded.placed.fitted_on == fitted_on
@@ -307,14 +349,20 @@ class TrainingSuite(EngineSuite):
         """They are the reference's, and computing them changes nothing."""
         self.skip_if_refused(case)
         encoder, reference = pair.encoders(case)
-        before = encoder.encode(SENTENCES[:4])
+        sentences = SENTENCES[:4]
+        before = encoder.encode(sentences)
         columns = batch(case, encoder)
 
         trainer = pair.trainer(case, encoder)
         gradients = trainer.gradients(columns)
-        self.assert_gradients(gradients, pair.gradients(case, reference))
-        self.assert_gradients(trainer.gradients(columns), gradients)
-        self.assert_vectors(encoder.encode(SENTENCES[:4]), before)
+        expected = pair.gradients(case, reference)
+        self.assert_gradients(gradients, expected)
+
+        repeated = trainer.gradients(columns)
+        self.assert_gradients(repeated, gradients)
+
+        after = encoder.encode(sentences)
+        self.assert_vectors(after, before)
 
     @pytest.mark.slow
     def test_gradients_of_batches_smaller_than_the_first(self, pair):
@@ -322,10 +370,12 @@ class TrainingSuite(EngineSuite):
         case = Case()
         encoder, reference = pair.encoders(case)
         trainer = pair.trainer(case, encoder)
+
         for rows in (6, 5, 3):
             columns = batch(case, encoder, rows=rows)
             gradients = trainer.gradients(columns)
-            self.assert_gradients(gradients, pair.gradients(case, reference, rows))
+            expected = pair.gradients(case, reference, rows)
+            self.assert_gradients(gradients, expected)
 
     @pytest.mark.slow
     def test_gradients_of_two_encoders(self, pair):
@@ -336,10 +386,14 @@ class TrainingSuite(EngineSuite):
         for engine in (pair.engine, pair.reference):
             left = pair.encoder(case, engine)
             right = pair.encoder(case, engine)
-            trainer = pair.trainer(case, {"left": left, "right": right}, towers=towers)
-            gradients.append(trainer.gradients(batch(case, left)))
+            encoders = {"left": left, "right": right}
+            trainer = pair.trainer(case, encoders, towers=towers)
 
-        self.assert_gradients(*gradients)
+            columns = batch(case, left)
+            gradients.append(trainer.gradients(columns))
+
+        actual, expected = gradients
+        self.assert_gradients(actual, expected)
 
     @each(ONE_OF_EACH, quick=is_plain_bert)
     def test_micro_batches_have_the_gradient_of_the_batch(self, pair, case):
@@ -366,13 +420,16 @@ class TrainingSuite(EngineSuite):
         squared = norm(gradients) ** 2
         # So small that the loss changes linearly, and so large that the change exceeds rounding.
         rate = 3e-4 * before / squared
-        small = attrs.evolve(DESCENT, lr=DESCENT.lr * rate / DESCENT_RATE)
-        trainer = pair.trainer(case, encoder, optimizer=small, **settings)
-        trainer.step(batch(case, encoder))
+        lr = DESCENT.lr * rate / DESCENT_RATE
+        optimizer = attrs.evolve(DESCENT, lr=lr)
+        trainer = pair.trainer(case, encoder, optimizer=optimizer, **settings)
+        columns = batch(case, encoder)
+        trainer.step(columns)
 
         after, _ = pair.gradients(case, encoder, **settings)
-        fallen = (before - after) / (rate * squared)
-        assert fallen == pytest.approx(1, abs=0.03)
+        expected_fall = rate * squared
+        fall = before - after
+        assert fall / expected_fall == pytest.approx(1, abs=0.03)
 
     @pytest.mark.slow
     @pytest.mark.parametrize(
@@ -397,37 +454,50 @@ class TrainingSuite(EngineSuite):
         """
         encoder, reference = pair.encoders(case)
         start = pair.weights(reference)
-        excluded = without_gradient(pair.gradients(case, reference))
+        first_gradients = pair.gradients(case, reference)
 
         # This fills a cache of weights for encoding, which the first step must drop.
         encoder.encode(SENTENCES[:1])
         trainer = pair.trainer(case, encoder, optimizer=optimizer)
         results = take_steps(case, encoder, trainer, range(10))
+
         trainer = pair.trainer(case, reference, optimizer=optimizer)
         expected_results = take_steps(case, reference, trainer, range(10))
+
         for result, expected in zip(results, expected_results, strict=True):
             self.assert_step(result, expected)
 
-        excluded &= without_gradient(pair.gradients(case, reference))
+        last_gradients = pair.gradients(case, reference)
+        excluded = without_gradient(first_gradients)
+        excluded &= without_gradient(last_gradients)
+
         weights = without_parameters(pair.weights(encoder), excluded)
         expected = without_parameters(pair.weights(reference), excluded)
         # Biases start at zero and are still small.
         assert_arrays(weights, expected, self.step_tolerance, floor=1e-4)
-        moved = norm(differences(start, expected))
-        error = norm(differences(weights, expected))
-        assert error <= self.movement_tolerance * moved
 
-        encoder.save(tmp_path / "trained")
-        loaded = Encoder.build(case.recipe, pair.engine, saved=tmp_path / "trained")
-        vectors = loaded.encode(SENTENCES[:8])
-        self.assert_vectors(encoder.encode(SENTENCES[:8]), vectors)
+        movement = norm(differences(start, expected))
+        error = norm(differences(weights, expected))
+        assert error <= self.movement_tolerance * movement
+
+        saved = tmp_path / "trained"
+        encoder.save(saved)
+        loaded = Encoder.build(case.recipe, pair.engine, saved=saved)
+
+        sentences = SENTENCES[:8]
+        vectors = encoder.encode(sentences)
+        vectors_of_loaded = loaded.encode(sentences)
+        self.assert_vectors(vectors, vectors_of_loaded)
 
     def assert_step(self, result, expected):
         """Compare results. Rounding of the weights changes the norm ten times as much as the loss."""
         tolerance = self.step_tolerance
         assert_number(result.loss, expected.loss, tolerance)
         assert_number(result.grad_norm, expected.grad_norm, 10 * tolerance)
-        assert result.learning_rate == pytest.approx(expected.learning_rate, rel=1e-6)
+
+        learning_rate = pytest.approx(expected.learning_rate, rel=1e-6)
+        assert result.learning_rate == learning_rate
+
         # An engine may count what it has compiled among the metrics.
         for name, value in expected.metrics.items():
             assert_number(result.metrics[name], value, tolerance)
@@ -440,46 +510,56 @@ class TrainingSuite(EngineSuite):
         encoder = pair.encoder(case)
         start = pair.weights(encoder)
         _, gradients = pair.gradients(case, encoder)
-        whole = norm(gradients)
+        grad_norm = norm(gradients)
 
-        settings = {"optimizer": DESCENT, "max_grad_norm": limit * whole}
+        settings = {"optimizer": DESCENT, "max_grad_norm": limit * grad_norm}
         trainer = pair.trainer(case, encoder, **settings)
         (result,) = take_steps(case, encoder, trainer, [0])
+        assert result.grad_norm == pytest.approx(grad_norm, rel=1e-3)
 
-        assert result.grad_norm == pytest.approx(whole, rel=1e-3)
-        moved = norm(differences(pair.weights(encoder), start))
-        assert moved == pytest.approx(DESCENT_RATE * clipped * whole, rel=1e-3)
+        end = pair.weights(encoder)
+        movement = norm(differences(end, start))
+        expected = DESCENT_RATE * clipped * grad_norm
+        assert movement == pytest.approx(expected, rel=1e-3)
 
     @pytest.mark.slow
     def test_the_moving_average_is_swapped_with_the_weights(self, pair):
         case = Case()
         encoder = pair.encoder(case)
         trainer = pair.trainer(case, encoder, optimizer=DESCENT, ema=0.5)
-        expected = pair.weights(encoder)
+
+        averages = pair.weights(encoder)
         for number in range(2):
             take_steps(case, encoder, trainer, [number])
             weights = pair.weights(encoder)
-            for name in expected:
-                expected[name] = (expected[name] + weights[name]) / 2
+            for name, average in averages.items():
+                averages[name] = (average + weights[name]) / 2
 
         before = encoder.encode(SENTENCES)
         trainer.swap_average()
-        assert_arrays(pair.weights(encoder), expected, 1e-5, floor=1e-4)
+        weights = pair.weights(encoder)
+        assert_arrays(weights, averages, 1e-5, floor=1e-4)
+
         change = encoder.encode(SENTENCES) - before
         assert np.abs(change).max() > 1e-4
 
         trainer.swap_average()
-        self.assert_vectors(encoder.encode(SENTENCES), before)
+        after = encoder.encode(SENTENCES)
+        self.assert_vectors(after, before)
 
     @each(DROPPING, quick=lambda case: case.backbone == "bert-dropout")
     def test_dropout_differs_in_each_step_and_is_not_in_encode(self, pair, case):
         encoder = pair.encoder(case)
-        before = encoder.encode(SENTENCES[:4])
-        still = attrs.evolve(ADAMW, lr=1e-12)
-        trainer = pair.trainer(case, encoder, optimizer=still)
+        sentences = SENTENCES[:4]
+        before = encoder.encode(sentences)
+
+        optimizer = attrs.evolve(ADAMW, lr=1e-12)
+        trainer = pair.trainer(case, encoder, optimizer=optimizer)
         first, second = take_steps(case, encoder, trainer, [0, 0])
         assert first.loss != second.loss
-        self.assert_vectors(encoder.encode(SENTENCES[:4]), before)
+
+        after = encoder.encode(sentences)
+        self.assert_vectors(after, before)
 
     @pytest.mark.slow
     def test_dropout_follows_the_seed(self, pair):
@@ -523,6 +603,7 @@ class TrainingSuite(EngineSuite):
         tolerance = self.state_tolerance
         encoder = pair.encoder(case)
         trainer = pair.trainer(case, encoder, **settings)
+
         take_steps(case, encoder, trainer, range(3))
         trainer.save(tmp_path)
         results = take_steps(case, encoder, trainer, range(3, 6))
@@ -531,17 +612,20 @@ class TrainingSuite(EngineSuite):
         resumed = pair.trainer(case, resumed_encoder, SEED + 1, **settings)
         resumed.load(tmp_path)
         resumed_results = take_steps(case, resumed_encoder, resumed, range(3, 6))
+
         for result, expected in zip(resumed_results, results, strict=True):
             assert_number(result.loss, expected.loss, tolerance)
 
         for _ in ("weights", "averages"):
             weights = pair.weights(encoder)
-            assert_arrays(pair.weights(resumed_encoder), weights, tolerance)
+            resumed_weights = pair.weights(resumed_encoder)
+            assert_arrays(resumed_weights, weights, tolerance)
             trainer.swap_average()
             resumed.swap_average()
 
         wider = attrs.evolve(case, head="wider")
-        other = pair.trainer(wider, pair.encoder(wider), **settings)
+        wider_encoder = pair.encoder(wider)
+        other = pair.trainer(wider, wider_encoder, **settings)
         with pytest.raises(ModelError):
             other.load(tmp_path)
 
@@ -552,20 +636,27 @@ class TrainingSuite(EngineSuite):
         encoder = pair.encoder(case)
         trainer = pair.trainer(case, encoder)
         take_steps(case, encoder, trainer, [0])
-        weights = pair.weights(encoder)
-        bad = batch(case, encoder, 2)
-        bad["positive"][0, 0] = math.inf
-        result = trainer.step(bad)
+        before = pair.weights(encoder)
+
+        infinite_batch = batch(case, encoder, 2)
+        infinite_batch["positive"][0, 0] = math.inf
+        result = trainer.step(infinite_batch)
         assert not math.isfinite(result.loss) or not math.isfinite(result.grad_norm)
-        assert_arrays(pair.weights(encoder), weights, 0.0)
+
+        after = pair.weights(encoder)
+        assert_arrays(after, before, 0.0)
 
         clean_encoder = pair.encoder(case)
         clean = pair.trainer(case, clean_encoder)
         take_steps(case, clean_encoder, clean, [0])
+
         next_batch = batch(case, encoder, 1)
         gradients = trainer.gradients(next_batch)
-        self.assert_gradients(gradients, clean.gradients(next_batch))
+        expected_gradients = clean.gradients(next_batch)
+        self.assert_gradients(gradients, expected_gradients)
 
         trainer.step(next_batch)
         clean.step(next_batch)
-        assert_arrays(pair.weights(encoder), pair.weights(clean_encoder), 1e-6)
+        weights = pair.weights(encoder)
+        expected_weights = pair.weights(clean_encoder)
+        assert_arrays(weights, expected_weights, 1e-6)
