@@ -36,11 +36,13 @@ SCRATCH = ROOT / "recipes" / "scratch.toml"
 
 
 def planned(path, *settings):
-    return plan(sentbed.load_recipe(path, settings))
+    recipe = sentbed.load_recipe(path, settings)
+    return plan(recipe)
 
 
 def planned_stage(path, *settings):
-    return planned(path, *settings).stages[0]
+    recipe_plan = planned(path, *settings)
+    return recipe_plan.stages[0]
 
 
 def uniform(texts, length):
@@ -48,8 +50,14 @@ def uniform(texts, length):
 
 
 def trainer_of(recipe):
-    stage, encoder = recipe.stage[0], build_encoder(recipe)
-    towers = dict.fromkeys((c for c in stage.columns_used if c != LABEL), "encoder")
+    stage = recipe.stage[0]
+    encoder = build_encoder(recipe)
+
+    towers = {}
+    for column in stage.columns_used:
+        if column != LABEL:
+            towers[column] = "encoder"
+
     training = Training(
         stage.loss,
         stage.optimizer,
@@ -58,14 +66,25 @@ def trainer_of(recipe):
         towers,
         micro_batch=stage.micro_batch,
     )
-    return encoder, encoder.engine.trainer({"encoder": encoder.placed}, training)
+    trainer = encoder.engine.trainer({"encoder": encoder.placed}, training)
+    return encoder, trainer
 
 
-def tokens(encoder, texts, max_length):
-    return {
-        column: encoder.tokenizer().encode(rows, max_length)
-        for column, rows in texts.items()
-    }
+def tokens_of(recipe, encoder, rows):
+    """Return the tokens of these rows of the data of a recipe's first stage, by column."""
+    dataset = recipe.stage[0].data.open()
+    max_length = recipe.encoders["encoder"].max_length
+    tokenizer = encoder.tokenizer()
+
+    columns = {}
+    for column, texts in dataset.rows(rows).items():
+        columns[column] = tokenizer.encode(list(texts), max_length)
+
+    return columns
+
+
+def bytes_of(tensor):
+    return tensor.numel() * tensor.element_size()
 
 
 @pytest.mark.parametrize(
@@ -91,42 +110,56 @@ def test_parameters_gradients_and_state_are_those_of_a_real_step(optimizer, head
     recipe = sentbed.load_recipe(QUICKSTART, settings)
     stage = plan(recipe).stages[0]
     encoder, trainer = trainer_of(recipe)
-    rows = recipe.stage[0].data.open().rows(range(4))
-    trainer.step(
-        tokens(
-            encoder,
-            {c: list(t) for c, t in rows.items()},
-            recipe.encoders["encoder"].max_length,
-        )
-    )
+    columns = tokens_of(recipe, encoder, range(4))
+    trainer.step(columns)
+
     count = sum(p.numel() for p in trainer.parameters.values())
     assert stage.trained_parameters == count
     assert stage.memory["gradients"] == 4 * count
-    state = (
-        v
-        for entry in trainer.optimizer.state.values()
-        for v in entry.values()
-        if torch.is_tensor(v)
-    )
-    assert stage.memory["optimizer"] == sum(
-        value.numel() * value.element_size() for value in state
-    )
-    weight_bytes = sum(
-        p.numel() * p.element_size() for p in encoder.placed.module.parameters()
-    )
-    learned = 4 * sum(p.numel() for p in trainer.loss.parameters())
-    assert stage.memory["weights"] == weight_bytes + learned
-    assert stage.memory["queue"] == sum(
-        v.numel() * v.element_size() for v in trainer.loss_state.values()
-    )
-    averages = trainer.averages["encoder"]
-    named = {name for name, _ in encoder.placed.module.named_parameters()}
-    assert stage.memory["averages"] == 4 * sum(
-        value.numel()
-        for name, value in averages.tensors.items()
-        if name.removeprefix("encoder.") in named
-    )
+
+    state_bytes = 0
+    for state in trainer.optimizer.state.values():
+        for value in state.values():
+            if torch.is_tensor(value):
+                state_bytes += bytes_of(value)
+    assert stage.memory["optimizer"] == state_bytes
+
+    module = encoder.placed.module
+    weight_bytes = sum(bytes_of(p) for p in module.parameters())
+    learned_by_loss = sum(p.numel() for p in trainer.loss.parameters())
+    assert stage.memory["weights"] == weight_bytes + 4 * learned_by_loss
+
+    queue_bytes = sum(bytes_of(v) for v in trainer.loss_state.values())
+    assert stage.memory["queue"] == queue_bytes
+
+    averaged = 0
+    parameters = dict(module.named_parameters())
+    for name, value in trainer.averages["encoder"].tensors.items():
+        if name.removeprefix("encoder.") in parameters:
+            averaged += value.numel()
+    assert stage.memory["averages"] == 4 * averaged
     assert stage.negatives == 3 + 4 + 100
+
+
+class KeptStorages:
+    """The storages that autograd keeps of a forward pass, except those of a module's weights."""
+
+    def __init__(self, module):
+        self.weights = {p.untyped_storage()._cdata for p in module.parameters()}
+        self.storages = {}
+
+    def keep(self, tensor):
+        storage = tensor.untyped_storage()
+        if storage._cdata not in self.weights:
+            self.storages[storage._cdata] = storage
+        return tensor
+
+    def hooks(self):
+        """Return the context in which storages are noted."""
+        return torch.autograd.graph.saved_tensors_hooks(self.keep, lambda t: t)
+
+    def total_bytes(self):
+        return sum(storage.nbytes() for storage in self.storages.values())
 
 
 @pytest.mark.slow
@@ -135,29 +168,18 @@ def test_what_autograd_keeps_in_a_real_step_is_within_a_quarter_of_the_plan():
     recipe = sentbed.load_recipe(QUICKSTART, settings)
     stage = plan(recipe).stages[0]
     encoder, trainer = trainer_of(recipe)
-    weight_storages = {
-        p.untyped_storage()._cdata for p in encoder.placed.module.parameters()
-    }
-    data, kept = recipe.stage[0].data.open(), []
+
+    kept_bytes_of_steps = []
     for start in (0, 100, 200):
-        seen = {}
+        columns = tokens_of(recipe, encoder, range(start, start + 16))
+        kept = KeptStorages(encoder.placed.module)
+        with kept.hooks():
+            trainer.step(columns)
+        kept_bytes_of_steps.append(kept.total_bytes())
 
-        def keep(tensor, seen=seen):
-            storage = tensor.untyped_storage()
-            if storage._cdata not in weight_storages:
-                seen[storage._cdata] = storage
-            return tensor
-
-        rows = {
-            column: list(texts)
-            for column, texts in data.rows(range(start, start + 16)).items()
-        }
-        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-            trainer.step(tokens(encoder, rows, recipe.encoders["encoder"].max_length))
-        kept.append(sum(storage.nbytes() for storage in seen.values()))
-    assert stage.memory["activations"] + stage.memory["loss"] == pytest.approx(
-        np.mean(kept), rel=0.25
-    )
+    planned_bytes = stage.memory["activations"] + stage.memory["loss"]
+    mean = np.mean(kept_bytes_of_steps)
+    assert planned_bytes == pytest.approx(mean, rel=0.25)
 
 
 @pytest.mark.slow
@@ -177,40 +199,41 @@ def test_steps_are_those_of_the_run(tmp_path):
         "stage.triplets.validate=",
     ]
     settings += ["stage.triplets.batch_size=32", "evaluate=[]"]
-    stage = planned(SCRATCH, *settings).stages[0]
+    stage = planned_stage(SCRATCH, *settings)
+    assert stage.rows == 70
+
     recipe = sentbed.load_recipe(SCRATCH, settings)
     sentbed.run(recipe, tmp_path / "run")
-    assert stage.rows == 70
-    assert stage.steps == finished_steps(tmp_path / "run")[-1]["step"] == 6
+    last = finished_steps(tmp_path / "run")[-1]
+    assert stage.steps == last["step"] == 6
 
 
 def own_recipes():
     """Recipes that stand alone; studies on top of them differ in what their axes set."""
-    documents = {
-        path: tomli.loads(path.read_text())
-        for path in sorted((ROOT / "recipes").rglob("*.toml"))
-    }
-    return [
-        path
-        for path, data in documents.items()
-        if "schema" in data and "extends" not in data
-    ]
+    paths = []
+    for path in sorted((ROOT / "recipes").rglob("*.toml")):
+        document = tomli.loads(path.read_text())
+        if "schema" in document and "extends" not in document:
+            paths.append(path)
+
+    return paths
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(
-            path, id=path.stem, marks=() if path == SCRATCH else pytest.mark.slow
-        )
-        for path in own_recipes()
-    ],
-)
+def each_recipe():
+    """Return the recipes as parameters; all but one are slow."""
+    parameters = []
+    for path in own_recipes():
+        marks = () if path == SCRATCH else pytest.mark.slow
+        parameters.append(pytest.param(path, id=path.stem, marks=marks))
+
+    return parameters
+
+
+@pytest.mark.parametrize("path", each_recipe())
 def test_every_recipe_has_a_plan(path, data_directory, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    recipe = load_recipe(
-        path, check_files=False
-    )  # most of their data is not on this machine
+    # Most of their data is not on this machine.
+    recipe = load_recipe(path, check_files=False)
     recipe_plan = plan(recipe)
     assert len(recipe_plan.stages) == len(recipe.stage)
     for encoder in recipe_plan.encoders.values():
@@ -220,67 +243,72 @@ def test_every_recipe_has_a_plan(path, data_directory, monkeypatch):
             assert encoder.parameters
 
 
+def invoke_plan(*arguments):
+    return CliRunner().invoke(main, ["plan", *arguments])
+
+
 @pytest.mark.parametrize("options", [(), ("--json",)], ids=["text", "json"])
 def test_the_command_prints_a_plan(options):
-    done = CliRunner().invoke(main, ["plan", str(SCRATCH), *options])
+    done = invoke_plan(str(SCRATCH), *options)
     assert done.exit_code == 0, done.output
-    if options:
-        record = json.loads(done.stdout)
-        assert record["encoders"]["encoder"]["blocks"] == 2
-        assert record["stages"][0]["fits"] is True
+
+    if not options:
+        assert "fits          yes" in done.stdout
         return
-    assert "fits          yes" in done.stdout
+
+    record = json.loads(done.stdout)
+    encoder = record["encoders"]["encoder"]
+    stage = record["stages"][0]
+    assert encoder["blocks"] == 2
+    assert stage["fits"] is True
 
 
 def test_what_is_missing_here_is_said_and_the_rest_is_planned(
     monkeypatch,
 ):
     monkeypatch.delenv("SENTBED_DATA", raising=False)
-    recipe = ROOT / "recipes" / "scratch.toml"
-    done = CliRunner().invoke(
-        main, ["plan", str(recipe), "--set", "evaluate.0={ use = 'senteval-sts' }"]
-    )
+    evaluator = "evaluate.0={ use = 'senteval-sts' }"
+    done = invoke_plan(str(SCRATCH), "--set", evaluator)
     assert done.exit_code == 0
     assert done.stderr.count("not here: no data directory is known") == 1
     assert "parameters" in done.stdout
 
 
 def test_a_batch_beyond_the_data_is_said_and_counts_as_the_data():
-    recipe = str(ROOT / "recipes" / "scratch.toml")
+    recipe = str(SCRATCH)
     memory = []
     for size in (600, 200_000):
-        done = CliRunner().invoke(
-            main,
-            ["plan", recipe, "--json", "--set", f"stage.triplets.batch_size={size}"],
-        )
+        batch_size = f"stage.triplets.batch_size={size}"
+        done = invoke_plan(recipe, "--json", "--set", batch_size)
         (stage,) = json.loads(done.stdout)["stages"]
         memory.append(stage["memory"])
+
     assert memory[0] == memory[1]
     assert "a batch of 200,000 is more than the data has: 600 rows" in stage["problems"]
 
 
 @pytest.mark.slow
 def test_the_parameters_of_sentence_t5_are_those_of_its_table_4():
-    encoders = planned(
-        ROOT / "recipes" / "papers" / "sentence-t5-parameters.toml"
-    ).encoders
+    path = ROOT / "recipes" / "papers" / "sentence-t5-parameters.toml"
     published = {
         "base": (110e6, 220e6),
         "large": (335e6, 770e6),
         "3b": (1.24e9, 3e9),
         "11b": (4.8e9, 11e9),
     }
-    expected = {
-        f"{kind}-{size}": number
-        for size, numbers in published.items()
-        for kind, number in zip(("Enc", "EncDec"), numbers, strict=True)
-    }
-    parameters = {name: encoder.parameters for name, encoder in encoders.items()}
+    expected = {}
+    for size, (encoder_alone, with_decoder) in published.items():
+        expected[f"Enc-{size}"] = encoder_alone
+        expected[f"EncDec-{size}"] = with_decoder
+
+    parameters = {}
+    for name, encoder in planned(path).encoders.items():
+        parameters[name] = encoder.parameters
+
     # The paper rounds, most for encoder and decoder.
     assert parameters == pytest.approx(expected, rel=0.055)
-    for name, number in expected.items():
-        if name.startswith("Enc-"):
-            assert parameters[name] == pytest.approx(number, rel=0.014)
+    for size, (encoder_alone, _) in published.items():
+        assert parameters[f"Enc-{size}"] == pytest.approx(encoder_alone, rel=0.014)
 
 
 # --- what is counted of a module ---------------------------------------------------------------------------
@@ -311,21 +339,15 @@ def kept_bytes(module, texts, length, precision):
     mask = torch.ones(texts, length, dtype=torch.long)
     mask[0, -1] = 0
     ids = torch.ones(texts, length, dtype=torch.long)
-    weights = {p.untyped_storage()._cdata for p in module.parameters()}
-    kept = {}
 
-    def keep(tensor):
-        storage = tensor.untyped_storage()
-        if storage._cdata not in weights:
-            kept[storage._cdata] = storage
-        return tensor
-
+    module.train()
+    kept = KeptStorages(module)
     autocast = torch.autocast("cpu", DTYPES[precision], precision != "fp32")
-    hooks = torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor)
-    with hooks, autocast:
-        states = module.train()(ids, mask)
+    with kept.hooks(), autocast:
+        states = module(ids, mask)
+
     assert states.last_hidden_state.requires_grad
-    return sum(storage.nbytes() for storage in kept.values())
+    return kept.total_bytes()
 
 
 @pytest.mark.slow
@@ -338,9 +360,11 @@ def test_activations_are_what_autograd_keeps(case, precision):
     size = size_of(backbone, needs, precision)
     context = BuildContext(lambda: ["a few words"] * 9, needs=needs)
     module = backbone.build(context).module
+
     for texts, length in ((4, 20), (7, 33)):
         kept = kept_bytes(module, texts, length, precision)
-        planned_bytes = size.activations.of(uniform(texts, length))
+        lengths = uniform(texts, length)
+        planned_bytes = size.activations.of(lengths)
         assert planned_bytes == pytest.approx(kept, rel=0.05)
 
 
@@ -351,6 +375,7 @@ def test_operations_are_those_of_the_equations():
     # Four projections and two inner ones; then scores and their sums of values, each a product of the width.
     token = 2 * blocks * (4 * width * width + 2 * width * inner)
     pair = 2 * blocks * 2 * width
+
     lengths = uniform(3, 10)
     forward = size.forward.of(lengths)
     assert forward == pytest.approx(3 * (token * 10 + pair * 100))
@@ -365,17 +390,25 @@ def test_operations_are_those_of_the_equations():
 @pytest.mark.slow
 def test_the_costs_of_special_cases():
     # Kernels of GPUs keep no matrix of scores.
-    on_gpu = size_of(CASES["bert"][0], device="cuda")
-    assert size_of(CASES["bert"][0]).activations.pair > 0
+    bert, _ = CASES["bert"]
+    on_cpu = size_of(bert)
+    assert on_cpu.activations.pair > 0
+    on_gpu = size_of(bert, device="cuda")
     assert on_gpu.activations.pair == pytest.approx(0, abs=1e-3)
+
     # Under LoRA, the gradient of the weights below is not computed.
-    lora = size_of(CASES["lora"][0])
-    plain = size_of(attrs.evolve(CASES["lora"][0], lora=None))
-    assert lora.backward.token < 0.6 * plain.backward.token
+    with_lora, _ = CASES["lora"]
+    without_lora = attrs.evolve(with_lora, lora=None)
+    backward = size_of(with_lora).backward
+    whole_backward = size_of(without_lora).backward
+    assert backward.token < 0.6 * whole_backward.token
+
     # Touvron et al. (2023), table 2, says 6.7 billion with the output layer, which is not there.
-    llama = size_of(Causal(init="random", size="7b", vocab_size=32000), trained=False)
-    parameters = llama.parameters + 32000 * 4096
-    assert parameters / 1e9 == pytest.approx(6.7, abs=0.05)
+    llama = Causal(init="random", size="7b", vocab_size=32000)
+    size = size_of(llama, trained=False)
+    output_layer = 32000 * 4096
+    billions = (size.parameters + output_layer) / 1e9
+    assert billions == pytest.approx(6.7, abs=0.05)
 
 
 # --- what a plan puts together ------------------------------------------------------------------------------
@@ -394,8 +427,10 @@ class Same(DataSource):
 
         if self.rows < 0:
             raise DataError("the file is gone")
-        rows = ["a b c"] * self.rows
-        return InMemoryDataset(dict.fromkeys(self.columns, rows))
+
+        texts = ["a b c"] * self.rows
+        columns = dict.fromkeys(self.columns, texts)
+        return InMemoryDataset(columns)
 
 
 def strangers(**changes):
@@ -405,54 +440,76 @@ def strangers(**changes):
         recipe.encoders["encoder"], backbone=Dense(), pooler=MeanPooler()
     )
     fields = {"data": Same(), "batch_size": 4, "epochs": 3, "validate": None}
-    stage = attrs.evolve(recipe.stage[0], **{**fields, **changes})
+    fields |= changes
+    stage = attrs.evolve(recipe.stage[0], **fields)
     return attrs.evolve(recipe, encoders={"encoder": encoder}, stage=(stage,))
+
+
+def planned_strangers(**changes):
+    """Return the plan of the stage of `strangers`."""
+    recipe_plan = plan(strangers(**changes))
+    return recipe_plan.stages[0]
 
 
 def test_strangers_components_are_counted_by_hand():
     recipe_plan = plan(strangers())
-    encoder, stage = recipe_plan.encoders["encoder"], recipe_plan.stages[0]
+    encoder = recipe_plan.encoders["encoder"]
+    stage = recipe_plan.stages[0]
+
     trained = WORDS * 8 + 8 * 8 + 8
     assert encoder.problem == ""
     assert encoder.parameters == stage.trained_parameters == trained
     assert encoder.width() == 8
+
     assert stage.steps == 2 * 3
     assert stage.tokens_a_step == 4 * 3 * stage.tokens_a_text
     # A dense layer forward, and two products backward; then what the loss computes.
     dense = 3 * 2 * 8 * 8 * PADDING * stage.tokens_a_step
     loss = stage.flops_a_step - dense
     assert 0 < loss < dense
-    assert stage.memory["weights"] == stage.memory["gradients"] == 4 * trained
-    assert stage.peak == sum(stage.memory.values())
+
+    memory = stage.memory
+    assert memory["weights"] == memory["gradients"] == 4 * trained
+    assert stage.peak == sum(memory.values())
 
 
 def test_gradient_caching_takes_one_more_forward_pass_and_holds_less():
-    whole = plan(strangers(batch_size=8)).stages[0]
-    cached = plan(strangers(batch_size=8, micro_batch=2)).stages[0]
+    whole = planned_strangers(batch_size=8)
+    cached = planned_strangers(batch_size=8, micro_batch=2)
+
     forward = 2 * 8 * 8 * PADDING * whole.tokens_a_step
-    assert cached.flops_a_step == pytest.approx(whole.flops_a_step + forward)
-    activations = whole.memory["activations"]
-    assert cached.memory["activations"] == pytest.approx(activations / 4, abs=1)
+    flops = whole.flops_a_step + forward
+    assert cached.flops_a_step == pytest.approx(flops)
+
+    activations = whole.memory["activations"] / 4
+    assert cached.memory["activations"] == pytest.approx(activations, abs=1)
 
 
 def test_a_step_that_does_not_fit_is_cut_into_what_does(
     monkeypatch,
 ):
-    memory = plan(strangers(batch_size=8)).stages[0].memory
+    memory = planned_strangers(batch_size=8).memory
     working = memory["activations"] + memory["temporary"]
     # Room for a little more than half of the activations.
     room = sum(memory.values()) - 0.45 * working
-    monkeypatch.setattr(planned_device, "memory_limit", lambda: int(room / FILLED))
-    stage = plan(strangers(batch_size=8)).stages[0]
+    limit = int(room / FILLED)
+    monkeypatch.setattr(planned_device, "memory_limit", lambda: limit)
+
+    stage = planned_strangers(batch_size=8)
     assert stage.fits is False
     assert stage.advice == "set `micro_batch = 4` in the stage"
-    assert plan(strangers(batch_size=8, micro_batch=4)).stages[0].fits is True
-    assert plan(strangers(batch_size=8, micro_batch=8)).stages[0].fits is False
+
+    stage = planned_strangers(batch_size=8, micro_batch=4)
+    assert stage.fits is True
+
+    stage = planned_strangers(batch_size=8, micro_batch=8)
+    assert stage.fits is False
 
 
 def test_data_that_cannot_be_read_leaves_the_number_of_steps_open():
     planner = Planner()
-    stage = planner.plan(strangers(data=Same(rows=-1))).stages[0]
+    recipe = strangers(data=Same(rows=-1))
+    stage = planner.plan(recipe).stages[0]
     assert stage.steps is None
     assert stage.memory
     assert stage.problems == ("the file is gone",)
@@ -466,19 +523,23 @@ def test_what_cannot_be_counted_leaves_the_rest():
 
     recipe = strangers()
     encoder = attrs.evolve(recipe.encoders["encoder"], backbone=Unbuilt())
-    recipe_plan = plan(attrs.evolve(recipe, encoders={"encoder": encoder}))
-    assert "Cannot copy out of meta tensor" in recipe_plan.encoders["encoder"].problem
-    assert recipe_plan.stages[0].steps == 6
-    assert recipe_plan.stages[0].memory == {}
+    recipe = attrs.evolve(recipe, encoders={"encoder": encoder})
+    recipe_plan = plan(recipe)
+
+    problem = recipe_plan.encoders["encoder"].problem
+    assert "Cannot copy out of meta tensor" in problem
+    stage = recipe_plan.stages[0]
+    assert stage.steps == 6
+    assert stage.memory == {}
 
 
 def test_products_of_token_vectors_are_left_out_of_a_plan(tmp_path):
     recipe = tmp_path / "late.toml"
-    vectors = 'pooler = { use = "mean" }'
-    tokens = 'pooler = { use = "tokens" }\nsimilarity = "maxsim"'
-    scratch = Path(__file__).parents[1] / "recipes" / "scratch.toml"
-    training, _, _ = scratch.read_text("utf-8").partition("[[evaluate]]")
-    recipe.write_text(training.replace(vectors, tokens))
+    text_vectors = 'pooler = { use = "mean" }'
+    token_vectors = 'pooler = { use = "tokens" }\nsimilarity = "maxsim"'
+    training, _, _ = SCRATCH.read_text("utf-8").partition("[[evaluate]]")
+    recipe.write_text(training.replace(text_vectors, token_vectors))
+
     stage = planned_stage(recipe)
     (problem,) = stage.problems
     assert "how many token vectors it compares is each text's own" in problem
@@ -497,9 +558,12 @@ def test_what_recipes_agree_in_is_counted_once(
             return method(self, *arguments)
 
         monkeypatch.setattr(cls, name, counted)
+
     planner = Planner()
-    plans = [
-        planner.plan(strangers(max_grad_norm=norm)).stages for norm in (0.5, 1.0, 2.0)
-    ]
+    plans = []
+    for norm in (0.5, 1.0, 2.0):
+        recipe = strangers(max_grad_norm=norm)
+        plans.append(planner.plan(recipe).stages)
+
     assert calls == ["build", "open"]
     assert plans[0] == plans[1] == plans[2]
