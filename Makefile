@@ -18,9 +18,9 @@ mini: $(VENV)/.demo
 export PYTHONDONTWRITEBYTECODE :=
 
 # A worker a core, each with one thread; the tests of a file share what they set up. `TEST_SECONDS=20` is for a slow
-# or a busy machine.
+# or a busy machine. Where a worker dies, the run ends: in place of another, xdist would wait without end.
 TEST_SECONDS ?= 5
-WORKERS = OMP_NUM_THREADS=1 $(BIN)/pytest -q -o test_seconds=$(TEST_SECONDS) -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+WORKERS = OMP_NUM_THREADS=1 $(BIN)/pytest -q -o test_seconds=$(TEST_SECONDS) -n logical --maxprocesses 4 --max-worker-restart 0 --dist loadfile --no-loadscope-reorder
 
 # What one runs before every commit: some minutes on two cores.
 test: $(VENV)/.dev
@@ -71,7 +71,7 @@ test-jax: $(VENV)/.dev
 LOWEST := .venv-lowest
 LOWEST_TESTS ?= core/tests plugins/common/tests plugins/data/tests plugins/poolers/tests plugins/losses/tests
 test-lowest: $(LOWEST)/.installed
-	OMP_NUM_THREADS=1 $(LOWEST)/bin/pytest -q -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(LOWEST_TESTS)
+	OMP_NUM_THREADS=1 $(LOWEST)/bin/pytest -q -n logical --maxprocesses 4 --max-worker-restart 0 --dist loadfile --no-loadscope-reorder $(LOWEST_TESTS)
 
 # The quick tests with the newest Python that the distributions declare, in an environment of its own.
 NEWEST ?= python3.13
