@@ -59,6 +59,7 @@ def lab(put, monkeypatch, tmp_path):
     put("lab_pages-1.0.dist-info/METADATA", metadata("lab-pages", "1.0", "lab-deep"))
     put("lab_numbers-1.0.dist-info/METADATA", metadata("lab-numbers", "1.0"))
     put("lab_deep-1.0.dist-info/METADATA", metadata("lab-deep", "1.0"))
+    put(".gitignore", "__pycache__/\n")
     git(tmp_path, "init")
     commit(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
