@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import io
-import os
 import signal
 import subprocess
 import sys
@@ -26,15 +25,15 @@ def default_handlers():
 def test_a_signal_ends_at_once_where_there_is_no_patience(name, default_handlers):
     stop = Stop()
     with pytest.raises(KeyboardInterrupt, match=f"ended by {name}"), stop.listening():
-        os.kill(os.getpid(), getattr(signal, name))
+        signal.raise_signal(getattr(signal, name))
     assert stop.asked is None
 
 
 def test_a_signal_that_comes_twice_at_once_is_one(default_handlers):
     stop = Stop(lambda _: None)
     with stop.listening(), stop.patient():
-        os.kill(os.getpid(), signal.SIGTERM)
-        os.kill(os.getpid(), signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
         assert stop.asked == "SIGTERM"
 
 
@@ -46,11 +45,11 @@ def test_the_first_signal_waits_for_what_is_being_done_and_the_second_does_not(
     stop = Stop(messages.append)
     with stop.listening():
         with stop.patient():
-            os.kill(os.getpid(), signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
             assert stop.asked == "SIGTERM"
         assert messages == ["SIGTERM: ending after this step; once more to end at once"]
         with pytest.raises(KeyboardInterrupt), stop.patient():
-            os.kill(os.getpid(), signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
 
 
 class InterruptedStream(io.RawIOBase):
@@ -65,7 +64,7 @@ class InterruptedStream(io.RawIOBase):
     def write(self, content):
         if not self.interrupted:
             self.interrupted = True
-            os.kill(os.getpid(), signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
         return len(content)
 
 
@@ -105,7 +104,7 @@ def test_a_stop_within_another_replaces_it_for_as_long(default_handlers):
     outer, inner = Stop(lambda _: None), Stop(lambda _: None)
     with outer.listening():
         with inner.listening(), inner.patient():
-            os.kill(os.getpid(), signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
         assert (inner.asked, outer.asked) == ("SIGTERM", None)
         with pytest.raises(KeyboardInterrupt):
-            os.kill(os.getpid(), signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
