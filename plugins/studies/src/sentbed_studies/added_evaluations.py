@@ -38,13 +38,13 @@ from sentbed_studies.shared_work_plan import Task, Work
 def keys_json(
     content: Content,
     evaluations: Sequence[EvaluationKey],
-    made: Sequence[str] | None = None,
+    finished: Sequence[str] | None = None,
 ) -> str:
     """Return the text of `keys.json` for a run: its key and the keys of its evaluations.
 
     Each key is recorded together with its content, the data whose hash it is; `content` is that of the run's key.
-    The entry `starts` is the number of evaluations before training, which come first. If the run goes on, `made`
-    has the keys of those that it has made, even if the study no longer has them.
+    The entry `starts` is the number of evaluations before training, which come first. If the run goes on,
+    `finished` has the keys of those that it has made, even if the study no longer has them.
     """
     starts = []
     ends = []
@@ -53,8 +53,8 @@ def keys_json(
             starts.append(evaluation.key)
         else:
             ends.append(evaluation.key)
-    if made is not None:
-        starts = list(made)
+    if finished is not None:
+        starts = list(finished)
 
     table = {
         "key": key_of(content),

@@ -239,13 +239,13 @@ def _files_of_begun_run(run: Path, job: Job) -> dict[str, str] | None:
         return None
     if not isinstance(job.run, Task):
         return {}
-    made = None
+    finished = None
     if any((run / STATES).glob("*")):
         try:
-            made = evaluations_before_training(run)
+            finished = evaluations_before_training(run)
         except UNREADABLE:
             return None
-    return {KEYS: keys_json(job.run.content, job.run.evaluations, made)}
+    return {KEYS: keys_json(job.run.content, job.run.evaluations, finished)}
 
 
 def _evaluate(
