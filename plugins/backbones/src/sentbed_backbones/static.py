@@ -37,6 +37,8 @@ class Static(Backbone):
     """
 
     name = "static"
+    offers = frozenset({"bidirectional"})
+    heeds = frozenset()
 
     model: ModelId | None = None
     """A model whose input embeddings become the table, or a model that is a table: StaticEmbedding of
@@ -124,9 +126,6 @@ class Static(Backbone):
                 "the pooler reads the first token, which `special_tokens` makes the same in every text, and no "
                 "token has seen another; take `special_tokens` out"
             )
-
-    offers = frozenset({"bidirectional"})
-    heeds = frozenset()
 
     @property
     def from_files(self) -> bool:

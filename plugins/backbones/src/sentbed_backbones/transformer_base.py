@@ -92,6 +92,10 @@ def _not_empty(
 class Transformer(Backbone):
     """Recipe fields of a transformer: source and precision of weights, layers to read, parts to train."""
 
+    heeds = frozenset(
+        {"decoder", "layers", LOGITS, "mask-token", "span", *TEMPLATE_ALONE}
+    )
+
     papers: ClassVar[tuple[str, ...]] = ()
     """Keys of the papers that introduced the architecture."""
     offered: ClassVar[frozenset[str]]
@@ -203,10 +207,6 @@ class Transformer(Backbone):
             yield (
                 f"the pooler reads {READS[reads[0]]}, and `layers` would have no effect; take it out"
             )
-
-    heeds = frozenset(
-        {"decoder", "layers", LOGITS, "mask-token", "span", *TEMPLATE_ALONE}
-    )
 
     @property
     def cites(self) -> tuple[str, ...]:

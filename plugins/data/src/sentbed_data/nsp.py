@@ -43,6 +43,7 @@ class Nsp(DataSource):
     """
 
     name: ClassVar[str] = "nsp"
+    cites = ("liu2023sentbench", "devlin2019bert")
 
     path: FilePath | tuple[FilePath, ...]
     """A text file, a directory (its `.txt` files, sorted by name), a table, or an array of these.
@@ -92,8 +93,6 @@ class Nsp(DataSource):
     def columns(self) -> tuple[str, ...]:
         """`anchor` and `positive`."""
         return ("anchor", "positive")
-
-    cites = ("liu2023sentbench", "devlin2019bert")
 
     @property
     def fetches(self) -> bool:

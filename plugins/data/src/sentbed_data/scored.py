@@ -51,6 +51,7 @@ class Scored(FileSource):
     """
 
     name: ClassVar[str] = "scored"
+    numbers = frozenset({"score"})
 
     format: Literal["table", "sts-benchmark", "sick", "sts"] = "table"
     """Layout of the file. `table`: columns with names. `sts-benchmark`: `sts-train.csv` as published with
@@ -119,8 +120,6 @@ class Scored(FileSource):
     @property
     def _negatives(self) -> tuple[str, ...]:
         return as_tuple(self.negative)
-
-    numbers = frozenset({"score"})
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -21,6 +21,9 @@ from sentbed_losses.temperature import (
 class Contrastive(Loss):
     """A softmax over the similarities of a row's candidates. The formula is in the docstring of `InfoNCE`."""
 
+    needs = frozenset({"anchor", "positive"})
+    reads = frozenset[Output]({"vector", "sparse"})
+
     temperature: float | LearnableTemperature = attrs.field(
         default=0.05,
         validator=positive_temperature,
@@ -68,9 +71,6 @@ class Contrastive(Loss):
                 f'`hardness_of = "{self.hardness_of}"` of the loss `{self.name}` does nothing: `hardness` is '
                 "0; set it, or take `hardness_of` out"
             )
-
-    needs = frozenset({"anchor", "positive"})
-    reads = frozenset[Output]({"vector", "sparse"})
 
     @property
     def takes(self) -> frozenset[str]:

@@ -33,6 +33,7 @@ class Flops(Nested):
         "SpladeLoss",
         "CachedSpladeLoss",
     )
+    cites = ("paria2020flops", "formal2021splade")
 
     loss: Loss
     """The inner loss: `{ use = "info-nce", similarity = "dot", temperature = 1.0 }`."""
@@ -53,8 +54,6 @@ class Flops(Nested):
                 f"a moving average encodes {listed(sorted(keys))} for the loss `{self.loss.name}`, without "
                 "gradient, so that nothing would make these vectors sparse; use `queue` or `info-nce` instead"
             )
-
-    cites = ("paria2020flops", "formal2021splade")
 
     @property
     def needs(self) -> frozenset[str]:

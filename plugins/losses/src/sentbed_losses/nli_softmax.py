@@ -31,6 +31,9 @@ class NLISoftmax(Loss):
 
     name = "nli-softmax"
     other_names = ("SoftmaxLoss",)
+    cites = ("conneau2017infersent", "reimers2019sbert")
+    needs = frozenset({"premise", "hypothesis", LABEL})
+    takes = frozenset()
 
     classes: tuple[str, ...] = attrs.field(
         default=("entailment", "neutral", "contradiction"), validator=_distinct
@@ -47,10 +50,6 @@ class NLISoftmax(Loss):
         from sentbed_losses._torch.nli_softmax import NLISoftmaxLoss
 
         return NLISoftmaxLoss(width, classes=len(self.classes), product=self.product)
-
-    cites = ("conneau2017infersent", "reimers2019sbert")
-    needs = frozenset({"premise", "hypothesis", LABEL})
-    takes = frozenset()
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
         """Return 0, since each pair is classified without others."""

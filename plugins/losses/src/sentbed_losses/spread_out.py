@@ -27,6 +27,8 @@ class SpreadOut(Loss):
 
     name = "spread-out"
     other_names = ("GlobalOrthogonalRegularizationLoss",)
+    cites = ("zhang2017spreadout",)
+    takes = frozenset()
 
     columns: tuple[str, ...] = attrs.field(
         default=("anchor", "positive"), validator=min_len(1)
@@ -45,9 +47,6 @@ class SpreadOut(Loss):
         """Yield a problem if both weights are 0."""
         if not self.mean_weight and not self.second_moment_weight:
             yield "`mean_weight` and `second_moment_weight` are both 0, which is no loss; give one of them"
-
-    cites = ("zhang2017spreadout",)
-    takes = frozenset()
 
     @property
     def needs(self) -> frozenset[str]:

@@ -22,6 +22,9 @@ class ClsMLP(Pooler):
     """
 
     name = "cls-mlp"
+    cites = ("gao2021simcse",)
+    needs = frozenset({"bidirectional"})
+    pooling = "cls"
 
     mlp_only_train: bool = False
     """Whether layer and tanh are used only in training. The vector for encoding is then the state of [CLS]
@@ -41,10 +44,6 @@ class ClsMLP(Pooler):
     def check(self) -> Iterator[str]:
         """Yield the problems of the file in `mlp`."""
         yield from problems_of_layer_file(self.mlp, self.pretrained)
-
-    cites = ("gao2021simcse",)
-    needs = frozenset({"bidirectional"})
-    pooling = "cls"
 
     @property
     def at_test(self) -> str | None:
