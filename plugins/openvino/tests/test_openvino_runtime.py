@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from sentbed import Encoder, RuntimeUnavailableError
@@ -137,3 +140,31 @@ def test_streams_are_at_most_the_threads_and_follow_them():
     ]:
         engine = OpenVino(threads=threads, streams=streams).build()
         assert engine.describe()["streams"] == expected
+
+
+SIGNAL_AFTER_TWO_ENGINES = """
+import gc
+import signal
+import sys
+
+from sentbed import Encoder
+from sentbed_openvino.openvino_runtime import OpenVino
+
+first = Encoder.load(sys.argv[1], OpenVino(threads=1))
+first.encode(["A man plays."])
+second = Encoder.load(sys.argv[1], OpenVino(threads=1))
+second.encode(["A man plays."])
+del first
+gc.collect()
+del second
+gc.collect()
+signal.signal(signal.SIGTERM, lambda *_: print("handled"))
+signal.raise_signal(signal.SIGTERM)
+"""
+
+
+@pytest.mark.slow
+def test_a_signal_is_handled_after_engines_have_ended(saved):
+    command = [sys.executable, "-c", SIGNAL_AFTER_TWO_ENGINES, saved]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (0, "handled\n"), ended.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -124,8 +125,19 @@ class OpenVinoEngine(EncodingEngine):
             # With pinning, several processes would all be bound to the same cores.
             "ENABLE_CPU_PINNING": False,
         }
-        compiled = openvino.Core().compile_model(graph, "CPU", settings)
+        compiled = _core().compile_model(graph, "CPU", settings)
         return graph_function(compiled, self.streams)
+
+
+@cache
+def _core() -> openvino.Core:
+    """Return OpenVINO's entry point, which lives as long as the process.
+
+    On a processor with AMX, each one gives signal handlers a stack of its own, and puts back at its end the stack that
+    it found. Two that do not end in reverse order leave a stack that is freed: the next signal, such as Ctrl-C, then
+    ends the process.
+    """
+    return openvino.Core()
 
 
 def graph_function(compiled: Any, streams: int) -> Project:
