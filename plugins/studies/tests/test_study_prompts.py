@@ -141,8 +141,8 @@ def test_a_prompt_may_set_any_value_of_an_encoder(load):
             "set the same values, and one prompt that",
         ),
         (
-            '["a {text}", "a-{text}"]',
-            "would share directories; give them labels that differ",
+            '["a {text}", { label = "a {text}", "encoder.max_length" = 8 }]',
+            "two prompts have the label `a {text}`; give each its own",
         ),
         (f'["a {{text}}", "{"b" * 70} {{text}}"]', "give it a `label` of up to 60"),
         ('["a {text}", { label = "" }]', "is empty or has control characters"),

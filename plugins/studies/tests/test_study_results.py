@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import json
-
 import attrs
 import pytest
 import sentbed_studies
@@ -9,7 +7,6 @@ from sentbed.errors import RunError
 from sentbed.protocols import Score
 from sentbed_report.study.axes_without_effect import axes_without_effect
 from sentbed_report.study.exports import write_exports
-from sentbed_report.study.read_study_directory import read_data
 from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, StudyData
 from sentbed_studies.study_results import LoadedStudy, load_study
 
@@ -199,46 +196,6 @@ def test_it_is_the_packages_door_and_refuses_what_is_no_study(tmp_path):
     assert dir(sentbed_studies) == ["LoadedStudy", "load_study"]
     with pytest.raises(RunError, match="is no study"):
         load_study(tmp_path)
-    (tmp_path / "study.toml").write_text("")
-    content = {
-        "schema": 1,
-        "name": "n",
-        "axes": [],
-        "baseline": None,
-        "seeds": [1],
-        "cells": [],
-    }
-    (tmp_path / "study.json").write_text(
-        json.dumps({**content, "excluded": [], "expected": {}, "order": []})
-    )
-    assert load_study(tmp_path).name == "n"
-
-
-@pytest.mark.parametrize(
-    ("ranks", "expected"), [(None, None), ([], ()), (["pooler"], ("pooler",))]
-)
-def test_ranks_colour_and_cost_are_those_of_the_studys_directory(
-    tmp_path, ranks, expected
-):
-    (tmp_path / "study.toml").write_text("")
-    axis = {"name": "pooler", "labels": ["mean"], "numbers": None}
-    content = {
-        "schema": 1,
-        "name": "n",
-        "axes": [axis],
-        "baseline": None,
-        "cells": [],
-        "excluded": [],
-    }
-    record = {
-        "expected": {},
-        "ranks": ranks,
-        "colour": "STSB",
-        "cost": "passes",
-    }
-    (tmp_path / "study.json").write_text(json.dumps({**content, **record}))
-    data = read_data(tmp_path)
-    assert (data.ranked_within, data.colour, data.cost) == (expected, "STSB", "passes")
 
 
 def test_a_figure_is_drawn_and_written_by_name(data, tmp_path):

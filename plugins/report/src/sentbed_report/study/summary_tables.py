@@ -20,7 +20,7 @@ from sentbed_report.statistics.significance import (
 )
 from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.rank_groups import RankGroups, rank_groups
-from sentbed_report.study.study_data import Family, PromptFactor
+from sentbed_report.study.study_settings import Family, PromptFactor
 from sentbed_report.study.summary_row import RowKey, SummaryRow
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
@@ -67,7 +67,7 @@ class Summary:
     references: tuple[ReferenceRow, ...] = ()
     """Rows of other systems that have a number in any column, in the recipe's order."""
     ranked_within: tuple[str, ...] | None = None
-    """Axes that divide the rows into groups, within which numbers are ranked; see `StudyData.ranked_within`."""
+    """Axes that divide the rows into groups, within which numbers are ranked; see `StudyData.ranks`."""
     family: Family = "column"
     """Which p-values are corrected together; see `StudyData.family`."""
     pairs_seeds: bool = True
