@@ -29,7 +29,10 @@ def same(actual, expected):
 
 
 def without(*scores):
-    return [attrs.evolve(score, items=None) for score in scores]
+    bare = []
+    for score in scores:
+        bare.append(attrs.evolve(score, items=None))
+    return bare
 
 
 def test_scores_find_their_items_again(tmp_path):
@@ -89,7 +92,9 @@ def test_names_that_are_no_file_names_are_stored_all_the_same(tmp_path):
 
 def test_arrays_that_scores_share_are_stored_once(tmp_path):
     gold = np.random.default_rng(0).random(5000)
-    shared = [score(f"t{i}", Items("spearman", gold, -gold)) for i in range(10)]
+    shared = []
+    for number in range(10):
+        shared.append(score(f"t{number}", Items("spearman", gold, -gold)))
     items.keep_items(tmp_path, shared)
     (file,) = (tmp_path / "items").iterdir()
     assert file.stat().st_size < 2 * 5000 * 8 + 20_000

@@ -162,7 +162,7 @@ def _differences(table: ComparableScores, others: Iterable[ComparableScores]) ->
     """
     differences: dict[str, None] = {}
     for other in others:
-        entries = []
+        entries: list[tuple[str, str]] = []
         for task, protocol in table.protocols.items():
             entries += unlike(protocol, other.protocols.get(task, protocol))
         if not entries:
