@@ -84,8 +84,6 @@ class Summary:
     """Labels of the prompts over which each number is a mean; empty in a study without `prompts`."""
     prompt_factor: PromptFactor = "random"
     """Whether the prompts are a sample, or all prompts of interest; see `PromptFactor`."""
-    protocol_notes: tuple[str, ...] = ()
-    """Sentences on scores of the rows that are in another table, and on encoders that were used differently."""
 
     def with_estimates(self, change: Callable[[Estimate], Estimate]) -> Summary:
         """Return the table with `change` applied to each of its estimates."""
@@ -340,7 +338,6 @@ class Summary:
             yield self.test
         if self.covered:
             yield self.covered
-        yield from self.protocol_notes
         yield from self._comparisons_left_out()
 
     def _comparisons_left_out(self) -> Iterator[str]:
