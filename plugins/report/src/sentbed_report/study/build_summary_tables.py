@@ -112,7 +112,6 @@ def _summary(
         scores=TableScores(columns[-1].tested, components),
         measured=tuple(scored.scores for scored in columns),
         prompts=data.prompts,
-        prompt_factor=data.prompt_factor,
     )
 
 
