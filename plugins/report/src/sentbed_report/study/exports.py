@@ -183,9 +183,7 @@ def _under_prompts(row: RowUnderPrompts) -> dict[str, Any]:
         "cell": row.row.cell,
         "encoder": row.row.encoder,
         "means": row.means,
-        "ranks": row.ranks,
-        "sources": row.sources,
-        "best": row.best,
+        "stds": row.stds,
     }
 
 
