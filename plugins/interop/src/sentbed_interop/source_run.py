@@ -100,9 +100,7 @@ def parts_of(record: RunRecord) -> Any:
     None means that the recipe is not valid here, for example because the plugin of a component is not installed.
     """
     try:
-        return structure_recipe(
-            Document.of(record.recipe), load_plugins(), Path.cwd(), check_files=False
-        )
+        return structure_recipe(Document.of(record.recipe), load_plugins(), Path.cwd())
     except RecipeError:
         return None
 
