@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from sentbed_report.study import rank_groups
-from sentbed_report.study.axis_tests import axis_findings
+from sentbed_report.study.axis_effects import axis_findings
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.selection import select
@@ -160,7 +160,7 @@ def test_an_effect_that_is_lost_to_the_correction_says_so(study_of):
         "last": {1: {"MR": 70.3}, 2: {"MR": 69.9}, 3: {"MR": 70.1}},
     }
     effects = answers(study_of(numbers, [POOLER], "first"))["Effects"]
-    assert effects.endswith(" against first, not significant among all labels")
+    assert effects.endswith(" against first, not significant after correction")
 
 
 def test_a_study_that_has_not_begun(study_of):

@@ -10,8 +10,8 @@ from scipy import stats
 from sentbed.protocols import Items, Score
 from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.formatting import expected_verdict
-from sentbed_report.statistics.item_components import ComponentStore
-from sentbed_report.statistics.significance import average_column, corrected, judge_cell
+from sentbed_report.statistics.cell_scores import CellScores, mean_over_tasks
+from sentbed_report.statistics.difference import difference
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.published_number_comparison import published_numbers
 from sentbed_report.study.published_number_config import Published
@@ -197,12 +197,11 @@ def test_further_metrics_have_tables_of_their_own_after_the_first(study_of):
     assert [cell.value for cell in summaries[1].rows[0].cells] == [82.0, 78.0, 80.0]
     # Each table judges by the items of its own metric.
     for place in range(3):
-        before, after = ({1: cell.runs[0].scores[place]} for cell in data.cells)
+        cells = []
+        for cell in data.cells:
+            cells.append(CellScores({(1, ""): (cell.runs[0].scores[place],)}))
         judged = summaries[place].rows[1].cells[0].judged
-        assert (
-            judged.item_variance
-            == judge_cell(before, after, ComponentStore()).item_variance
-        )
+        assert judged.estimate == difference(*cells)
 
 
 # --- best --------------------------------------------------------------------------------------------------
@@ -356,18 +355,17 @@ def test_every_value_is_judged_against_the_baseline_over_items_and_seeds(study_o
     first, mean = only(data).rows
     assert all(cell.judged is None for cell in first.cells)
 
-    def column_of(place):
-        column = {}
-        for cell in data.cells:
-            column[cell.name] = {run.seed: run.scores[place] for run in cell.runs}
+    def scores_of(cell, place):
+        of_runs = {(run.seed, ""): (run.scores[place],) for run in cell.runs}
+        return CellScores(of_runs)
 
-        return column
-
-    tasks = [column_of(0), column_of(1)]
-    columns = [*tasks, average_column(tasks, {})]
-    for cell, column in zip(mean.cells, columns, strict=True):
-        judged = judge_cell(column["first"], column["mean"], ComponentStore())
-        assert cell.judged == corrected({"mean": judged})["mean"]
+    of_tasks = []
+    for cell in data.cells:
+        of_tasks.append([scores_of(cell, 0), scores_of(cell, 1)])
+    before, after = of_tasks
+    expected = list(map(difference, before, after))
+    expected.append(difference(mean_over_tasks(before), mean_over_tasks(after)))
+    assert [cell.judged.estimate for cell in mean.cells] == expected
 
     assert mean.cells[0].judged.basis == "items and seeds"
     assert only(data).test.endswith(

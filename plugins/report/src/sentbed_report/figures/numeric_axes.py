@@ -21,7 +21,7 @@ from sentbed_report.figures.labels import label_text, legend_above
 from sentbed_report.figures.plot import Plot
 from sentbed_report.figures.points import draw_points
 from sentbed_report.formatting import number
-from sentbed_report.study.main_effects import together_with
+from sentbed_report.study.axis_effects import together_with
 from sentbed_report.study.study_data import AxisInfo, CellInfo, StudyData
 from sentbed_report.study.summary_row import SummaryRow
 from sentbed_report.study.summary_tables import Summary, title_of

@@ -10,7 +10,7 @@ from sentbed_report.figures.cell_scores import stages
 from sentbed_report.formatting import count, first_names, interval_text, number
 from sentbed_report.page.report_page import AnswerLine
 from sentbed_report.study.axes_without_effect import axes_without_effect
-from sentbed_report.study.axis_tests import AxisFindings
+from sentbed_report.study.axis_effects import AxisFindings
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.rank_groups import GroupedRow, RankGroups
 from sentbed_report.study.selection import ChosenScore, Selection, select

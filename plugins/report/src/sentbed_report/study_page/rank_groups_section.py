@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from sentbed_report.figures.study_figures import KINDS, plots_of
 from sentbed_report.page.sections import Section, table_of
 from sentbed_report.statistics.levels import SIGNIFICANT
-from sentbed_report.statistics.significance import Basis, common_basis
 from sentbed_report.study.rank_groups import RankGroups
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary, title_of
@@ -26,7 +25,7 @@ def rank_groups_section(
     tables: list[Table] = []
     notes: list[str] = []
     lines: list[str] = []
-    bases: set[Basis] = set()
+    basis = ""
     has_groups = False
     for summary in summaries:
         groups = summary.groups
@@ -37,8 +36,7 @@ def rank_groups_section(
         if groups.rows:
             lines.append(_line(summary, groups))
             tables.append(_table(summary, groups))
-            if groups.basis:
-                bases.add(groups.basis)
+            basis = basis or groups.basis
     if not has_groups:
         return None
 
@@ -46,7 +44,7 @@ def rank_groups_section(
     sentences: list[str] = []
     if lines:
         line = lines[0]
-        sentences += _sentences(common_basis(bases))
+        sentences += _sentences(basis)
     plots = plots_of(KINDS["ranks"], data, summaries)
     return Section("Rank groups", line, sentences, tables, notes, plots)
 
@@ -62,7 +60,7 @@ def _line(summary: Summary, groups: RankGroups) -> str:
     )
 
 
-def _sentences(basis: Basis) -> Iterator[str]:
+def _sentences(basis: str) -> Iterator[str]:
     """Yield sentences that explain marks, tests and intervals of ranks."""
     yield (
         "Beaten: whether the best cell is significantly better. That a cell is not beaten does not mean that it "

@@ -12,7 +12,7 @@ from sentbed.helpers import write_atomic
 from sentbed_report.item_page.item_page import DIRECTORY, ItemPage, item_pages
 from sentbed_report.page.markdown import page_markdown
 from sentbed_report.page.report_page import Page, page_html
-from sentbed_report.study.axis_tests import axis_findings
+from sentbed_report.study.axis_effects import axis_findings
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.selection import Selection, select
 from sentbed_report.study.study_data import StudyData

@@ -8,7 +8,7 @@ from sentbed_report.figures.study_figures import KINDS, plots_of
 from sentbed_report.formatting import count
 from sentbed_report.item_page.item_page import ItemPage, with_addresses
 from sentbed_report.page.sections import Section, Text
-from sentbed_report.study.axis_tests import AxisFindings
+from sentbed_report.study.axis_effects import AxisFindings
 from sentbed_report.study.selection import Selection
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
@@ -45,7 +45,7 @@ def sections_of(
         selection_section(selection),
         rank_groups_section(data, summaries),
         prompts_section(data, summaries),
-        effects_section(data, findings),
+        effects_section(findings),
         power_section(data, summaries),
         published_section(data, summaries),
         score_cost_section(data, summaries),

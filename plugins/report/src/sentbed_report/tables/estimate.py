@@ -24,7 +24,7 @@ from sentbed_report.formatting import (
     sign_of,
     signed,
 )
-from sentbed_report.statistics.significance import Judged
+from sentbed_report.statistics.difference import Judged
 from sentbed_report.tables.column import Column
 
 Place: TypeAlias = Literal[1, 2]
@@ -238,7 +238,6 @@ def _judged_record(estimate: Estimate) -> dict[str, Any] | None:
         "high": high,
         "p_value": judged.p_value,
         "corrected": judged.corrected,
-        "degrees": judged.degrees,
         "basis": judged.basis,
         "reason": judged.reason,
     }
