@@ -13,7 +13,6 @@ from sentbed_report.formatting import expected_verdict
 from sentbed_report.statistics.item_components import ComponentStore
 from sentbed_report.statistics.significance import average_column, corrected, judge_cell
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.exports import score_frame
 from sentbed_report.study.published_number_comparison import published_numbers
 from sentbed_report.study.published_number_config import Published
 from sentbed_report.study.study_data import AxisInfo, with_runs
@@ -126,12 +125,12 @@ def ranks_of(table, column):
 
 
 def test_ranks_are_those_that_the_paper_prints(study_of):
-    summary = only(sentbench(study_of, ranked_within=("backbone",)))
+    summary = only(sentbench(study_of, ranks=("backbone",)))
     for column, task in enumerate(("CR", "TREC")):
         expected = [rank for tasks in PRINTED.values() for rank in tasks[task][1]]
         assert ranks_of(summary, column) == expected
 
-    everywhere = only(sentbench(study_of, ranked_within=()))
+    everywhere = only(sentbench(study_of, ranks=()))
     values = [value for tasks in PRINTED.values() for value in tasks["CR"][0]]
     ranks = []
     for value in values:
@@ -146,14 +145,14 @@ def test_what_is_printed_alike_is_ranked_as_it_was_before_rounding(study_of):
     # The averages of table 3, printed 69.33 and 69.33 with the ranks 4 and 3; and three equal means of seeds.
     close = study_of(
         {"nsp cls": {1: {"MR": 415.95 / 6}}, "da ctr": {1: {"MR": 416.0 / 6}}},
-        ranked_within=(),
+        ranks=(),
     )
     assert ranks_of(only(close), 0) == [2, 1]
     thirds = {
         "a": {1: {"MR": 0.1}, 2: {"MR": 0.2}},
         "b": {1: {"MR": 0.2}, 2: {"MR": 0.1}},
     }
-    assert ranks_of(only(study_of(thirds, ranked_within=())), 0) == [1, 1]
+    assert ranks_of(only(study_of(thirds, ranks=())), 0) == [1, 1]
 
 
 def test_only_what_has_finished_and_is_not_degenerate_is_ranked(study_of):
@@ -161,13 +160,9 @@ def test_only_what_has_finished_and_is_not_degenerate_is_ranked(study_of):
         name: {1: {"MR": value}}
         for name, value in {"a": 1.0, "b": 2.0, "c": 3.0}.items()
     }
-    running = study_of(
-        {**numbers, "d": {1: {}}}, ranked_within=(), statuses={"d": "running"}
-    )
+    running = study_of({**numbers, "d": {1: {}}}, ranks=(), statuses={"d": "running"})
     assert ranks_of(only(running), 0) == [3, 2, 1, None]
-    useless = with_fields(
-        study_of(numbers, ranked_within=()), "c", degenerate="constant"
-    )
+    useless = with_fields(study_of(numbers, ranks=()), "c", degenerate="constant")
     assert ranks_of(only(useless), 0) == [2, 1, None]
 
 
@@ -244,7 +239,7 @@ def test_direction_is_what_the_score_says(study_of, direction, places, ranks):
     numbers = {"a": -3.0, "b": -2.0, "c": -1.0}
     data = study_of(
         {name: {1: {"T/error": number}} for name, number in numbers.items()},
-        ranked_within=(),
+        ranks=(),
     )
     summary = only(with_fields(data, direction=direction))
     assert [row.cells[0].place for row in summary.rows] == places
@@ -526,7 +521,6 @@ def test_an_average_over_a_part_of_the_row_says_so_and_is_beside_no_published_on
     assert summary.headings == ("MR", "CR", "Avg (2 of 4)")
     assert summary.note.endswith("; without SST2, TREC, whose data is missing")
     assert [len(cell.published) for cell in summary.rows[0].cells] == [1, 1, 0]
-    assert set(score_frame(data, [summary]).task) == {"MR", "CR", "AVG (2 of 4)"}
     *_, average = published_numbers(data, [summary])
     assert (average.row.key, average.row.found) == ("AVG", None)
 

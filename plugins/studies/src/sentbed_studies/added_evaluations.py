@@ -7,7 +7,8 @@ The keys of a run and of its evaluations are recorded in the run's file `keys.js
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import attrs
@@ -26,6 +27,7 @@ from sentbed.tools import (
     saved_recipe,
     train_first_stages,
 )
+from sentbed_report.formatting import count
 from sentbed_report.study.read_cell_run import (
     KEYS,
     added_run,
@@ -128,6 +130,36 @@ def run_states(study: Path, work: Work) -> list[RunState]:
             missing = task.missing(study)
         runs.append(RunState(task, status, tuple(missing), has_encoder(run)))
     return runs
+
+
+def lines_on_evaluations(states: Sequence[RunState]) -> Iterator[str]:
+    """Yield how many finished runs lack evaluations, and how many of them must be trained again for these."""
+    evaluated: Counter[str] = Counter()
+    trained_again = 0
+    missing: list[EvaluationKey] = []
+    for state in states:
+        if state.is_to_be_trained_again:
+            trained_again += 1
+            missing += state.missing
+        elif state.missing:
+            evaluated[_names_of_evaluators(state.missing)] += 1
+
+    for names, number in evaluated.items():
+        yield f"evaluated, not trained again: {count(number, 'finished run')}, with {names}"
+
+    if trained_again:
+        yield (
+            f"to be trained again (`--retrain`): {count(trained_again, 'finished run')}, which have kept no "
+            f"encoder to evaluate with {_names_of_evaluators(missing)}"
+        )
+
+
+def _names_of_evaluators(evaluations: Iterable[EvaluationKey]) -> str:
+    """Return the names of evaluators as text, without repetition."""
+    names: dict[str, None] = {}
+    for evaluation in evaluations:
+        names[f"`{evaluation.entry.evaluator.name}`"] = None
+    return ", ".join(names)
 
 
 def add_evaluations(

@@ -43,6 +43,10 @@ Entries: TypeAlias = Sequence[Entry]
 """Selection of the cells that match one of the entries."""
 
 
+Identity: TypeAlias = tuple[str, str, int]
+"""Name, prompt and seed of a cell, which together are unique within a study."""
+
+
 @attrs.frozen
 class Cell:
     """One run of a study: a combination of labels with a seed and, in a study with `prompts`, a prompt."""
@@ -58,8 +62,8 @@ class Cell:
     """Label of the prompt; empty in a study without `prompts`."""
 
     @property
-    def identity(self) -> tuple[str, str, int]:
-        """Name, prompt and seed, which together are unique within a study."""
+    def identity(self) -> Identity:
+        """Name, prompt and seed."""
         return self.name, self.prompt, self.seed
 
     def __str__(self) -> str:

@@ -91,16 +91,16 @@ def _ranks(
 ) -> dict[RowKey, int]:
     """Return the rank of each row in its group.
 
-    A group has the rows whose cells have equal labels on the axes that `StudyData.ranked_within` names. Means are
+    A group has the rows whose cells have equal labels on the axes that `StudyData.ranks` names. Means are
     compared with more decimals than are printed. Equal means share the smallest of their ranks.
     """
-    if data.ranked_within is None:
+    if data.ranks is None:
         return {}
     import pandas
 
     labels_of_cells = {}
     for cell in data.cells:
-        labels = map(cell.labels.get, data.ranked_within)
+        labels = map(cell.labels.get, data.ranks)
         labels_of_cells[cell.name] = " ".join(map(repr, labels))
     labels_of_rows = [labels_of_cells[cell_name] for cell_name, _ in means]
     frame = pandas.DataFrame({"labels": labels_of_rows, "mean": list(means.values())})

@@ -105,15 +105,6 @@ def evaluation_keys(run: Path) -> list[str]:
         return []
 
 
-def made_evaluations(run: Path) -> list[str]:
-    """Return the keys of the evaluations that a finished run made, and of those added to it."""
-    keys = evaluation_keys(run)
-    for added in sorted((run / ADDED).glob("*")):
-        if manifest_status(added) == "finished":
-            keys += evaluation_keys(added)
-    return keys
-
-
 def added_run(run: Path, key: str) -> Path:
     """Return the directory of an evaluation that was added, or may be added, to a run."""
     return run / ADDED / key[:10]
