@@ -9,11 +9,10 @@ from typing import TypeAlias
 
 import attrs
 from sentbed.errors import Problem, RecipeError
-from sentbed.protocols import Evaluator
+from sentbed.protocols import Evaluator, Recipe
 from sentbed.tools import (
     Document,
     Plugins,
-    Recipe,
     check,
     load_plugins,
     read_document,
