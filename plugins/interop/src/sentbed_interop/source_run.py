@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 from sentbed import DataError, Encoder, ModelError, RecipeError, RunError
 from sentbed.errors import listed
-from sentbed.protocols import Score
+from sentbed.protocols import START, Score
 from sentbed.tools import (
     Document,
     from_plain,
@@ -18,7 +18,6 @@ from sentbed.tools import (
     structure_recipe,
 )
 from sentbed_report.report_json import read_record
-from sentbed_report.score_planes import base_name
 
 REPORT, RECIPE = "report.json", "resolved.toml"
 
@@ -132,4 +131,4 @@ def _read_toml(file: Path) -> dict[str, Any]:
 
 def _names(encoder: str) -> set[str]:
     """Return the names of the encoders that a score involves: `en@start` involves `en`, `en+zh` involves both."""
-    return set(base_name(encoder).split("+"))
+    return set(encoder.removesuffix(START).split("+"))

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 from sentbed.helpers import Stop
@@ -322,12 +322,6 @@ def report(directory: str) -> None:
     show_default=True,
     help="Resolution of PNG.",
 )
-@click.option(
-    "--theme",
-    type=click.Choice(["light", "dark"]),
-    default="light",
-    show_default=True,
-)
 def plot(
     directory: str,
     names: tuple[str, ...],
@@ -339,12 +333,11 @@ def plot(
     width: float,
     height: float | None,
     dpi: int,
-    theme: Literal["light", "dark"],
 ) -> None:
     """Write figures of the study in DIRECTORY as files for papers: the figures called NAME, or all.
 
-    The kinds are `ranks`, `numbers`, `cost`, `geometry`, `trajectory` and `learning`; the second figure of a kind
-    is called `cost-2`, for example. The paths of the files are printed.
+    The kinds are `scores`, `effects`, `numbers`, `cost`, `geometry`, `trajectory` and `learning`; the second
+    figure of a kind is called `cost-2`, for example. The paths of the files are printed.
     """
     from sentbed.errors import RunError
     from sentbed_report.figures.figure_files import write_figure
@@ -380,17 +373,14 @@ def plot(
 
     chosen = {}
     for name in names or figures:
-        chosen[name] = figure_named(figures, name, task, loaded.tables)
+        chosen[name] = figure_named(figures, name)
 
     for name, plot in chosen.items():
         path = Path(out or Path(directory) / "figures") / f"{name}.{form}"
         if file is not None:
             path = Path(file)
-        drawn = plot.figure(width, height, theme)
-        remark = write_figure(drawn, path, plot.title, dpi)
+        write_figure(plot.figure(width, height), path, plot.title, dpi)
         echo(path)
-        if remark:
-            echo(remark, err=True)
 
 
 @study.command()
