@@ -30,8 +30,12 @@ STS = '[[evaluate]]\nuse = "senteval-sts"\ntasks = ["STSB"]\n'
     ],
 )
 def test_a_study_of_which_no_evaluator_decides_is_refused(
-    tmp_path, evaluate, decide, path, message
-):
+    tmp_path: Path,
+    evaluate: str,
+    decide: str,
+    path: str,
+    message: str,
+) -> None:
     recipe = tmp_path / "study.toml"
     base = (ROOT / "recipes" / "mini" / "studies" / "quick.toml").as_posix()
     recipe.write_text(f'extends = "{base}"\n{evaluate}[study]\ndecide = {{ {decide} }}')

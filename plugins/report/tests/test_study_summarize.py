@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 from scipy import stats
 from sentbed.protocols import Items, Score
-from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.formatting import expected_verdict
 from sentbed_report.statistics.item_components import ComponentStore
 from sentbed_report.statistics.significance import average_column, corrected, judge_cell
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.published_number_comparison import published_numbers
 from sentbed_report.study.published_number_config import Published
-from sentbed_report.study.study_data import AxisInfo, with_runs
+from sentbed_report.study.study_data import AxisInfo, CellRun, with_runs
 from sentbed_report.study_page.published_section import published_notes
 from toy_study import with_added, with_fields
 
@@ -589,49 +588,32 @@ def test_a_degenerate_score_has_no_place_and_no_mark(study_of, worst, seeds):
     data = with_scores(study_of(numbers, baseline="a", items=True), degenerate, worst)
     for row in only(data).rows:
         mr, trec, average = row.cells
-        bad = row.cell == worst
-        assert bool(trec.degenerate) == bool(average.degenerate) == bad
-        assert not mr.degenerate
-        if bad:
-            assert trec.degenerate == (
-                "one class" if len(seeds) == 2 else "one class (seed 2)"
-            )
-            assert "it includes TREC" in average.degenerate
-            assert (mr.place, trec.place, average.place) == (1, None, None)
+        is_bad = row.cell == worst
+        assert mr.degenerate == ""
         for cell in (trec, average):
+            assert cell.degenerate == ("one class" if is_bad else "")
+            assert math.isnan(cell.value) == is_bad
             # Nothing is tested against a baseline that says nothing, either.
             judged = cell.judged
-            if judged is not None and (bad or worst == "a"):
+            if judged is not None and (is_bad or worst == "a"):
                 assert (judged.p_value, judged.corrected) == (None, None)
-                assert (
-                    judged.reason
-                    == ("the score" if bad else "the baseline's score")
-                    + " is degenerate"
-                )
+                assert judged.reason == "a score is not finite"
+        if is_bad:
+            assert (mr.place, trec.place, average.place) == (1, None, None)
 
 
-def test_predictions_that_are_all_the_same_are_seen_in_the_items():
+@pytest.mark.parametrize("statistic", ["spearman", "matthews", "f1"])
+def test_predictions_that_are_all_the_same_are_seen_in_the_items(statistic):
     gold = np.arange(20.0)
     protocol = {"encoder": {}, "evaluator": {}}
-    for statistic in ("spearman", "matthews", "f1"):
-        same = Items(statistic, gold, np.full(20, 0.9998))
-        assert (
-            degenerate_of(Score("T", "m", 0.0, protocol, items=same))
-            == "all predictions are the same"
-        )
-        assert (
-            degenerate_of(
-                Score("T", "m", 0.0, protocol, items=Items(statistic, gold, gold))
-            )
-            == ""
-        )
-
-    assert (
-        degenerate_of(
-            Score("T", "m", 100.0, protocol, items=Items("mean", np.ones(20)))
-        )
-        == ""
-    )
+    score = Score("T", "m", 0.0, protocol)
+    same = attrs.evolve(score, items=Items(statistic, gold, np.full(20, 0.9998)))
+    good = attrs.evolve(score, items=Items(statistic, gold, gold))
+    mean = attrs.evolve(score, items=Items("mean", np.ones(20)))
+    run = CellRun("a", 1, "finished", scores=(same, good, mean))
+    reasons = [score.degenerate for score in run.scores]
+    assert reasons == ["all predictions are the same", "", ""]
+    assert math.isnan(run.scores[0].value)
 
 
 def test_a_table_with_a_cost_has_no_average_and_gives_no_wrong_reason(study_of):

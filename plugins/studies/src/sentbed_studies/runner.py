@@ -17,7 +17,8 @@ from pathlib import Path
 import attrs
 from sentbed.errors import RunError
 from sentbed.helpers import remove_directory
-from sentbed.tools import Plugins, Recipe, load_plugins, locked, new_directory
+from sentbed.protocols import Recipe
+from sentbed.tools import Plugins, load_plugins, locked, new_directory
 from sentbed_common import TaskPool, is_locked
 from sentbed_jobs.executor_lookup import executor_of
 from sentbed_jobs.pool_loop import Say

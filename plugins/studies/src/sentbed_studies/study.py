@@ -9,10 +9,10 @@ from typing import TypeAlias
 
 import attrs
 from sentbed.errors import Problem, RecipeError, suggest
+from sentbed.protocols import Recipe
 from sentbed.tools import (
     Document,
     Plugins,
-    Recipe,
     check,
     load_plugins,
     read_document,

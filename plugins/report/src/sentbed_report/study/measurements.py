@@ -9,7 +9,6 @@ import attrs
 from sentbed.protocols import Score
 
 from sentbed_report.data_splits import is_development
-from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.run_cost import cost_scores
 from sentbed_report.score_planes import encoder_order
 from sentbed_report.score_protocols import evaluation_protocol, protocol_hash
@@ -103,7 +102,7 @@ def _row(measurement: Measurement) -> dict[str, Any]:
         "metric": score.metric,
         "value": score.value,
         "direction": score.direction,
-        "degenerate": degenerate_of(score),
+        "degenerate": score.degenerate,
         "axis": score.axis,
         "score": score,
     }
