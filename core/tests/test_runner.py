@@ -21,7 +21,6 @@ from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import runner
 from sentbed._run.encoder_building import build_encoder, build_encoders
-from sentbed._run.run_directory import remove_unfinished
 from sentbed._run.runner import RunResult
 from toy_plugin import (
     RECIPE,
@@ -493,7 +492,7 @@ def test_the_frozen_tower_of_a_stage_has_the_weights_that_an_earlier_stage_gave_
 
 def test_of_every_stage_only_the_weights_that_it_ends_with_are_left(run_recipe):
     validate = '{ every = 1, with = { use = "lottery" } }'
-    text = TOWERS + "\n[checkpoint]\nevery = 1\nkeep = 3\n"
+    text = TOWERS + "\n[checkpoint]\nevery = 1\n"
 
     out = run_recipe(
         text, f"stage.pairs.validate={validate}", f"stage.tune.validate={validate}"
@@ -645,22 +644,6 @@ def test_an_interrupted_run_keeps_its_best_checkpoint(out, load_encoder, run_rec
 
 
 # --- where a run may go ------------------------------------------------------------------------------------
-
-
-def test_a_run_that_has_not_finished_gives_its_place_to_another(
-    recipe_of, plugins, out
-):
-    place = out
-    run(recipe_of(), place, plugins)
-    with pytest.raises(
-        RunError, match="is finished, and only one that has not finished is replaced"
-    ):
-        remove_unfinished(place)
-    manifest = json.loads((place / "manifest.json").read_text())
-    (place / "manifest.json").write_text(json.dumps({**manifest, "status": "failed"}))
-    remove_unfinished(place)
-    assert [path.name for path in place.iterdir() if path.name != ".lock"] == []
-    assert run(recipe_of(), place, plugins).scores
 
 
 @pytest.mark.parametrize("where", ["evaluate", "validate"])

@@ -51,7 +51,7 @@ def train(recipe_of, plugins, tmp_path):
             stage=tuple(attrs.evolve(stage, **changes) for stage in recipe.stage),
         )
         encoder = build_encoder(recipe)
-        run = RunContext(tmp_path / "run", recipe, hooks=plugins.manager.hook)
+        run = RunContext(tmp_path / "run", recipe, plugins, hooks=plugins.manager.hook)
         for index in range(len(recipe.stage)):
             train_stage(run, index, {"encoder": encoder})
         return encoder, run
@@ -66,7 +66,7 @@ def train_towers(plugins, tmp_path):
     def go(recipe, **changes):
         recipe = attrs.evolve(recipe, stage=(attrs.evolve(recipe.stage[0], **changes),))
         encoders = build_encoders(recipe, recipe.runtime.build())
-        run = RunContext(tmp_path / "run", recipe, hooks=plugins.manager.hook)
+        run = RunContext(tmp_path / "run", recipe, plugins, hooks=plugins.manager.hook)
         train_stage(run, 0, encoders)
         return encoders
 
@@ -553,7 +553,7 @@ def stopped(recipe, plugins, directory, loss, validate):
         recipe, stage=(attrs.evolve(recipe.stage[0], loss=loss, validate=validate),)
     )
     encoder = build_encoder(recipe)
-    run = RunContext(directory, recipe, hooks=plugins.manager.hook)
+    run = RunContext(directory, recipe, plugins, hooks=plugins.manager.hook)
     with pytest.raises((RunError, KeyboardInterrupt)):
         train_stage(run, 0, {"encoder": encoder})
     return encoder

@@ -22,8 +22,7 @@ from sentbed import Encoder, PluginError, RunError, build_encoder
 from sentbed._cli import main as cli
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.recipe import Validate
-from sentbed._run.resume import resume
-from sentbed._run.runner import run
+from sentbed._run.runner import resume, run
 from sentbed.protocols import (
     Evaluation,
     Evaluator,

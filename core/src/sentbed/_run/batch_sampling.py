@@ -117,7 +117,6 @@ class Sampler:
     def state(self) -> dict[str, Any]:
         """Return the position of the sampler, as a table for JSON."""
         return {
-            "batches_an_epoch": self.batches_an_epoch,
             "epoch": self._epoch,
             "done": self._done,
             "position": self._position,
@@ -125,17 +124,7 @@ class Sampler:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore the position of a sampler, which must have had the same data and arguments.
-
-        Raises:
-            DataError: if the state is from data or a batch size with another number of batches.
-        """
-        batches = state["batches_an_epoch"]
-        if batches != self.batches_an_epoch:
-            raise DataError(
-                f"the state of the sampler has {batches} batches an epoch, the data now gives "
-                f"{self.batches_an_epoch}; resume with the data and the batch size of the run that was saved"
-            )
+        """Restore the position of a sampler, which must have had the same data and arguments."""
         self._epoch = state["epoch"]
         self._done = state["done"]
         self._position = state["position"]
