@@ -100,8 +100,7 @@ class Sampler:
         """Return the next batch.
 
         Raises:
-            DataError: if the source returns too few rows, or there are too few rows without a common text to
-                fill the batch.
+            DataError: if there are too few rows without a common text to fill the batch.
         """
         if self._done >= self.batches_an_epoch:
             self._epoch += 1
@@ -131,21 +130,8 @@ class Sampler:
         self._deferred = dict.fromkeys(state["deferred"])
 
     def fetch(self, rows: NDArray[np.int64]) -> dict[str, Sequence[Any]]:
-        """Return the values of rows in each column, as the data set gives them in the current epoch.
-
-        Raises:
-            DataError: if the source returns too few values.
-        """
+        """Return the values of rows in each column, as the data set gives them in the current epoch."""
         columns = self._dataset.rows(rows.tolist(), self._epoch)
-        for column in self._columns:
-            count = len(columns.get(column, ()))
-            if count != len(rows):
-                raise DataError(
-                    f"the source ran dry: asked for {len(rows)} rows of `{column}`, it gave {count}, in "
-                    f"epoch {self._epoch + 1}, batch {self._done + 1} of {self.batches_an_epoch}; it must "
-                    f"give all of its {len(self._dataset)} rows in every epoch: check that its files are "
-                    "complete and have not changed"
-                )
         return {column: columns[column] for column in self._columns}
 
     def _next_distinct(self) -> tuple[NDArray[np.int64], dict[str, Sequence[Any]]]:

@@ -84,12 +84,14 @@ def save_state(
     `trainer` is the trainer of the current stage; None if the stage has not begun.
     """
     history = context.history
+    history = attrs.evolve(history, seconds=history.total_seconds())
+    trackers = dict(context.hooks.tracker_state(run=context.run))
     whole = attrs.evolve(
         state,
         facts=context.facts,
         kept=context.kept,
-        history=attrs.evolve(history, seconds=history.total_seconds()),
-        trackers=dict(context.hooks.tracker_state(run=context.run)),
+        history=history,
+        trackers=trackers,
     )
     save_trainer = None if trainer is None else trainer.save
     write_state(context.directory, whole, save_trainer)
