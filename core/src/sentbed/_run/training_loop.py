@@ -14,7 +14,6 @@ import attrs
 from sentbed._encoder.encoder import Encoder, pair_name
 from sentbed._files import write_directory
 from sentbed._recipe.checks import loss_of
-from sentbed._recipe.recipe import Recipe, Stage, Validate, Watch
 from sentbed._run.batch_sampling import Batch
 from sentbed._run.context import RunContext
 from sentbed._run.trainer_inputs import Feed, length_of, sampler_of
@@ -30,11 +29,15 @@ from sentbed._seeds import derive
 from sentbed.errors import RunError, SentbedError
 from sentbed.protocols import (
     Dataset,
+    Recipe,
+    Stage,
     StepResult,
     TokenIds,
     Trainer,
     Training,
     TrainingEngine,
+    Validate,
+    Watch,
 )
 
 FIRST_ROWS = 5
