@@ -206,13 +206,13 @@ def run_plan(
     """
     from sentbed_jobs.executor_lookup import executor_of
 
-    from sentbed_studies.progress_display import watching
+    from sentbed_studies.progress import watching
     from sentbed_studies.runner import run_study
 
-    pool_options = {"workers": plan.left.workers, **(executor_options or {})}
+    pool_options = {"workers": plan.workers, **(executor_options or {})}
     with (
         reported(plan.directory),
-        watching(plan.directory, plan.work, plan.left) as say,
+        watching(plan.directory, plan.work) as say,
     ):
         pool = executor_of(executor, pool_options, plugins, say)
         return run_study(
@@ -222,7 +222,7 @@ def run_plan(
             executor=pool,
             work=plan.whole_work,
             say=say,
-            left=plan.left,
+            workers=plan.workers,
             **options,
         )
 
@@ -257,14 +257,14 @@ def status(directory: str, as_json: bool) -> None:
 
     from sentbed_report.study.read_study_directory import read_data
 
-    from sentbed_studies.study_status import status_of
+    from sentbed_studies.progress import status_lines, status_table
 
-    status = status_of(read_data(directory))
+    data = read_data(directory)
     if as_json:
-        echo(json.dumps(status.table(), indent=2))
+        echo(json.dumps(status_table(data), indent=2))
         return
 
-    for line in status.lines():
+    for line in status_lines(data):
         echo(line)
 
 
