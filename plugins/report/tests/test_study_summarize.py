@@ -50,7 +50,7 @@ def names(summary):
     return [row.name for row in summary.rows]
 
 
-def places(rows):
+def places_of(rows):
     """The places of rows in the first column."""
     return [row.cells[0].place for row in rows]
 
@@ -225,7 +225,7 @@ def test_best_and_second_are_as_printed_and_ties_share(study_of):
     summary = only(
         study_of({name: {1: {"MR": value}} for name, value in numbers.items()})
     )
-    assert places(summary.rows) == [1, 1, 2, None]
+    assert places_of(summary.rows) == [1, 1, 2, None]
 
 
 def test_a_cell_with_runs_that_have_not_finished_is_neither_best_nor_second(study_of):
@@ -236,7 +236,7 @@ def test_a_cell_with_runs_that_have_not_finished_is_neither_best_nor_second(stud
     }
     for status in ("running", "failed", "waiting"):
         rows = only(study_of(numbers, statuses={"half": status})).rows
-        assert places(rows) == [None, 2, 1]
+        assert places_of(rows) == [None, 2, 1]
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_direction_is_what_the_score_says(study_of, direction, places, ranks):
         ranks=(),
     )
     summary = only(with_fields(data, direction=direction))
-    assert places(summary.rows) == places
+    assert places_of(summary.rows) == places
     assert ranks_of(summary, 0) == ranks
 
 
@@ -575,7 +575,7 @@ def test_a_bare_task_is_its_first_metric(study_of):
 def test_what_is_not_finite_is_neither_best_nor_judged(study_of):
     numbers = {"a": {1: {"MR": math.nan}}, "b": {1: {"MR": 3.0}}, "c": {1: {"MR": 4.0}}}
     rows = only(study_of(numbers, baseline="a")).rows
-    assert places(rows) == [None, 2, 1]
+    assert places_of(rows) == [None, 2, 1]
     assert rows[1].cells[0].judged.reason == "a score is not finite"
 
 
