@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 
-import attrs
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
-from sentbed.errors import RunError
 from sentbed.protocols import Items, Score
 from sentbed_common import item_score
 from sentbed_report.statistics.cell_scores import CellScores, is_mean, mean_over_tasks
@@ -350,13 +348,6 @@ def test_what_cannot_be_tested_has_no_p_value_and_says_why(before, after, reason
     assert (judged.p_value, judged.interval, judged.significant) == (None, None, False)
     assert reason in judged.reason
     assert corrected({"cell": judged})["cell"].corrected is None
-
-
-def test_degenerate_scores_are_refused():
-    (scores,) = numbers(1.0).of_runs.values()
-    degenerate = (attrs.evolve(scores[0], degenerate="one class"),)
-    with pytest.raises(RunError):
-        difference(numbers(1.0, 2.0), CellScores({(0, ""): degenerate}))
 
 
 def test_identical_cells_do_not_differ():

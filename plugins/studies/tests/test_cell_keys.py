@@ -8,8 +8,7 @@ import attrs
 import pytest
 from sentbed import DataError, FilePath
 from sentbed._files import sha256
-from sentbed._recipe.recipe import Evaluate
-from sentbed.protocols import Evaluator
+from sentbed.protocols import Evaluate, Evaluator
 from sentbed_studies.cell_keys import CellKeys
 from toy_plugin import RECIPE
 

@@ -15,13 +15,14 @@ import attrs
 from sentbed import Encoder
 from sentbed.errors import RunError
 from sentbed.helpers import key_of, read_json, remove_directory, write_atomic
+from sentbed.protocols import Recipe
 from sentbed.tools import (
     ENCODER,
     Plugins,
-    Recipe,
     engine_of,
     evaluate_trained,
     new_directory,
+    runs_code,
     saved_encoders,
     saved_recipe,
     train_first_stages,
@@ -228,6 +229,6 @@ def _load_encoders(
     for name, directory in saved_encoders(run, recipe.encoders).items():
         if not directory.is_dir():
             continue
-        saved = saved_recipe(directory, plugins, recipe.encoders[name].runs_code)
+        saved = saved_recipe(directory, plugins, runs_code(recipe.encoders[name]))
         encoders[name] = Encoder.build(saved, engine, saved=directory)
     return encoders

@@ -13,11 +13,9 @@ import attrs
 from sentbed import FilePath, ModelId, locate
 from sentbed.errors import SentbedError
 from sentbed.helpers import key_of, sha256
-from sentbed.protocols import Component, DataSource, Evaluator
+from sentbed.protocols import Component, DataSource, Evaluate, Evaluator, Recipe
 from sentbed.tools import (
-    Evaluate,
     Plugins,
-    Recipe,
     components_of,
     computing_code,
     decisive,

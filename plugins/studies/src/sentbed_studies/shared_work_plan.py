@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 
 import attrs
 from sentbed.helpers import key_of
-from sentbed.tools import Recipe, first_stages
+from sentbed.protocols import Recipe
+from sentbed.tools import first_stages
 from sentbed_report.formatting import count
 from sentbed_report.study.read_cell_run import manifest_status, missing_evaluations
 from sentbed_report.study.read_study_directory import is_finished

@@ -15,7 +15,8 @@ import attrs
 import tomli_w
 from sentbed.errors import DataError, RunError
 from sentbed.helpers import write_atomic
-from sentbed.tools import Recipe, differences, locked, unstructure
+from sentbed.protocols import Recipe
+from sentbed.tools import differences, locked, unstructure
 from sentbed_common import is_locked
 from sentbed_report.study.read_study_directory import LOCKS, RECIPE
 from sentbed_report.study.study_data import AxisInfo

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 from sentbed.protocols import Score
 
-from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.statistics.sampling_error import ItemComponents, components_of_mean
 
 if TYPE_CHECKING:
@@ -79,9 +78,8 @@ class CellScores:
         reasons: dict[str, None] = {}
         for scores in self.of_runs.values():
             for score in scores:
-                reason = degenerate_of(score)
-                if reason:
-                    reasons[reason] = None
+                if score.degenerate:
+                    reasons[score.degenerate] = None
         return "; ".join(reasons)
 
 

@@ -20,7 +20,7 @@ another one. A test that considers only one of them has too many false positives
 
 With one seed and one prompt, the test is a paired t-test over the items alone. Without items, it is one over the
 seeds, and needs at least two. Scores that do not pair are refused: of other items, or other prompts, or without
-a seed in common; and so are degenerate ones, which say nothing about their encoder.
+a seed in common; and so are missing ones.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def weighted_sum(
 
     Raises:
         RunError: if the cells share no seed, or are not under the same prompts or on the same items, or if a
-            score is degenerate or not finite.
+            score is not finite, such as a degenerate one.
     """
     import numpy as np
 
@@ -169,8 +169,6 @@ def weighted_sum(
             raise RunError(
                 "the scores are not under the same prompts, so they cannot be compared"
             )
-        if scores.degenerate:
-            raise RunError("a score is degenerate")
 
     runs = list(product(seeds, prompts))
     reference = cells[0].of_runs[runs[0]]

@@ -40,16 +40,15 @@ def with_marks(
     ranked: Sequence[RowKey],
     digits: int,
 ) -> ScoredColumn:
-    """Return a column with places and ranks among the rows `ranked`; degenerate scores get neither."""
+    """Return a column with places and ranks among the rows `ranked`."""
     if not scored.column.ranked:
         return scored
 
     means = {}
     for row in ranked:
         estimate = scored.estimates.get(row, Estimate())
-        if estimate.value is None or not estimate.is_finite or estimate.degenerate:
-            continue
-        means[row] = estimate.value
+        if estimate.value is not None and estimate.is_finite:
+            means[row] = estimate.value
 
     places = _places(scored.column, means, digits)
     ranks = _ranks(data, scored.column, means)

@@ -86,7 +86,7 @@ def rank_groups(
 ) -> RankGroups | None:
     """Rank a table's rows in its last column, `column`, by its tests; None if fewer than two rows have finished.
 
-    Rows that have not finished, are degenerate, or cannot be compared with the best one are left out.
+    Rows that have not finished, have no finite score, or cannot be compared with the best one are left out.
     """
     left: list[tuple[str, str]] = []
     number_finished = 0
@@ -131,10 +131,8 @@ def why_not_ranked(row: SummaryRow) -> str:
     cell = row.cells[-1]
     if row.status != "finished":
         return "it has not finished"
-    if cell.degenerate:
-        return f"degenerate: {cell.degenerate}"
     if not cell.is_finite:
-        return "its score is not finite"
+        return cell.degenerate or "its score is not finite"
     return ""
 
 

@@ -11,6 +11,7 @@ import attrs
 from sentbed.protocols import Score
 
 from sentbed_report.data_splits import data_of, is_development, with_decided_split
+from sentbed_report.degenerate_scores import without_degenerate_values
 from sentbed_report.run_cost import RecordedCost
 from sentbed_report.study.study_settings import StudySettings
 
@@ -47,8 +48,11 @@ class CellRun:
     """Error message of a failed run; empty for other runs."""
     seconds: float | None = None
     """Duration of the run in seconds; None if it was not recorded."""
-    scores: tuple[Score, ...] = ()
-    """Scores, each with its items if they were saved; empty unless the run has finished."""
+    scores: tuple[Score, ...] = attrs.field(
+        default=(), converter=without_degenerate_values
+    )
+    """Scores, each with its items if they were saved; empty unless the run has finished. A degenerate score has
+    the value NaN."""
     record: Mapping[str, Any] = attrs.field(factory=dict)
     """Content of the run's `report.json`: `stages` has its learning curves."""
     cost: RecordedCost | None = None
