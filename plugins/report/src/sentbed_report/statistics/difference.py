@@ -83,8 +83,9 @@ class Difference:
 
         half_widths = []
         for source in self.sources.values():
-            critical = float(special.stdtrit(source.degrees, level / 2))
-            half_widths.append(math.sqrt(source.variance) * critical)
+            if source.variance > 0:
+                critical = float(special.stdtrit(source.degrees, level / 2))
+                half_widths.append(math.sqrt(source.variance) * critical)
         # The squares of tiny levels' critical values are beyond the range of floats.
         return math.hypot(*half_widths)
 
@@ -162,7 +163,7 @@ def weighted_sum(
     cells = [scores for _, scores in terms]
     seeds = shared_seeds(cells)
     if not seeds:
-        raise RunError("no seed has a score of all cells")
+        raise RunError("the cells have no seed in common")
     prompts = cells[0].prompts
     for scores in cells:
         if set(scores.prompts) != set(prompts):

@@ -46,6 +46,9 @@ def rows_under_prompts(summary: Summary) -> tuple[RowUnderPrompts, ...]:
             judged = judge([(1.0, scores)], summary.random)
         stds = {}
         if judged is not None and judged.estimate is not None:
-            stds = judged.estimate.stds
+            of_sources = judged.estimate.stds
+            for name in ("prompts", "seeds", "items"):
+                if name in of_sources:
+                    stds[name] = of_sources[name]
         rows.append(RowUnderPrompts(row, means, stds))
     return tuple(rows)

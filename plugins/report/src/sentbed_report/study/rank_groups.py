@@ -86,7 +86,7 @@ def rank_groups(
 ) -> RankGroups | None:
     """Rank a table's rows in its last column, `column`, by its tests; None if fewer than two rows have finished.
 
-    Rows that have not finished, have no finite score, or cannot be compared with the best one are left out.
+    Rows that have not finished, have no finite score, or cannot be compared with most others are left out.
     """
     left: list[tuple[str, str]] = []
     number_finished = 0
@@ -110,12 +110,16 @@ def rank_groups(
 
     rows.sort(key=lambda row: _worth(row, column), reverse=True)
     reasons: dict[str, None] = {}
-    kept = rows[:1]
-    for row in rows[1:]:
-        judged = _test_of(tests, rows[0], row)
-        if judged.reason:
-            left.append((row.name, judged.reason))
-            reasons[judged.reason] = None
+    kept = []
+    for row in rows:
+        reasons_of_row = []
+        for other in rows:
+            if other is not row:
+                reasons_of_row.append(_test_of(tests, row, other).reason)
+        untested = [reason for reason in reasons_of_row if reason]
+        if 2 * len(untested) > len(reasons_of_row):
+            left.append((row.name, "; ".join(dict.fromkeys(untested))))
+            reasons |= dict.fromkeys(untested)
         else:
             kept.append(row)
     if len(kept) < 2:

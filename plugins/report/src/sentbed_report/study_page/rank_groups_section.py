@@ -65,12 +65,12 @@ def _sentences(basis: str) -> Iterator[str]:
         "is equal to the best."
     )
     yield (
-        f"Every two cells are compared over {basis} as in tests against a "
-        f"baseline, with Holm's correction over all pairs of a table: in at most {_LEVEL} of "
-        "studies like this one, any pair of a table is wrongly told apart. Ranks: the lowest is 1 plus the "
+        f"Every two cells are compared over {basis}. The marks in the table's last column and these ranks are "
+        "read from the same tests, with Holm's correction over all of them; comparisons with the baseline share "
+        "one half of the level, other pairs the other half. The chance of any false difference is at most "
+        f"{_LEVEL}. Ranks: the lowest is 1 plus the "
         "number of significantly better cells, the highest is the number of cells minus that of "
-        "significantly worse cells. With the same error rate, all true ranks are in these intervals at "
-        "once. From the best: the difference, with bounds that hold for all pairs at once."
+        "significantly worse cells. From the best: the difference, with bounds that hold for all tests at once."
     )
 
 
