@@ -33,17 +33,10 @@ EXAMPLE = "pooler"
 """Kind whose template is a working example."""
 TENSOR_KINDS = ("backbone", "intervention", "loss", "optimizer", "pooler", "similarity")
 """Kinds whose contracts in `sentbed_testing` need PyTorch."""
-CONTRACTS = (
-    *TENSOR_KINDS,
-    "data",
-    "evaluator",
-    "prompt",
-    "runtime",
-    "schedule",
-    "tracker",
-    "transform",
-)
-"""Kinds that have a contract of their own in `sentbed_testing`; others have that of every component."""
+DATA_KINDS = ("data", "evaluator")
+"""Kinds whose components use what `sentbed_common` has for data sets and scores."""
+COMPARED_KINDS = ("pooler", "runtime")
+"""Kinds whose tests encode with components of other distributions."""
 
 
 def require_name(
@@ -100,14 +93,17 @@ def write_plugin(
     template = "component"
     if kind in TENSOR_KINDS:
         needs.append("torch>=2.6")
+    if kind in DATA_KINDS:
+        needs.append("sentbed-common")
     if kind == EXAMPLE:
         template = EXAMPLE
+    if kind in COMPARED_KINDS:
         test_needs += ["sentbed-backbones", "sentbed-hardware"]
         test_needs += ["sentbed-losses", "sentbed-poolers"]
 
-    contract = "ComponentContract"
-    if kind in CONTRACTS:
-        contract = f"{kind.capitalize()}Contract"
+    contract = f"{kind.capitalize()}Contract"
+    if KINDS[kind].on_command_line:
+        contract = "ComponentContract"
     words = {
         "new-name": name,
         "new_name": _module(name),
