@@ -10,7 +10,8 @@ import pytest
 import torch
 from sentbed import Encoder
 from sentbed.errors import NotFiniteError
-from sentbed.tools import EncoderRecipe, component_of, load_plugins
+from sentbed.protocols import EncoderRecipe
+from sentbed.tools import component_of, load_plugins
 
 TABLE = {
     "backbone": {"use": "bert", "init": "random", "size": "tiny"},

@@ -17,8 +17,8 @@ import toy_plugin
 from attrs.validators import ge
 from hypothesis import strategies as st
 from sentbed import FilePath, ModelId, RecipeError, load_recipe
-from sentbed._document.toml import parse
 from sentbed._registry.registry import load_plugins
+from sentbed._toml import parse
 from sentbed.protocols import Evaluator, Loss
 from sentbed.tools import (
     Document,
@@ -372,10 +372,10 @@ def read(text, cls, plugins):
 def problems_of(text, cls, plugins):
     with pytest.raises(RecipeError) as caught:
         read(text, cls, plugins)
-    return [
-        (problem.line, problem.path, problem.message)
-        for problem in caught.value.problems
-    ]
+    places = []
+    for problem in caught.value.problems:
+        places.append((problem.line, problem.path, problem.message))
+    return places
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,16 @@ import math
 import attrs
 import numpy as np
 import pytest
-from sentbed._recipe.recipe import Expected, Recipe
 from sentbed._run.history import History
-from sentbed.protocols import Evaluation, Run, Scatter, Score, StepResult
+from sentbed.protocols import (
+    Evaluation,
+    Expected,
+    Recipe,
+    Run,
+    Scatter,
+    Score,
+    StepResult,
+)
 
 
 def values_of(keys, *scores):

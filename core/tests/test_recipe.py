@@ -7,8 +7,8 @@ import pytest
 import tomli
 from sentbed import RecipeError, load_recipe
 from sentbed._recipe.load import component_of
-from sentbed._recipe.recipe import Checkpoint, Validate, Watch, resolved_toml
-from sentbed.protocols import Backbone
+from sentbed._recipe.recipe import resolved_toml
+from sentbed.protocols import Backbone, Checkpoint, Validate, Watch
 from toy_plugin import (
     RECIPE,
     TOWERS,

@@ -17,12 +17,12 @@ from sentbed import (
     load_recipe,
     run,
 )
-from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import runner
 from sentbed._run.encoder_building import build_encoder, build_encoders
 from sentbed._run.run_directory import remove_unfinished
 from sentbed._run.runner import RunResult
+from sentbed.protocols import Recipe
 from toy_plugin import (
     RECIPE,
     TOWERS,

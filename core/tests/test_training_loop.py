@@ -13,7 +13,6 @@ from sentbed import (
     RunError,
     hookimpl,
 )
-from sentbed._recipe.recipe import Validate, Watch
 from sentbed._run.context import RunContext
 from sentbed._run.encoder_building import build_encoder, build_encoders
 from sentbed._run.training_loop import require_fit, train_stage
@@ -23,6 +22,8 @@ from sentbed.protocols import (
     Evaluator,
     Prepared,
     TokenIds,
+    Validate,
+    Watch,
 )
 from toy_fixtures import exactly
 from toy_plugin import (

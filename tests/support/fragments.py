@@ -16,10 +16,10 @@ import click
 from blocks import ROOT
 from distributions import EXTRAS, WORKSPACE
 from sentbed._cli.main import main
-from sentbed._document.toml import Document, parse
 from sentbed._recipe.load import structure_recipe
-from sentbed._recipe.recipe import EncoderRecipe, Recipe, Stage
+from sentbed._toml import Document, parse
 from sentbed.errors import RecipeError
+from sentbed.protocols import EncoderRecipe, Recipe, Stage
 
 ENCODER: Mapping[str, Any] = {
     "backbone": {"use": "bert", "init": "random"},
@@ -104,7 +104,7 @@ def toml_faults(text, plugins):
         return ["`extends` names a file, or several"]
     document = Document.of(_filled(data, WHOLE))
     try:
-        structure_recipe(document, plugins, Path.cwd(), check_files=False)
+        structure_recipe(document, plugins, Path.cwd())
     except RecipeError as error:
         return [str(problem) for problem in error.problems]
     return []

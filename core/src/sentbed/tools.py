@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from sentbed._document.extends import EXTENDS
     from sentbed._document.overrides import apply_overrides, set_values
     from sentbed._document.structuring import parts_in, structure, unstructure
-    from sentbed._document.toml import Document, KeyPath, node_of
     from sentbed._encoder.batching import WINDOW, Progress, distinct_texts
     from sentbed._encoder.encoder import engine_of, self_contained
     from sentbed._encoder.prompt_tokenizer import PromptTokenizer
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from sentbed._files import locked
     from sentbed._json import from_plain, plain
     from sentbed._locations import mentions
-    from sentbed._recipe.checks import check
+    from sentbed._recipe.checks import check, check_components
     from sentbed._recipe.component_compatibility import (
         misfits,
         runtime_misfits,
@@ -47,21 +46,12 @@ if TYPE_CHECKING:
         structure_recipe,
     )
     from sentbed._recipe.recipe import (
-        MAIN_ENCODER,
         RESOLVED,
         SCHEMA,
-        Checkpoint,
-        EncoderRecipe,
-        Evaluate,
-        Expected,
-        Recipe,
-        Run,
-        Stage,
-        Validate,
-        Watch,
         decisive,
         first_stages,
         resolved_toml,
+        runs_code,
     )
     from sentbed._recipe.recipe_differences import differences
     from sentbed._registry.computing_code import (
@@ -85,6 +75,7 @@ if TYPE_CHECKING:
     )
     from sentbed._run.trackers import hook_faults
     from sentbed._run.training_states import STATES, newest_state, write_state
+    from sentbed._toml import Document, KeyPath, node_of
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = _lazy(__name__)

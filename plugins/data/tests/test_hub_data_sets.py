@@ -18,35 +18,35 @@ RECIPES = Path(__file__).parents[3] / "recipes"
 INLINE_TABLE = re.compile(r"\{[^{}]*\"hub:[^{}]*\}")
 SOURCES = {source.name: source for source in (Dropout, Nsp, Pairs, Triplets)}
 
-NLI_COLUMNS = {
-    "pair": ("anchor", "positive"),
-    "pair-class": ("premise", "hypothesis", "label"),
-    "pair-score": ("sentence1", "sentence2", "score"),
-    "triplet": ("anchor", "positive", "negative"),
+NLI = {
+    "pair/train-00000-of-00001.parquet": ("anchor", "positive"),
+    "pair-class/train-00000-of-00001.parquet": ("premise", "hypothesis", "label"),
+    "pair-score/train-00000-of-00001.parquet": ("sentence1", "sentence2", "score"),
+    "triplet/train-00000-of-00001.parquet": ("anchor", "positive", "negative"),
 }
-QUESTIONS = ("question", "answer")
-WIKIPEDIA = "princeton-nlp/datasets-for-simcse"
+GOOAQ = {
+    "pair/train-00000-of-00002.parquet": ("question", "answer"),
+    "pair/train-00001-of-00002.parquet": ("question", "answer"),
+}
+BOOKS = {
+    "data/train-00000-of-00003.parquet": ("text",),
+    "data/train-00001-of-00003.parquet": ("text",),
+    "data/train-00002-of-00003.parquet": ("text",),
+}
+SIMCSE = {
+    "nli_for_simcse.csv": "sent0,sent1,hard_neg\nA man eats.,A person eats.,Nobody eats.\n",
+    "senteval.tar": "",
+    "wiki1m_for_simcse.txt": "The first sentence.\n\nThe second sentence.\n",
+}
 REPOSITORIES = {
     # The files of `triplet` are those on the hub. Other configurations and all columns are from memory.
-    "sentence-transformers/all-nli": {
-        f"{configuration}/train-00000-of-00001.parquet": columns
-        for configuration, columns in NLI_COLUMNS.items()
-    },
+    "sentence-transformers/all-nli": NLI,
     # The files are those on the hub, the columns those that programs read.
-    "sentence-transformers/gooaq": {
-        "pair/train-00000-of-00002.parquet": QUESTIONS,
-        "pair/train-00001-of-00002.parquet": QUESTIONS,
-    },
+    "sentence-transformers/gooaq": GOOAQ,
     # Programs read Parquet, the split and the column. The names of the files are from memory.
-    "rojagtap/bookcorpus": {
-        f"data/train-0000{part}-of-00003.parquet": ("text",) for part in range(3)
-    },
+    "rojagtap/bookcorpus": BOOKS,
     # The files are those on the hub, the columns those of the authors' code.
-    WIKIPEDIA: {
-        "nli_for_simcse.csv": "sent0,sent1,hard_neg\nA man eats.,A person eats.,Nobody eats.\n",
-        "senteval.tar": "",
-        "wiki1m_for_simcse.txt": "The first sentence.\n\nThe second sentence.\n",
-    },
+    "princeton-nlp/datasets-for-simcse": SIMCSE,
 }
 """Id -> files: columns of a table with three rows, or the content."""
 JSON_LINES = '{"anchor": "a", "positive": "b"}\n{"anchor": "c", "positive": "d"}\n'
@@ -69,11 +69,12 @@ def write_repository(directory, files):
         else:
             path.write_text(content)
 
-    configurations = sorted({name.split("/")[0] for name in files if "/" in name})
-    if configurations in ([], ["data"]):
+    directories = {name.rpartition("/")[0] for name in files} - {"", "data"}
+    if not directories:
         return
+
     lines = ["---", "configs:"]
-    for name in configurations:
+    for name in sorted(directories):
         lines += [f"- config_name: {name}", "  data_files:"]
         lines += ["  - split: train", f"    path: {name}/train-*"]
     (directory / "README.md").write_text("\n".join([*lines, "---", ""]))
@@ -114,8 +115,10 @@ def read(table):
     """Return the number of rows of a source, given by its table in a recipe, and the first row."""
     fields = dict(table)
     rows = SOURCES[fields.pop("use")](**fields).open()
-    first = rows.rows([0])
-    return len(rows), {name: value for name, (value,) in first.items()}
+    first = {}
+    for name, (value,) in rows.rows([0]).items():
+        first[name] = value
+    return len(rows), first
 
 
 def hub_sources():
@@ -128,30 +131,46 @@ def hub_sources():
 
 
 def test_each_data_set_of_the_recipes_is_here():
-    paths = [source["path"].removeprefix("hub:") for source in hub_sources().values()]
-    assert {"/".join(path.split("/")[:2]) for path in paths} == set(REPOSITORIES)
+    repositories = set()
+    for source in hub_sources().values():
+        owner, name, *_ = source["path"].removeprefix("hub:").split("/")
+        repositories.add(f"{owner}/{name}")
+
+    assert repositories == set(REPOSITORIES)
 
 
 @pytest.mark.slow
 def test_the_data_sets_of_the_recipes_are_read_in_their_layout_on_the_hub(hub):
     for name, files in REPOSITORIES.items():
         write_repository(hub / name, files)
-    actual = {source["path"]: read(source) for source in hub_sources().values()}
+    actual = {}
+    for source in hub_sources().values():
+        actual[source["path"]] = read(source)
 
-    nli = {
-        column: f"train-00000-of-00001 {column} 0"
-        for column in ("anchor", "positive", "negative")
+    triplet = {
+        "anchor": "train-00000-of-00001 anchor 0",
+        "positive": "train-00000-of-00001 positive 0",
+        "negative": "train-00000-of-00001 negative 0",
     }
-    assert actual["hub:sentence-transformers/all-nli"] == (3, nli)
-    questions = {
+
+    assert actual["hub:sentence-transformers/all-nli"] == (3, triplet)
+
+    question = {
         "anchor": "train-00000-of-00002 question 0",
         "positive": "train-00000-of-00002 answer 0",
     }
-    assert actual["hub:sentence-transformers/gooaq"] == (6, questions)
+
+    assert actual["hub:sentence-transformers/gooaq"] == (6, question)
+
     # Sentences that follow each other: one row fewer than the nine sentences of three files.
-    assert actual["hub:rojagtap/bookcorpus"][0] == 8
-    sentence = dict.fromkeys(("anchor", "positive"), "The first sentence.")
-    assert actual[f"hub:{WIKIPEDIA}/wiki1m_for_simcse.txt"] == (2, sentence)
+    books, _ = actual["hub:rojagtap/bookcorpus"]
+
+    assert books == 8
+
+    wikipedia = "hub:princeton-nlp/datasets-for-simcse/wiki1m_for_simcse.txt"
+    sentence = {"anchor": "The first sentence.", "positive": "The first sentence."}
+
+    assert actual[wikipedia] == (2, sentence)
 
 
 @pytest.mark.slow
@@ -168,6 +187,7 @@ def test_the_data_sets_of_the_recipes_are_read_in_their_layout_on_the_hub(hub):
 def test_every_format_is_read_as_a_data_set_and_as_a_file(name, text, hub):
     write_repository(hub / "acme" / "set", {name: text})
     expected = (2, {"anchor": "a", "positive": "b"})
+
     assert read({"use": "pairs", "path": "hub:acme/set"}) == expected
     assert read({"use": "pairs", "path": f"hub:acme/set/{name}"}) == expected
 
@@ -179,7 +199,9 @@ def test_a_file_is_streamed_and_split_into_documents_as_one_here(
     texts = {"a.txt": "One.\nTwo.\n\nThree.\n", "b.tsv": "anchor\tpositive\na\tb\n"}
     write_repository(hub / "acme" / "set", texts)
     sentences = read({"use": "nsp", "path": "hub:acme/set/a.txt"})
+
     assert sentences == (1, {"anchor": "One.", "positive": "Two."})
+
     pairs = read({"use": "pairs", "path": "hub:acme/set/b.tsv", "stream": True})
     assert pairs == (1, {"anchor": "a", "positive": "b"})
 
@@ -196,8 +218,8 @@ def test_a_directory_of_the_conversion_to_parquet_is_a_configuration(hub):
 
 
 ERRORS = {
-    "no configuration": (NLI_COLUMNS, {}, "Config name is missing"),
-    "other configuration": (NLI_COLUMNS, {"config": "a"}, "'a' not found. Available:"),
+    "no configuration": (NLI, {}, "Config name is missing"),
+    "other configuration": (NLI, {"config": "a"}, "'a' not found. Available:"),
     "other split": ({"a.csv": "text\na\n"}, {"split": "b"}, 'Unknown split "b"'),
     "damaged": ({"a.jsonl": '{"text": "a"}\n{"text": "b"\n'}, {}, "JSON parse error"),
     "no data": ({"README.md": "# Nothing\n"}, {}, "hub/acme/set"),
@@ -209,11 +231,10 @@ ERRORS = {
 @pytest.mark.parametrize("case", ERRORS)
 def test_an_error_has_the_words_of_the_library(case, hub):
     files, fields, words = ERRORS[case]
-    if files is NLI_COLUMNS:
-        files = REPOSITORIES["sentence-transformers/all-nli"]
     write_repository(hub / "acme" / "set", files)
     with pytest.raises(DataError) as caught:
         read({"use": "dropout", "path": "hub:acme/set", **fields})
+
     message = str(caught.value)
     assert message.startswith("the hub gives no dataset `acme/set`: ")
     assert words in message

@@ -170,7 +170,7 @@ def test_what_has_no_number_or_has_not_finished_has_no_point(study):
 
 
 def test_costs_are_neither_ranked_nor_averaged_nor_tested(study):
-    scores, costs = summarise(study(ranked_within=()))
+    scores, costs = summarise(study(ranks=()))
     assert [column.task for column in costs.columns] == ["seconds", "passes"]
     for row in costs.rows:
         assert [(cell.place, cell.rank, cell.judged) for cell in row.cells] == [

@@ -207,7 +207,7 @@ def test_status_has_the_time_left_by_the_mean_of_the_finished_runs(
     study, work, tmp_path
 ):
     run_study(study, tmp_path / "out", work=work, only=[{"lr": "0.5"}])
-    reports = sorted(tmp_path.glob("out/cells/*/report.json"))
+    reports = sorted(tmp_path.glob("out/runs/*/report.json"))
     for report, seconds in zip(reports, (20.0, 40.0), strict=True):
         report.write_text(
             json.dumps({**json.loads(report.read_text()), "seconds": seconds})

@@ -242,8 +242,8 @@ def test_the_plan_counts_the_runs_with_fresh_seeds(put, tmp_path):
     ]
     assert numbers == [f"{number} of 7" for number in range(1, 8)]
     # One of the fresh runs is lost.
-    (fresh_run,) = out.glob("cells/*seed5*")
-    shutil.rmtree(fresh_run)
+    (chosen,) = [cell for cell in load_study(out).data.cells if cell.confirmation]
+    shutil.rmtree(out / chosen.confirmation[0].directory)
     cell = load_study(out).chosen
     assert cell is not None
     after = plan()

@@ -72,7 +72,7 @@ def test_the_times_of_earlier_runs_are_read_from_their_reports(put, work, tmp_pa
     study = read_study(put("study.toml", TOWERS + AXES))
     out = tmp_path / "out"
     run_study(study, out, work=work, only=[{"lr": "0.5"}])
-    for report in out.glob("cells/*/report.json"):
+    for report in out.glob("runs/*/report.json"):
         record = json.loads(report.read_text())
         record.update(sections={}, seconds=20.0)
         report.write_text(json.dumps(record))
@@ -113,10 +113,8 @@ def with_threads(work, threads):
     bundles = []
     for number, (task,) in enumerate(work.bundles):
         runtime = Threaded(threads=threads[number % len(threads)])
-        cell = attrs.evolve(
-            task.cell, recipe=attrs.evolve(task.cell.recipe, runtime=runtime)
-        )
-        bundles.append((attrs.evolve(task, cell=cell),))
+        recipe = attrs.evolve(task.recipe, runtime=runtime)
+        bundles.append((attrs.evolve(task, recipe=recipe),))
     return attrs.evolve(work, bundles=tuple(bundles))
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import attrs
 
 from sentbed._document.structuring import structure, unstructure
-from sentbed._document.toml import Document, dotted
 from sentbed._encoder.batching import Progress, encode, require_texts
 from sentbed._encoder.evaluated_encoder import EncodeBar, EvaluatedEncoder
 from sentbed._encoder.prompt_tokenizer import PromptTokenizer
@@ -23,6 +22,7 @@ from sentbed._encoder.saved_encoder import (
     verified_backbone_sums,
 )
 from sentbed._files import write_atomic, write_directory, write_sums
+from sentbed._recipe.checks import check_components
 from sentbed._recipe.component_compatibility import (
     misfits,
     misfits_within,
@@ -30,8 +30,8 @@ from sentbed._recipe.component_compatibility import (
     runtime_misfits,
 )
 from sentbed._recipe.load import component_of
-from sentbed._recipe.recipe import SHORTEST, EncoderRecipe
 from sentbed._registry.registry import Plugins, load_plugins
+from sentbed._toml import Document, dotted
 from sentbed.errors import (
     ModelError,
     NotFiniteError,
@@ -42,9 +42,11 @@ from sentbed.errors import (
 )
 from sentbed.protocols import (
     ANY_TASK,
+    SHORTEST,
     BuildContext,
     BuiltBackbone,
     Encoded,
+    EncoderRecipe,
     Engine,
     Evaluation,
     Evaluator,
@@ -209,6 +211,7 @@ class Encoder(TextEncoder):
         plugins = plugins or load_plugins()
         document = Document.of(table)
         recipe = structure(document, EncoderRecipe, plugins, Path.cwd())
+        check_components(recipe, document)
         problems = []
         for path, message in misfits(recipe):
             problems.append(Problem(message, dotted(path)))

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from sentbed._document.structuring import structure, unstructure
-from sentbed._document.toml import Document, parse
 from sentbed._files import SUMS_FILE, verified_sums
-from sentbed._recipe.recipe import SCHEMA, EncoderRecipe
+from sentbed._recipe.recipe import SCHEMA, runs_code
 from sentbed._registry.computing_code import components_of
 from sentbed._registry.registry import Plugins, load_plugins
+from sentbed._toml import Document, parse
 from sentbed.errors import ModelError, Problem, RecipeError, printable
+from sentbed.protocols import EncoderRecipe
 
 BACKBONE = "backbone"
 """Subdirectory of a saved encoder that has the backbone."""
@@ -75,12 +76,12 @@ def saved_recipe(
     base = directory.resolve()
     encoder = document.without("schema", DISTRIBUTIONS)
     try:
-        recipe = structure(encoder, EncoderRecipe, plugins, base, check=False)
+        recipe = structure(encoder, EncoderRecipe, plugins, base)
     except RecipeError as error:
         releases = document.data.get(DISTRIBUTIONS, {})
         missing = _missing_distributions(releases, document, plugins)
         raise RecipeError([*missing, *error.problems]) from error
-    if recipe.runs_code and not trust_remote_code:
+    if runs_code(recipe) and not trust_remote_code:
         raise ModelError(
             f"the encoder in `{directory}` wants to run Python code that comes with its model "
             f"(`{directory / BACKBONE}/*.py`, or the hub's); read it, then pass `trust_remote_code=True` "

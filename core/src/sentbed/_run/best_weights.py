@@ -10,11 +10,11 @@ import attrs
 
 from sentbed._encoder.encoder import Encoder
 from sentbed._files import read_json, remove_directory, write_directory, write_sums
-from sentbed._recipe.recipe import Stage, Validate
 from sentbed._run import training_states as states
 from sentbed._run.context import RunContext
 from sentbed._run.training_states import Kept
 from sentbed.errors import DataError
+from sentbed.protocols import Stage, Validate
 
 CHECKPOINTS = "checkpoints"
 """Subdirectory of a run directory that has the kept weights of all stages."""

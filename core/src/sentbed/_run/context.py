@@ -8,12 +8,11 @@ from typing import Any
 
 import attrs
 
-from sentbed._recipe.recipe import Recipe
 from sentbed._run.evaluations import Evaluations
 from sentbed._run.training_states import Kept
 from sentbed._signals import Stop
 from sentbed.errors import shortened_lines
-from sentbed.protocols import Run
+from sentbed.protocols import Recipe, Run
 
 
 @attrs.define(eq=False)

@@ -18,7 +18,7 @@ from sentbed.protocols import (
     START,
     Evaluation,
     ExpectedRow,
-    RecipeParts,
+    Recipe,
     ReportData,
     Run,
     RunStatus,
@@ -164,7 +164,7 @@ class History:
         curves.append(Watched(encoder, scores[0].evaluator, scores))
         return curves[-1]
 
-    def expected(self, recipe: RecipeParts) -> Iterator[ExpectedRow]:
+    def expected(self, recipe: Recipe) -> Iterator[ExpectedRow]:
         """Yield each number that the recipe expects, together with the measured number."""
         final = [score for score in self.scores if not score.encoder.endswith(START)]
         skipped_keys = _skipped_keys(final)

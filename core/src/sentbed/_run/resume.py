@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run.run_directory import read_manifest
 from sentbed._run.runner import RunResult, go_on
 from sentbed.errors import RunError
+from sentbed.protocols import Recipe
 
 
 def resume(

@@ -25,14 +25,7 @@ from sentbed._recipe.data_overlap import (
     files_of,
     training_on_test_data,
 )
-from sentbed._recipe.recipe import (
-    PRETRAINED,
-    RESOLVED,
-    Recipe,
-    decisive,
-    first_stages,
-    resolved_toml,
-)
+from sentbed._recipe.recipe import RESOLVED, decisive, first_stages, resolved_toml
 from sentbed._recipe.remarks import untrained_layers
 from sentbed._registry.computing_code import components_of, computing_code
 from sentbed._registry.registry import Plugins, load_plugins
@@ -56,8 +49,10 @@ from sentbed._run.training_states import State, newest_state, restoring
 from sentbed._seeds import derive
 from sentbed.errors import RecipeError, listed
 from sentbed.protocols import (
+    PRETRAINED,
     START,
     Engine,
+    Recipe,
     RunStatus,
     Score,
     VectorStore,

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from sentbed._encoder.batching import WINDOW
 from sentbed._encoder.encoder import Encoder
-from sentbed._recipe.recipe import Stage
 from sentbed._run.batch_sampling import Batch, Sampler
 from sentbed._run.context import RunContext
 from sentbed.errors import DataError, suggest
-from sentbed.protocols import PROGRESS, Columns, Dataset, Tokenizer
+from sentbed.protocols import PROGRESS, Columns, Dataset, Stage, Tokenizer
 
 LARGEST = float(np.finfo(np.float32).max)
 """Largest absolute value that a number in a column may have: the largest float32."""

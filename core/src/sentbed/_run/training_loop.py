@@ -9,7 +9,6 @@ from typing import NoReturn, cast
 
 from sentbed._encoder.encoder import Encoder, pair_name
 from sentbed._recipe.checks import loss_of
-from sentbed._recipe.recipe import Recipe, Stage, Watch
 from sentbed._run.batch_sampling import Batch
 from sentbed._run.best_weights import Keeper
 from sentbed._run.context import RunContext
@@ -20,11 +19,14 @@ from sentbed._seeds import derive
 from sentbed.errors import RunError, SentbedError
 from sentbed.protocols import (
     Dataset,
+    Recipe,
+    Stage,
     StepResult,
     TokenIds,
     Trainer,
     Training,
     TrainingEngine,
+    Watch,
 )
 
 FIRST_ROWS = 5

@@ -11,11 +11,11 @@ from pathlib import Path
 import attrs
 from sentbed.errors import RunError
 from sentbed.helpers import write_atomic, write_directory
+from sentbed.protocols import Recipe
 from sentbed.tools import (
     CHECKPOINTS,
     MANIFEST,
     RESOLVED,
-    Recipe,
     newest_state,
     resolved_toml,
     write_state,

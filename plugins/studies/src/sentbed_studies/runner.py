@@ -12,13 +12,13 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 
 import attrs
 from sentbed.errors import RunError
 from sentbed.helpers import remove_directory
-from sentbed.tools import Plugins, Recipe, load_plugins, locked, new_directory
+from sentbed.protocols import Recipe
+from sentbed.tools import Plugins, load_plugins, locked, new_directory
 from sentbed_common import TaskPool, is_locked
 from sentbed_jobs.executor_lookup import executor_of
 from sentbed_jobs.pool_loop import Say
@@ -29,10 +29,10 @@ from sentbed_report.study.read_study_directory import is_finished, lock_of
 from sentbed_report.study.study_record import STUDY
 
 from sentbed_studies.added_evaluations import run_states
-from sentbed_studies.cell_keys import CellKeys, prompt_slug, slug
+from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.confirmation import confirmation_of, fresh_seeds_in_words
 from sentbed_studies.shared_work_plan import Prefix, Task, Work, chain, plan_work
-from sentbed_studies.study import Cell, Entries, Study
+from sentbed_studies.study import Entries, Study
 from sentbed_studies.study_config import StudyTable
 from sentbed_studies.study_jobs import Bundle, Job, Outcome, start_worker
 from sentbed_studies.time_left import TimeLeft
@@ -40,8 +40,8 @@ from sentbed_studies.write_study_directory import at_work, note_confirmation
 
 STUDY_FILES = re.compile(r"\.?study\.(json|toml)(\..+)?|locks")
 """Names of the files that may be in a study's directory before its first run."""
-LONGEST_NAME = 100
-"""Maximum number of characters of a run's name, as in `[run]` of a recipe."""
+LONGEST_NAME = 80
+"""Maximum number of characters of the part of a run's name that says the study, the cell and the prompt."""
 PAUSE = 0.5
 """Seconds between two checks whether another process still works on a run."""
 
@@ -98,7 +98,7 @@ def run_study(  # noqa: PLR0913 - keywords
     """
     plugins = plugins or load_plugins()
     directory = Path(out or Path("studies") / study.name)
-    whole = work or plan_work(study.cells, CellKeys(plugins), share, directory)
+    whole = work or plan_work(study.cells, CellKeys(plugins), share)
     work = whole.of(study.only(only).cells) if only else whole
 
     to_train_again = _runs_to_train_again(directory, work, retrain)
@@ -210,8 +210,8 @@ def _run_work(
     for tasks in work.bundles:
         jobs = []
         for task in tasks:
-            recipe = _single_run(task.cell.recipe)
-            run = attrs.evolve(recipe.run, name=_run_name(study, task.cell))
+            recipe = _single_run(task.recipe)
+            run = attrs.evolve(recipe.run, name=_run_name(study, task))
             recipe = attrs.evolve(recipe, run=run)
             again = task in runner.to_train_again
             jobs.append(Job(task, recipe, study.table.keep, again))
@@ -220,21 +220,14 @@ def _run_work(
     runner.do(bundles)
 
 
-def _run_name(study: Study, cell: Cell) -> str:
-    """Return the `run.name` of a cell: names of the study and of the cell, prompt and seed.
-
-    If it is too long for a name, the names of study and cell are cut, and a hash of the cell's name is added.
-    """
-    name = f"{study.name}.{slug(cell.name)}"
-    end = f"-seed{cell.seed}"
+def _run_name(study: Study, task: Task) -> str:
+    """Return the `run.name` of a cell: names of the study, the cell and the prompt, the seed, and a short key."""
+    cell = task.cell
+    name = f"{study.name}.{cell.name.replace(', ', '_')}"
     if cell.prompt:
-        end = f"-{prompt_slug(cell.prompt)}{end}"
-
-    if len(name) + len(end) <= LONGEST_NAME:
-        return name + end
-    digest = sha256(cell.name.encode()).hexdigest()[:8]
-    end = f"-{digest}{end}"
-    return name[: LONGEST_NAME - len(end)] + end
+        name += f"-{cell.prompt}"
+    safe = re.sub(r"[^A-Za-z0-9._-]", "-", name)[:LONGEST_NAME]
+    return f"{safe}-seed{cell.seed}-{task.key[:8]}"
 
 
 def _single_run(recipe: Recipe) -> Recipe:

@@ -9,11 +9,10 @@ from typing import TypeAlias
 
 import attrs
 from sentbed.errors import Problem, RecipeError
-from sentbed.protocols import Evaluator
+from sentbed.protocols import Evaluator, Recipe
 from sentbed.tools import (
     Document,
     Plugins,
-    Recipe,
     check,
     load_plugins,
     read_document,
@@ -44,6 +43,10 @@ Entries: TypeAlias = Sequence[Entry]
 """Selection of the cells that match one of the entries."""
 
 
+Identity: TypeAlias = tuple[str, str, int]
+"""Name, prompt and seed of a cell, which together are unique within a study."""
+
+
 @attrs.frozen
 class Cell:
     """One run of a study: a combination of labels with a seed and, in a study with `prompts`, a prompt."""
@@ -59,8 +62,8 @@ class Cell:
     """Label of the prompt; empty in a study without `prompts`."""
 
     @property
-    def identity(self) -> tuple[str, str, int]:
-        """Name, prompt and seed, which together are unique within a study."""
+    def identity(self) -> Identity:
+        """Name, prompt and seed."""
         return self.name, self.prompt, self.seed
 
     def __str__(self) -> str:
@@ -454,7 +457,7 @@ class _CellReader:
         """Return the recipe of a combination and no problems, or None and the problems."""
         cell, problems = cell_document(self.document, combination)
         try:
-            recipe = structure_recipe(cell, self.plugins, self.base, check_files)
+            recipe = structure_recipe(cell, self.plugins, self.base)
             check(recipe, self.plugins, check_files)
         except RecipeError as error:
             problems += error.problems

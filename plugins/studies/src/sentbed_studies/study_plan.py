@@ -12,9 +12,11 @@ from sentbed.helpers import physical_memory, usable_cores
 from sentbed.tools import Plugins, unstructure
 from sentbed_common import core_quota, memory_limit
 from sentbed_report.formatting import count
+from sentbed_report.study.read_study_directory import is_finished
+from sentbed_report.study.study_record import RUNS
 from sentbed_workbench.resource_plan import Planner
 
-from sentbed_studies.added_evaluations import RunState, run_states
+from sentbed_studies.added_evaluations import RunState, lines_on_evaluations, run_states
 from sentbed_studies.axes import labels_that_are_equal
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.confirmation import (
@@ -25,7 +27,6 @@ from sentbed_studies.confirmation import (
 from sentbed_studies.shared_work_plan import Work, plan_work
 from sentbed_studies.study import Entries, Remark, Study
 from sentbed_studies.time_left import TimeLeft, time_left
-from sentbed_studies.unused_results import run_state_lines
 
 MEMORY_SHARE = 0.8
 """Share of the machine's memory that all cells running at the same time may use together."""
@@ -58,8 +59,12 @@ class StudyPlan:
         yield from _description(self.study)
         if self.confirmation is not None:
             yield f"  confirms: {_words_on_confirmation(self.study, self.confirmation)}"
-        for line in run_state_lines(self.states, self.directory):
+        for line in lines_on_evaluations(self.states):
             yield f"  {line}"
+        unused = self._unused_runs()
+        if unused:
+            runs = count(unused, "finished run")
+            yield f"  left out: {runs} under other keys; they stay on disk"
 
         yield from self._shared_work()
         yield from self._workers()
@@ -80,7 +85,9 @@ class StudyPlan:
             if state.missing:
                 without_evaluations += 1
 
-        names = {task.cell.name for task in self.work.tasks}
+        names: set[str] = set()
+        for task in self.work.tasks:
+            names.update(cell.name for cell in task.cells)
         sizes = count(len(names), "cell")
         if self.study.prompts:
             sizes += f" x {count(len(self.study.prompts), 'prompt')}"
@@ -94,6 +101,19 @@ class StudyPlan:
         if without_evaluations:
             line += f", {without_evaluations:,} trained that lack evaluations"
         return line
+
+    def _unused_runs(self) -> int:
+        """Return the number of finished runs in the directory that are not runs of this study."""
+        tasks = list(self.whole_work.tasks)
+        if self.confirmation is not None and self.confirmation.work is not None:
+            tasks += self.confirmation.work.tasks
+        used = {task.key for task in tasks}
+
+        unused = 0
+        for run in (self.directory / RUNS).glob("*"):
+            if run.name not in used and is_finished(run):
+                unused += 1
+        return unused
 
     def _shared_work(self) -> Iterator[str]:
         """Yield a line for each prefix of stages that runs share, and for each forward pass that they share."""
@@ -154,7 +174,7 @@ def plan_study(
             Otherwise one cell is run at a time.
     """
     keys = CellKeys(plugins)
-    whole = work = plan_work(study.cells, keys, share, directory)
+    whole = work = plan_work(study.cells, keys, share)
     if only:
         work = whole.of(study.only(only).cells)
     states = run_states(directory, work)
@@ -216,7 +236,7 @@ def _threads(work: Work) -> int | None:
     """Return the largest number of threads of a cell; None if a cell may use any number, or without cells."""
     most = None
     for task in work.tasks:
-        threads = unstructure(task.cell.recipe.runtime).get("threads")
+        threads = unstructure(task.recipe.runtime).get("threads")
         if threads is None:
             return None
         most = max(most or 0, int(threads))

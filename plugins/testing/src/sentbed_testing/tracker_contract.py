@@ -8,9 +8,16 @@ from typing import Any, ClassVar
 import pluggy
 import pytest
 from sentbed import hookspecs
-from sentbed.protocols import Evaluation, Run, Score, StepResult, Tracker
-from sentbed.tools import SCHEMA, Recipe, hook_faults
-from sentbed.tools import Run as RunTable
+from sentbed.protocols import (
+    Evaluation,
+    Recipe,
+    Run,
+    RunTable,
+    Score,
+    StepResult,
+    Tracker,
+)
+from sentbed.tools import SCHEMA, hook_faults
 
 from sentbed_testing.component_contract import ComponentContract
 

@@ -11,15 +11,13 @@ from typing import Any
 
 import attrs
 from sentbed.errors import Problem, RecipeError, suggest
-from sentbed.protocols import Component
+from sentbed.protocols import MAIN_ENCODER, Component, Recipe
 from sentbed.tools import (
-    MAIN_ENCODER,
     RESOLVED,
     TABLE,
     Document,
     KeyPath,
     Plugins,
-    Recipe,
     read_document,
     structure_recipe,
     unstructure,
@@ -153,7 +151,7 @@ def explain(
             message = "the recipe has no table such as `[study]`, whose cells could be named; take `--cell` out"
             raise RecipeError([document.problem(message, ())])
         document = plugins.load(TABLE, key).variant(document, plugins, base, cell)
-    return Explanation(structure_recipe(document, plugins, base, check_files=False))
+    return Explanation(structure_recipe(document, plugins, base))
 
 
 def variants_key(document: Document, plugins: Plugins) -> str | None:

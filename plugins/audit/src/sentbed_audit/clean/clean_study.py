@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import attrs
-from sentbed.protocols import Score
-from sentbed.tools import RESOLVED, Plugins, Recipe, read_document, structure_recipe
+from sentbed.protocols import Recipe, Score
+from sentbed.tools import RESOLVED, Plugins, read_document, structure_recipe
 from sentbed_report.run_comparison import difference_table
 from sentbed_report.selected_tables import named_tables
 from sentbed_report.study.study_data import CellRun, StudyData, with_runs
@@ -33,9 +33,7 @@ def recipes_of(data: StudyData, plugins: Plugins) -> list[Recipe]:
                 # `..` is resolved in the text of the path, since `base`, the report's directory, need not exist.
                 directory = Path(os.path.normpath(base / run.directory))
                 document = read_document(directory / RESOLVED)
-                recipe = structure_recipe(
-                    document, plugins, directory.resolve(), check_files=False
-                )
+                recipe = structure_recipe(document, plugins, directory.resolve())
                 recipes.append(recipe)
                 break
     return recipes

@@ -12,7 +12,6 @@ from sentbed.helpers import foreign, read_json
 from sentbed.protocols import Score
 from sentbed.tools import MANIFEST, from_plain
 
-from sentbed_report.report_json import read_record
 from sentbed_report.run_cost import recorded_cost
 from sentbed_report.score_items import attach_items
 from sentbed_report.study.study_data import CellRun, CellStatus
@@ -104,15 +103,6 @@ def evaluation_keys(run: Path) -> list[str]:
         return list(map(str, read_json(run / KEYS)["evaluations"]))
     except UNREADABLE:
         return []
-
-
-def made_evaluations(run: Path) -> list[str]:
-    """Return the keys of the evaluations that a finished run made, and of those added to it."""
-    keys = evaluation_keys(run)
-    for added in sorted((run / ADDED).glob("*")):
-        if manifest_status(added) == "finished":
-            keys += evaluation_keys(added)
-    return keys
 
 
 def added_run(run: Path, key: str) -> Path:
@@ -209,7 +199,7 @@ def _json(path: Path) -> Mapping[str, Any]:
         RunError: if the file cannot be read, or is not an object.
     """
     try:
-        content = read_record(path)
+        content = read_json(path)
     except FileNotFoundError:
         # A killed run has a manifest, but no report.
         return {}

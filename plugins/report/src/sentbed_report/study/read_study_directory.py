@@ -28,6 +28,7 @@ from sentbed_report.study.study_record import (
     StudyRecord,
     read_study_record,
 )
+from sentbed_report.study.study_settings import settings_of
 
 RECIPE = "study.toml"
 
@@ -59,17 +60,10 @@ def read_data(directory: str | Path) -> StudyData:
             baseline=record.baseline,
             seeds=record.seeds,
             excluded=record.excluded,
-            expected=record.expected,
             recipe=_recipe(place),
             directory=place,
-            references=record.references,
-            ranked_within=record.ranks,
-            colour=record.colour,
-            cost=record.cost,
-            decide=record.decide,
-            family=record.family,
             prompts=record.prompts,
-            prompt_factor=record.prompt_factor,
+            **settings_of(record),
         )
 
 
@@ -140,10 +134,7 @@ def _run(
     run: RunRecord,
 ) -> CellRun:
     """Return a run of a cell in its current state, with its scores if it has finished."""
-    directory = Path(run.directory)
-    if directory.is_absolute() or ".." in directory.parts:
-        raise ValueError(f"a run lies outside the study, in {run.directory!r:.80}")
-
+    directory = run.directory
     status = status_of(place, directory)
     if status in ("finished", "failed"):
         path = place / directory

@@ -52,10 +52,16 @@ def study_cost(data: StudyData) -> StudyCost | None:
     cost_alone = NOTHING
     shared: dict[str, RunCost] = {}
     begun: Counter[str] = Counter()
+    counted = set()
     fresh_runs = chain.from_iterable(cell.confirmation for cell in data.cells)
     for run in chain(data.runs, fresh_runs):
         if run.status not in ("finished", "failed"):
             continue
+        # Cells with the same weights have the same run.
+        if run.directory is not None:
+            if run.directory in counted:
+                continue
+            counted.add(run.directory)
         if run.cost is None:
             unknown += 1
             continue
