@@ -179,7 +179,7 @@ def test_a_page_of_a_component_has_all_that_show_has(built):
     assert len(fields) >= 2
     for field in fields:
         assert f"| `{field.name}` |" in page
-    assert "- needs: anchor, positive" in page
+    assert "- columns: anchor, positive" in page
     assert 'loss = { use = "queue" }' in page
     assert info.distribution in page
 
