@@ -17,17 +17,6 @@ from sentbed.errors import LONGEST_MESSAGE
 from sentbed.protocols import Evaluation, Score
 from toy_plugin import RECIPE, quicken
 
-HEAVY = (
-    "torch",
-    "jax",
-    "transformers",
-    "tokenizers",
-    "sklearn",
-    "scipy",
-    "matplotlib",
-    "numpy",
-    "datasets",
-)
 BROKEN = RECIPE.replace("seed = 7", "sede = 7").replace("width = 4", "width = 4.5")
 
 
@@ -143,23 +132,6 @@ def test_a_wrong_command_line_exits_with_2_and_says_how_it_is_used(arguments):
     result = invoke(*arguments)
     assert result.exit_code == 2
     assert "Usage: " in result.output
-
-
-@pytest.mark.parametrize("arguments", [["--help"], ["plugins"], ["check", "RECIPE"]])
-def test_what_only_looks_at_things_loads_nothing_heavy(arguments, tmp_path):
-    recipe = tmp_path / "recipe.toml"
-    assert invoke("new", "recipe", recipe).exit_code == 0
-    done = sentbed(
-        *(str(recipe) if argument == "RECIPE" else argument for argument in arguments),
-        code=f"""
-try:
-    main()
-finally:
-    print("loaded", [name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)
-""",
-    )
-    assert done.stdout
-    assert done.stderr.splitlines()[-1] == "loaded []"
 
 
 # --- check -------------------------------------------------------------------------------------------------
@@ -401,17 +373,6 @@ def test_an_interrupted_run_is_resumed_with_its_recipe(interrupted):
     assert (result.exit_code, result.stdout) == (0, f"{interrupted / 'report.html'}\n")
     assert losses(interrupted) == losses(interrupted.parent / "whole")
     assert len(losses(interrupted)) == 6
-
-
-def test_a_damaged_state_is_warned_of_on_the_console(interrupted):
-    (interrupted / "states" / "00-00000004" / "state.json").unlink()
-    recipe = interrupted.parent / "r.toml"
-    result = invoke("run", recipe, "--resume", interrupted)
-    assert result.exit_code == 0
-    state = f"{interrupted}/states/00-00000004"
-    assert (
-        f"the checkpoint `{state}` is damaged: `state.json` is missing" in result.stderr
-    )
 
 
 def test_a_resumed_run_stays_in_its_directory():

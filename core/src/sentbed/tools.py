@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from sentbed._registry.offers import COMMAND, TABLE, Offer, class_fault
     from sentbed._registry.registry import Plugins, load_plugins
     from sentbed._run.batch_sampling import Sampler
-    from sentbed._run.best_weights import CHECKPOINTS
     from sentbed._run.encoder_building import head_seed
     from sentbed._run.manifest import MANIFEST
     from sentbed._run.report_json import record_json
@@ -73,8 +72,12 @@ if TYPE_CHECKING:
         run_in,
         train_first_stages,
     )
-    from sentbed._run.trackers import hook_faults
-    from sentbed._run.training_states import STATES, newest_state, write_state
+    from sentbed._run.training_states import (
+        CHECKPOINTS,
+        STATES,
+        newest_state,
+        write_state,
+    )
     from sentbed._toml import Document, KeyPath, node_of
 
 if not TYPE_CHECKING:

@@ -27,10 +27,10 @@ def test_runs_that_differ_in_seed_and_name_are_one_cell(run_of, tmp_path):
     ]
     study = runs_as_study(runs, tmp_path)
     a, b = study.cells
-    assert (a.name, b.name) == ("a", "b")
+    assert (a.name, b.name) == ("a1", "b")
     assert [run.seed for run in a.runs] == [1, 2]
     assert [run.seed for run in b.runs] == [1, 3]
-    assert (study.baseline, study.seeds, study.axes) == ("a", (1, 2, 3), ())
+    assert (study.baseline, study.seeds, study.axes) == ("a1", (1, 2, 3), ())
     assert a.differences == ()
     assert b.differences == ("encoder.pooler.use: 'mean' -> 'first'",)
     assert b.runs[1].directory == Path("b2")
@@ -68,16 +68,17 @@ def test_three_runs_are_a_table_with_significance_against_the_first(run_of):
     ]
     result = invoke("compare", *runs)
     assert result.exit_code == 0
-    assert "a (baseline)" in result.output
+    assert "a1 (baseline)" in result.output
     assert "Student's t over items" in result.output
     line, difference = [
-        line for line in result.output.splitlines() if line.startswith("b  ")
+        line for line in result.output.splitlines() if line.startswith("b1  ")
     ]
-    assert re.search(r"^b +MR +\+\d+\.\d\d, \d+\.\d\d to \d+\.\d\d  ", difference)
+    assert re.search(r"^b1 +MR +\+\d+\.\d\d, \d+\.\d\d to \d+\.\d\d  ", difference)
     assert line.endswith("†")
     assert "* ± " in line
     assert (
-        "b differs from a in:\n  encoder.pooler.use: 'mean' -> 'first'" in result.output
+        "b1 differs from a1 in:\n  encoder.pooler.use: 'mean' -> 'first'"
+        in result.output
     )
     document = json.loads(invoke("compare", *runs, "--json").output)
     assert document["tables"][0]["rows"][1]["values"][0]["place"] == 1

@@ -384,17 +384,6 @@ def test_a_directory_whose_making_was_cut_short_is_taken_up(file, study, directo
 # --- what goes on ------------------------------------------------------------------------------------------
 
 
-def test_a_state_that_was_damaged_is_no_place_to_go_on_from(study, one_cell):
-    shutil.rmtree(one_cell / "runs")
-    for run in (one_cell / "shared").iterdir():
-        (run / "states" / "01-00000000" / "state.json").write_text("{}")
-    with pytest.raises(
-        RunError,
-        match="has left no state to go on from; remove it, and it is done again",
-    ):
-        run_study(study, one_cell, only=ONE_CELL)
-
-
 @pytest.mark.parametrize("manifest", ["", "{}"])
 def test_a_run_whose_manifest_is_damaged_begins_anew(manifest, study, one_cell):
     (run,) = (one_cell / "runs").iterdir()

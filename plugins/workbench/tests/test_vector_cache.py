@@ -21,8 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from sentbed import Encoder, PluginError, RunError, build_encoder
 from sentbed._cli import main as cli
 from sentbed._recipe.load import load_recipe
-from sentbed._run.resume import resume
-from sentbed._run.runner import run
+from sentbed._run.runner import resume, run
 from sentbed.protocols import (
     Evaluation,
     Evaluator,

@@ -34,7 +34,6 @@ from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._toml import Document, dotted
 from sentbed.errors import (
     ModelError,
-    NotFiniteError,
     Problem,
     RecipeError,
     RunError,
@@ -549,21 +548,6 @@ class Encoder(TextEncoder):
 
         primary = float(evaluation.primary)
         return attrs.evolve(evaluation, scores=tuple(scores), primary=primary)
-
-    def is_finite(self) -> bool:
-        """Whether all weights, and the vector of a sentence, are finite.
-
-        They are not if training has diverged.
-        """
-        if self.placed.broken_weight() is not None:
-            return False
-        import numpy as np
-
-        # Vectors of finite weights may overflow.
-        try:
-            return bool(np.isfinite(self.encode(["a sentence"])[0]).all())
-        except NotFiniteError:
-            return False
 
     def save(self, path: str | Path, plugins: Plugins | None = None) -> None:
         """Write the encoder's weights, its tokenizer and its part of the recipe to a directory, atomically.

@@ -347,8 +347,6 @@ class Checkpoint:
     """Optimiser steps between two training states; by default only `minutes` decides."""
     minutes: float = attrs.field(default=10.0, validator=ge(0))
     """Minutes since the last training state after which another is saved in any case."""
-    keep: int = attrs.field(default=2, validator=ge(1))
-    """Number of training states to keep; older ones are removed. When the run has finished, all are removed."""
 
 
 @attrs.frozen

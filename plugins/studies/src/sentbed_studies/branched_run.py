@@ -43,11 +43,7 @@ def branch(
     Raises:
         RunError: if `source` has no intact training state from the end of these stages, or if the disk is full.
     """
-    try:
-        state, _ = newest_state(source)
-    except RunError:
-        state = None
-
+    state = newest_state(source)
     if state is None or (state.stage, state.step) != (stages, 0):
         raise RunError(
             f"the run in `{source}` has left no state to go on from; remove it, and it is done again"
