@@ -467,21 +467,10 @@ class Encoder(TextEncoder):
         """Return the prompts that the texts of a task get."""
         return self.recipe.for_task(task).prompts
 
-    def at_length(self, max_length: int) -> Encoder:
-        """Return a copy of the encoder that truncates texts to `max_length` tokens.
-
-        Raises:
-            ModelError: if the backbone has too few positions.
-        """
-        # The copy's recipe has the length: what is timed does not check it in each call.
-        self.require_positions(max_length)
-        return attrs.evolve(
-            self, recipe=attrs.evolve(self.recipe, max_length=max_length)
-        )
-
-    def through(self, wrap: Callable[[PlacedEncoder], PlacedEncoder]) -> Encoder:
-        """Return a copy of the encoder that encodes with `wrap(placed)`."""
-        return attrs.evolve(self, placed=wrap(self.placed))
+    @property
+    def unwrapped(self) -> Encoder:
+        """The encoder itself."""
+        return self
 
     def evaluate(
         self,
@@ -526,12 +515,7 @@ class Encoder(TextEncoder):
             second_protocol = {"encoder": second_name, **encoder.protocol()}
 
         if isinstance(prepared, Prepared):
-            evaluation = prepared.evaluate(
-                first_encoder,
-                second_encoder,
-                first_encoder.device,
-                first_encoder.progress,
-            )
+            evaluation = prepared.evaluate(first_encoder, second_encoder)
         else:
             evaluation = prepared.evaluate(first_encoder)
 
